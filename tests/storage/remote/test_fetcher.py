@@ -118,6 +118,17 @@ def test_announced_ranges_are_fetched_once() -> None:
     assert fetcher.bytes_in_memory == 0
 
 
+def test_what_is_needed_now_comes_before_what_is_needed_later() -> None:
+    client = MemoryClient(50_000)
+    fetcher = Fetcher(client)
+    fetcher.announce(OBJECT, ranges_of((0, 10), (80_000, 10)))
+    fetcher.announce(OBJECT, ranges_of((80_000, 10), (90_000 + 8_000, 10)), is_urgent=True)
+    assert client.hurried == [client.fetches[1].ticket]
+    assert [fetch.is_urgent for fetch in client.fetches] == [False, False, True]
+    expect_read(fetcher, (80_000, 10))
+    assert client.hurried == [client.fetches[1].ticket]
+
+
 def test_ranges_that_were_not_announced() -> None:
     client = MemoryClient(50_000)
     fetcher = Fetcher(client)

@@ -54,9 +54,9 @@ class Ticket:
 class HelperConnection:
     """A helper process and the memory that it shares with this process.
 
-    The process starts with the first message. No thread of this process belongs to it: of the
-    threads that wait for answers, one receives those of all. Safe to use from several threads. After a
-    fork, only :meth:`forget` may be called.
+    No thread of this process belongs to the helper: of the threads that wait for answers, one
+    receives those of all. Safe to use from several threads. After a fork, only :meth:`forget` may
+    be called.
 
     Args:
         memory_bytes: Size of the memory.

@@ -182,6 +182,7 @@ class Fetcher:
             self._forget_dropped(messages)
             parts = self._objects.setdefault(target, PartsOfObject())
             new: list[Part] = []
+            hurried: list[int] = []
             for span in join_ranges(ranges, self._cost.gap):
                 for piece in parts.missing(span):
                     if not self._add_parts(parts, piece, new, messages, is_urgent=is_urgent):
@@ -190,7 +191,12 @@ class Fetcher:
                 wanted = Span(offset, offset + size)
                 for part in parts.overlapping(wanted):
                     part.wanted.add(wanted)
+                    if is_urgent and part.is_ahead:
+                        part.is_ahead = False
+                        hurried.append(part.ticket.number)
             self._request(target, parts, new, messages)
+            if hurried:
+                messages.append(("hurry", hurried))
 
     def forget_later(self, target: OpenObject, ranges: Ints) -> None:
         """Do :meth:`forget` with the next request. May be called where garbage is collected."""
@@ -363,7 +369,7 @@ class Fetcher:
         return start
 
     def _drop(self, parts: PartsOfObject, part: Part, messages: list[tuple[Any, ...]]) -> None:
-        """Remove a part that no read uses. Its area is free once the client does not write to it."""
+        """Remove a part that no read uses. Its area is free once no request writes to it."""
         parts.remove(part)
         if part.ticket.is_done:
             self._areas.give_back(part.target, part.size)
