@@ -190,6 +190,13 @@ def test_a_server_that_does_not_answer(web: WebServer) -> None:
     assert read(url, {"timeout": 0.3}) == DATA
 
 
+def test_a_server_that_does_not_answer_when_a_file_is_opened(web: WebServer) -> None:
+    url = web.put("/a", DATA)
+    web.delay = 1.0
+    with pytest.raises(ConnectionError, match="after 2 attempts; last reason: no answer in time"):
+        read(url, {"timeout": 0.2, "max_attempts": 2})
+
+
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
@@ -349,6 +356,14 @@ def test_wrong_options(web: WebServer) -> None:
     url = web.put("/a", DATA)
     with pytest.raises(ValueError, match="storage_options of HTTP has no nonsense") as caught:
         read(url, {"nonsense": "secret-5f2a"})
+    assert "5f2a" not in str(caught.value)
+    with pytest.raises(ValueError, match="max_attempts must be") as caught:
+        read(url, {"max_attempts": 0})
+    with pytest.raises(ValueError, match="timeout must be a positive number of seconds, got 0"):
+        read(url, {"timeout": 0})
+    headers = {"client_options": {"default_headers": {"x": "secret-5f2a\n"}}}
+    with pytest.raises(ValueError, match="header") as caught:
+        read(url, headers)
     assert "5f2a" not in str(caught.value)
 
 

@@ -12,7 +12,6 @@ The messages are those of :mod:`.messages`.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import importlib
 import mmap
@@ -23,7 +22,7 @@ import socket
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -37,7 +36,7 @@ from .messages import (
     is_strong,
     take_frames,
 )
-from .stores import Store, make_store
+from .stores import Store, make_store, most_attempts, seconds_to_wait
 
 _Result = TypeVar("_Result")
 
@@ -46,7 +45,6 @@ _PARENT_SECONDS = 1.0  # between two looks at the parent
 _CHUNK_BYTES = 1 << 18  # what is lost at most when a body breaks off
 _RECEIVE_BYTES = 1 << 18
 _FIRST_DELAY, _LONGEST_DELAY = 0.1, 15.0
-_DEFAULT_ATTEMPTS, _DEFAULT_TIMEOUT = 10, 30.0
 _LIST_CHUNK = 1000
 
 
@@ -162,13 +160,15 @@ class Helper:
                 return Failure(Kind.changed, str(error), attempt)
             except Exception as error:  # noqa: BLE001  # obstore has no common class of these
                 failure = classify(error)
-            if failure.kind is not Kind.temporary or attempt >= self._most_attempts(fetch.store):
+            if failure.kind is not Kind.temporary or attempt >= most_attempts(
+                self._options[fetch.store]
+            ):
                 return failure._replace(attempts=attempt)
             await _pause(attempt)
 
     async def _chunks(self, fetch: Fetch, done: int) -> AsyncIterator[memoryview]:
         """Yield the rest of a range as it arrives."""
-        timeout = self._timeout(fetch.store)
+        timeout = seconds_to_wait(self._options[fetch.store])
         begin, end = fetch.begin + done, fetch.begin + fetch.size
         options: dict[str, Any] = {"range": (begin, end)}
         if is_strong(fetch.pin.etag):
@@ -195,9 +195,12 @@ class Helper:
         client, is_web = self._stores[store].client, self._stores[store].is_web
         if is_web:
             # A signed URL is often for GET alone. An empty file has no first byte.
-            with contextlib.suppress(Exception):
+            try:
                 got = await self._obstore.get_async(client, key, options={"range": (0, 1)})
                 return _info(got.meta)
+            except Exception as error:
+                if classify(error).kind is not Kind.refused:
+                    raise
         return _info(await self._obstore.head_async(client, key))
 
     async def _list(self, store: int, prefix: str, is_recursive: bool) -> list[ObjectInfo]:
@@ -218,15 +221,14 @@ class Helper:
                 return self._reply(ticket, await ask())
             except Exception as error:  # noqa: BLE001  # as above
                 failure = classify(error)
-            if failure.kind is not Kind.temporary or attempt >= self._most_attempts(store):
+            if self._is_final(failure, attempt, store):
                 return self._reply(ticket, failure._replace(attempts=attempt))
             await _pause(attempt)
 
-    def _most_attempts(self, store: int) -> int:
-        return int(self._options[store].get("max_attempts", _DEFAULT_ATTEMPTS))
-
-    def _timeout(self, store: int) -> float:
-        return float(self._options[store].get("timeout", _DEFAULT_TIMEOUT))
+    def _is_final(self, failure: Failure, attempt: int, store: int) -> bool:
+        """Return whether a request is not tried again."""
+        is_last = attempt >= most_attempts(self._options[store])
+        return failure.kind is not Kind.temporary or is_last
 
     # ---- replies ----
 
@@ -281,11 +283,14 @@ async def _pause(attempt: int) -> None:
     await asyncio.sleep(random.uniform(longest / 2, longest))  # noqa: S311  # no secret
 
 
-def _without_values(text: str, options: dict[str, Any]) -> str:
+def _without_values(text: str, options: Mapping[str, Any]) -> str:
+    """Return a text without the values of options."""
     for value in options.values():
-        if isinstance(value, str) and len(value) > 3:
-            text = text.replace(value, "...")
-    return text
+        if isinstance(value, Mapping):
+            text = _without_values(text, value)
+        elif len(str(value)) > 3:
+            text = text.replace(str(value), "...")
+    return text.partition("\n\nDebug source")[0]
 
 
 # ---- the process ----

@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes, urlsplit, urlunsplit
 
+from ...checks import check_integer
 from .urls import is_web_url, scheme_of
 
 # Options of storage_options that are this package's own. The others are obstore's.
@@ -19,6 +20,7 @@ OWN_OPTIONS = frozenset({"max_attempts", "timeout", "client_options"})
 # One attempt may take this long in all; an attempt without progress ends much earlier.
 _WHOLE_ATTEMPT = timedelta(minutes=15)
 _CONNECT_TIMEOUT = timedelta(seconds=10)
+_DEFAULT_ATTEMPTS, _DEFAULT_TIMEOUT = 10, 30.0
 # Options that are the URL of a server.
 _SERVER = re.compile(r"endpoint(_url)?$|base_url$")
 _GOOGLE_VARIABLES = ("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_APPLICATION_CREDENTIALS")
@@ -54,7 +56,7 @@ def make_store(root: str, options: Mapping[str, Any]) -> Store:
     # An optional package, whose options are what the user gave.
     stores: Any = importlib.import_module("obstore.store")
     config = {name: value for name, value in options.items() if name not in OWN_OPTIONS}
-    given = dict(options.get("client_options") or {})
+    given = _client_options(options)
     if is_web_url(root):
         if config:
             raise ValueError(f"storage_options of HTTP has no {', '.join(sorted(config))}")
@@ -67,14 +69,13 @@ def make_store(root: str, options: Mapping[str, Any]) -> Store:
     if scheme == "s3":
         tried, more = _aws_credentials(config)
         config = {**more, **config}
-        return Store(
-            stores.S3Store(name, config=config, **_common(_endpoint(config), given)), tried
-        )
+        server = _server(config) or os.environ.get("AWS_ENDPOINT_URL") or ""
+        return Store(stores.S3Store(name, config=config, **_common(server, given)), tried)
     make, tool, variables = {
         "gs": (stores.GCSStore, "Google", _GOOGLE_VARIABLES),
         "az": (stores.AzureStore, "Azure", _AZURE_VARIABLES),
     }[scheme]
-    common = _common(_endpoint(config), given)
+    common = _common(_server(config), given)
     return Store(make(name, config=config, **common), _tried(config, tool, variables))
 
 
@@ -88,17 +89,47 @@ def _without_user(url: str) -> tuple[str, dict[str, str]]:
     return urlunsplit(parts._replace(netloc=host)), {"authorization": f"Basic {encoded}"}
 
 
+def most_attempts(options: Mapping[str, Any]) -> int:
+    """Return the largest number of attempts of a request.
+
+    Raises:
+        ValueError: If the option is not a positive integer.
+    """
+    return check_integer("max_attempts", options.get("max_attempts", _DEFAULT_ATTEMPTS), 1)
+
+
+def seconds_to_wait(options: Mapping[str, Any]) -> float:
+    """Return the time without progress after which an attempt ends.
+
+    Raises:
+        ValueError: If the option is not a positive number.
+    """
+    given = options.get("timeout", _DEFAULT_TIMEOUT)
+    if not isinstance(given, (int, float)) or not given > 0:
+        raise ValueError(f"timeout must be a positive number of seconds, got {given!r}")
+    return float(given)
+
+
+def _client_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of HTTP that all stores have."""
+    most_attempts(options)
+    return {
+        "timeout": _WHOLE_ATTEMPT,
+        "connect_timeout": _CONNECT_TIMEOUT,
+        "read_timeout": timedelta(seconds=seconds_to_wait(options)),
+        **(options.get("client_options") or {}),
+    }
+
+
 def _common(server: str, client_options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments that all stores have; ``server`` is the URL of the server, if given."""
-    options = {"timeout": _WHOLE_ATTEMPT, "connect_timeout": _CONNECT_TIMEOUT}
     plain = {"allow_http": True} if server.startswith("http://") else {}
-    return {"client_options": {**options, **plain, **client_options}, "retry_config": _NO_RETRIES}
+    return {"client_options": {**plain, **client_options}, "retry_config": _NO_RETRIES}
 
 
-def _endpoint(config: Mapping[str, Any]) -> str:
-    """Return the URL of the server of a store; ``""`` for the usual one."""
-    given = (str(value) for name, value in config.items() if _SERVER.search(name.lower()))
-    return next(given, os.environ.get("AWS_ENDPOINT_URL") or "")
+def _server(config: Mapping[str, Any]) -> str:
+    """Return the URL of the server that options name; ``""`` if they name none."""
+    return next((str(value) for name, value in config.items() if _SERVER.search(name.lower())), "")
 
 
 def _option(config: Mapping[str, Any], name: str) -> Any:
