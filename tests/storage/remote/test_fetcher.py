@@ -15,11 +15,13 @@ from hypothesis import strategies as st
 from torchrec_io.storage.byte_source import ByteBuffer
 from torchrec_io.storage.remote import fetcher as fetcher_module
 from torchrec_io.storage.remote.areas import Areas
+from torchrec_io.storage.remote.client import OpenObject
 from torchrec_io.storage.remote.connection import Ticket
 from torchrec_io.storage.remote.failures import Failure, Kind
-from torchrec_io.storage.remote.fetcher import Fetcher, FetchError, OpenObject
+from torchrec_io.storage.remote.fetcher import Fetcher, FetchError
 from torchrec_io.storage.remote.messages import Fetch, FetchReport, ObjectInfo
 from torchrec_io.storage.remote.parts import Part, PartsOfObject, Span, join_ranges
+from torchrec_io.storage.remote.request_cost import RequestCost
 
 CONTENT = np.random.default_rng(0).integers(0, 256, 100_000, dtype=np.uint8)
 OBJECT = OpenObject(0, ObjectInfo("a", len(CONTENT), '"1"', "", 0))
@@ -282,3 +284,15 @@ def test_missing_pieces() -> None:
     assert [(part.begin if part else None) for part in map(parts.at, (9, 10, 19, 20))] == [
         None, 10, 10, None,
     ]  # fmt: skip
+
+
+def test_the_gap_grows_with_the_cost_of_requests() -> None:
+    cost = RequestCost()
+    before = cost.gap
+    for _ in range(100):
+        cost.add(1 << 20, FetchReport(wait=0.0005, transfer=0.01))
+    assert cost.gap < before
+    for _ in range(200):
+        cost.add(1 << 20, FetchReport(wait=0.1, transfer=0.01))
+    assert cost.gap > 10 * before
+    assert cost.gap <= 1 << 20

@@ -8,17 +8,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ... import _core
 from ..byte_source import ByteBuffer, Ints
 from .areas import Areas
-from .connection import Ticket
+from .client import Client, KnownStore, OpenObject
 from .failures import Failure
-from .messages import FetchReport, ObjectInfo
 from .parts import Part, PartsOfObject, Span, join_ranges
+from .request_cost import RequestCost
 
 # The largest request. Larger ranges take several, which run at the same time.
 MOST_PART_BYTES = 8 << 20
@@ -28,48 +28,6 @@ _MOST_AHEAD = 0.75
 # Announced ranges that are not read after this time are dropped.
 _STALE_SECONDS = 60.0
 _SECONDS_BETWEEN_TRIES = 0.05
-# Bounds of the gap across which neighbors are joined.
-_LEAST_GAP, _MOST_GAP = 1 << 12, 1 << 20
-_FIRST_WAIT, _FIRST_RATE = 0.01, 50e6  # assumed until measured
-_LEAST_MEASURED = 1 << 18  # smaller answers do not show a rate
-
-
-class Client(Protocol):
-    """Carries out requests; see :class:`HelperConnection`."""
-
-    memory: ByteBuffer
-
-    def new_ticket(self) -> Ticket: ...
-    def send(self, messages: Any) -> None: ...
-    def ask(self, name: str, *arguments: Any) -> Any: ...
-    def wait(self, tickets: Any) -> None: ...
-    def has_failed(self) -> bool: ...
-    def forget(self) -> None: ...
-    def close(self) -> None: ...
-
-
-class OpenObject(NamedTuple):
-    """An object of a store, as it was when it was opened.
-
-    Attributes:
-        store: Number of the store, in the client.
-        pin: The object; all reads are of exactly this one.
-    """
-
-    store: int
-    pin: ObjectInfo
-
-
-class KnownStore(NamedTuple):
-    """A store that the client knows.
-
-    Attributes:
-        number: Its number.
-        tried: Credentials that requests have, in words.
-    """
-
-    number: int
-    tried: str
 
 
 class HeldPart(NamedTuple):
@@ -103,29 +61,6 @@ class FetchError(Exception):
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.reason)
         self.failure = failure
-
-
-class RequestCost:
-    """The measured cost of requests and of bytes."""
-
-    def __init__(self) -> None:
-        self._wait = _FIRST_WAIT
-        self._rate = _FIRST_RATE
-
-    def add(self, size: int, report: FetchReport) -> None:
-        """Add what a request of some bytes took."""
-        self._wait += (report.wait - self._wait) / 16
-        if size >= _LEAST_MEASURED and report.transfer > 0:
-            self._rate += (size / report.transfer - self._rate) / 16
-
-    @property
-    def gap(self) -> int:
-        """Largest number of bytes that are worth reading to save a request.
-
-        Requests wait at the same time, and bytes share the network: a request costs less than the
-        time of its answer.
-        """
-        return int(min(_MOST_GAP, max(_LEAST_GAP, self._wait * self._rate / 8)))
 
 
 class Fetcher:

@@ -7,9 +7,10 @@ import os
 import threading
 from typing import Any, NamedTuple
 
+from .client import Client, KnownStore, OpenObject
 from .connection import HelperConnection
 from .failures import Failure, error_of
-from .fetcher import Client, Fetcher, KnownStore, OpenObject
+from .fetcher import Fetcher
 from .messages import ObjectInfo
 from .options import RemoteOptions
 from .urls import OBJECT_STORES, Location, scheme_of

@@ -10,9 +10,10 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from ..byte_source import ByteBuffer, ByteSource, Ints, Stamp
+from .client import OpenObject
 from .connection import HelperError
 from .failures import error_of
-from .fetcher import MOST_PART_BYTES, Fetcher, FetchError, OpenObject
+from .fetcher import MOST_PART_BYTES, Fetcher, FetchError
 from .messages import ObjectInfo
 from .options import RemoteOptions
 from .process import access
