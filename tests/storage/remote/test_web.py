@@ -121,6 +121,15 @@ def test_what_was_read_ahead_is_dropped_with_its_file(web: WebServer) -> None:
     assert fetcher.bytes_in_memory == 0
 
 
+def test_a_record_that_is_larger_than_the_memory(web: WebServer) -> None:
+    data = DATA * 3
+    [whole] = tio.WholeFileDataset(web.put("/a", data), fetch_bytes=1 << 20)
+    assert whole == data
+    url = web.put("/b", frame(data) + frame(b"x"))
+    dataset = TFRecordDataset(url, fetch_bytes=1 << 20, num_threads=4)
+    assert list(dataset) == [data, b"x"]
+
+
 # ---- indexes ----
 
 
