@@ -110,19 +110,23 @@ class JobQueue:
         self._batches = iter(batches)
         self._reader = reader
         self._batch_size = batch_size
+        self._ahead_bytes = int(reader.ahead_bytes)
         self._returned: deque[tuple[int, Chunk]] = deque()  # come before the other batches
         self._planned: deque[LoadJob] = deque()  # come before those
         self._failure: Exception | None = None  # of `batches`; raised after all jobs
 
     def peek(self) -> LoadJob | None:
         """Return the next job without removing it; None at the end."""
-        self._plan_ahead()
+        if self._ahead_bytes or not self._planned:
+            self._plan_more()
         return self._planned[0] if self._planned else None
 
     def pop(self) -> LoadJob | None:
         """Remove and return the next job; None at the end."""
-        self._plan_ahead()
-        return self._planned.popleft() if self._planned else None
+        job = self.peek()
+        if job is not None:
+            self._planned.popleft()
+        return job
 
     def put_back(self, jobs: Iterable[LoadJob]) -> None:
         """Put jobs before all others."""
@@ -140,14 +144,19 @@ class JobQueue:
         Args:
             jobs: Jobs that were taken from the queue, and may not have been fetched.
         """
-        if self._reader.ahead_bytes:
+        if self._ahead_bytes:
             left = [*jobs, *self._planned]
             with contextlib.suppress(OSError):  # nobody waits for a result
                 self._reader.will_not_need([job.plan for job in left if job.plan is not None])
 
-    def _plan_ahead(self) -> None:
+    def _plan_more(self) -> None:
         """Plan the next job; and where the reader reads ahead, further ones before they are few."""
-        most = self._reader.ahead_bytes
+        if self._ahead_bytes:
+            self._plan_ahead(self._ahead_bytes)
+        elif (job := self._make()) is not None:
+            self._planned.append(job)
+
+    def _plan_ahead(self, most: int) -> None:
         left = sum(job.buffer_bytes for job in self._planned)
         if self._planned and (2 * left >= most or len(self._planned) * 2 >= _MOST_PLANNED):
             return
@@ -159,7 +168,7 @@ class JobQueue:
             if job.error is not None or left >= most:
                 break
         plans = [job.plan for job in new if job.plan is not None]
-        if most and plans:
+        if plans:
             # Errors are raised when a batch itself is read.
             with contextlib.suppress(TorchRecIOError, OSError):
                 self._reader.read_ahead(plans)

@@ -178,7 +178,7 @@ class RecordReader(Reader):
         Nothing is announced unless the system lately had to wait for storage: for data in memory
         the calls are not worth their cost.
         """
-        if self._hints > 0 and not self.ahead_bytes:
+        if self._hints > 0 and not self._ahead_bytes:
             for source, (_, ranges) in zip(self._sources(plan.files), plan.by_file(), strict=True):
                 source.will_need(ranges)
 
