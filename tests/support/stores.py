@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
@@ -48,30 +49,31 @@ class S3Server:
         }
 
     def put(self, key: str, data: bytes) -> str:
-        """Write an object, in another process: obstore must not be used in this one."""
-        program = (
-            "import json, sys, obstore; from obstore.store import S3Store; "
-            "s = S3Store(sys.argv[1], config=json.loads(sys.argv[2]), "
-            "client_options={'allow_http': True}); "
-            "obstore.put(s, sys.argv[3], sys.stdin.buffer.read())"
-        )
-        arguments = [BUCKET, json.dumps(self.options()), key]
-        command = [shutil.which("python") or "python", "-c", program, *arguments]
-        subprocess.run(command, input=data, check=True, timeout=60)
+        """Write an object."""
+        self._run("obstore.put(store, arguments[0], sys.stdin.buffer.read())", key, data=data)
         return f"s3://{BUCKET}/{key}"
 
     def put_files(self, folder: Path, prefix: str) -> None:
         """Write all files of a folder as objects."""
         program = (
-            "import json, os, sys, obstore; from obstore.store import S3Store; "
-            "s = S3Store(sys.argv[1], config=json.loads(sys.argv[2]), "
-            "client_options={'allow_http': True}); "
-            "[obstore.put(s, f'{sys.argv[4]}/{f}', open(os.path.join(sys.argv[3], f), 'rb')) "
-            "for f in sorted(os.listdir(sys.argv[3]))]"
+            "for name in sorted(os.listdir(arguments[0])):\n"
+            "    with open(os.path.join(arguments[0], name), 'rb') as file:\n"
+            "        obstore.put(store, f'{arguments[1]}/{name}', file.read())"
         )
-        arguments = [BUCKET, json.dumps(self.options()), str(folder), prefix]
-        command = [shutil.which("python") or "python", "-c", program, *arguments]
-        subprocess.run(command, check=True, timeout=120)
+        self._run(program, str(folder), prefix)
+
+    def _run(self, program: str, *arguments: str, data: bytes = b"") -> None:
+        """Run a program with a store, in another process: obstore must not be used in this one."""
+        start = (
+            "import json, os, sys, obstore\n"
+            "from obstore.store import S3Store\n"
+            "config, arguments = json.loads(sys.argv[1]), sys.argv[2:]\n"
+            f"store = S3Store({BUCKET!r}, config=config, client_options={{'allow_http': True}})\n"
+        )
+        # Threads of its runtime may abort an interpreter that ends.
+        code = f"{start}{program}\nos._exit(0)"
+        command = [sys.executable, "-c", code, json.dumps(self.options()), *arguments]
+        subprocess.run(command, input=data, check=True, timeout=120)
 
 
 def free_ports(count: int) -> list[int]:
