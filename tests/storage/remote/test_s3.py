@@ -17,6 +17,7 @@ from tests.support.proxy import proxy_to
 from tests.support.stores import S3Server
 from tests.support.tfrecord import frame
 from torchrec_io import RecordIndex, TFRecordDataset, TFRecordMapDataset, TFRecordStream
+from torchrec_io.records.verify import verify_file
 from torchrec_io.storage.paths import expand_paths
 from torchrec_io.storage.remote.options import RemoteOptions
 
@@ -170,8 +171,8 @@ def test_options_from_the_environment(bucket: S3Server, monkeypatch: pytest.Monk
     monkeypatch.setenv("AWS_REGION", options["region"])
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", options["access_key_id"])
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", options["secret_access_key"])
-    dataset = TFRecordDataset(PATTERN, SCHEMA, fetch_bytes=(1 << 20) + 1)
-    assert len(list(dataset)) == len(ALL)
+    assert len(list(TFRecordDataset(PATTERN, SCHEMA))) == len(ALL)
+    assert verify_file(f"{PATTERN.removesuffix('*')}00001-of-00006").records == EACH
 
 
 def test_options_from_the_files_of_the_aws_tools(
@@ -187,8 +188,29 @@ def test_options_from_the_files_of_the_aws_tools(
     )
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
-    dataset = TFRecordDataset(PATTERN, SCHEMA, fetch_bytes=(1 << 20) + 2)
-    assert len(list(dataset)) == len(ALL)
+    assert len(list(TFRecordDataset(PATTERN, SCHEMA))) == len(ALL)
+
+
+def test_credentials_that_change_while_they_are_used(
+    bucket: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As where a tool of the store renews those in its file, or a notebook sets a variable."""
+    options = bucket.options()
+    file = tmp_path / "credentials"
+    start = f"[default]\naws_access_key_id = {options['access_key_id']}\naws_secret_access_key = "
+    file.write_text(f"{start}old\n")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
+    public = {name: options[name] for name in ("endpoint", "region")}
+    with pytest.raises(PermissionError):
+        TFRecordDataset(PATTERN, storage_options=public)
+    file.write_text(f"{start}{options['secret_access_key']}\n")
+    dataset = TFRecordDataset(PATTERN, SCHEMA, storage_options=public)
+    items = iter(dataset)
+    next(items)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", options["access_key_id"])
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", options["secret_access_key"])
+    assert len(list(TFRecordDataset(PATTERN, SCHEMA, storage_options=public))) == len(ALL)
+    assert len(list(items)) == len(ALL) - 1
 
 
 def test_wrong_credentials(bucket: S3Server) -> None:

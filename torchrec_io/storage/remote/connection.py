@@ -207,7 +207,7 @@ def _start_helper(memory: int) -> tuple[socket.socket, subprocess.Popen[bytes]]:
     own, other = socket.socketpair()
     with other:
         descriptors = (other.fileno(), memory)
-        path = json.dumps([folder or os.getcwd() for folder in sys.path])
+        path = json.dumps([os.fspath(folder) or os.getcwd() for folder in sys.path])
         arguments = [*map(str, descriptors), str(os.getpid())]
         process = subprocess.Popen(  # noqa: S603  # Python itself
             [os.fsdecode(get_executable()), "-c", _PROGRAM, path, *arguments],

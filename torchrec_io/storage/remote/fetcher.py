@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import time
@@ -71,15 +72,19 @@ class Fetcher:
 
     Args:
         client: Carries out the requests.
+        environment: Number of the environment that the client was made in.
 
     Attributes:
         client: Carries out the requests.
+        environment: Number of the environment that the client was made in.
         pid: Process that this is for.
         stores: Stores that the client knows, by their address and options.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, environment: int = 0) -> None:
         self.client = client
+        self.environment = environment
+        self._store_numbers = itertools.count()
         self.pid = os.getpid()
         self.stores: dict[tuple[str, str], KnownStore] = {}
         self._memory = client.memory
@@ -102,6 +107,10 @@ class Fetcher:
     def most_ahead(self) -> int:
         """Number of bytes that are worth announcing."""
         return self._most_ahead
+
+    def new_store_number(self) -> int:
+        """Return a number that no store has had."""
+        return next(self._store_numbers)
 
     # ---- announcing ----
 

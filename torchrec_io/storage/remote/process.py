@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import threading
 from typing import Any, NamedTuple
 
 from .client import Client, KnownStore, OpenObject
 from .connection import HelperConnection
-from .failures import Failure, error_of
+from .failures import Failure, Kind, error_of
 from .fetcher import Fetcher
 from .messages import ObjectInfo
 from .options import RemoteOptions
 from .urls import OBJECT_STORES, Location, scheme_of
 from .web import store_of
+
+_USED_VARIABLES = re.compile(
+    r"AWS_|GOOGLE_|GCS_|GCLOUD|AZURE_|AZ_|SSL_|HOME$|(HTTPS?|ALL|NO)_PROXY$", re.IGNORECASE
+)
 
 
 class _Connections:
@@ -51,6 +56,7 @@ class ObjectAccess(NamedTuple):
         """
         answer = self.fetcher.client.ask(name, self.store, *arguments)
         if isinstance(answer, Failure):
+            forget_refused(self.fetcher, self.store, answer)
             raise error_of(answer, url, self.tried)
         return answer
 
@@ -88,14 +94,29 @@ def access(url: str, options: RemoteOptions) -> ObjectAccess:
 
 
 def _fetcher(kind: str, scheme: str, fetch_bytes: int) -> Fetcher:
+    environment = _environment() if kind == "objects" else 0
     fetcher = _connections.fetchers.get((kind, fetch_bytes))
-    if fetcher is not None and fetcher.client.has_failed():
+    # A helper has the credentials that were in the environment when it was started.
+    if fetcher is not None and (fetcher.client.has_failed() or fetcher.environment != environment):
         fetcher.client.close()
         fetcher = None
     if fetcher is None:
-        fetcher = Fetcher(_client(kind, scheme, fetch_bytes))
+        fetcher = Fetcher(_client(kind, scheme, fetch_bytes), environment)
         _connections.fetchers[kind, fetch_bytes] = fetcher
     return fetcher
+
+
+def _environment() -> int:
+    """Return a number that changes with the variables that stores and HTTP clients use."""
+    used = (item for item in os.environ.items() if _USED_VARIABLES.match(item[0]))
+    return hash(frozenset(used))
+
+
+def forget_refused(fetcher: Fetcher, store: int, failure: Failure) -> None:
+    """Forget a store whose credentials were refused, so that they are looked for again."""
+    if failure.kind is Kind.denied:
+        for key in [key for key, known in fetcher.stores.items() if known.number == store]:
+            fetcher.stores.pop(key, None)
 
 
 def _client(kind: str, scheme: str, memory_bytes: int) -> Client:
@@ -111,7 +132,7 @@ def _client(kind: str, scheme: str, memory_bytes: int) -> Client:
 
 
 def _add_store(fetcher: Fetcher, location: Location, options: RemoteOptions) -> KnownStore:
-    number = len(fetcher.stores)
+    number = fetcher.new_store_number()
     answer = fetcher.client.ask("store", number, location.root, options.options)
     if isinstance(answer, Exception):
         raise answer

@@ -16,7 +16,7 @@ from .failures import error_of
 from .fetcher import MOST_PART_BYTES, Fetcher, FetchError
 from .messages import ObjectInfo
 from .options import RemoteOptions
-from .process import access
+from .process import access, forget_refused
 from .urls import can_pin
 
 _Result = TypeVar("_Result")
@@ -168,6 +168,8 @@ class RemoteFile(ByteSource):
         try:
             return work(reached.opened)
         except FetchError as error:
+            forget_refused(reached.fetcher, reached.opened.store, error.failure)
+            self._reached.clear()
             raise error_of(error.failure, self.path, reached.tried) from None
 
 
