@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib.util
 import json
 import os
@@ -17,7 +18,7 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import quote
 
 import pytest
@@ -114,9 +115,7 @@ def s3_server() -> Iterator[S3Server]:
             *(f"-{name}={port}" for name, port in ports.items()),
         ]  # fmt: skip
         with Path(folder, "log").open("wb") as log:
-            process = subprocess.Popen(
-                command, stdout=log, stderr=log, cwd=folder, start_new_session=True
-            )
+            process = _start(command, folder, log)
         server = S3Server(f"http://127.0.0.1:{ports['s3.port']}", ports["s3.port"])
         try:
             _wait_for(f"{server.endpoint}/healthz", process, Path(folder, "log"))
@@ -166,7 +165,7 @@ def gcs_server() -> Iterator[GcsServer]:
     ]  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         with Path(folder, "log").open("wb") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
+            process = _start(command, folder, log)
         try:
             server = GcsServer(f"http://{host}")
             _wait_for(f"{server.endpoint}/storage/v1/b?project=test", process, Path(folder, "log"))
@@ -176,6 +175,20 @@ def gcs_server() -> Iterator[GcsServer]:
         finally:
             process.kill()
             process.wait()
+
+
+def _start(command: list[str], folder: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Start a server that ends with this process, even if that is killed."""
+    library = ctypes.CDLL(None)
+    set_signal_of_parents_death = 1
+    return subprocess.Popen(
+        command,
+        stdout=log,
+        stderr=log,
+        cwd=folder,
+        start_new_session=True,
+        preexec_fn=lambda: library.prctl(set_signal_of_parents_death, signal.SIGKILL),  # noqa: PLW1509
+    )
 
 
 def _post(url: str, data: bytes, kind: str) -> None:
