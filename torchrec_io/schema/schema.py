@@ -18,8 +18,8 @@ from .specs import as_feature
 from .stored_keys import check_stored_keys
 
 if TYPE_CHECKING:
+    from ..storage.local import StrPath
     from ..storage.remote.options import StorageOptions
-from ..storage.local import StrPath
 
 # Specs by name. A value can also be a dict of specs.
 Features: TypeAlias = Mapping[str, Feature | Mapping[str, Any]]
