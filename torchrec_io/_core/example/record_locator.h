@@ -7,6 +7,7 @@
 
 #include "example/entry_predictor.h"
 #include "example/feature.h"
+#include "example/map_entry.h"
 #include "example/parser.h"
 #include "example/sequence.h"
 #include "wire/cursor.h"
@@ -62,10 +63,6 @@ class RecordLocator {
   }
 
  private:
-  static std::size_t offset_in(Bytes record, Bytes part) {
-    return static_cast<std::size_t>(part.data() - record.data());
-  }
-
   bool locate_features(std::size_t at, std::size_t limit) {
     while (at < limit) {
       const EntryPredictor* predictor = next_predictor();
@@ -109,23 +106,8 @@ class RecordLocator {
     return true;
   }
 
-  struct Entry {
-    Bytes key;
-    Bytes value;     // the last one
-    int values = 0;  // how many there are
-  };
-
-  static bool split_entry(Bytes bytes, Entry& entry) {
-    return wire::walk_tags(bytes, [&](std::uint32_t tag, Cursor& cursor) {
-      if (tag == fields::kMapKey) return cursor.read_delimited(entry.key);
-      if (tag != fields::kMapValue) return wire::skip_field(cursor, tag);
-      ++entry.values;
-      return cursor.read_delimited(entry.value);
-    });
-  }
-
   bool read_entry(std::size_t tag_at, Bytes bytes) {
-    Entry entry;
+    MapEntry entry;
     if (!split_entry(bytes, entry)) return false;
     const int slot = parser_.find(entry.key, false);
     Location found;
@@ -139,20 +121,8 @@ class RecordLocator {
       }
     }
     if (slot < 0) return true;  // not read
-    if (!is_plain && !locate_entry(bytes, entry, found)) return false;
+    if (!is_plain && !locate_entry(record_, bytes, entry, found)) return false;
     return keep(slot, found);
-  }
-
-  bool locate_entry(Bytes bytes, const Entry& entry, Location& found) const {
-    if (entry.values == 1) {
-      return locate_feature(entry.value, offset_in(record_, entry.value), found);
-    }
-    found = {static_cast<std::uint32_t>(offset_in(record_, bytes)),
-             static_cast<std::uint32_t>(bytes.size()), Form::entry, Kind::none};
-    std::size_t first = 0;
-    if (!resolve_kind(record_, found, found.kind, first)) return false;
-    if (found.kind == Kind::none) found.form = Form::missing;
-    return true;
   }
 
   // If several entries have one key, the last one counts. The others must still be valid.
@@ -165,16 +135,13 @@ class RecordLocator {
 
   bool locate_lists(Bytes lists) {
     return feature_detail::walk_fields(lists, fields::kMapEntry, [&](Bytes bytes) {
-      Entry entry;
+      MapEntry entry;
       if (!split_entry(bytes, entry)) return false;
       const int slot = parser_.find(entry.key, true);
       if (slot < 0) return true;
       Location& known = row_[static_cast<std::size_t>(slot)];
       if (!check_steps(known)) return false;
-      const Bytes where = entry.values == 1 ? entry.value : bytes;
-      known = {static_cast<std::uint32_t>(offset_in(record_, where)),
-               static_cast<std::uint32_t>(where.size()),
-               entry.values == 1 ? Form::list : Form::lists, Kind::none};
+      known = locate_steps(record_, bytes, entry);
       return true;
     });
   }
