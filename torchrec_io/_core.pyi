@@ -1403,6 +1403,15 @@ MAX_SURVEY_FEATURES: int = 100000
 
 CHARACTER_SET_BYTES: int = 139264
 
+class CharacterSet:
+    """A set of Unicode characters."""
+
+    def __init__(self, bits: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
+        """
+        Args:
+            bits: A bit for each character, the lowest bits first; CHARACTER_SET_BYTES bytes.
+        """
+
 class Survey:
     """
     Facts about the features of records whose schema is not known.
@@ -1410,11 +1419,10 @@ class Survey:
     One thread at a time may use a survey.
     """
 
-    def __init__(self, printable: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], with_lists: bool = True) -> None:
+    def __init__(self, printable: CharacterSet, with_lists: bool = True) -> None:
         """
         Args:
-            printable: A bit for each Unicode character that is printable, lowest bits first;
-                CHARACTER_SET_BYTES in all.
+            printable: Characters that text may have, besides tabs and line breaks.
             with_lists: Whether records may be SequenceExamples. If not, only the features of
                 Examples are read.
         """

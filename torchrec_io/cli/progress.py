@@ -20,7 +20,7 @@ from rich.text import Text
 from ..checks import counted
 from ..errors import TorchRecIOError
 from ..records.formats import Progress
-from ..tools.ordered_pool import OrderedPool
+from ..storage.ordered_pool import OrderedPool
 from ..tools.report import Result, Watcher
 from .options import usage_errors
 from .text import error_line, printable

@@ -14,7 +14,6 @@ import numpy as np
 from .. import _core
 from ..errors import SchemaError
 from ..records.record_block import RecordBlock, RecordList
-from ..storage.byte_source import ByteBuffer
 from .image_spec import ImageFeature
 from .inspect import Kind
 from .sniff import EMPTY, OTHER, TENSOR, TEXT, image_size
@@ -187,8 +186,8 @@ def _is_sound_image(data: bytes) -> bool:
 
 
 @functools.cache
-def _printable() -> ByteBuffer:
-    """Return a bit for each character that ``str.isprintable`` accepts; uint8."""
+def _printable() -> _core.CharacterSet:
+    """Return the characters that ``str.isprintable`` accepts."""
     is_printable = np.zeros(_core.CHARACTER_SET_BYTES * 8, bool)
     is_printable[0x20:0x7F] = True
     for start in range(0, len(is_printable), _PLANE):
@@ -199,4 +198,4 @@ def _printable() -> ByteBuffer:
         if not shown.isascii():
             found = np.frombuffer(shown.encode("utf-32-le"), "<u4")
             is_printable[found[found >= 0x80]] = True
-    return np.packbits(is_printable, bitorder="little")
+    return _core.CharacterSet(np.packbits(is_printable, bitorder="little"))

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/arguments.h"
 #include "bindings/arrays.h"
 
 namespace tio {
@@ -51,11 +52,15 @@ nb::dict facts_of(const FeatureTable& table) {
   return found;
 }
 
-void init_survey(Survey* self, const Buffer& printable, bool with_lists) {
-  if (printable.size() != CharacterSet::kBytes) {
-    throw nb::value_error("printable must have a bit for each character");
+void init_characters(CharacterSet* self, const Buffer& bits) {
+  if (bits.size() != CharacterSet::kBytes) {
+    throw nb::value_error("bits must have a bit for each character");
   }
-  new (self) Survey(std::make_shared<const CharacterSet>(bytes_of(printable)), with_lists);
+  new (self) CharacterSet(bytes_of(bits));
+}
+
+void init_survey(Survey* self, nb::handle_t<CharacterSet> printable, bool with_lists) {
+  new (self) Survey(share(printable), with_lists);
 }
 
 void bind_mark_unsound(Survey& self, const ImageValue& image) {
@@ -133,13 +138,16 @@ void bind_survey(nb::module_& m) {
   bind_results(m);
   m.attr("MAX_SURVEY_FEATURES") = kMaxSurveyFeatures;
   m.attr("CHARACTER_SET_BYTES") = CharacterSet::kBytes;
+  nb::class_<CharacterSet>(m, "CharacterSet", "A set of Unicode characters.")
+      .def("__init__", &init_characters, "bits"_a,
+           "Args:\n"
+           "    bits: A bit for each character, the lowest bits first; CHARACTER_SET_BYTES bytes.");
   nb::class_<Survey>(m, "Survey",
                      "Facts about the features of records whose schema is not known.\n\n"
                      "One thread at a time may use a survey.")
       .def("__init__", &init_survey, "printable"_a, "with_lists"_a = true,
            "Args:\n"
-           "    printable: A bit for each Unicode character that is printable, lowest bits first;\n"
-           "        CHARACTER_SET_BYTES in all.\n"
+           "    printable: Characters that text may have, besides tabs and line breaks.\n"
            "    with_lists: Whether records may be SequenceExamples. If not, only the features of\n"
            "        Examples are read.")
       .def("add", &Survey::add, Unlocked(), "records"_a, "Add the facts about some records.")
