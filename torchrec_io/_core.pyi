@@ -1399,8 +1399,6 @@ class SurveyedBatch:
     def images(self) -> list[ImageValue]:
         """Images to check, of features that have only images so far."""
 
-MAX_SURVEY_FEATURES: int = 100000
-
 CHARACTER_SET_BYTES: int = 139264
 
 class CharacterSet:

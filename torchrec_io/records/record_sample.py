@@ -346,16 +346,18 @@ class _Windows(Piece):
             shares = [len(part) for part in np.array_split(range(self.max_records), _WINDOWS)]
             most = size // _WINDOWS if self.max_bytes is None else self.max_bytes // _WINDOWS
             most = min(most, size // _WINDOWS)
-            seen = used = 0
+            seen = used = largest = 0
             for block in _read(source, 0, shares[0], most, skip_errors=skip_errors):
                 seen += len(block.block)
                 used += block.stored_bytes
+                largest = max(largest, int(block.block.lengths.max(initial=0)))
                 yield block
-            width = min(most, used * shares[2] // max(1, seen))  # if records are alike
-            for share, at in ((shares[1], (size - width) // 2), (shares[2], size - width)):
+            width = min(most, used * shares[1] // max(1, seen))  # if records are alike
+            from_end = min(most, width + largest)
+            for share, at in ((shares[2], (size - width) // 2), (shares[1], size - from_end)):
                 start = find_frame(source, at) if share and width else None
-                if start is not None and _is_chain(source, start, share, width):
-                    yield from _read(source, start, share, width, skip_errors=skip_errors)
+                if start is not None and _is_chain(source, start, share, from_end):
+                    yield from _read(source, start, share, from_end, skip_errors=skip_errors)
 
 
 def _is_chain(source: ByteSource, start: int, max_records: int, max_bytes: int) -> bool:

@@ -86,6 +86,8 @@ class FeatureMapping(Mapping[str, Feature]):
     def to_python(self) -> str:
         """Return Python source that makes the schema: it imports ``tio`` and sets ``schema``.
 
+        A comment says so if the schema was inferred from some of the records.
+
         Raises:
             SchemaError: If a spec has a function that cannot be written as text, or is of a class
                 that cannot be imported.

@@ -101,11 +101,13 @@ class InferredParts(NamedTuple):
         parts: Specs by name of each part.
         findings: Findings about all features.
         inspected: Number of records inspected.
+        survey: Facts about the features.
     """
 
     parts: dict[str, dict[str, Feature]]
     findings: dict[str, Finding]
     inspected: Inspected
+    survey: Survey
 
 
 def infer_parts(
@@ -139,7 +141,7 @@ def infer_from(
     parts = {"features": specs["context"]}
     if survey.lists:
         parts = {"context": specs["context"], "sequence": specs["list"]}
-    return InferredParts(parts, findings, inspected)
+    return InferredParts(parts, findings, inspected, survey)
 
 
 def _why_nothing(records: int, findings: Mapping[str, Finding]) -> str:

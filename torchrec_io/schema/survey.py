@@ -174,9 +174,8 @@ def _name(key: bytes) -> str:
 
 def _too_many() -> SchemaError:
     return SchemaError(
-        f"the records have more than {_core.MAX_SURVEY_FEATURES:,} different features, or names of "
-        "features that take more than 16 MiB: are the names values? Make a schema by hand, with "
-        "the features to read"
+        "the records have more than 100,000 different features, or names of features that take "
+        "more than 16 MiB; make a schema by hand, with the features to read"
     )
 
 

@@ -136,7 +136,6 @@ void bind_results(nb::module_& m) {
 void bind_survey(nb::module_& m) {
   bind_formats(m);
   bind_results(m);
-  m.attr("MAX_SURVEY_FEATURES") = kMaxSurveyFeatures;
   m.attr("CHARACTER_SET_BYTES") = CharacterSet::kBytes;
   nb::class_<CharacterSet>(m, "CharacterSet", "A set of Unicode characters.")
       .def("__init__", &init_characters, "bits"_a,
