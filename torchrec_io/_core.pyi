@@ -1417,12 +1417,14 @@ class Survey:
     One thread at a time may use a survey.
     """
 
-    def __init__(self, printable: CharacterSet, with_lists: bool = True) -> None:
+    def __init__(self, printable: CharacterSet, with_lists: bool = True, with_values: bool = True) -> None:
         """
         Args:
             printable: Characters that text may have, besides tabs and line breaks.
             with_lists: Whether records may be SequenceExamples. If not, only the features of
                 Examples are read.
+            with_values: Whether values are read. If not, only the presence and the kinds of
+                features are found, and damage inside of their values is not.
         """
 
     def add(self, records: Records) -> SurveyedBatch:

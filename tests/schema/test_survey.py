@@ -133,6 +133,19 @@ def test_parts_are_merged(some: list[bytes], cuts: list[int]) -> None:
     assert comparable(whole.result()) == survey_model(some)[0]
 
 
+@given(st.lists(usual, max_size=5))
+def test_presence_alone(some: list[bytes]) -> None:
+    surveyor = Surveyor(with_values=False)
+    surveyor.add(RecordList.of(some))
+    found, wanted = surveyor.result(), survey_model(some)[0]
+    assert found.records == wanted.records
+    for part, expected in ((found.context, wanted.context), (found.lists, wanted.lists)):
+        assert {name: (each.present, each.kinds) for name, each in part.items()} == {
+            name: (each.present, each.kinds) for name, each in expected.items()
+        }
+        assert all(each.formats == () for each in part.values())
+
+
 @given(values)
 def test_formats(value: bytes) -> None:
     surveyor = Surveyor()

@@ -159,7 +159,7 @@ class StoredReader:
     ) -> None:
         self._files = files
         self._survey = survey
-        self._surveyor = Surveyor()
+        self._surveyor = Surveyor(with_values=False)
         self._remedy = remedy
         self._parser = StoredParser(schema)
         self.schema = self._parser.schema

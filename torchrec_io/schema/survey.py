@@ -122,10 +122,12 @@ class Surveyor:
     Args:
         with_lists: Whether records may be SequenceExamples. If not, only the features of Examples
             are read.
+        with_values: Whether values are read. If not, only the presence and the kinds of features
+            are found, and damage inside of their values is not.
     """
 
-    def __init__(self, *, with_lists: bool = True) -> None:
-        self._core = _core.Survey(_printable(), with_lists)
+    def __init__(self, *, with_lists: bool = True, with_values: bool = True) -> None:
+        self._core = _core.Survey(_printable(), with_lists, with_values)
 
     @property
     def records(self) -> int:

@@ -59,8 +59,9 @@ void init_characters(CharacterSet* self, const Buffer& bits) {
   new (self) CharacterSet(bytes_of(bits));
 }
 
-void init_survey(Survey* self, nb::handle_t<CharacterSet> printable, bool with_lists) {
-  new (self) Survey(share(printable), with_lists);
+void init_survey(Survey* self, nb::handle_t<CharacterSet> printable, bool with_lists,
+                 bool with_values) {
+  new (self) Survey(share(printable), with_lists, with_values);
 }
 
 void bind_mark_unsound(Survey& self, const ImageValue& image) {
@@ -144,11 +145,13 @@ void bind_survey(nb::module_& m) {
   nb::class_<Survey>(m, "Survey",
                      "Facts about the features of records whose schema is not known.\n\n"
                      "One thread at a time may use a survey.")
-      .def("__init__", &init_survey, "printable"_a, "with_lists"_a = true,
+      .def("__init__", &init_survey, "printable"_a, "with_lists"_a = true, "with_values"_a = true,
            "Args:\n"
            "    printable: Characters that text may have, besides tabs and line breaks.\n"
            "    with_lists: Whether records may be SequenceExamples. If not, only the features of\n"
-           "        Examples are read.")
+           "        Examples are read.\n"
+           "    with_values: Whether values are read. If not, only the presence and the kinds of\n"
+           "        features are found, and damage inside of their values is not.")
       .def("add", &Survey::add, Unlocked(), "records"_a, "Add the facts about some records.")
       .def("merge", &Survey::merge, Unlocked(), "later"_a,
            "Add the facts about later records. Return False if there are too many features.")

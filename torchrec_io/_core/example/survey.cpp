@@ -141,6 +141,7 @@ SurveyedFeature* Survey::touch(FeatureTable& table, std::vector<SurveyedFeature*
 bool Survey::read_values(const Location& at, ValueFacts& found) const {
   std::uint64_t count = 0;
   found.kinds |= kind_bit(at.kind);
+  if (!with_values_) return true;
   if (!visit_values(record_, at,
                     [&](Bytes payload) { return add_values(payload, at.kind, found, count); })) {
     return false;
@@ -181,7 +182,7 @@ void Survey::commit(std::int64_t position, SurveyedBatch& batch) {
     if (feature->found.kinds == 0) continue;  // it counts as missing
     ++feature->facts.present;
     feature->facts.values.add(feature->found);
-    if (feature->location.kind == Kind::bytes) {
+    if (with_values_ && feature->location.kind == Kind::bytes) {
       add_formats(*feature, feature->location, {.record = record}, batch);
     }
   }
@@ -190,7 +191,7 @@ void Survey::commit(std::int64_t position, SurveyedBatch& batch) {
     ++feature->facts.present;
     feature->facts.steps.add(feature->steps);
     feature->facts.values.add(feature->found);
-    if ((feature->found.kinds & kind_bit(Kind::bytes)) == 0) continue;
+    if (!with_values_ || (feature->found.kinds & kind_bit(Kind::bytes)) == 0) continue;
     walk_steps(record_, feature->location, Kind::bytes, [&](const Location& step) {
       if (step.kind == Kind::bytes) {
         add_formats(*feature, step, {.record = record, .is_in_list = true}, batch);

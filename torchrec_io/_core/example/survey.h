@@ -35,9 +35,11 @@ struct SurveyedBatch {
 
 class Survey {
  public:
-  // Records are read as Examples, and if `with_lists`, as SequenceExamples first.
-  Survey(std::shared_ptr<const CharacterSet> printable, bool with_lists)
-      : printable_(std::move(printable)), with_lists_(with_lists) {}
+  // Records are read as Examples, and if `with_lists`, as SequenceExamples first. Unless
+  // `with_values`, only the presence and the kinds of features are found, and damage inside of
+  // their values is not.
+  Survey(std::shared_ptr<const CharacterSet> printable, bool with_lists, bool with_values = true)
+      : printable_(std::move(printable)), with_lists_(with_lists), with_values_(with_values) {}
 
   // Nodes of the tables refer to each other.
   Survey(const Survey&) = delete;
@@ -69,6 +71,7 @@ class Survey {
 
   std::shared_ptr<const CharacterSet> printable_;
   bool with_lists_;
+  bool with_values_;
   std::uint64_t records_ = 0;
   FeatureTable context_;
   FeatureTable lists_;
