@@ -45,9 +45,9 @@ struct ValueFacts {
   void add(const ValueFacts& other) {
     kinds |= other.kinds;
     counts.add(other.counts);
-    ints.add(other.ints);
-    floats.add(other.floats);
-    sizes.add(other.sizes);
+    if ((other.kinds & kind_bit(Kind::ints)) != 0) ints.add(other.ints);
+    if ((other.kinds & kind_bit(Kind::floats)) != 0) floats.add(other.floats);
+    if ((other.kinds & kind_bit(Kind::bytes)) != 0) sizes.add(other.sizes);
   }
 };
 

@@ -29,23 +29,10 @@ struct SurveyedFeature {
 
 class FeatureTable {
  public:
-  // Returns a feature, which is added if it is new; null if there are too many. `position` is that
-  // of the feature in its record: most records have the same features at the same positions.
-  SurveyedFeature* find(Bytes key, std::size_t position) {
-    const std::string_view name(reinterpret_cast<const char*>(key.data()), key.size());
-    if (position < predicted_.size() && predicted_[position]->name == name) {
-      return predicted_[position];
-    }
-    SurveyedFeature* feature = find(name);
-    if (feature == nullptr) return nullptr;
-    if (position < predicted_.size()) {
-      predicted_[position] = feature;
-    } else if (position == predicted_.size() && position < kMaxPredicted) {
-      predicted_.push_back(feature);
-    }
-    return feature;
+  // Returns a feature, which is added if it is new; null if there are too many.
+  SurveyedFeature* find(Bytes key) {
+    return find(std::string_view(reinterpret_cast<const char*>(key.data()), key.size()));
   }
-
   SurveyedFeature* find(std::string_view name) {
     auto at = features_.find(name);
     if (at == features_.end()) {
@@ -62,8 +49,6 @@ class FeatureTable {
 
   // Drops the features that were added last, so that `count` are left.
   void truncate(std::size_t count) {
-    if (all_.size() == count) return;
-    predicted_.clear();
     for (; all_.size() > count; all_.pop_back()) {
       name_bytes_ -= all_.back()->name.size();
       features_.erase(features_.find(all_.back()->name));
@@ -71,8 +56,6 @@ class FeatureTable {
   }
 
  private:
-  static constexpr std::size_t kMaxPredicted = 4096;
-
   using Features = std::map<std::string, SurveyedFeature, std::less<>>;
 
   Features::iterator insert(std::string_view name) {
@@ -93,7 +76,6 @@ class FeatureTable {
   // A tree, because names are chosen by whoever wrote the file, also such with equal hashes.
   Features features_;
   std::vector<SurveyedFeature*> all_;
-  std::vector<SurveyedFeature*> predicted_;
   std::size_t name_bytes_ = 0;
 };
 

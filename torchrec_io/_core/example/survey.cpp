@@ -73,6 +73,7 @@ Survey::Verdict Survey::read(Bytes record, bool with_lists) {
   record_ = record;
   ++number_;
   is_full_ = false;
+  entries_.restart();
   touched_context_.clear();
   touched_lists_.clear();
   const bool is_valid = record.size() <= kMaxRecordBytes &&
@@ -88,31 +89,52 @@ Survey::Verdict Survey::read(Bytes record, bool with_lists) {
                         });
   if (is_valid) return Verdict::valid;
   // Only valid records have features.
+  if (context_.all().size() != context_size) entries_.forget();
   context_.truncate(context_size);
   lists_.truncate(lists_size);
   return is_full_ ? Verdict::full : Verdict::invalid;
 }
 
 bool Survey::read_features(Bytes features) {
-  return feature_detail::walk_fields(features, fields::kMapEntry, [&](Bytes bytes) {
-    MapEntry entry;
-    Location at;
-    if (!split_entry(bytes, entry) || !locate_entry(record_, bytes, entry, at)) return false;
-    SurveyedFeature* const feature =
-        touch(context_, touched_context_, entry.key, touched_context_.size());
-    if (feature == nullptr) return false;
-    feature->location = at;
-    return at.form == Form::missing || read_values(at, feature->found);
-  });
+  const std::size_t at = offset_in(record_, features);
+  return entries_.walk(
+      record_, at, at + features.size(),
+      [&](const EntryPredictor& predictor, const Location& values) {
+        SurveyedFeature& feature = *context_.all()[static_cast<std::size_t>(predictor.slot())];
+        touch(feature, touched_context_);
+        feature.location = values;
+        return read_values(values, feature.found);
+      },
+      [&](std::size_t tag_at, Bytes bytes) { return read_feature(tag_at, bytes); });
+}
+
+bool Survey::read_feature(std::size_t tag_at, Bytes bytes) {
+  MapEntry entry;
+  Location at;
+  if (!split_entry(bytes, entry) || !locate_entry(record_, bytes, entry, at)) return false;
+  SurveyedFeature* const feature = context_.find(entry.key);
+  if (feature == nullptr) {
+    is_full_ = true;
+    return false;
+  }
+  if (repeats(touched_context_.size(), *feature)) {
+    entries_.learn(record_, tag_at, bytes, entry.key, at, static_cast<int>(feature->number));
+  }
+  touch(*feature, touched_context_);
+  feature->location = at;
+  return at.form == Form::missing || read_values(at, feature->found);
 }
 
 bool Survey::read_lists(Bytes lists) {
   return feature_detail::walk_fields(lists, fields::kMapEntry, [&](Bytes bytes) {
     MapEntry entry;
     if (!split_entry(bytes, entry)) return false;
-    SurveyedFeature* const feature =
-        touch(lists_, touched_lists_, entry.key, touched_lists_.size());
-    if (feature == nullptr) return false;
+    SurveyedFeature* const feature = lists_.find(entry.key);
+    if (feature == nullptr) {
+      is_full_ = true;
+      return false;
+    }
+    touch(*feature, touched_lists_);
     feature->location = locate_steps(record_, bytes, entry);
     return walk_steps(record_, feature->location, Kind::ints, [&](const Location& step) {
       ++feature->steps;
@@ -123,19 +145,21 @@ bool Survey::read_lists(Bytes lists) {
   });
 }
 
-// Returns a feature of the record that is read, without facts; null if there are too many.
-SurveyedFeature* Survey::touch(FeatureTable& table, std::vector<SurveyedFeature*>& touched,
-                               Bytes key, std::size_t position) {
-  SurveyedFeature* const feature = table.find(key, position);
-  if (feature == nullptr) {
-    is_full_ = true;
-    return nullptr;
-  }
-  if (feature->last_record != number_) touched.push_back(feature);
-  feature->last_record = number_;
-  feature->found = {};
-  feature->steps = 0;
-  return feature;
+// Returns whether a feature was also read at this position in the last record that was read there.
+// Some writers shuffle the features of each record. There, learning costs more than it saves.
+bool Survey::repeats(std::size_t position, const SurveyedFeature& feature) {
+  constexpr std::size_t kMaxPositions = 4096;
+  if (position >= kMaxPositions) return false;
+  if (position >= last_at_.size()) last_at_.resize(position + 1);
+  return std::exchange(last_at_[position], feature.number) == feature.number;
+}
+
+// Clears the facts about a feature in the record that is read.
+void Survey::touch(SurveyedFeature& feature, std::vector<SurveyedFeature*>& touched) const {
+  if (feature.last_record != number_) touched.push_back(&feature);
+  feature.last_record = number_;
+  feature.found = {};
+  feature.steps = 0;
 }
 
 bool Survey::read_values(const Location& at, ValueFacts& found) const {

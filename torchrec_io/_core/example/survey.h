@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "example/entry_walk.h"
 #include "example/feature_table.h"
 #include "records/records.h"
 
@@ -62,10 +63,11 @@ class Survey {
 
   Verdict read(Bytes record, bool with_lists);
   bool read_features(Bytes features);
+  bool read_feature(std::size_t tag_at, Bytes bytes);
   bool read_lists(Bytes lists);
+  bool repeats(std::size_t position, const SurveyedFeature& feature);
   bool read_values(const Location& at, ValueFacts& found) const;
-  SurveyedFeature* touch(FeatureTable& table, std::vector<SurveyedFeature*>& touched, Bytes key,
-                         std::size_t position);
+  void touch(SurveyedFeature& feature, std::vector<SurveyedFeature*>& touched) const;
   void commit(std::int64_t position, SurveyedBatch& batch);
   void add_formats(SurveyedFeature& feature, Location at, ImageValue where, SurveyedBatch& batch);
 
@@ -80,6 +82,8 @@ class Survey {
   Bytes record_;
   std::uint64_t number_ = 0;  // of the attempt to read a record, from 1
   bool is_full_ = false;
+  EntryWalk entries_;
+  std::vector<std::size_t> last_at_;  // number of the last feature that was read at each position
   std::vector<SurveyedFeature*> touched_context_;
   std::vector<SurveyedFeature*> touched_lists_;
 };
