@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "example/entry_parts.h"
 #include "example/entry_predictor.h"
 #include "example/feature.h"
-#include "example/map_entry.h"
 #include "wire/cursor.h"
 #include "wire/field.h"
 

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <span>
 
+#include "example/entry_parts.h"
 #include "example/entry_walk.h"
 #include "example/feature.h"
-#include "example/map_entry.h"
 #include "example/parser.h"
 #include "example/sequence.h"
 #include "wire/cursor.h"
@@ -72,7 +72,7 @@ class RecordLocator {
   }
 
   bool read_entry(std::size_t tag_at, Bytes bytes) {
-    MapEntry entry;
+    EntryParts entry;
     if (!split_entry(bytes, entry)) return false;
     const int slot = parser_.find(entry.key, false);
     Location found;
@@ -95,7 +95,7 @@ class RecordLocator {
 
   bool locate_lists(Bytes lists) {
     return feature_detail::walk_fields(lists, fields::kMapEntry, [&](Bytes bytes) {
-      MapEntry entry;
+      EntryParts entry;
       if (!split_entry(bytes, entry)) return false;
       const int slot = parser_.find(entry.key, true);
       if (slot < 0) return true;

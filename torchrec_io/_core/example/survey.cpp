@@ -3,7 +3,7 @@
 #include <array>
 #include <utility>
 
-#include "example/map_entry.h"
+#include "example/entry_parts.h"
 #include "example/parser.h"
 #include "example/sequence.h"
 
@@ -109,7 +109,7 @@ bool Survey::read_features(Bytes features) {
 }
 
 bool Survey::read_feature(std::size_t tag_at, Bytes bytes) {
-  MapEntry entry;
+  EntryParts entry;
   Location at;
   if (!split_entry(bytes, entry) || !locate_entry(record_, bytes, entry, at)) return false;
   SurveyedFeature* const feature = context_.find(entry.key);
@@ -127,7 +127,7 @@ bool Survey::read_feature(std::size_t tag_at, Bytes bytes) {
 
 bool Survey::read_lists(Bytes lists) {
   return feature_detail::walk_fields(lists, fields::kMapEntry, [&](Bytes bytes) {
-    MapEntry entry;
+    EntryParts entry;
     if (!split_entry(bytes, entry)) return false;
     SurveyedFeature* const feature = lists_.find(entry.key);
     if (feature == nullptr) {

@@ -1,4 +1,4 @@
-// An entry of the map that Features or FeatureLists are.
+// The parts of an entry of the map that Features or FeatureLists are.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace tio {
 
-struct MapEntry {
+struct EntryParts {
   Bytes key;       // the last one
   Bytes value;     // the last one
   int values = 0;  // how many there are
@@ -20,7 +20,7 @@ inline std::size_t offset_in(Bytes record, Bytes part) {
 }
 
 // Splits the bytes of an entry. Returns false if they are invalid.
-inline bool split_entry(Bytes bytes, MapEntry& entry) {
+inline bool split_entry(Bytes bytes, EntryParts& entry) {
   return wire::walk_tags(bytes, [&](std::uint32_t tag, Cursor& cursor) {
     if (tag == fields::kMapKey) return cursor.read_delimited(entry.key);
     if (tag != fields::kMapValue) return wire::skip_field(cursor, tag);
@@ -30,7 +30,7 @@ inline bool split_entry(Bytes bytes, MapEntry& entry) {
 }
 
 // Locates the values of a Feature in an entry. Protobuf merges several Features of one entry.
-inline bool locate_entry(Bytes record, Bytes bytes, const MapEntry& entry, Location& found) {
+inline bool locate_entry(Bytes record, Bytes bytes, const EntryParts& entry, Location& found) {
   if (entry.values == 1) {
     return locate_feature(entry.value, offset_in(record, entry.value), found);
   }
@@ -43,7 +43,7 @@ inline bool locate_entry(Bytes record, Bytes bytes, const MapEntry& entry, Locat
 }
 
 // Returns the location of the steps in an entry of FeatureLists, which are not checked.
-inline Location locate_steps(Bytes record, Bytes bytes, const MapEntry& entry) {
+inline Location locate_steps(Bytes record, Bytes bytes, const EntryParts& entry) {
   const Bytes where = entry.values == 1 ? entry.value : bytes;
   return {static_cast<std::uint32_t>(offset_in(record, where)),
           static_cast<std::uint32_t>(where.size()), entry.values == 1 ? Form::list : Form::lists,
