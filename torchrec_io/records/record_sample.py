@@ -171,7 +171,7 @@ def _whole(files: Iterable[_File]) -> list[Piece]:
         parts = max(1, min(count, round(file.size / _PIECE_BYTES)))
         bounds = [count * part // parts for part in range(parts + 1)]
         for begin, end in itertools.pairwise(bounds):
-            pieces.append(IndexedPiece(file.index, np.arange(begin, end)))
+            pieces.append(IndexedPiece(file.index, range(begin, end)))
     return pieces
 
 

@@ -65,11 +65,14 @@ class IndexedPiece(Piece):
     """Records of a file by number."""
 
     index: RecordIndex
-    numbers: Ints
+    numbers: Ints | range  # a range needs no memory for each record
 
     def blocks(self, *, skip_errors: bool) -> Iterator[SampledBlock]:
         reader = RecordReader([self.index])
-        for plan in reader.plans(self.numbers, _BLOCK_RECORDS, _BLOCK_BYTES):
+        numbers = self.numbers
+        if isinstance(numbers, range):
+            numbers = np.arange(numbers.start, numbers.stop)
+        for plan in reader.plans(numbers, _BLOCK_RECORDS, _BLOCK_BYTES):
             block, errors = reader.fetch(plan)
             if errors and not skip_errors:
                 first = min(errors, key=lambda error: error.record or 0)
