@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib.util
 import json
 import multiprocessing
@@ -39,6 +40,15 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marks of this suite."""
     config.addinivalue_line("markers", "gpu: needs a CUDA device; skipped without one")
     config.addinivalue_line("markers", "slow: takes over 10 seconds on 2 cores; see make slow")
+
+
+def pytest_collection_finish() -> None:
+    """Exclude the objects of all modules and tests from garbage collection.
+
+    There are millions of them. A full collection, which many tests ask for, would take a second.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def _build() -> None:
