@@ -66,7 +66,9 @@ _build()
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Otherwise each worker of a fork server imports torch, which takes longer than most tests.
-multiprocessing.set_forkserver_preload(["torch.utils.data", "torchrec_io.datasets.tfrecord"])
+multiprocessing.set_forkserver_preload(
+    ["torch.utils.data", "torchrec_io.datasets.tfrecord", "hypothesis", "pytest"]
+)
 
 
 def skip_or_fail(reason: str) -> NoReturn:
