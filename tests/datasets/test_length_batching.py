@@ -176,7 +176,9 @@ class TestProcesses:
             each.set_epoch(3)
         assert ids_of(loader) == ids_of(own)
 
-    def test_workers_that_get_a_pickled_dataset(self, paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_workers_that_get_a_pickled_dataset(
+        self, paths: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         for name, value in UNPATCHED.items():  # their values in such workers
             monkeypatch.setattr(module, name, value)
         dataset = make(paths, shuffle=True, length_key=LENGTHS)

@@ -347,7 +347,8 @@ class TestPlainDataLoader:
         assert ids_of(loader) == whole[4]
         assert ids_of(loader) == whole[5]
 
-    @pytest.mark.parametrize(("method", "workers"),
+    @pytest.mark.parametrize(
+        ("method", "workers"),
         [pytest.param("spawn", 1, marks=pytest.mark.slow), ("forkserver", 2)],
     )
     def test_every_start_method(self, paths: list[str], method: str, workers: int) -> None:

@@ -200,7 +200,9 @@ def top_left(height: int, width: int, rng: np.random.Generator) -> tio.Crop:
 def test_custom_function_in_a_worker_that_gets_it_pickled(paths: list[str]) -> None:
     schema = {**SCHEMA, "image": tio.ImageFeature(size=(6, 5), augment=top_left)}
     dataset = tio.TFRecordDataset(paths, schema, batch_size=4, seed=3)
-    loader = DataLoader(dataset, batch_size=None, num_workers=1, multiprocessing_context="forkserver")
+    loader = DataLoader(
+        dataset, batch_size=None, num_workers=1, multiprocessing_context="forkserver"
+    )
     assert by_record(loader) == by_record(dataset.replace())
 
 

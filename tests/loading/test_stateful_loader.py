@@ -121,7 +121,8 @@ def make_again(paths: list[str], loader: StatefulDataLoader[Any]) -> StatefulDat
     return other
 
 
-@pytest.mark.parametrize(("method", "workers"),
+@pytest.mark.parametrize(
+    ("method", "workers"),
     [pytest.param("spawn", 1, marks=pytest.mark.slow), ("forkserver", 2)],
 )
 def test_every_start_method(paths: list[str], method: str, workers: int) -> None:
