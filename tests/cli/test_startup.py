@@ -27,8 +27,8 @@ def test_never_imports_torch(tmp_path: Path) -> None:
         subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
 
 
-def test_version_and_help(run: Run) -> None:
-    assert run("--version").stdout == f"torchrec-io {version('torchrec-io')}\n"
+def test_version_and_help(run: Run, run_process: Run) -> None:
+    assert run_process("--version").stdout == f"torchrec-io {version('torchrec-io')}\n"
     shown = run("--help").stdout
     assert all(command in shown for command in ("index", "head", "schema", "verify"))
     assert run("index", "--help").returncode == 0

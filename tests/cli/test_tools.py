@@ -120,7 +120,7 @@ def test_invalid_arguments_are_refused(arguments: list[str], status: int, messag
     assert sorted(Path().iterdir()) == before
 
 
-def test_command_in_a_process(run: Run) -> None:
-    result = run("merge", "a.tfrecord", "b.tfrecord.gz", "-o", "all", "-j", 2)
+def test_command_in_a_process(run_process: Run) -> None:
+    result = run_process("merge", "a.tfrecord", "b.tfrecord.gz", "-o", "all", "-j", 2)
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith("20 records in 1 file, ")
