@@ -46,6 +46,7 @@ ROOMS = (
     "messages",
     "tools",
     "convert",
+    "reports",
     "integrations",
     "cli",
 )
