@@ -131,12 +131,11 @@ def first_values(column: StoredColumn) -> list[Any]:
     """Return the first value of each record: a number or a text; None where there is none."""
     splits = column.splits[0]
     has_values = (np.diff(splits) > 0).tolist()
-    starts = splits[:-1].tolist()
     if column.offsets is None:
-        numbers = column.values
-        return [
-            numbers[at].item() if has else None for at, has in zip(starts, has_values, strict=True)
-        ]
+        padded = np.append(column.values, 0)  # a record without values may start at the end
+        numbers = padded[splits[:-1]].tolist()
+        return [value if has else None for value, has in zip(numbers, has_values, strict=True)]
+    starts = splits[:-1].tolist()
     ends = column.offsets.tolist()
     return [
         column.values[ends[at] : ends[at + 1]].tobytes().decode("utf-8", "backslashreplace")

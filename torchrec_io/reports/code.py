@@ -15,18 +15,24 @@ _BATCH_SIZE = 64
 def paths_source(files: Sequence[str]) -> str:
     """Return an expression for files: a name, a pattern that matches all of them, or a list."""
     if len(files) == 1:
-        return repr(files[0])
+        return _quoted(files[0])
     shards = {(match[1], match[2]) for path in files if (match := _SHARD.match(path))}
     if len(shards) == 1 and all(map(_SHARD.match, files)):
         [(start, end)] = shards
-        return repr(f"{glob.escape(start)}-*{glob.escape(end)}")
+        return _quoted(f"{glob.escape(start)}-*{glob.escape(end)}")
     folders = {os.path.dirname(path) for path in files}
     if len(files) > _MOST_LISTED and len(folders) == 1:
         suffixes = {os.path.splitext(path)[1] for path in files}
         end = glob.escape(suffixes.pop()) if len(suffixes) == 1 else ""
-        return repr(os.path.join(glob.escape(folders.pop()), f"*{end}"))
-    lines = "".join(f"        {path!r},\n" for path in files)
+        return _quoted(os.path.join(glob.escape(folders.pop()), f"*{end}"))
+    lines = "".join(f"        {_quoted(path)},\n" for path in files)
     return f"[\n{lines}    ]"
+
+
+def _quoted(text: str) -> str:
+    """Return the source of a text, with double quotes as in the source of schemas."""
+    source = repr(text)
+    return source.replace("'", '"') if source.startswith("'") and '"' not in source else source
 
 
 def training_loop(
@@ -57,6 +63,6 @@ def training_loop(
     lines += [")", "loader = tio.make_loader(dataset)", ""]
     lines += ["for batch in loader:"]
     if label is not None:
-        lines += [f"    labels = batch[{label!r}]"]
+        lines += [f"    labels = batch[{_quoted(label)}]"]
     lines += ["    ...  # train on the batch"]
     return "\n".join([*lines, ""])

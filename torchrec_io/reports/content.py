@@ -15,6 +15,7 @@ class Histogram:
         below: Number of values below the first edge.
         above: Number of values above the last edge.
         has_integers: Whether each interval is one integer, from ``edge`` on.
+        is_logarithmic: Whether the intervals have equal ratios, not equal widths.
     """
 
     edges: tuple[float, ...]
@@ -22,6 +23,7 @@ class Histogram:
     below: int = 0
     above: int = 0
     has_integers: bool = False
+    is_logarithmic: bool = False
 
 
 @dataclass(frozen=True)

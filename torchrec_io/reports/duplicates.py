@@ -34,13 +34,11 @@ def hash_records(block: RecordBlock) -> npt.NDArray[np.uint64]:
 class DuplicateStatistics:
     """Hashes of the records that were added so far.
 
-    Args:
-        most: Largest number of records that are compared exactly. Of more, the number of different
-            ones is estimated.
+    Up to 4 million records are compared exactly. Of more, the number of different ones is
+    estimated.
     """
 
-    def __init__(self, most: int = MOST_EXACT) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._records = 0
         self._hashes: list[npt.NDArray[np.uint64]] = []
         self._numbers: list[npt.NDArray[np.int64]] = []
@@ -51,7 +49,7 @@ class DuplicateStatistics:
         self._records += len(numbers)
         self._hashes.append(hashes)
         self._numbers.append(numbers)
-        if self._sketch is None and self._records > self._most:
+        if self._sketch is None and self._records > MOST_EXACT:
             self._sketch = import_datasketches().hll_sketch(_LOG_REGISTERS)
         if self._sketch is not None:
             for kept in self._hashes:

@@ -202,7 +202,7 @@ class FeatureStatistics:
                 remarks.append("has NaN")
             if numbers.positive_infinity or numbers.negative_infinity:
                 remarks.append("has infinities")
-            is_constant = numbers.count > numbers.nan and numbers.minimum == numbers.maximum
+            is_constant = numbers.minimum is not None and numbers.minimum == numbers.maximum
         if is_constant and total > 1:
             remarks.append("constant")
         if values is not None and values.is_exact and values.distinct == total > 1:

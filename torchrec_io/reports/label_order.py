@@ -100,7 +100,7 @@ class LabelOrderStatistics:
             is_sorted,
             _verdict(between, within, neighbors, classes),
             "True" if is_sorted else "10_000",
-            _slow_shuffle(record_bytes, classes) if is_sorted else "10_000",
+            _slow_shuffle(int(self._ends[-1]), record_bytes, classes) if is_sorted else "10_000",
             shares,
             (*(self._class_text(each, label_text) for each in listed), "others"),
         )
@@ -192,11 +192,11 @@ def _verdict(
     return f"The data is not mixed: {text}. Read in this order, batches have similar labels."
 
 
-def _slow_shuffle(record_bytes: float, classes: int) -> str:
-    """Return a Shuffle of whole blocks, which reads large pieces.
+def _slow_shuffle(records: int, record_bytes: float, classes: int) -> str:
+    """Return a Shuffle of whole blocks, which reads large pieces; "True" for little data.
 
     A batch has about as many labels as a window has blocks.
     """
     block = int(min(_MOST_BLOCK, max(1, _BLOCK_BYTES // max(record_bytes, 1))))
-    blocks = min(256, max(16, 2 * classes))
-    return f"tio.Shuffle(block={block:_}, window={block * blocks:_})"
+    window = block * min(256, max(16, 2 * classes))
+    return "True" if window >= records else f"tio.Shuffle(block={block:_}, window={window:_})"

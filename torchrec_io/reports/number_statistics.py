@@ -15,9 +15,12 @@ from .extra import import_datasketches
 _SKETCH_SIZE = 1024
 _PROBABILITIES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 _BINS = 30
+_MOST_FLUSHED = 1 << 20
 # A histogram leaves out the ends of a distribution that would take this part of its width.
 _LONG_TAIL = 0.8
 _TAIL = 0.005
+# Values are skewed if the large ones are that many times the median.
+_SKEWED = 20
 
 
 class NumberStatistics:
@@ -31,6 +34,7 @@ class NumberStatistics:
         self._sketch: Any = import_datasketches().kll_doubles_sketch(_SKETCH_SIZE)
         self._count = self._nan = self._above = self._below = self._zeros = 0
         self._finite = 0
+        self._equal = 0  # values that are not in the sketch, as all values so far are equal
         self._mean = self._squares = 0.0  # squares: sum of the squared distances from the mean
         self._least: float | None = None
         self._most: float | None = None
@@ -50,11 +54,23 @@ class NumberStatistics:
             return
         self._zeros += len(flat) - int(np.count_nonzero(flat))
         least, most = flat.min().item(), flat.max().item()
+        before = self._least
         self._least = least if self._least is None else min(self._least, least)
         self._most = most if self._most is None else max(self._most, most)
         numbers = flat.astype(np.float64)
         self._add_moments(numbers)
+        if self._least == self._most:
+            self._equal += len(numbers)
+            return
+        self._flush_equal(before)
         self._sketch.update(numbers)
+
+    def _flush_equal(self, value: float | None) -> None:
+        """Add the values so far to the sketch, which all are equal."""
+        while self._equal:
+            count = min(self._equal, _MOST_FLUSHED)
+            self._sketch.update(np.full(count, value, np.float64))
+            self._equal -= count
 
     def _without_special(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Count NaN and infinities, and return the other values."""
@@ -82,6 +98,7 @@ class NumberStatistics:
 
     def summary(self) -> NumberSummary:
         """Return the statistics."""
+        self._flush_equal(self._least)
         std = math.sqrt(self._squares / self._finite) if self._finite else math.nan
         quantiles: dict[float, float] = {}
         if self._finite:
@@ -116,20 +133,41 @@ class NumberStatistics:
         if self._least is None or self._most is None:
             return None
         is_integer = isinstance(self._least, int)
-        edges = self._edges(is_integer)
+        is_logarithmic = self._is_skewed()
+        edges = self._logarithmic_edges() if is_logarithmic else self._edges(is_integer)
         if len(edges) < 2:
             return Histogram((self._least, self._most), (self._finite,))
         # Rounded sums, so that the counts add up to the number of values.
         cumulated = np.rint(np.array(self._sketch.get_cdf(edges)) * self._finite).astype(np.int64)
-        below = int(cumulated[0])
-        ends = cumulated[:-1].copy()
+        ends = cumulated[:-1]
         if edges[-1] >= self._most:
             ends[-1] = self._finite  # the last interval includes its end
-        counts = tuple(np.diff(ends).tolist())
-        step = edges[1] - edges[0]
         return Histogram(
-            tuple(edges), counts, below, self._finite - int(ends[-1]), is_integer and step == 1
+            tuple(edges),
+            tuple(np.diff(ends).tolist()),
+            int(ends[0]),
+            self._finite - int(ends[-1]),
+            has_integers=is_integer and not is_logarithmic and edges[1] - edges[0] == 1,
+            is_logarithmic=is_logarithmic,
         )
+
+    def _is_skewed(self) -> bool:
+        """Return whether nearly all values would be in the first few intervals of equal width."""
+        assert self._least is not None
+        assert self._most is not None
+        low, middle, high = self._sketch.get_quantiles([0.25, 0.5, 1 - _TAIL])
+        return bool(
+            self._least > 0 and self._most > _BINS and high > _SKEWED * middle and low < middle
+        )
+
+    def _logarithmic_edges(self) -> list[float]:
+        assert self._least is not None
+        assert self._most is not None
+        edges = np.geomspace(self._least, self._most, _BINS + 1)
+        edges[0], edges[-1] = self._least, self._most  # without errors of rounding
+        if isinstance(self._least, int):
+            edges = np.rint(edges)
+        return [float(edge) for edge in np.unique(edges)]
 
     def _edges(self, is_integer: bool) -> list[float]:
         """Return the ends of intervals of equal width, increasing."""
@@ -140,7 +178,8 @@ class NumberStatistics:
                 step = 1
             edges = np.array(range(int(least), int(most) + step + 1, step), np.float64)
         else:
-            edges = np.linspace(least, most, _BINS + 1)
+            parts = np.linspace(0, 1, _BINS + 1)
+            edges = least * (1 - parts) + most * parts  # the width may be too large for a float
         # Edges of huge numbers, or of numbers that hardly differ, may be equal.
         return [float(edge) for edge in np.unique(edges)]
 

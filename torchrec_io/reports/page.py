@@ -15,7 +15,7 @@ from .extra import import_jinja
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .content import FeatureReport, NumberSummary
+    from .content import FeatureReport, ImageSummary, NumberSummary
     from .results import Report
 
 # Limits of what a page lists, so that it opens quickly.
@@ -51,9 +51,11 @@ def render(report: Report) -> str:
         "counted": counted,
         "percent": text.percent,
         "quantile_rows": _quantile_rows,
+        "range_of": _range_of,
         "range_text": _range_text,
         "shape_text": _shape_text,
         "sketch_of": _sketch_of,
+        "sizes_text": _sizes_text,
         "strength": _strength,
     }
     page: str = environment.get_template("report.html").render(
@@ -143,6 +145,26 @@ def _range_text(feature: FeatureReport) -> str:
     if feature.lengths is not None and feature.lengths.minimum is not None:
         return _between(text.size(feature.lengths.minimum), text.size(feature.lengths.maximum or 0))
     return ""
+
+
+def _sizes_text(images: ImageSummary) -> str:
+    """Return the most frequent sizes of images in words."""
+    sizes = [
+        f"{width}{_TIMES}{height} ({text.percent(count, images.count)})"
+        for width, height, count in images.sizes[:4]
+        if count > 1
+    ]
+    if images.distinct_sizes == 1:
+        width, height, _ = images.sizes[0]
+        return f"All have {width}{_TIMES}{height} pixels"
+    found = counted(images.distinct_sizes, "size")
+    return f"{found}, the most frequent {', '.join(sizes)}" if sizes else found
+
+
+def _range_of(summary: NumberSummary, is_size: bool = False) -> str:
+    """Return the smallest and the largest number."""
+    show: Any = text.size if is_size else text.number
+    return _between(show(summary.minimum), show(summary.maximum))
 
 
 def _between(low: str, high: str) -> str:
