@@ -27,6 +27,10 @@ def feature_of(report: tio.Report, name: str) -> FeatureReport:
     return next(feature for feature in report.features if feature.name == name)
 
 
+def made(values: dict[str, Any]) -> bytes:
+    return example_of(**values)
+
+
 def write(folder: Path, *files: list[bytes], compression: str | None = None) -> str:
     for number, records in enumerate(files):
         path = folder / f"data-{number:05}-of-{len(files):05}.tfrecord"
@@ -192,8 +196,7 @@ def test_remarks_and_left_out_features(tmp_path: Path) -> None:
 def test_names_of_classes_from_the_records(tmp_path: Path) -> None:
     names = [b"cat", b"dog"]
     records = [
-        example_of(**{"image/class/label": [i % 2], "image/class/text": [names[i % 2]]})
-        for i in range(100)
+        made({"image/class/label": [i % 2], "image/class/text": [names[i % 2]]}) for i in range(100)
     ]
     report = tio.report(write(tmp_path, records))
     assert report.label == "image/class/label"
@@ -300,8 +303,8 @@ def test_ranking_lists(tmp_path: Path) -> None:
 
 def test_episodes(tmp_path: Path) -> None:
     records = [
-        example_of(
-            **{
+        made(
+            {
                 "steps/is_first": [1] + [0] * (i % 6 + 1),
                 "steps/reward": [0.5] * (i % 6 + 2),
                 "episode": [i],
@@ -480,8 +483,8 @@ def test_the_schema_and_the_loop_run(tmp_path: Path) -> None:
 
 def test_presets_are_named(tmp_path: Path) -> None:
     records = [
-        example_of(
-            **{
+        made(
+            {
                 "image/encoded": [encoded(noise(8, 8), "JPEG")],
                 "image/class/label": [i],
                 "image/class/synset": [b"n01440764"],

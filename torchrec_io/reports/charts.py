@@ -14,11 +14,16 @@ _MOST_BARS = 100
 
 
 def _svg(inner: Markup, label: str, width: float, height: float, kind: str) -> Markup:
-    """Return a picture that is stretched to the width of its place."""
+    """Return a picture that is stretched to the width of its place.
+
+    Without a label it is decoration, and screen readers skip it.
+    """
+    words = Markup('role="img" aria-label="{}"').format(label)
     return Markup(
-        '<svg class="{}" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" '
-        'aria-label="{}">{}</svg>'
-    ).format(kind, _short(width), _short(height), label, inner)
+        '<svg class="{}" viewBox="0 0 {} {}" preserveAspectRatio="none" {}>{}</svg>'
+    ).format(
+        kind, _short(width), _short(height), words if label else Markup('aria-hidden="true"'), inner
+    )
 
 
 def _rect(box: tuple[float, float, float, float], title: str, kind: str = "") -> Markup:
@@ -41,7 +46,7 @@ def bars(counts: Sequence[float], titles: Sequence[str], label: str, kind: str =
     Args:
         counts: Length of each bar.
         titles: Tooltip of each bar; empty for none.
-        label: Description of the picture for those who cannot see it.
+        label: Description of the picture for those who cannot see it; empty for decoration.
         kind: Class of the picture.
     """
     most = max([*counts, 1e-300])
@@ -79,16 +84,12 @@ def histogram_chart(histogram: Histogram, name: str) -> Markup:
 
 def sparkline(counts: Sequence[float]) -> Markup:
     """Return small bars that a table beside them describes in text."""
-    picture = bars(counts, (), "", "spark")
-    return Markup(picture.replace(' role="img" aria-label=""', ' aria-hidden="true"'))  # noqa: S704
+    return bars(counts, (), "", "spark")
 
 
 def share_bar(part: float, whole: float) -> Markup:
     """Return the background of a text: a bar whose length is a share, which the text says."""
-    inner = _rect((0, 0, 100 * part / whole if whole else 0, 1), "")
-    return Markup(
-        '<svg viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true">{}</svg>'
-    ).format(inner)
+    return _svg(_rect((0, 0, 100 * part / whole if whole else 0, 1), ""), "", 100, 1, "share")
 
 
 def balance_chart(counts: Sequence[int], unit: str) -> Markup:

@@ -279,7 +279,7 @@ class Structure:
         group: Name of the features that have a value for each step; "" for lists.
         records: Number of records that were inspected.
         sizes: Numbers of steps, or of examples in lists.
-        features: Names of the features that have a value for each step or example.
+        features: Names of the features of steps or examples.
     """
 
     kind: str

@@ -56,7 +56,7 @@ class FeatureStatistics:
             self._values = ValueCounter(most_values)
 
     @property
-    def has_steps(self) -> bool:
+    def varies(self) -> bool:
         """Whether the numbers of values of records differ."""
         counts = self._counts.summary()
         return counts.minimum != counts.maximum

@@ -170,7 +170,7 @@ def make_thumbnail(
     format_ = file_format(image.data[:16]) or "unknown format"
     uri, shape, reason = None, None, ""
     if image.size is None:
-        reason = "the header cannot be read"
+        reason = "the header cannot be read, or is that of a huge image"
     elif image.size[0] * image.size[1] > _MOST_PIXELS or len(image.data) > _MOST_BYTES:
         note = ", ".join(filter(None, [note, "too large to show"]))
     else:
@@ -214,7 +214,7 @@ def _in_8_bits(image: Image.Image) -> Image.Image:
         values = np.nan_to_num(np.asarray(image, np.float64))
         least, most = values.min(), values.max()
         scaled = (values - least) * (255 / (most - least) if most > least else 0)
-        return Image.fromarray(scaled.astype(np.uint8))
+        return Image.fromarray(np.rint(scaled).astype(np.uint8))
     if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
         return image.convert("RGBA")
     return image.convert("L" if image.mode in ("1", "L") else "RGB")

@@ -19,6 +19,7 @@ _MOST_FLUSHED = 1 << 20
 # A histogram leaves out the ends of a distribution that would take this part of its width.
 _LONG_TAIL = 0.8
 _TAIL = 0.005
+_LEAST_TAIL = 5
 # Values are skewed if the large ones are that many times the median.
 _SKEWED = 20
 
@@ -188,6 +189,7 @@ class NumberStatistics:
         assert self._least is not None
         assert self._most is not None
         low, high = self._sketch.get_quantiles([_TAIL, 1 - _TAIL])
-        if low < high and high - low < (1 - _LONG_TAIL) * (self._most - self._least):
+        has_tail = self._finite * _TAIL >= _LEAST_TAIL
+        if has_tail and low < high and high - low < (1 - _LONG_TAIL) * (self._most - self._least):
             return low, high
         return self._least, self._most

@@ -25,6 +25,7 @@ MOST_CARDS = 150
 MOST_ROWS = 1000
 
 _TIMES = "\u00d7"
+_FEW_NUMBERS = 12
 _UNEVEN = 1.5  # largest to mean number of records, from which files are called uneven
 
 
@@ -54,6 +55,7 @@ def render(report: Report) -> str:
         "range_of": _range_of,
         "range_text": _range_text,
         "shape_text": _shape_text,
+        "shows_top": _shows_top,
         "sketch_of": _sketch_of,
         "sizes_text": _sizes_text,
         "strength": _strength,
@@ -169,6 +171,17 @@ def _range_of(summary: NumberSummary, is_size: bool = False) -> str:
 
 def _between(low: str, high: str) -> str:
     return low if low == high else f"{low} to {high}"
+
+
+def _shows_top(feature: FeatureReport) -> bool:
+    """Return whether the most frequent values of a feature say something."""
+    values = feature.values
+    if values is None or not values.top:
+        return False
+    if feature.role == "number":
+        total = values.others + sum(top.count for top in values.top)
+        return values.distinct <= _FEW_NUMBERS and total > values.distinct
+    return values.top[0].count > 1 or not feature.samples
 
 
 def _sketch_of(feature: FeatureReport) -> Sequence[float]:

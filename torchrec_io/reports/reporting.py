@@ -131,6 +131,7 @@ def report(
         notes=tuple(_notes(files, inferred, faults)),
         schema_python=code.schema_python,
         schema_json=code.schema_json,
+        schema_class="Schema" if inferred.schema is None else inferred.schema.public_name,
         loop=code.loop,
         seconds=time.perf_counter() - began,
         version=version("torchrec-io"),

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..checks import counted
 from ..storage.local import StrPath
-from ..tools.outputs import refuse_existing
+from ..tools.outputs import refuse_existing, refuse_inputs
 from ..writing.output_group import OutputGroup
 from .content import (
     Duplicates,
@@ -50,6 +50,7 @@ class Report:
         notes: Remarks about what was not possible, as sentences.
         schema_python: Schema as Python source; "" if there is none.
         schema_json: Schema as JSON; "" if there is none.
+        schema_class: Name of the class of the schema in ``tio``.
         loop: Training loop as Python source.
         seconds: Duration in seconds.
         version: Version of this package.
@@ -72,6 +73,7 @@ class Report:
     notes: tuple[str, ...]
     schema_python: str
     schema_json: str
+    schema_class: str
     loop: str
     seconds: float
     version: str
@@ -135,7 +137,9 @@ class Report:
         Raises:
             FileExistsError: If the file exists, unless it may be replaced.
             OSError: If the file cannot be written.
+            ValueError: If the file is one of those that the report is about.
         """
+        refuse_inputs([file.path for file in self.files], [path])
         refuse_existing(path, force=force)
         page = self.to_html().encode()
         with OutputGroup() as group, group.open_file(path) as file:

@@ -35,7 +35,7 @@ _MOST_VALUES_EACH = 20_000
 _MOST_RECORDS = 4096
 _MOST_BYTES = 4 << 20
 # Names of the features of episodes that have one value for each step, as in RLDS.
-_STEP_NAMES = ("is_first", "is_last", "is_terminal", "reward", "discount", "action")
+_STEP_NAMES = ("is_first", "is_last", "is_terminal", "discount", "reward")
 
 
 class _Studied(NamedTuple):
@@ -237,10 +237,14 @@ class Survey:
         """Return the structure of records that are episodes or lists."""
         found = []
         if isinstance(self._schema, ListSchema):
-            names = tuple(self._schema.examples)
+            names = tuple(sorted(self._schema.examples, key=natural_key))
             found.append(Structure("lists", "", self.records, self._lists.summary(), names))
         for group, counted in self._step_groups().items():
-            names = tuple(name for name in self._features if name.startswith(f"{group}/"))
+            names = tuple(
+                name
+                for name in sorted(self._features, key=natural_key)
+                if name.startswith(f"{group}/")
+            )
             sizes = counted.counts().summary()
             found.append(Structure("episodes", group, self.records, sizes, names))
         return tuple(found)
@@ -248,9 +252,9 @@ class Survey:
     def _step_groups(self) -> dict[str, FeatureStatistics]:
         """Return the feature that counts the steps of each group of features of episodes."""
         groups: dict[str, FeatureStatistics] = {}
-        for name, feature in self._features.items():
-            group, _, last = name.rpartition("/")
-            is_step = last in _STEP_NAMES and feature.part == "features" and feature.has_steps
-            if group and is_step:
-                groups.setdefault(group, feature)
+        for last in _STEP_NAMES:
+            for name, feature in self._features.items():
+                group, _, own = name.rpartition("/")
+                if group and own == last and feature.part == "features" and feature.varies:
+                    groups.setdefault(group, feature)
         return groups
