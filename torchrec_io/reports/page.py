@@ -101,11 +101,14 @@ def _quantile_rows(summary: NumberSummary, *, is_size: bool = False) -> list[tup
 def _balance(report: Report) -> str:
     """Say whether files have about the same number of records."""
     counts = [file.records for file in report.files]
-    mean = sum(counts) / max(1, len(counts))
-    if len(counts) < 2 or max(counts) <= _UNEVEN * mean:
-        return "The files are balanced."
+    least, most = min(counts), max(counts)
+    if least == most:
+        return f"Each file has {counted(most, 'record')}."
+    found = f"A file has {least:,} to {counted(most, 'record')}."
+    if most <= _UNEVEN * sum(counts) / len(counts):
+        return f"{found} The files are balanced."
     return (
-        "The files are uneven: a reader of whole files would wait for the largest one. "
+        f"{found} The files are uneven: a reader of whole files would wait for the largest one. "
         "torchrec-io reshard writes files of equal size."
     )
 

@@ -274,7 +274,10 @@ def _notes(files: RecordFiles, inferred: _Inferred, faults: Faults) -> Iterator[
     if inferred.problem:
         yield f"No schema could be inferred: {inferred.problem}."
     if inferred.preset is not None:
-        yield f"The preset tio.presets.{inferred.preset.name} reads them: {inferred.preset.why}."
+        yield (
+            f"The preset tio.presets.{inferred.preset.name} reads these records: "
+            f"{inferred.preset.why}."
+        )
     if faults.unfit:
         yield (
             f"{counted(faults.unfit, 'inspected record')} could not be parsed and "
