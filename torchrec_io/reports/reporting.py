@@ -41,7 +41,6 @@ from .text import decoded, sample_text, shown
 
 _WITH_FEATURES = (EXAMPLE, SEQUENCE, EXAMPLE_LIST)
 _MOST_RECORDS = 10_000
-_INFERRED_FROM = 1000
 _SHOWN_OTHERS = 5
 _TITLE_NAMES = 3
 _SHARD_NUMBER = re.compile(r"-\d{5,}-of-\d{5,}.*")
@@ -98,7 +97,7 @@ def report(
     is_exact = len(selection) == len(files)
     preview = read_preview(files, selection)
     kinds = _kinds_of(preview)
-    inferred = _infer(files.paths, kinds.main, len(files) if is_exact else _INFERRED_FROM)
+    inferred = _infer(files.paths, kinds.main, len(files) if is_exact else None)
     survey = Survey(
         files,
         inferred.schema,
@@ -225,14 +224,16 @@ class _Inferred(NamedTuple):
     problem: str = ""
 
 
-def _infer(paths: list[str], kind: RecordKind | None, most: int) -> _Inferred:
+def _infer(paths: list[str], kind: RecordKind | None, most: int | None) -> _Inferred:
+    """Infer a schema from at most a number of records, or from as many as is usual."""
     if kind not in _WITH_FEATURES:
         return _Inferred(None)
+    limit = {} if most is None else {"max_records": most}
     try:
         schema: Schema | ListSchema = (
-            ListSchema.infer(paths, most)
+            ListSchema.infer(paths, **limit)
             if kind is EXAMPLE_LIST
-            else Schema.infer(paths, most, on_error="skip")
+            else Schema.infer(paths, **limit, on_error="skip")
         )
     except TorchRecIOError as error:
         return _Inferred(None, None, str(error))
