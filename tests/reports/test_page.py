@@ -74,7 +74,9 @@ class Page(HTMLParser):
 @pytest.fixture(scope="module")
 def attacked(tmp_path_factory: pytest.TempPathFactory) -> tio.Report:
     """Return the report of hostile records, in a file with a hostile name."""
-    path = tmp_path_factory.mktemp("hostile") / "<img src=x onerror='window.hacked=1'>.tfrecord"
+    path = (
+        tmp_path_factory.mktemp("hostile") / "<img src=x onerror='window.hacked=1'>\udcff.tfrecord"
+    )
     write_tfrecord(path, hostile.records())
     return tio.report(path)
 

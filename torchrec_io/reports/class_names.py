@@ -19,6 +19,9 @@ from ..tfds.info import INFO_FILE, read_info
 # Names of the classes of a feature, by number.
 Names: TypeAlias = Mapping[int, str]
 
+# The label that conversions of images write.
+CONVERTED_LABEL = "image/class/label"
+
 _LABELS = ("label", "labels", "class", "target", "y")
 _NAMED_LABEL = re.compile(r"(?:^|.*[/_.-])(?:label|labels|class|target)(?:_?id)?$", re.IGNORECASE)
 _SHARD_NUMBER = re.compile(r"-\d{5,}-of-\d{5,}$")
@@ -58,7 +61,10 @@ def read_tfds_facts(folder: str) -> TfdsFacts:
 
 
 def read_labels_file(files: Sequence[str]) -> Names | None:
-    """Return the names in ``NAME.labels.txt``, which conversions of images write; None without."""
+    """Return the names in ``NAME.labels.txt``; None without.
+
+    Conversions of images write them, for the feature :data:`CONVERTED_LABEL`.
+    """
     stem = _SHARD_NUMBER.sub("", files[0])
     try:
         with open(f"{stem}.labels.txt", encoding="utf-8", errors="replace") as file:

@@ -148,9 +148,9 @@ def _intervals(preview: Sequence[Any]) -> npt.NDArray[np.float64] | None:
     if len(numbers) < len(preview) or different <= _INTERVALS or not is_continuous:
         return None
     finite = np.array(numbers, np.float64)
-    return np.unique(
-        np.quantile(finite[np.isfinite(finite)], np.arange(1, _INTERVALS) / _INTERVALS)
-    )
+    finite = finite[np.isfinite(finite)]
+    ranks = np.arange(1, _INTERVALS) / _INTERVALS
+    return np.unique(np.quantile(finite, ranks)) if len(finite) else np.zeros(1)
 
 
 def _cramers_v(table: Table) -> float | None:

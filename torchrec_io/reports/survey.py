@@ -17,7 +17,15 @@ from ..schema.record_kind import natural_key
 from ..schema.schema import Schema
 from ..tools.ordered_pool import OrderedPool
 from ..tools.record_files import RecordFiles
-from .class_names import Names, TfdsFacts, TwinNames, choose_label, first_values, twin_of
+from .class_names import (
+    CONVERTED_LABEL,
+    Names,
+    TfdsFacts,
+    TwinNames,
+    choose_label,
+    first_values,
+    twin_of,
+)
 from .content import FeatureReport, LabelOrder, Structure
 from .duplicates import DuplicateStatistics, hash_records
 from .feature_statistics import FeatureStatistics, unread_feature
@@ -55,7 +63,7 @@ class Survey:
         preview: Some of the records.
         facts: Facts that TensorFlow Datasets wrote about the data.
         label: Name of the label; None to find it by its name.
-        names: Names of the classes of the label, if known.
+        names: Names that a conversion of images wrote, or None.
         duplicates: Whether records are compared with each other.
 
     Attributes:
@@ -203,7 +211,8 @@ class Survey:
         """Return the names of the classes of the label: of TFDS, of a file or of the records."""
         if self.label is None:
             return None
-        return self._facts.names.get(self.label) or self._names or self._twin_names.names
+        converted = self._names if self.label == CONVERTED_LABEL else None
+        return self._facts.names.get(self.label) or converted or self._twin_names.names
 
     def _label_text(self, label: Any) -> str:
         names = self.class_names()
