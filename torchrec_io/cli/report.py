@@ -59,7 +59,8 @@ def write_report(
     """
     # It loads the image decoders, which other commands do not need.
     from ..reports.reporting import report  # noqa: PLC0415
-    from ..tools.outputs import refuse_existing, refuse_inputs  # noqa: PLC0415
+    from ..tools.outputs import refuse_inputs  # noqa: PLC0415
+    from ..writing.output_group import refuse_existing  # noqa: PLC0415
 
     if output is None and not as_json:
         raise typer.BadParameter("--output FILE is missing; --json prints the report instead")
@@ -77,7 +78,8 @@ def write_report(
     def make(watcher: Watcher) -> Report:
         if output is not None:
             refuse_inputs(files, [output])
-            refuse_existing(output, force=force)
+            if not force:
+                refuse_existing(output)
         made = job(watcher=watcher)
         if output is not None:
             made.save(output, force=force)

@@ -181,7 +181,7 @@ def _kinds_of(preview: RecordBlock | None) -> _Kinds:
             len(positions),
             tuple(_content_of(kind, records[position]) for position in positions[:_SHOWN_OTHERS]),
         )
-        for kind, positions in groups
+        for kind, positions, *_ in groups
         if kind is not main or kind not in _WITH_FEATURES
     )
     return _Kinds(main, main.name, others)

@@ -10,8 +10,8 @@ from typing import Any
 
 from ..checks import counted
 from ..storage.local import StrPath
-from ..tools.outputs import refuse_existing, refuse_inputs
-from ..writing.output_group import OutputGroup
+from ..tools.outputs import refuse_inputs
+from ..writing.output_group import OutputGroup, refuse_existing
 from .content import (
     Duplicates,
     FeatureReport,
@@ -140,7 +140,8 @@ class Report:
             ValueError: If the file is one of those that the report is about.
         """
         refuse_inputs([file.path for file in self.files], [path])
-        refuse_existing(path, force=force)
+        if not force:
+            refuse_existing(path)
         page = self.to_html().encode()
         with OutputGroup() as group, group.open_file(path) as file:
             file.write(page)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -27,20 +26,6 @@ def refuse_inputs(inputs: Sequence[str], outputs: Iterable[StrPath]) -> None:
             raise ValueError(
                 f"{os.fspath(output)!r} would overwrite the input {path!r}; choose another name"
             )
-
-
-def refuse_existing(output: StrPath, *, force: bool) -> None:
-    """Raise an error if an output exists, unless it may be replaced.
-
-    Raises:
-        FileExistsError: If the output exists.
-    """
-    if not force and os.path.lexists(output):
-        raise FileExistsError(
-            errno.EEXIST,
-            "the output exists; choose another name, or replace it with force=True (--force)",
-            os.fspath(output),
-        )
 
 
 def refuse_shard_inputs(inputs: Sequence[str], name: StrPath, num_shards: int | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Callable
@@ -27,7 +28,7 @@ from ..storage.local import StrPath
 from ..storage.opening import open_file
 from ..storage.salvage import LostPart, SalvagedFile
 from ..writing.output_group import OutputGroup
-from .outputs import refuse_existing, refuse_inputs
+from .outputs import refuse_inputs
 from .report import Watcher
 
 OutputCompression: TypeAlias = Literal["same", "gzip", "zlib"] | None
@@ -147,7 +148,7 @@ def repair(
         raise ValueError(f"max_record_bytes must be at least 0, got {max_record_bytes}")
     if output is not None:
         refuse_inputs([os.fspath(path)], [output, os.fspath(output) + SUFFIX])
-        refuse_existing(output, force=force)
+        _check_new(output, force)
     with closing(open_file(path)) as file:
         search = _Repair(file, input_compression, max_record_bytes, watcher or Watcher())
         if output is None or dry_run:
@@ -159,8 +160,17 @@ def repair(
             search.run(writer.write)
             search.refuse_total_loss()
             group.prepare()
-            refuse_existing(output, force=force)  # it may have appeared meanwhile
+            _check_new(output, force)  # it may have appeared meanwhile
         return search.report(os.fspath(output))
+
+
+def _check_new(output: StrPath, force: bool) -> None:
+    if not force and os.path.lexists(output):
+        raise FileExistsError(
+            errno.EEXIST,
+            "the output exists; choose another name, or replace it with force=True (--force)",
+            output,
+        )
 
 
 @dataclass
