@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -104,9 +105,29 @@ def test_the_keyboard_reaches_everything(browser: Browser, page: Path) -> None:
     assert browser.evaluate("document.activeElement.closest('nav') !== null")
     assert browser.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
     reached = browser.evaluate(
-        "[...document.querySelectorAll('.scroll, pre.copy')].every(each => each.tabIndex === 0)"
+        "[...document.querySelectorAll('.scroll, pre')].every(each => each.tabIndex === 0)"
     )
     assert reached
+
+
+def test_screen_readers_get_names_and_ordered_headings(browser: Browser, page: Path) -> None:
+    browser.open(page)
+    nodes = browser.call("Accessibility.getFullAXTree")["nodes"]
+    shown = [node for node in nodes if not node["ignored"]]
+    roles = {node["role"]["value"] for node in shown}
+    assert {"banner", "navigation", "main", "contentinfo", "image", "table", "region"} <= roles
+    for node in shown:
+        if node["role"]["value"] in ("image", "link", "region", "article", "DisclosureTriangle"):
+            assert node["name"]["value"], node
+    levels = [
+        each["value"]["value"]
+        for node in shown
+        if node["role"]["value"] == "heading"
+        for each in node["properties"]
+        if each["name"] == "level"
+    ]
+    assert levels[0] == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
 
 
 def test_a_click_selects_a_block_of_code(browser: Browser, page: Path) -> None:

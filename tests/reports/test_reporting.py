@@ -280,6 +280,45 @@ def test_sequence_examples(tmp_path: Path) -> None:
     run_loop(report)
 
 
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.lists(st.integers(-9, 9), max_size=3), max_size=4),
+            st.lists(st.binary(max_size=4), max_size=3),
+        ),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_features_of_any_sequences(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[list[list[int]], list[bytes]]]
+) -> None:
+    records = [
+        tio.encode_sequence_example(
+            context={"name": name},
+            sequence={"steps": steps},
+            kinds={"name": "bytes", "steps": "int64"},
+        )
+        for steps, name in rows
+    ]
+    report = tio.report(write(tmp_path_factory.mktemp("data"), records))
+    assert report.unfit == 0
+    for feature in report.features:
+        if feature.name == "steps" and feature.role != "unread":
+            lists = [step for steps, _ in rows for step in steps]
+            assert feature.steps is not None
+            assert feature.steps.count == len(rows)
+            assert feature.steps.maximum == max(len(steps) for steps, _ in rows)
+            assert feature.counts is not None
+            assert feature.counts.count == len(lists)
+            values = [value for step in lists for value in step]
+            assert feature.numbers is not None
+            assert feature.numbers.count == len(values)
+            assert feature.values is not None
+            assert feature.values.distinct == len(set(values))
+            assert feature.present == sum(bool(steps) for steps, _ in rows)
+
+
 def test_ranking_lists(tmp_path: Path) -> None:
     records = []
     for i in range(30):

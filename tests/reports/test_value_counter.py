@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import Counter
 from typing import Any
 
@@ -53,6 +54,19 @@ def test_many_values_are_estimated() -> None:
         assert [value for value, _ in found.top] == order
         for (_, count), expected in zip(found.top, (9000, 8000, 7000, 6000, 5000), strict=True):
             assert abs(count - expected) < 200
+
+
+def test_memory_is_bounded() -> None:
+    counter: ValueCounter[bytes] = ValueCounter(1000)
+    tracemalloc.start()
+    try:
+        for begin in range(0, 200_000, 2000):
+            counter.add([(b"value %d" % number, 1) for number in range(begin, begin + 2000)])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 5_000_000
+    assert abs(counter.result(1).distinct / 200_000 - 1) < 0.07
 
 
 def test_random_samples_are_uniform_and_repeatable() -> None:
