@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import shutil
@@ -203,6 +204,20 @@ class OutputGroup:
                 f"all outputs must be in the folder {self._folder or os.curdir!r}, got {target!r}"
             )
         self._targets.add(target)
+
+
+def refuse_existing(path: StrPath) -> None:
+    """Raise an error if an output exists.
+
+    Raises:
+        FileExistsError: If there is a file, folder or link of this name.
+    """
+    if os.path.lexists(path):
+        raise FileExistsError(
+            errno.EEXIST,
+            "the output exists; choose another name, or replace it with force=True (--force)",
+            os.fspath(path),
+        )
 
 
 class PendingFolder:
