@@ -42,6 +42,7 @@ from .text import decoded, sample_text, shown
 _WITH_FEATURES = (EXAMPLE, SEQUENCE, EXAMPLE_LIST)
 _MOST_RECORDS = 10_000
 _SHOWN_OTHERS = 5
+_LEAST_SHARE = 4  # at least one in this number of records
 _TITLE_NAMES = 3
 _SHARD_NUMBER = re.compile(r"-\d{5,}-of-\d{5,}.*")
 _MOST_FIELDS = 12
@@ -173,8 +174,15 @@ def _kinds_of(preview: RecordBlock | None) -> _Kinds:
     records = [] if preview is None else [preview[position] for position in range(len(preview))]
     if not records:
         return _Kinds(None, "no records", ())
-    groups = sorted(group_by_kind(records), key=lambda group: -len(group[1]))
-    main = groups[0][0]
+    groups = group_by_kind(records)
+    # Records with features are of more interest, unless there are only few of them.
+    main = max(
+        groups,
+        key=lambda group: (
+            group[0] in _WITH_FEATURES and _LEAST_SHARE * len(group[1]) >= len(records),
+            len(group[1]),
+        ),
+    )[0]
     others = tuple(
         OtherRecords(
             kind.name,
