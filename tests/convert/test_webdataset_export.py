@@ -213,3 +213,15 @@ def test_sample_without_a_file(tmp_path: Path) -> None:
     with pytest.raises(tio.DecodeError, match="the sample has no files") as caught:
         to_webdataset(path, tmp_path / "out")
     assert caught.value.record == 1
+
+
+def test_late_features_are_written(tmp_path: Path) -> None:
+    records = [{"a": [number]} for number in range(1200)]
+    path = write_examples(tmp_path, *records, {"b": [b"late"]})
+    done = to_webdataset(path, tmp_path / "out")
+    files = files_in(done.paths[0])
+    assert files["000001200.b.0.txt"] == b"late"
+    assert len([name for name in files if name.endswith(".a.npy")]) == 1201
+    assert (done.records, done.skipped, done.left_out) == (1201, 0, {})
+    done = to_webdataset(path, tmp_path / "some", schema={"a": tio.VarLenFeature("int64")})
+    assert done.left_out == {"b": 1}

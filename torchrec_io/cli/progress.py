@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -20,12 +20,15 @@ from rich.text import Text
 from ..checks import counted
 from ..errors import TorchRecIOError
 from ..records.formats import Progress
-from ..tools.ordered_pool import OrderedPool
+from ..storage.ordered_pool import OrderedPool
 from ..tools.report import Result, Watcher
 from .options import usage_errors
-from .text import error_line, printable
+from .text import error_line, printable, shorten
 
 T = TypeVar("T")
+
+# Features that a summary names.
+_MOST_NAMED = 10
 
 # Errors of reading a file. Any other exception is a bug and shows its traceback.
 _FILE_ERRORS = (TorchRecIOError, OSError, ValueError, MemoryError)
@@ -206,9 +209,22 @@ def summary_of(result: Result) -> str:
         decimal(result.file_bytes),
         f"{result.skipped:,} skipped",
         f"ignored {ignored}" if ignored else "",
+        left_out_text(result.left_out),
         f"{result.seconds:.2f} s",
     ]
     return printable(", ".join(filter(None, parts)))
+
+
+def left_out_text(left_out: Mapping[str, int]) -> str:
+    """Name the features that a schema leaves out, and the numbers of records that have them."""
+    if not left_out:
+        return ""
+    named = [
+        f"{shorten(repr(name))} (in {counted(count, 'record')})" for name, count in left_out.items()
+    ]
+    more = f" and {len(named) - _MOST_NAMED:,} more" if len(named) > _MOST_NAMED else ""
+    noun = "feature" if len(named) == 1 else "features"
+    return f"left out {noun} {', '.join(named[:_MOST_NAMED])}{more}"
 
 
 def print_result(result: Result) -> None:

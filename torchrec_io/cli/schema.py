@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..errors import TorchRecIOError
-from ..schema.infer import Finding
+from ..schema.infer import Finding, Inspected
 from .options import Paths, files_of, interruptible
 from .text import TABLE_WIDTH, error_line, printable, shorten, values_text
 
@@ -27,11 +27,17 @@ def print_schema(
         typer.Option("--format", help="Python code, or JSON for Schema.from_json."),
     ] = "python",
     max_records: Annotated[
-        int,
+        int | None,
         typer.Option(
-            "--max-records", min=1, help="Number of records to inspect, evenly from all files."
+            "--max-records",
+            min=1,
+            help="Number of records to inspect, evenly from all files. Default: all records of "
+            "files of at most 256 MiB, otherwise at most 100,000.",
         ),
-    ] = 1000,
+    ] = None,
+    all_records: Annotated[
+        bool, typer.Option("--all", help="Inspect all records, however large the files are.")
+    ] = False,
 ) -> None:
     """Print a schema that reads the records; the reasons for it go to stderr.
 
@@ -40,14 +46,17 @@ def print_schema(
     # It loads the image decoders, which the other commands do not need.
     from ..presets.recognition import infer_any, recognize_schema  # noqa: PLC0415
 
+    if all_records and max_records is not None:
+        raise typer.BadParameter("--all cannot be used with --max-records")
     files = files_of(paths, allow_missing=True)
     try:
-        schema = infer_any(files, max_records)
+        schema = infer_any(files, None if all_records else max_records or "auto")
         preset = recognize_schema(schema, files)
     except (TorchRecIOError, OSError, MemoryError) as error:
         typer.echo(error_line(getattr(error, "filename", None) or "error", error), err=True)
         raise typer.Exit(1) from None
     _show_findings(schema.findings or {})
+    _show_inspected(schema.inspected)
     if preset is not None:
         why = printable(preset.why)
         typer.echo(f"tio.presets.{preset.name} reads these records: {why}.", err=True)
@@ -88,6 +97,12 @@ def _show_findings(findings: Mapping[str, Finding]) -> None:
             Text(printable(found.why)),
         )
     console.print(table)
+
+
+def _show_inspected(inspected: Inspected | None) -> None:
+    if inspected is not None:
+        caution = f": {inspected.caution}" if inspected.caution else ""
+        typer.echo(f"{inspected}{caution}.", err=True)
 
 
 def _counts_text(found: Finding) -> str:

@@ -13,7 +13,7 @@ from ..schema.schema import Schema
 from ..storage.compression import Compression
 from ..storage.local import StrPath
 from ..storage.opening import is_seekable
-from ..tools.ordered_pool import OrderedPool
+from ..storage.ordered_pool import OrderedPool
 from ..tools.outputs import check_file_name, refuse_inputs, refuse_shard_inputs
 from ..tools.report import JobReport, OnError, Result, Watcher
 from ..writing.output_group import OutputGroup

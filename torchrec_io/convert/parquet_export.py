@@ -60,8 +60,9 @@ def to_parquet(
     Args:
         paths: Files, glob patterns or directories. Compression is detected from the content.
         destination: Path of the output file. ``.parquet`` is added if it is missing.
-        schema: Features to read from each record. By default it is inferred from 1,000 records;
-            features that only other records have are not written.
+        schema: Features to read from each record. By default all records are inspected first, and
+            the schema fits all of them. :attr:`Result.left_out` counts features that a schema
+            leaves out.
         num_shards: Number of files ``name-00000-of-00008.parquet`` and so on, each with consecutive
             records. By default there is one file ``name.parquet``.
         on_error: ``"raise"``, or ``"skip"`` to skip and count records that are damaged or do not
@@ -90,8 +91,7 @@ def to_parquet(
     report = JobReport(on_error, watcher)
     files = RecordFiles(paths, report, allow_missing=allow_missing)
     refuse_inputs(files.paths, outputs)
-    reader = StoredReader(files, schema)
-    report.watcher.started(files.size)
+    reader = StoredReader.start(files, schema, jobs)
     count = len(files)
     bounds = [count * shard // len(outputs) for shard in range(len(outputs) + 1)]
     counts = []
@@ -102,7 +102,7 @@ def to_parquet(
             # Arrow gets an open file because it refuses names that are not UTF-8.
             with closing(blocks), group.open_file(path) as file:
                 counts.append(_write(file, reader.schema, blocks, report))
-    return report.result(outputs, counts)
+    return report.result(outputs, counts, left_out=reader.left_out())
 
 
 def _outputs(destination: StrPath, num_shards: int | None) -> list[str]:

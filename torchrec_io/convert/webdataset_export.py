@@ -74,8 +74,9 @@ def to_webdataset(
     Args:
         paths: Files, glob patterns or directories. Compression is detected from the content.
         name: Common start of the paths of the tar files.
-        schema: Features to read from each record. By default it is inferred from 1,000 records;
-            features that only other records have are not written.
+        schema: Features to read from each record. By default all records are inspected first, and
+            the schema fits all of them. :attr:`Result.left_out` counts features that a schema
+            leaves out.
         key: Name of the feature whose value is KEY, without its last suffix and with ``_`` for
             other dots: one integer, or bytes that are a valid file name. By default KEY is the
             number of the record, in nine digits.
@@ -111,9 +112,8 @@ def to_webdataset(
         max_bytes = check_integer("max_bytes", max_bytes, 1)
     report = JobReport(on_error, watcher)
     files = RecordFiles(paths, report, allow_missing=allow_missing)
-    reader = StoredReader(files, schema)
+    reader = StoredReader.start(files, schema, jobs)
     members = _members(reader.schema, extensions or {}, key)
-    report.watcher.started(files.size)
     blocks = reader.blocks(files.all, jobs, max_records=_MAX_RECORDS, max_bytes=_MAX_BYTES)
     with (
         OutputGroup() as group,
@@ -132,7 +132,7 @@ def to_webdataset(
         tars.close()
         refuse_inputs(files.paths, tars.paths)
         refuse_other_shards(name, _SHARD_SUFFIX, tars.paths)
-    return report.result(tars.paths, tars.counts)
+    return report.result(tars.paths, tars.counts, left_out=reader.left_out())
 
 
 def _key_of(rows: StoredBlock, position: int, key: str | None) -> str:

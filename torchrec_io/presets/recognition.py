@@ -10,6 +10,7 @@ from typing import TypeAlias
 from ..errors import DecodeError, SchemaError
 from ..ranking.infer import infer_lists
 from ..ranking.schema import Schema as ListSchema
+from ..records.record_sample import MaxRecords
 from ..schema.feature import Feature
 from ..schema.python_form import entries_to_python
 from ..schema.schema import Schema
@@ -59,7 +60,9 @@ class Preset:
         return "\n".join([*lines, f"schema = {self}", ""])
 
 
-def recognize(paths: StrPath | Iterable[StrPath], max_records: int = 1000) -> Preset | None:
+def recognize(
+    paths: StrPath | Iterable[StrPath], max_records: MaxRecords = "auto"
+) -> Preset | None:
     """Return the preset that fits some files, or None.
 
     The records are inspected like in :meth:`Schema.infer`. A preset fits only if every inspected
@@ -67,13 +70,13 @@ def recognize(paths: StrPath | Iterable[StrPath], max_records: int = 1000) -> Pr
 
     Args:
         paths: Files, patterns or directories, as for :class:`TFRecordDataset`.
-        max_records: Maximum number of records to read. Default: 1000.
+        max_records: Maximum number of records to inspect. Default: as in :meth:`Schema.infer`.
 
     Raises:
         CorruptRecordError: If a file is damaged where it was read.
         TruncatedFileError: If a file is truncated where it was read.
         FileNotFoundError: If a path matches no file.
-        ValueError: If there are no paths, or if ``max_records`` is not a positive integer.
+        ValueError: If there are no paths, or if ``max_records`` is not valid.
     """
     files = expand_paths(paths, allow_missing=True)  # some records are enough
     try:
@@ -83,7 +86,7 @@ def recognize(paths: StrPath | Iterable[StrPath], max_records: int = 1000) -> Pr
     return recognize_schema(schema, files)
 
 
-def infer_any(files: list[str], max_records: int) -> AnySchema:
+def infer_any(files: list[str], max_records: MaxRecords) -> AnySchema:
     """Infer the schema of files of Examples, SequenceExamples or lists of Examples.
 
     Raises:

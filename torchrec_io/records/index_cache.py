@@ -72,6 +72,12 @@ def find_or_build(
     return _find_or_build(os.fspath(path), compression, _Cache(), TFRECORD)
 
 
+def find_matching(path: str) -> RecordIndex | None:
+    """Return the index of a data file that exists, beside it or in the cache; None without one."""
+    beside = path + SUFFIX
+    return _find_saved(path, beside, _Cache().path(path, TFRECORD), "auto", TFRECORD)
+
+
 def open_indexes(
     paths: Sequence[str],
     index: IndexChoice,
@@ -136,17 +142,28 @@ def _find_or_build(
 ) -> tuple[RecordIndex, TorchRecIOError | None]:
     if not record_format.is_cached:
         return RecordIndex.build_partial(path, compression=compression, format=record_format)
-    found = _load_matching(path + SUFFIX, path, compression, record_format)
-    if found is None:
-        cached = cache.path(path, record_format)
-        if is_own_cache_file(cached):
-            found = _load_matching(cached, path, compression, record_format)
+    cached = cache.path(path, record_format)
+    found = _find_saved(path, path + SUFFIX, cached, compression, record_format)
     if found is not None:
         return found, None
     index, error = RecordIndex.build_partial(path, compression=compression, format=record_format)
     if error is None:
         _save_to_cache(index, cached)
     return index, error
+
+
+def _find_saved(
+    path: str,
+    beside: str,
+    cached: str,
+    compression: CompressionChoice,
+    record_format: RecordFormat,
+) -> RecordIndex | None:
+    """Return the index beside a data file, else the cached one, if it matches."""
+    found = _load_matching(beside, path, compression, record_format)
+    if found is None and is_own_cache_file(cached):
+        found = _load_matching(cached, path, compression, record_format)
+    return found
 
 
 def _load_matching(

@@ -86,6 +86,32 @@ def iter_sound_frames(
         is_at_end = not _fill(window, sweep.needed)
 
 
+def find_frame(source: ByteSource, at: int) -> int | None:
+    """Return the offset of the first sound record of a stream from an offset on.
+
+    It may also be in the content of another record.
+
+    Args:
+        source: Stream to read.
+        at: Stream offset to search from.
+
+    Returns:
+        The stream offset of its frame, or None if there is no sound record.
+    """
+    window = StreamWindow(source, at)
+    is_at_end = not _fill(window, 1)
+    while len(window.content):
+        left = len(window.content) if is_at_end else window.stream_end - window.at
+        sweep = _core.sweep_frames(window.content, left, MAX_RECORD_BYTES, True)
+        if len(sweep.starts):
+            return window.at + int(sweep.starts[0])
+        if left == len(window.content):
+            return None
+        window.drop(sweep.at)
+        is_at_end = not _fill(window, sweep.needed)
+    return None
+
+
 def _fill(window: StreamWindow, need: int) -> bool:
     """Read until the window has enough bytes; return False if the stream ends before."""
     while len(window.content) < need:

@@ -15,7 +15,7 @@ from ..ranking.schema import Schema as ListSchema
 from ..records.record_block import RecordBlock
 from ..schema.record_kind import natural_key
 from ..schema.schema import Schema
-from ..tools.ordered_pool import OrderedPool
+from ..storage.ordered_pool import OrderedPool
 from ..tools.record_files import RecordFiles
 from .class_names import (
     CONVERTED_LABEL,

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from ..checks import check_choice, counted
 from ..storage.compression import Compression
 from ..storage.local import StrPath
+from ..storage.ordered_pool import OrderedPool
 from ..storage.paths import expand_paths
 from ..writing.output_group import OutputGroup
-from .ordered_pool import OrderedPool
 from .outputs import copy_records, refuse_inputs
 from .record_files import RecordFiles
 from .report import JobReport, OnError, Result, Watcher
