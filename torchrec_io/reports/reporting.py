@@ -13,6 +13,7 @@ from ..checks import check_integer, counted
 from ..errors import TorchRecIOError
 from ..presets.recognition import Preset, recognize_schema
 from ..ranking.schema import Schema as ListSchema
+from ..records.record_sample import MaxRecords
 from ..schema.record_kind import EXAMPLE_LIST, RecordKind
 from ..schema.schema import Schema
 from ..storage.local import StrPath
@@ -84,7 +85,7 @@ def report(
     is_exact = len(selection) == len(files)
     preview = read_preview(files, selection)
     kinds = find_kinds(preview)
-    inferred = _infer(files.paths, kinds.main, len(files) if is_exact else None)
+    inferred = _infer(files.paths, kinds.main, None if is_exact else "auto")
     collector = Collector(
         files,
         inferred.schema,
@@ -156,16 +157,14 @@ class _Inferred(NamedTuple):
     problem: str = ""
 
 
-def _infer(paths: list[str], kind: RecordKind | None, most: int | None) -> _Inferred:
-    """Infer a schema from at most a number of records, or from as many as is usual."""
+def _infer(paths: list[str], kind: RecordKind | None, max_records: MaxRecords) -> _Inferred:
     if kind not in WITH_FEATURES:
         return _Inferred(None)
-    limit = {} if most is None else {"max_records": most}
     try:
         schema: Schema | ListSchema = (
-            ListSchema.infer(paths, **limit)
+            ListSchema.infer(paths, max_records)
             if kind is EXAMPLE_LIST
-            else Schema.infer(paths, **limit, on_error="skip")
+            else Schema.infer(paths, max_records, on_error="skip")
         )
     except TorchRecIOError as error:
         return _Inferred(None, None, str(error))
