@@ -126,3 +126,9 @@ def test_cramers_v_is_that_of_the_formula(pairs: list[tuple[int, int]]) -> None:
     if chi < freedom + 5 * math.sqrt(2 * freedom):
         expected = 0.0
     assert found == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("labels", [[9, 2, 10, 4], ["d", "b", "c", "a"]])
+def test_labels_are_listed_in_order(labels: list[Any]) -> None:
+    found = order_of([labels * 100])
+    assert found.labels == (*map(str, sorted(labels)), "others")

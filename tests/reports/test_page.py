@@ -6,12 +6,15 @@ import base64
 import dataclasses
 import hashlib
 import io
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 
 import torchrec_io as tio
@@ -114,6 +117,33 @@ def test_hostile_records_stay_text(attacked: tio.Report) -> None:
     assert not set("\u202e\u2066\u200b\ufeff\x00\x1b\x7f") & set(shown)
     assert r"\u202egnp" in shown
     assert "49" not in re.findall(r"\b49\b(?= *%})", shown)
+
+
+@given(
+    st.lists(
+        st.dictionaries(
+            st.text(max_size=20) | st.sampled_from(hostile.ATTACKS[:11]),
+            st.lists(st.binary(max_size=60), max_size=2)
+            | st.lists(st.text(max_size=60).map(str.encode), max_size=2)
+            | st.lists(st.sampled_from(hostile.IMAGES), max_size=1)
+            | st.lists(st.integers(-9, 9), min_size=1, max_size=2),
+            max_size=4,
+        ),
+        max_size=6,
+    )
+)
+def test_any_names_and_values_make_a_whole_page(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]]
+) -> None:
+    rows = [{name: values or [b""] for name, values in row.items()} for row in rows]
+    path = tmp_path_factory.mktemp("data") / "x"
+    report = tio.report(write_tfrecord(path, [tio.encode_example(row) for row in rows]))
+    page = check_page(report.to_html())
+    shown = "".join(page.texts)
+    for part in shown.splitlines():
+        assert part.replace("\t", "").isprintable()
+    assert json.loads(report.to_json())["records"] == len(rows)
+    compile(report.loop, "loop", "exec")
 
 
 def test_hostile_records_make_no_large_page(attacked: tio.Report) -> None:

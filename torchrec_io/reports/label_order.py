@@ -119,8 +119,10 @@ class LabelOrderStatistics:
 
     def _shares(self, totals: Table) -> tuple[list[int], tuple[tuple[float, ...], ...]]:
         """Return the most frequent classes and their share in each part of the data."""
-        listed = sorted(np.argsort(-totals, kind="stable")[:_LISTED].tolist())
-        listed = [each for each in listed if totals[each]]
+        largest = np.argsort(-totals, kind="stable")[:_LISTED].tolist()
+        listed = [each for each in largest if totals[each]]
+        labels = {number: label for label, number in reversed(self._classes.items())}
+        listed.sort(key=lambda each: labels.get(each, each))
         shares = []
         for row in self._by_stretch:
             if not row.sum():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 from collections import Counter
 from importlib.resources import files as package_files
@@ -31,39 +32,8 @@ _UNEVEN = 1.5  # largest to mean number of records, from which files are called 
 
 def render(report: Report) -> str:
     """Return the page as HTML."""
-    templates = package_files(__package__) / "templates"
-    style = (templates / "report.css").read_text("utf-8")
-    digest = hashlib.sha256(style.encode()).digest()
-    jinja = import_jinja()
-    environment = jinja.Environment(
-        loader=jinja.FunctionLoader(lambda name: (templates / name).read_text("utf-8")),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja.StrictUndefined,
-    )
-    environment.filters |= {
-        "number": text.number,
-        "size": text.size,
-        "shown": text.shown,
-    }
-    environment.globals |= {
-        "charts": charts,
-        "counted": counted,
-        "percent": text.percent,
-        "quantile_rows": _quantile_rows,
-        "range_of": _range_of,
-        "range_text": _range_text,
-        "shape_text": _shape_text,
-        "shows_top": _shows_top,
-        "sketch_of": _sketch_of,
-        "sizes_text": _sizes_text,
-        "strength": _strength,
-    }
-    page: str = environment.get_template("report.html").render(
+    page: str = _template().render(
         report=report,
-        style=style,
-        style_hash=base64.b64encode(digest).decode(),
         compressions=_compressions(report),
         balance=_balance(report),
         rest_share=_has_rest(report),
@@ -75,6 +45,39 @@ def render(report: Report) -> str:
         },
     )
     return page
+
+
+@functools.cache
+def _template() -> Any:
+    """Return the template of pages, compiled once."""
+    templates = package_files(__package__) / "templates"
+    style = (templates / "report.css").read_text("utf-8")
+    jinja = import_jinja()
+    environment = jinja.Environment(
+        loader=jinja.FunctionLoader(lambda name: (templates / name).read_text("utf-8")),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja.StrictUndefined,
+    )
+    environment.filters |= {"number": text.number, "size": text.size, "shown": text.shown}
+    environment.globals |= {
+        "charts": charts,
+        "counted": counted,
+        "percent": text.percent,
+        "quantile_rows": _quantile_rows,
+        "range_of": _range_of,
+        "range_text": _range_text,
+        "shape_text": _shape_text,
+        "shows_top": _shows_top,
+        "sizes_text": _sizes_text,
+        "sketch_of": _sketch_of,
+        "strength": _strength,
+        "style": style,
+        # The policy of the page allows this style alone.
+        "style_hash": base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
+    }
+    return environment.get_template("report.html")
 
 
 def _compressions(report: Report) -> str:
