@@ -15,8 +15,9 @@ from rich.text import Text
 
 from ..errors import TorchRecIOError
 from ..schema.infer import Finding
+from ..tools.report import OnError
 from .options import Paths, files_of, interruptible
-from .text import TABLE_WIDTH, error_line, printable, shorten, values_text
+from .text import error_line, printable, shorten, table_width, values_text
 
 
 @interruptible
@@ -32,6 +33,11 @@ def print_schema(
             "--max-records", min=1, help="Number of records to inspect, evenly from all files."
         ),
     ] = 1000,
+    on_error: Annotated[
+        OnError,
+        typer.Option("--on-error", help="raise: stop at a damaged record; skip: leave it out."),
+    ] = "raise",
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
     """Print a schema that reads the records; the reasons for it go to stderr.
 
@@ -42,7 +48,7 @@ def print_schema(
 
     files = files_of(paths, allow_missing=True)
     try:
-        schema = infer_any(files, max_records)
+        schema = infer_any(files, max_records, on_error)
         preset = recognize_schema(schema, files)
     except (TorchRecIOError, OSError, MemoryError) as error:
         typer.echo(error_line(getattr(error, "filename", None) or "error", error), err=True)
@@ -52,7 +58,7 @@ def print_schema(
         why = printable(preset.why)
         typer.echo(f"tio.presets.{preset.name} reads these records: {why}.", err=True)
     _point_to_tfds(files)
-    if schema_format == "json":
+    if as_json or schema_format == "json":
         typer.echo((preset.schema if preset else schema).to_json(indent=2))
     else:
         typer.echo((preset or schema).to_python(), nl=False)
@@ -70,9 +76,7 @@ def _point_to_tfds(files: Sequence[str]) -> None:
 
 
 def _show_findings(findings: Mapping[str, Finding]) -> None:
-    console = Console(
-        stderr=True, highlight=False, width=None if sys.stderr.isatty() else TABLE_WIDTH
-    )
+    console = Console(stderr=True, highlight=False, width=table_width(sys.stderr))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for title in ("feature", "kind", "records", "values", "range", "spec", "reason"):
         table.add_column(title, overflow="fold", no_wrap=title in ("kind", "records"))

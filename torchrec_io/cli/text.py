@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import codecs
+import os
 from collections.abc import Sequence
+from typing import TextIO
 
 from rich.cells import cell_len, set_cell_size
 
@@ -13,7 +15,7 @@ from ..records.damage_map import DamageMap
 from ..schema.sniff import IMAGES, file_format, image_size
 
 # Width of tables if the output is not a terminal.
-TABLE_WIDTH = 160
+_TABLE_WIDTH = 160
 _MAX_CHARACTERS = 72
 _HEX_BYTES = 16
 _BAR_WIDTH = 64
@@ -31,10 +33,26 @@ def error_line(path: str, error: BaseException) -> str:
     """Return ``path: reason`` in one line."""
     if isinstance(error, TorchRecIOError):
         return printable(str(error))
-    reason = error.strerror if isinstance(error, OSError) else str(error)
+    return printable(f"{path}: {_reason(error)}")
+
+
+def _reason(error: BaseException) -> str:
     if isinstance(error, MemoryError):
-        reason = "out of memory"
-    return printable(f"{path}: {reason}")
+        return "out of memory"
+    return str(error.strerror if isinstance(error, OSError) else error)
+
+
+def error_members(error: BaseException) -> dict[str, str | int | None]:
+    """Return the members of a JSON object about an error: where it is, and the reason."""
+    if isinstance(error, TorchRecIOError):
+        where = {"file": error.path, "record": error.record, "offset": error.offset}
+        return {**where, "feature": error.feature, "reason": error.reason}
+    return {"reason": _reason(error)}
+
+
+def table_width(output: TextIO) -> int | None:
+    """Return the width of tables; None for the width of the terminal, or of ``$COLUMNS``."""
+    return None if output.isatty() or "COLUMNS" in os.environ else _TABLE_WIDTH
 
 
 def damage_bar(damage: DamageMap, encoding: str | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Literal
 
 from ..errors import SchemaError
 from ..schema.infer import (
@@ -27,7 +28,11 @@ from ..storage.paths import expand_paths
 from .schema import Schema
 
 
-def infer_lists(paths: StrPath | Iterable[StrPath], max_records: int) -> Schema | None:
+def infer_lists(
+    paths: StrPath | Iterable[StrPath],
+    max_records: int,
+    on_error: Literal["raise", "skip"] = "raise",
+) -> Schema | None:
     """Infer a schema of lists, with its findings.
 
     The records are lists if each of them can be one, if at least one example has a value, and if
@@ -38,6 +43,7 @@ def infer_lists(paths: StrPath | Iterable[StrPath], max_records: int) -> Schema 
     Args:
         paths: Files, patterns or directories.
         max_records: Maximum number of records to read.
+        on_error: ``"raise"``, or ``"skip"`` to skip damaged records.
 
     Returns:
         The schema, or None if the records are not lists.
@@ -46,7 +52,7 @@ def infer_lists(paths: StrPath | Iterable[StrPath], max_records: int) -> Schema 
         SchemaError: If no feature of the examples can be read.
     """
     files = expand_paths(paths, allow_missing=True)  # some records are enough
-    surveys = _survey(sample_records(files, max_records, skip_errors=False))
+    surveys = _survey(sample_records(files, max_records, skip_errors=on_error == "skip"))
     if surveys is None:
         return None
     contexts, examples = map(make_findings, surveys)
