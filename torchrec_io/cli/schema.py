@@ -19,6 +19,9 @@ from ..tools.report import OnError
 from .options import Paths, files_of, interruptible
 from .text import error_line, printable, shorten, table_width, values_text
 
+# Tables of this width and less have one column for all facts about a feature.
+_NARROW = 100
+
 
 @interruptible
 def print_schema(
@@ -78,20 +81,41 @@ def _point_to_tfds(files: Sequence[str]) -> None:
 def _show_findings(findings: Mapping[str, Finding]) -> None:
     console = Console(stderr=True, highlight=False, width=table_width(sys.stderr))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for title in ("feature", "kind", "records", "values", "range", "spec", "reason"):
+    is_narrow = console.width < _NARROW
+    titles = ("feature", "kind", "records", "values", "range", "spec", "reason")
+    for title in ("feature", "finding") if is_narrow else titles:
         table.add_column(title, overflow="fold", no_wrap=title in ("kind", "records"))
     for name, found in findings.items():
-        spec = type(found.spec).__name__ if found.spec is not None else "left out"
-        table.add_row(
-            Text(shorten(printable(name))),
-            Text(found.kind),
-            Text(f"{found.present}/{found.records}"),
-            Text(_counts_text(found)),
-            Text(_extent_text(found)),
-            Text(spec, style="" if found.spec is not None else "bold"),
-            Text(printable(found.why)),
-        )
+        feature = Text(shorten(printable(name)))
+        table.add_row(feature, *([_facts_text(found)] if is_narrow else _fact_cells(found)))
     console.print(table)
+
+
+def _fact_cells(found: Finding) -> list[Text]:
+    return [
+        Text(found.kind),
+        Text(f"{found.present}/{found.records}"),
+        Text(_counts_text(found)),
+        Text(_extent_text(found)),
+        Text(*_spec_text(found)),
+        Text(printable(found.why)),
+    ]
+
+
+def _facts_text(found: Finding) -> Text:
+    """Return all facts about a feature as one text."""
+    counts = _counts_text(found)
+    if counts and found.steps is None:
+        counts += " value" if counts == "1" else " values"
+    records = f"{found.kind} in {found.present}/{found.records} records"
+    facts = filter(None, (records, counts, _extent_text(found)))
+    text = Text(", ".join(facts) + ": ")
+    return text.append(*_spec_text(found)).append(f", {printable(found.why)}")
+
+
+def _spec_text(found: Finding) -> tuple[str, str]:
+    """Return the name of the spec and its style."""
+    return ("left out", "bold") if found.spec is None else (type(found.spec).__name__, "")
 
 
 def _counts_text(found: Finding) -> str:

@@ -16,6 +16,8 @@ from ..schema.sniff import IMAGES, file_format, image_size
 
 # Width of tables if the output is not a terminal.
 _TABLE_WIDTH = 160
+# Width of a terminal that does not tell its own.
+_TERMINAL_WIDTH = 80
 _MAX_CHARACTERS = 72
 _HEX_BYTES = 16
 _BAR_WIDTH = 64
@@ -50,9 +52,14 @@ def error_members(error: BaseException) -> dict[str, str | int | None]:
     return {"reason": _reason(error)}
 
 
-def table_width(output: TextIO) -> int | None:
-    """Return the width of tables; None for the width of the terminal, or of ``$COLUMNS``."""
-    return None if output.isatty() or "COLUMNS" in os.environ else _TABLE_WIDTH
+def table_width(output: TextIO) -> int:
+    """Return the width of tables: ``$COLUMNS``, or the width of the terminal if it is one."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns) > 0:
+        return int(columns)
+    if output.isatty():
+        return os.get_terminal_size(output.fileno()).columns or _TERMINAL_WIDTH
+    return _TABLE_WIDTH
 
 
 def damage_bar(damage: DamageMap, encoding: str | None) -> str:

@@ -312,9 +312,10 @@ def find_shards(
         suffix: Pattern of the rest of a shard's path.
         outputs: Paths of the shards that will be written.
     """
-    folder, start = os.path.split(os.path.abspath(name))
+    folder, start = os.path.split(name)
+    listed = folder or os.curdir
     written = {os.path.basename(path) for path in outputs}
-    others = sorted({*os.listdir(folder)} - written) if os.path.isdir(folder) else []
+    others = sorted({*os.listdir(listed)} - written) if os.path.isdir(listed) else []
     return [
         os.path.join(folder, other)
         for other in others
