@@ -16,11 +16,12 @@ from tests.support.tfrecord import frame, write_tfrecord
 
 def test_never_imports_torch(tmp_path: Path) -> None:
     write_tfrecord(tmp_path / "x", [record(1)])
-    for command in ("index", "head", "schema", "verify"):
+    for command in ("index", "head", "schema", "verify", "report"):
+        options = ["--json"] if command == "report" else []
         script = (
             "import sys\n"
             "from torchrec_io.cli import main\n"
-            f"sys.argv = ['torchrec-io', {command!r}, {str(tmp_path / 'x')!r}]\n"
+            f"sys.argv = ['torchrec-io', {command!r}, {str(tmp_path / 'x')!r}, *{options!r}]\n"
             "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
             "assert 'torch' not in sys.modules\n"
         )

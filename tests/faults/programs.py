@@ -23,8 +23,14 @@ from torchrec_io import _core
 from torchrec_io.records.index_file import SUFFIX
 from torchrec_io.records.sequential import iter_records
 from torchrec_io.records.verify import verify_file
+from torchrec_io.reports.extra import import_datasketches, import_jinja
+from torchrec_io.reports.reporting import report
 from torchrec_io.storage.compression import Compression
 from torchrec_io.storage.paths import expand_paths
+
+# Imported here once, and not in each of the processes that run a program.
+import_datasketches()
+import_jinja()
 
 OLD = [tio.encode_example({"n": number, "data": b"old"}) for number in range(6)]
 NEW = [tio.encode_example({"n": number, "data": b"new"}) for number in range(6)]
@@ -252,6 +258,21 @@ def tool(
     return program.after(inputs)
 
 
+def save_report(folder: Path) -> None:
+    report(folder / "in").save(folder / "out" / "x.html", force=True)
+
+
+def old_page(folder: Path) -> None:
+    (folder / "out" / "x.html").write_text("old", "utf-8")
+
+
+def read_page(folder: Path) -> bool:
+    """Return whether the page is the new one, and check that it is whole."""
+    page = (folder / "out" / "x.html").read_text("utf-8")
+    assert page == "old" or page.endswith("</html>")
+    return page != "old"
+
+
 def repair(folder: Path, name: str) -> None:
     tio.tools.repair(folder / "in" / name, folder / "out" / "x.tfrecord", force=True)
 
@@ -289,6 +310,7 @@ TOOLS = {
         read_records,
         lambda folder: [old_file(f"{n}.tfrecord")(folder) for n in "ab"],
     ).after(compressed_inputs),
+    "report": Program(save_report, read_page, old_page).after(inputs),
     "repair": Program(
         lambda folder: repair(folder, "a.tfrecord"), read_records, old_file("x.tfrecord")
     ).after(inputs),
@@ -439,6 +461,13 @@ def dry_repair(folder: Path) -> list[tuple[bool, int]]:
     return [(report.ok, report.records) for report in reports]
 
 
+def count_by_report(folder: Path) -> tuple[int, int]:
+    found = report(folder / "in")
+    if not found.ok:
+        raise OSError("damaged")
+    return found.records, found.inspected
+
+
 def build_index(folder: Path) -> list[Any]:
     return [tio.RecordIndex.build(path).offsets.tolist() for path in expand_paths(folder / "in")]
 
@@ -477,6 +506,8 @@ READERS = {
     "compressed verify": reader(verify, compressed_inputs),
     "repair": reader(dry_repair),
     "compressed repair": reader(dry_repair, compressed_inputs),
+    "report": reader(count_by_report),
+    "compressed report": reader(count_by_report, compressed_inputs),
     "build indexes": reader(build_index),
     "build compressed indexes": reader(build_index, compressed_inputs),
     "infer": reader(infer),

@@ -10,6 +10,7 @@ from typing import TextIO
 from rich.cells import cell_len, set_cell_size
 
 from ..checks import counted
+from ..checks import printable as printable  # noqa: PLC0414  # the commands import it from here
 from ..errors import TorchRecIOError
 from ..records.damage_map import DamageMap
 from ..schema.sniff import IMAGES, file_format, image_size
@@ -24,11 +25,6 @@ _BAR_WIDTH = 64
 # Width of a value of bytes, and the width from which sizes are in words.
 _BYTES_WIDTH = 52
 _WIDE = 40
-
-
-def printable(text: str) -> str:
-    """Escape control characters and line breaks, so that the terminal stays unchanged."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def error_line(path: str, error: BaseException) -> str:

@@ -71,6 +71,59 @@ class StoredBlock(NamedTuple):
     columns: dict[str, StoredColumn]
 
 
+class StoredParser:
+    """A parser of records to columns of their stored values.
+
+    Args:
+        schema: Features to read.
+
+    Attributes:
+        schema: Schema of the stored values, with a FixedLenFeature or VarLenFeature for every
+            feature.
+
+    Raises:
+        SchemaError: If a spec reads several stored features.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = _as_stored(schema)
+        self._parser = ExampleParser(self.schema)
+
+    def parse(self, block: RecordBlock) -> tuple[StoredBlock, list[tuple[int, RecordFailure]]]:
+        """Parse a block of records.
+
+        Returns:
+            The records that fit the schema, and the number and failure of each of the others.
+        """
+        rest, failures = block, dict[int, RecordFailure]()  # by number
+        while True:
+            located = self._parser.locate(rest)
+            found = located.failures
+            if not found:
+                arena = _core.allocate(located.arena_bytes)
+                columns, found = located.fill(arena)
+            if not found:
+                return StoredBlock(rest, self._views(columns, arena)), sorted(failures.items())
+            for failure in found:
+                failures.setdefault(int(rest.numbers[failure.position]), failure)
+            rest = rest.without([failure.position for failure in found])
+
+    def _views(self, columns: tuple[Column, ...], arena: Arena) -> dict[str, StoredColumn]:
+        found: dict[str, StoredColumn] = {}
+        for column in columns:
+            if isinstance(column, DenseColumns):
+                for number, name in enumerate(column.names):
+                    values = Numbers(column.dtype, column.shape, column.at + number * column.stride)
+                    found[name] = _column(arena, values, column.shape[1:], ())
+            elif isinstance(column, BytesColumn):
+                found[column.name] = _column(arena, column.values, column.values.shape[1:], ())
+            else:
+                assert isinstance(column, RaggedColumn)
+                splits = tuple(view_of(arena, split) for split in column.splits)
+                found[column.name] = _column(arena, column.values, None, splits)
+        return {name: found[name] for name in self.schema}
+
+
 class StoredReader:
     """A reader of the stored values of records: an image stays its bytes.
 
@@ -93,8 +146,8 @@ class StoredReader:
         if schema is None:
             schema = infer_schema(files)
             _refuse_left_out(schema)
-        self.schema = _as_stored(Schema.of(schema))
-        self._parser = ExampleParser(self.schema)
+        self._parser = StoredParser(Schema.of(schema))
+        self.schema = self._parser.schema
 
     def blocks(
         self, selection: Selection, jobs: int, *, max_records: int, max_bytes: int
@@ -127,21 +180,10 @@ class StoredReader:
 
     def _parse(self, block: RecordBlock) -> StoredBlock:
         """Parse a block, without the records that do not fit the schema."""
-        rest, failures = block, dict[int, RecordFailure]()  # by number
-        while True:
-            located = self._parser.locate(rest)
-            found = located.failures
-            if not found:
-                arena = _core.allocate(located.arena_bytes)
-                columns, found = located.fill(arena)
-            if not found:
-                break
-            for failure in found:
-                failures.setdefault(int(rest.numbers[failure.position]), failure)
-            rest = rest.without([failure.position for failure in found])
-        for number, failure in sorted(failures.items()):
+        parsed, failures = self._parser.parse(block)
+        for number, failure in failures:
             self.skip(number, self._reason(failure), failure.feature)
-        return StoredBlock(rest, self._views(columns, arena))
+        return parsed
 
     def _reason(self, failure: RecordFailure) -> str:
         reason = failure.reason
@@ -153,21 +195,6 @@ class StoredReader:
                 " that fits all records)"
             )
         return reason
-
-    def _views(self, columns: tuple[Column, ...], arena: Arena) -> dict[str, StoredColumn]:
-        found: dict[str, StoredColumn] = {}
-        for column in columns:
-            if isinstance(column, DenseColumns):
-                for number, name in enumerate(column.names):
-                    values = Numbers(column.dtype, column.shape, column.at + number * column.stride)
-                    found[name] = _column(arena, values, column.shape[1:], ())
-            elif isinstance(column, BytesColumn):
-                found[column.name] = _column(arena, column.values, column.values.shape[1:], ())
-            else:
-                assert isinstance(column, RaggedColumn)
-                splits = tuple(view_of(arena, split) for split in column.splits)
-                found[column.name] = _column(arena, column.values, None, splits)
-        return {name: found[name] for name in self.schema}
 
 
 def _column(
