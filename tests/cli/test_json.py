@@ -29,6 +29,7 @@ OBJECTS = {
     "convert to": ["convert", "in", "x", "--to", "parquet"],
     "repair": ["repair", "in/a.tfrecord", "x"],
     "schema": ["schema", "in"],
+    "report": ["report", "in"],
     "tfds": ["tfds", "set"],
 }
 LINES = {
