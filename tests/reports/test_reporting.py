@@ -378,6 +378,25 @@ def test_records_without_features(tmp_path: Path, records: list[bytes], kind: st
     run_loop(report)
 
 
+def test_records_of_several_kinds(tmp_path: Path) -> None:
+    records = [example_of(x=[i]) for i in range(5)] + [b"a line of text"] * 9
+    report = tio.report(write(tmp_path, records))
+    assert report.kind == "tf.train.Example"
+    assert report.unfit == 9
+    [x] = report.features
+    assert x.present == 5
+    assert [(other.kind, other.count) for other in report.others] == [("plain text", 9)]
+    report = tio.report(write(tmp_path, records + [b"a line of text"] * 90))
+    assert report.kind == "plain text"
+
+
+def test_blank_names_are_named(tmp_path: Path) -> None:
+    records = [example_of(**{"": [1], " ": [2], "\n": [3]})] * 3
+    page = tio.report(write(tmp_path, records)).to_html()
+    assert page.count("(blank name)") >= 4
+    assert r"\n" in page
+
+
 def test_real_files_of_all_kinds(wild: Any) -> None:
     paths = [path for path in wild.path.rglob("*") if path.is_file() and path.stat().st_size < 2e6]
     kinds = set()

@@ -13,16 +13,7 @@ from ..checks import check_integer, counted
 from ..errors import TorchRecIOError
 from ..presets.recognition import Preset, recognize_schema
 from ..ranking.schema import Schema as ListSchema
-from ..records.record_block import RecordBlock
-from ..schema.record_kind import (
-    EXAMPLE,
-    EXAMPLE_LIST,
-    PLAIN_TEXT,
-    SEQUENCE,
-    RecordKind,
-    ShownField,
-    group_by_kind,
-)
+from ..schema.record_kind import EXAMPLE_LIST, RecordKind
 from ..schema.schema import Schema
 from ..storage.local import StrPath
 from ..tfds.features_json import FEATURES_FILE
@@ -30,22 +21,18 @@ from ..tools.record_files import RecordFiles
 from ..tools.report import JobReport, Watcher
 from .class_names import read_labels_file, read_tfds_facts
 from .code import training_loop
-from .content import NumberSummary, OtherRecords
+from .collector import Collector
+from .content import NumberSummary
 from .extra import import_datasketches, import_jinja
 from .file_damage import Faults, report_files
+from .found_kinds import WITH_FEATURES, find_kinds
 from .number_statistics import NumberStatistics
 from .record_choice import choose_records, read_preview
 from .results import Report
-from .survey import Survey
-from .text import decoded, sample_text, shown
 
-_WITH_FEATURES = (EXAMPLE, SEQUENCE, EXAMPLE_LIST)
 _MOST_RECORDS = 10_000
-_SHOWN_OTHERS = 5
 _TITLE_NAMES = 3
 _SHARD_NUMBER = re.compile(r"-\d{5,}-of-\d{5,}.*")
-_MOST_FIELDS = 12
-_MOST_FIELD_VALUES = 6
 
 
 def report(
@@ -96,9 +83,9 @@ def report(
     selection = choose_records(files, None if duplicates else max_records)
     is_exact = len(selection) == len(files)
     preview = read_preview(files, selection)
-    kinds = _kinds_of(preview)
+    kinds = find_kinds(preview)
     inferred = _infer(files.paths, kinds.main, len(files) if is_exact else None)
-    survey = Survey(
+    collector = Collector(
         files,
         inferred.schema,
         preview,
@@ -108,25 +95,25 @@ def report(
         duplicates=duplicates,
     )
     faults.started(files.size * len(selection) // max(1, len(files)))
-    survey.run(selection, jobs, faults)
-    order = survey.label_order()
+    collector.run(selection, jobs, faults)
+    order = collector.label_order()
     shuffle = order.shuffle if order is not None else "True"
-    code = _write_code(files, inferred, shuffle, survey.label, is_damaged=faults.has_any)
+    code = _write_code(files, inferred, shuffle, collector.label, is_damaged=faults.has_any)
     return Report(
         title=_title(files.paths),
         kind=kinds.name,
         files=report_files(files.reader.indexes, faults),
         records=len(files),
-        inspected=survey.read,
+        inspected=collector.read,
         is_exact=is_exact,
         unfit=faults.unfit,
         record_sizes=_record_sizes(files),
-        features=survey.features(),
-        structures=survey.structures(),
+        features=collector.features(),
+        structures=collector.structures(),
         others=kinds.others,
-        label=survey.label,
+        label=collector.label,
         label_order=order,
-        duplicates=survey.duplicates(),
+        duplicates=collector.duplicates(),
         notes=tuple(_notes(files, inferred, faults)),
         schema_python=code.schema_python,
         schema_json=code.schema_json,
@@ -152,61 +139,6 @@ def _record_sizes(files: RecordFiles) -> NumberSummary:
     return sizes.summary()
 
 
-# ---- kinds of records ----
-
-
-class _Kinds(NamedTuple):
-    """The kinds of some records.
-
-    Attributes:
-        main: The most frequent kind; None without records.
-        name: Its name to show.
-        others: Records that have no features.
-    """
-
-    main: RecordKind | None
-    name: str
-    others: tuple[OtherRecords, ...]
-
-
-def _kinds_of(preview: RecordBlock | None) -> _Kinds:
-    records = [] if preview is None else [preview[position] for position in range(len(preview))]
-    if not records:
-        return _Kinds(None, "no records", ())
-    groups = sorted(group_by_kind(records), key=lambda group: -len(group[1]))
-    main = groups[0][0]
-    others = tuple(
-        OtherRecords(
-            kind.name,
-            len(positions),
-            tuple(_content_of(kind, records[position]) for position in positions[:_SHOWN_OTHERS]),
-        )
-        for kind, positions, *_ in groups
-        if kind is not main or kind not in _WITH_FEATURES
-    )
-    return _Kinds(main, main.name, others)
-
-
-def _content_of(kind: RecordKind, record: bytes) -> str:
-    """Return a record as text, shortened."""
-    parts = kind.read(record)
-    if parts is None:
-        return sample_text(record) if kind is PLAIN_TEXT else f"{record[:32].hex(' ')} …"
-    fields = [item for part in parts.values() for item in part.items()]
-    return "\n".join(
-        f"{shown(name)}: {_field_text(field)}" for name, field in fields[:_MOST_FIELDS]
-    )
-
-
-def _field_text(field: ShownField) -> str:
-    values = [
-        decoded(value, 60) if isinstance(value, bytes) else shown(str(value), 60)
-        for value in field.values[:_MOST_FIELD_VALUES]
-    ]
-    more = len(field.values) - len(values)
-    return ", ".join(values) + (f" and {more:,} more" if more else "")
-
-
 # ---- schemas and code ----
 
 
@@ -226,7 +158,7 @@ class _Inferred(NamedTuple):
 
 def _infer(paths: list[str], kind: RecordKind | None, most: int | None) -> _Inferred:
     """Infer a schema from at most a number of records, or from as many as is usual."""
-    if kind not in _WITH_FEATURES:
+    if kind not in WITH_FEATURES:
         return _Inferred(None)
     limit = {} if most is None else {"max_records": most}
     try:

@@ -54,7 +54,7 @@ class _Studied(NamedTuple):
     hashes: npt.NDArray[np.uint64] | None
 
 
-class Survey:
+class Collector:
     """Statistics of the records of files.
 
     Args:
