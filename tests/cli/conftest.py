@@ -20,6 +20,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Return a function that runs ``torchrec-io`` with arguments in ``tmp_path``."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COLUMNS", raising=False)
 
     def call(*arguments: object) -> subprocess.CompletedProcess[str]:
         given = [str(argument) for argument in arguments]

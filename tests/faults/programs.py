@@ -279,25 +279,34 @@ def repair(folder: Path, name: str) -> None:
 
 TOOLS = {
     "merge": tool(
-        lambda source, out: tio.tools.merge(source, out / "x.tfrecord"), old_file("x.tfrecord")
-    ),
-    "subset": tool(
-        lambda source, out: tio.tools.subset(source, out / "x.tfrecord", every=2),
+        lambda source, out: tio.tools.merge(source, out / "x.tfrecord", force=True),
         old_file("x.tfrecord"),
     ),
-    "split": tool(lambda source, out: tio.tools.split(source, out / "x", [0.5, 0.5]), old_parts),
+    "subset": tool(
+        lambda source, out: tio.tools.subset(source, out / "x.tfrecord", every=2, force=True),
+        old_file("x.tfrecord"),
+    ),
+    "split": tool(
+        lambda source, out: tio.tools.split(source, out / "x", [0.5, 0.5], force=True), old_parts
+    ),
     "reshard": tool(
-        lambda source, out: tio.tools.reshard(source, out / "x", num_shards=2), old_shards
+        lambda source, out: tio.tools.reshard(source, out / "x", num_shards=2, force=True),
+        old_shards,
+    ),
+    "reshard over others": tool(
+        lambda source, out: tio.tools.reshard(source, out / "x", num_shards=3, force=True),
+        old_shards,
     ),
     "shuffle": tool(
-        lambda source, out: tio.tools.shuffle(source, out / "x", num_shards=2), old_shards
+        lambda source, out: tio.tools.shuffle(source, out / "x", num_shards=2, force=True),
+        old_shards,
     ),
     "compress": tool(
-        tio.tools.compress,
+        lambda source, out: tio.tools.compress(source, out, force=True),
         lambda folder: [old_file(f"{n}.tfrecord.gz", "gzip")(folder) for n in "ab"],
     ),
     "decompress": Program(
-        lambda folder: tio.tools.decompress(folder / "in", folder / "out") and None,
+        lambda folder: tio.tools.decompress(folder / "in", folder / "out", force=True) and None,
         read_records,
         lambda folder: [old_file(f"{n}.tfrecord")(folder) for n in "ab"],
     ).after(compressed_inputs),
@@ -316,17 +325,17 @@ TOOLS = {
 def from_other(kind: str, source: str, **options: Any) -> Callable[[Path], None]:
     def run(folder: Path) -> None:
         convert = getattr(tio.convert, f"from_{kind}")
-        convert(folder / "in" / source, folder / "out" / "x", num_shards=2, **options)
+        convert(folder / "in" / source, folder / "out" / "x", num_shards=2, force=True, **options)
 
     return run
 
 
 def to_parquet(folder: Path) -> None:
-    tio.convert.to_parquet(folder / "in", folder / "out" / "x", num_shards=2)
+    tio.convert.to_parquet(folder / "in", folder / "out" / "x", num_shards=2, force=True)
 
 
 def to_webdataset(folder: Path) -> None:
-    tio.convert.to_webdataset(folder / "in", folder / "out" / "x", max_bytes=10240)
+    tio.convert.to_webdataset(folder / "in", folder / "out" / "x", max_bytes=10240, force=True)
 
 
 def to_files(folder: Path) -> None:
@@ -464,12 +473,12 @@ def build_index(folder: Path) -> list[Any]:
 
 
 def convert_csv(folder: Path) -> Any:
-    tio.convert.from_csv(folder / "in" / "x.csv", folder / "out" / "x")
+    tio.convert.from_csv(folder / "in" / "x.csv", folder / "out" / "x", force=True)
     return read_records(folder)
 
 
 def merge_inputs(folder: Path) -> Any:
-    tio.tools.merge(folder / "in", folder / "out" / "x.tfrecord")
+    tio.tools.merge(folder / "in", folder / "out" / "x.tfrecord", force=True)
     return read_records(folder)
 
 
