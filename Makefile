@@ -116,7 +116,7 @@ fuzz: setup
 	JOBS=$(JOBS) tests/fuzz/run.sh build/fuzz $(SECONDS)
 
 # Run threads, workers and exits with the core under TSan, and under ASan and UBSan. SECONDS is the
-# time of each of 15 scenarios with each sanitizer.
+# time of each of 16 scenarios with each sanitizer.
 sanitize: setup
 	python -m tests.sanitize.run build --seconds $(SECONDS)
 

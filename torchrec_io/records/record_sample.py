@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import itertools
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from ..checks import check_integer
-from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
-from ..storage.byte_source import ByteSource, Ints
+from ..errors import TorchRecIOError
+from ..storage.byte_source import Ints
 from ..storage.compression import detect_compression
-from ..storage.opening import is_seekable, open_file, open_stream
+from ..storage.opening import is_seekable, open_file
 from ..storage.thread_pool import map_in_threads
-from .formats import TFRECORD
 from .index import RecordIndex
 from .index_cache import find_matching
-from .record_block import RecordBlock
-from .record_reader import RecordReader
-from .sequential import FrameBlock, iter_blocks
-from .sound_frames import find_frame
+from .sample_pieces import FrontPiece, IndexedPiece, Piece, UnindexedPiece
 
 MaxRecords: TypeAlias = int | Literal["auto"] | None
 
@@ -38,44 +33,8 @@ _WHOLE_INDEXED_BYTES = 4 << 30
 _SCANNED_COMPRESSED_BYTES = 16 << 20
 
 _RUNS = 16
-_WINDOWS = 3
-# Sizes of the pieces of a file, and of the blocks that are read at a time.
 _PIECE_BYTES = 32 << 20
-_BLOCK_RECORDS = 1 << 12
-_BLOCK_BYTES = 1 << 22
-
-
-class SampledBlock(NamedTuple):
-    """Some records.
-
-    Attributes:
-        block: Records. Their buffer is valid until the next block is requested.
-        locate: Function that returns where the record at a position is stored, as arguments of an
-            error.
-    """
-
-    block: RecordBlock
-    locate: Callable[[int], dict[str, Any]]
-
-    @property
-    def stored_bytes(self) -> int:
-        """Size of the records with their frames."""
-        return int(self.block.lengths.sum()) + len(self.block) * TFRECORD.overhead_bytes
-
-
-class Piece(ABC):
-    """Some records of a file that one thread reads."""
-
-    @abstractmethod
-    def blocks(self, *, skip_errors: bool) -> Iterator[SampledBlock]:
-        """Yield the records in blocks, in order.
-
-        Args:
-            skip_errors: Whether to skip damaged records.
-
-        Raises:
-            CorruptRecordError, TruncatedFileError: If a record is damaged, unless it is skipped.
-        """
+_PIECE_RECORDS = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -106,10 +65,10 @@ def choose_records(files: Sequence[str], max_records: MaxRecords) -> RecordSampl
         ValueError: If ``max_records`` is neither a positive integer nor one of the above.
     """
     if max_records is None:
-        return RecordSample(_whole(map(_File.of, files)), None, is_all=True)
+        return RecordSample(_whole(map_in_threads(_File.of, files)), None, is_all=True)
     if max_records != "auto":
         max_records = check_integer("max_records", max_records, 1)
-    found = [_File.of(path) for path in files]
+    found = map_in_threads(_File.of, files)
     size = sum(file.size for file in found)
     if max_records == "auto" and size <= WHOLE_BYTES:
         return RecordSample(_whole(found), None, is_all=True)
@@ -206,13 +165,13 @@ def _whole(files: Iterable[_File]) -> list[Piece]:
         if file.index is None and file.is_plain and file.size > 2 * _PIECE_BYTES:
             file = _with_existing_index(file)  # several threads can read it then
         if file.index is None or not file.is_plain or file.error is not None:
-            pieces.append(_Front(file.path))
+            pieces.append(FrontPiece(file.path))
             continue
         count = len(file.index)
         parts = max(1, min(count, round(file.size / _PIECE_BYTES)))
         bounds = [count * part // parts for part in range(parts + 1)]
         for begin, end in itertools.pairwise(bounds):
-            pieces.append(_Indexed(file.index, np.arange(begin, end)))
+            pieces.append(IndexedPiece(file.index, np.arange(begin, end)))
     return pieces
 
 
@@ -234,21 +193,21 @@ def _sample(files: Sequence[_File], max_records: int, max_bytes: int | None) -> 
         if share == 0:
             continue
         if not file.is_plain:
-            pieces.append(_Front(file.path, share, bytes_per_file))
+            pieces.append(FrontPiece(file.path, share, bytes_per_file))
         elif file.index is None:
-            pieces.append(_Windows(file.path, share, bytes_per_file))
+            pieces.append(UnindexedPiece(file.path, share, bytes_per_file))
         elif file.error is not None and share == file.count:
-            pieces.append(_Front(file.path))  # it raises the error
+            pieces.append(FrontPiece(file.path))  # it raises the error
         else:
             numbers = spread_numbers(len(file.index), share)
             pieces += [
-                _Indexed(file.index, part) for part in np.array_split(numbers, _parts(share))
+                IndexedPiece(file.index, part) for part in np.array_split(numbers, _parts(share))
             ]
     return RecordSample(pieces, int(total) if total < math.inf else None, is_all=False)
 
 
 def _parts(share: int) -> int:
-    return max(1, share // _BLOCK_RECORDS)
+    return max(1, share // _PIECE_RECORDS)
 
 
 def _shares(counts: Sequence[float], budget: int) -> list[int]:
@@ -280,151 +239,3 @@ def spread_numbers(count: int, share: int) -> Ints:
     return np.concatenate(
         [np.arange(start, start + size) for start, size in zip(starts, sizes, strict=True)]
     )
-
-
-# ---- pieces ----
-
-
-@dataclass(frozen=True, eq=False)
-class _Indexed(Piece):
-    """Records of a file by number."""
-
-    index: RecordIndex
-    numbers: Ints
-
-    def blocks(self, *, skip_errors: bool) -> Iterator[SampledBlock]:
-        reader = RecordReader([self.index])
-        for plan in reader.plans(self.numbers, _BLOCK_RECORDS, _BLOCK_BYTES):
-            block, errors = reader.fetch(plan)
-            if errors and not skip_errors:
-                first = min(errors, key=lambda error: error.record or 0)
-                yield _before(block, first, reader)
-                raise first
-            yield SampledBlock(block, _locator(block, reader))
-
-
-def _locator(block: RecordBlock, reader: RecordReader) -> Callable[[int], dict[str, Any]]:
-    return lambda position: reader.location(int(block.numbers[position]))._asdict()
-
-
-def _before(block: RecordBlock, error: TorchRecIOError, reader: RecordReader) -> SampledBlock:
-    """Return the records before a damaged one, which may have other errors."""
-    assert error.record is not None
-    rest = block.rows(np.flatnonzero(block.numbers < error.record))
-    return SampledBlock(rest, _locator(rest, reader))
-
-
-@dataclass(frozen=True)
-class _Front(Piece):
-    """The first records of a file, or all."""
-
-    path: str
-    max_records: int | None = None
-    max_bytes: int | None = None
-
-    def blocks(self, *, skip_errors: bool) -> Iterator[SampledBlock]:
-        with closing(open_stream(self.path, "auto")) as source:
-            yield from _read(source, 0, self.max_records, self.max_bytes, skip_errors=skip_errors)
-
-
-@dataclass(frozen=True)
-class _Windows(Piece):
-    """Records from the beginning, the middle and the end of a file without an index.
-
-    In the middle, the next record is found by the checksums of its length and its data. A window
-    does not count unless all records up to its end follow each other: what looks like records may
-    also be the content of one.
-    """
-
-    path: str
-    max_records: int
-    max_bytes: int | None
-
-    def blocks(self, *, skip_errors: bool) -> Iterator[SampledBlock]:
-        with closing(open_file(self.path)) as source:
-            size = source.stamp.size
-            shares = [len(part) for part in np.array_split(range(self.max_records), _WINDOWS)]
-            most = size // _WINDOWS if self.max_bytes is None else self.max_bytes // _WINDOWS
-            most = min(most, size // _WINDOWS)
-            seen = used = largest = 0
-            for block in _read(source, 0, shares[0], most, skip_errors=skip_errors):
-                seen += len(block.block)
-                used += block.stored_bytes
-                largest = max(largest, int(block.block.lengths.max(initial=0)))
-                yield block
-            width = min(most, used * shares[1] // max(1, seen))  # if records are alike
-            from_end = min(most, width + largest)
-            for share, at in ((shares[2], (size - width) // 2), (shares[1], size - from_end)):
-                start = find_frame(source, at) if share and width else None
-                if start is not None and _is_chain(source, start, share, from_end):
-                    yield from _read(source, start, share, from_end, skip_errors=skip_errors)
-
-
-def _is_chain(source: ByteSource, start: int, max_records: int, max_bytes: int) -> bool:
-    blocks = _limited(iter_blocks(source, start=start, verify_crc=False), max_records, max_bytes)
-    try:
-        return all(not block.faults and block.too_large is None for block, _ in blocks)
-    except (CorruptRecordError, TruncatedFileError):
-        return False
-
-
-def _read(
-    source: ByteSource,
-    start: int,
-    max_records: int | None,
-    max_bytes: int | None,
-    *,
-    skip_errors: bool,
-) -> Iterator[SampledBlock]:
-    """Yield the intact records of a stream from an offset on, where a frame starts."""
-    blocks = _limited(iter_blocks(source, start=start), max_records, max_bytes)
-    try:
-        for block, stop in blocks:
-            damaged = [position for position, _, _ in block.faults if position < stop]
-            if stop == len(block) and block.too_large is not None:
-                damaged.append(stop)
-            if damaged and not skip_errors:
-                yield _sampled(block, np.arange(damaged[0]), source.path, start)
-                raise block.errors(source.path)[0]
-            kept = np.setdiff1d(np.arange(stop), damaged)
-            yield _sampled(block, kept, source.path, start)
-    except (CorruptRecordError, TruncatedFileError) as error:
-        if not skip_errors:
-            if start:
-                error.record = None  # it was counted from there on
-            raise
-
-
-def _limited(
-    blocks: Iterator[FrameBlock], max_records: int | None, max_bytes: int | None
-) -> Iterator[tuple[FrameBlock, int]]:
-    """Yield blocks and the number of their records to take, up to the limits.
-
-    At least one record is taken.
-    """
-    left = math.inf if max_records is None else max_records
-    left_bytes = math.inf if max_bytes is None else max_bytes
-    for block in blocks:
-        ends = np.cumsum(block.lengths + TFRECORD.overhead_bytes)
-        fitting = max(1, int(np.searchsorted(ends, left_bytes, side="right")))
-        yield block, int(min(left, fitting, len(block)))
-        left -= len(block)
-        left_bytes -= int(ends[-1]) if len(block) else block.too_large_bytes
-        if left <= 0 or left_bytes <= 0:
-            return
-
-
-def _sampled(block: FrameBlock, kept: Ints, path: str, start: int) -> SampledBlock:
-    rows = RecordBlock(
-        block.buffer,
-        block.starts[kept] + TFRECORD.header_bytes,
-        block.lengths[kept],
-        block.first + kept,
-    )
-    offsets = block.offset + block.starts[kept]
-
-    def locate(position: int) -> dict[str, Any]:
-        number = None if start else int(rows.numbers[position])
-        return {"path": path, "record": number, "offset": int(offsets[position])}
-
-    return SampledBlock(rows, locate)

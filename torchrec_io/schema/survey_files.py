@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ..errors import DecodeError
-from ..records.record_sample import Piece, RecordSample, SampledBlock
+from ..records.record_sample import RecordSample
+from ..records.sample_pieces import Piece, SampledBlock
 from ..storage.ordered_pool import OrderedPool
 from ..storage.thread_pool import most_storage_threads
 from .survey import Survey, Surveyor
