@@ -13,6 +13,7 @@ from ..schema.record_kind import (
     EXAMPLE_LIST,
     PLAIN_TEXT,
     SEQUENCE,
+    Parts,
     RecordKind,
     ShownField,
     group_by_kind,
@@ -57,18 +58,23 @@ def find_kinds(preview: RecordBlock | None) -> FoundKinds:
     main = max(
         groups,
         key=lambda group: (
-            group[0] in WITH_FEATURES and _LEAST_SHARE * len(group[1]) >= len(records),
-            len(group[1]),
+            group.kind in WITH_FEATURES and _LEAST_SHARE * len(group.positions) >= len(records),
+            len(group.positions),
         ),
-    )[0]
+    ).kind
     others = tuple(
         OtherRecords(
-            kind.name,
-            len(positions),
-            tuple(_content_of(kind, records[position]) for position in positions[:_SHOWN_OTHERS]),
+            group.kind.name,
+            len(group.positions),
+            tuple(
+                _content_of(group.kind, records[position], parts)
+                for position, parts in [*zip(group.positions, group.parts, strict=True)][
+                    :_SHOWN_OTHERS
+                ]
+            ),
         )
-        for kind, positions, *_ in groups
-        if kind is not main or kind not in WITH_FEATURES
+        for group in groups
+        if group.kind is not main or group.kind not in WITH_FEATURES
     )
     return FoundKinds(main, main.name, others)
 
@@ -85,9 +91,8 @@ def _some_records(preview: RecordBlock) -> Iterator[bytes]:
             left -= int(preview.lengths[position])
 
 
-def _content_of(kind: RecordKind, record: bytes) -> str:
+def _content_of(kind: RecordKind, record: bytes, parts: Parts | None) -> str:
     """Return a record as text, shortened."""
-    parts = kind.read(record)
     if parts is None:
         if kind is PLAIN_TEXT:
             return sample_text(record)

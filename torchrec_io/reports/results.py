@@ -11,7 +11,7 @@ from typing import Any
 from ..checks import counted
 from ..storage.local import StrPath
 from ..tools.outputs import refuse_inputs
-from ..writing.output_group import OutputGroup, refuse_existing
+from ..writing.output_group import OutputGroup
 from .content import (
     Duplicates,
     FeatureReport,
@@ -140,10 +140,8 @@ class Report:
             ValueError: If the file is one of those that the report is about.
         """
         refuse_inputs([file.path for file in self.files], [path])
-        if not force:
-            refuse_existing(path)
         page = self.to_html().encode()
-        with OutputGroup() as group, group.open_file(path) as file:
+        with OutputGroup(force=force) as group, group.open_file(path) as file:
             file.write(page)
 
     def _repr_html_(self) -> str:
