@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import typer
 from rich.console import Console
@@ -23,7 +24,7 @@ from ..records.formats import Progress
 from ..storage.ordered_pool import OrderedPool
 from ..tools.report import Result, Watcher
 from .options import usage_errors
-from .text import error_line, printable, shorten
+from .text import error_line, error_members, printable, shorten
 
 T = TypeVar("T")
 
@@ -136,6 +137,12 @@ class FileOutcome(Generic[T]):
     value: T | None
     error: Exception | None
 
+    def as_json(self, found: Mapping[str, Any]) -> str:
+        """Return a JSON object with the file, what was found in it, and the error."""
+        error = {} if self.error is None else {"error": error_members(self.error)}
+        sizes = {"file_bytes": self.file_bytes, "seconds": self.seconds}
+        return json.dumps({"file": self.path, **found, **sizes, **error})
+
 
 class _Cancelled(Exception):  # noqa: N818  # not an error: it ends threads after Ctrl-C
     pass
@@ -227,9 +234,33 @@ def left_out_text(left_out: Mapping[str, int]) -> str:
     return f"left out {noun} {', '.join(named[:_MOST_NAMED])}{more}"
 
 
-def print_result(result: Result) -> None:
+def print_result(result: Result, *, as_json: bool = False) -> None:
     """Print a line for each file, if there are only a few, and a summary."""
+    if as_json:
+        typer.echo(result_json(result))
+        return
     if 1 < len(result.paths) <= 16:
         for path, count in zip(result.paths, result.counts, strict=True):
             typer.echo(printable(f"{path}: {counted(count, 'record')}"))
     typer.echo(summary_of(result))
+
+
+def result_json(result: Result) -> str:
+    """Return a result as a JSON object."""
+    files = [
+        {"file": path, "records": count}
+        for path, count in zip(result.paths, result.counts, strict=True)
+    ]
+    return json.dumps(
+        {
+            "files": files,
+            "records": result.records,
+            "file_bytes": result.file_bytes,
+            "skipped": result.skipped,
+            "errors": [error_members(error) for error in result.errors],
+            "ignored": result.ignored,
+            "left_out": dict(result.left_out),
+            "schema": None if result.schema is None else json.loads(result.schema.to_json()),
+            "seconds": result.seconds,
+        }
+    )

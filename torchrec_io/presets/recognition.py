@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from ..errors import DecodeError, SchemaError
 from ..ranking.infer import infer_lists
@@ -86,15 +86,22 @@ def recognize(
     return recognize_schema(schema, files)
 
 
-def infer_any(files: list[str], max_records: MaxRecords) -> AnySchema:
+def infer_any(
+    files: list[str], max_records: MaxRecords, on_error: Literal["raise", "skip"] = "raise"
+) -> AnySchema:
     """Infer the schema of files of Examples, SequenceExamples or lists of Examples.
+
+    Args:
+        files: Files to inspect.
+        max_records: Maximum number of records to inspect; see :meth:`Schema.infer`.
+        on_error: ``"raise"``, or ``"skip"`` to skip damaged records and records that are not valid.
 
     Raises:
         SchemaError: If no schema can be inferred; see :meth:`Schema.infer`.
         DecodeError: If a record is not valid; see :meth:`Schema.infer`.
     """
-    lists = infer_lists(files, max_records)
-    return Schema.infer(files, max_records) if lists is None else lists
+    lists = infer_lists(files, max_records, on_error)
+    return Schema.infer(files, max_records, on_error=on_error) if lists is None else lists
 
 
 def recognize_schema(schema: AnySchema, files: list[str]) -> Preset | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,11 @@ from ..storage.paths import expand_paths
 from .schema import Schema
 
 
-def infer_lists(paths: StrPath | Iterable[StrPath], max_records: MaxRecords) -> Schema | None:
+def infer_lists(
+    paths: StrPath | Iterable[StrPath],
+    max_records: MaxRecords,
+    on_error: Literal["raise", "skip"] = "raise",
+) -> Schema | None:
     """Infer a schema of lists, with its findings.
 
     The records are lists if each of them can be one, if at least one example has a value, and if
@@ -31,6 +35,7 @@ def infer_lists(paths: StrPath | Iterable[StrPath], max_records: MaxRecords) -> 
     Args:
         paths: Files, patterns or directories.
         max_records: Maximum number of records to inspect; see :meth:`torchrec_io.Schema.infer`.
+        on_error: ``"raise"``, or ``"skip"`` to skip damaged records.
 
     Returns:
         The schema, or None if the records are not lists.
@@ -40,7 +45,7 @@ def infer_lists(paths: StrPath | Iterable[StrPath], max_records: MaxRecords) -> 
     """
     files = expand_paths(paths, allow_missing=True)  # some records are enough
     sample = choose_records(files, max_records)
-    lists = _survey(sample)
+    lists = _survey(sample, on_error)
     if lists is None:
         return None
     inspected = Inspected(lists.records, lists.records if sample.is_all else sample.total)
@@ -83,12 +88,12 @@ class _Lists(NamedTuple):
     examples: Surveyor
 
 
-def _survey(sample: RecordSample) -> _Lists | None:
+def _survey(sample: RecordSample, on_error: Literal["raise", "skip"]) -> _Lists | None:
     """Return the facts about the contexts and the examples of lists; None for other records."""
     records = 0
     contexts, examples = Surveyor(with_lists=False), Surveyor(with_lists=False)
     for piece in sample.pieces:
-        for block, _ in piece.blocks(skip_errors=False):
+        for block, _ in piece.blocks(skip_errors=on_error == "skip"):
             parts = _core.split_lists(block.native())
             if parts.failures or _have_values(block):
                 return None

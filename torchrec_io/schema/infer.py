@@ -154,7 +154,8 @@ def _why_nothing(records: int, findings: Mapping[str, Finding]) -> str:
         )
     name, finding = next(iter(findings.items()))
     shown = repr(name if len(name) < 60 else f"{name[:60]}…")
-    more = f", and {len(findings) - 1} more are left out" if len(findings) > 1 else ""
+    rest = len(findings) - 1
+    more = f", and {rest:,} more {'is' if rest == 1 else 'are'} left out" if rest else ""
     return f"no feature can be read: {shown} is left out ({finding.why}){more}"
 
 
