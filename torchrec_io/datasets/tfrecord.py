@@ -44,8 +44,8 @@ class TFRecordDataset(IndexedDataset):
     Args:
         paths: A file, glob pattern or directory, or several. A pattern stands for its matches,
             sorted; ``**`` in it crosses directories. A directory stands for the files in it that
-            are named as TFRecord files are (``*.tfrecord*``, ``*.tfrec``, ``*.recordio``,
-            ``name-00000-of-00008``, ``part-*``), sorted.
+            are named as TFRecord files are (``*.tfrecord*``, ``*.tfrec``, ``*.tfr``,
+            ``*.record``, ``*.recordio``, ``name-00000-of-00008``, ``part-*``), sorted.
         schema: A :class:`Schema` or a dict of features parses records as ``tf.train.Example``
             messages; a ``Schema(context=..., sequence=...)`` as ``SequenceExample``. A function is
             called with the bytes of each record, in the loading process. ``None`` yields bytes.

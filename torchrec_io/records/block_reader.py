@@ -143,7 +143,9 @@ class BlockReader(Reader):
         self._reset_after_fork()
         for block in plan.needed.tolist():
             with self._lock:
-                is_known = block in self._blocks or block in self._announced
+                is_known = any(
+                    block in known for known in (self._blocks, self._reading, self._announced)
+                )
             if not is_known:
                 announced = self.reader.plan(self._numbers_of(block))
                 with self._lock:
@@ -185,16 +187,13 @@ class BlockReader(Reader):
 
     def _gather_from_memory(self, plan: BlockPlan, buffer: ByteBuffer) -> list[int]:
         """Copy the frames of blocks in memory to the buffer, and return the other blocks."""
+        needed = plan.needed.tolist()
         with self._lock:  # no block is evicted while it is copied from
-            ready = {
-                block: future.result()
-                for block in plan.needed.tolist()
-                if (future := self._blocks.get(block)) is not None and future.done()
-            }
+            ready = {block: self._blocks[block] for block in needed if block in self._blocks}
             for block in ready:
                 self._blocks.move_to_end(block)
             self._gather(plan, ready, buffer)
-        return [block for block in plan.needed.tolist() if block not in ready]
+        return [block for block in needed if block not in ready]
 
     def _gather(
         self, plan: BlockPlan, blocks: dict[int, _core.FrameBlock], buffer: ByteBuffer
@@ -214,12 +213,13 @@ class BlockReader(Reader):
     def _load(self, number: int) -> _core.FrameBlock:
         """Return a block from memory, or read by this thread or by another that is reading it."""
         with self._lock:
-            future = self._blocks.get(number)
-            if future is not None:
+            if number in self._blocks:
                 self._blocks.move_to_end(number)
-            else:
-                self._evict(self._keep - 1)
-                reading = self._blocks[number] = Future()
+                return self._blocks[number]
+            future = self._reading.get(number)
+            if future is None:
+                reading = self._reading[number] = Future()
+                self._evict(self._keep - len(self._reading))
                 announced = self._announced.pop(number, None)
         return future.result() if future is not None else self._read(number, announced, reading)
 
@@ -232,20 +232,27 @@ class BlockReader(Reader):
             block = _core.FrameBlock(plan, self.reader.read(plan))
         except BaseException as error:
             with self._lock:
-                if self._blocks.get(number) is reading:
-                    del self._blocks[number]  # later calls try again
+                self._forget(number, reading)  # later calls try again
             reading.set_exception(error)  # threads that wait must not wait forever
             raise
         reading.set_result(block)
         with self._lock:
+            if self._forget(number, reading):
+                self._blocks[number] = block
             self._evict(self._keep)
         return block
 
+    def _forget(self, number: int, reading: Future[_core.FrameBlock]) -> bool:
+        """Remove a block from those being read, unless a reset has done so; return whether."""
+        is_known = self._reading.get(number) is reading
+        if is_known:
+            del self._reading[number]
+        return is_known
+
     def _evict(self, most: int) -> None:
-        """Drop the least recently used blocks, except those being read, down to a number."""
-        done = [block for block, future in self._blocks.items() if future.done()]
-        for block in done[: max(0, len(self._blocks) - most)]:
-            del self._blocks[block]
+        """Drop the least recently used blocks down to a number."""
+        while len(self._blocks) > max(0, most):
+            self._blocks.popitem(last=False)
 
     def _reset_after_fork(self) -> None:
         if self._pid != os.getpid():
@@ -253,7 +260,8 @@ class BlockReader(Reader):
 
     def _reset(self) -> None:
         self._lock = threading.Lock()
-        self._blocks: OrderedDict[int, Future[_core.FrameBlock]] = OrderedDict()
+        self._blocks: OrderedDict[int, _core.FrameBlock] = OrderedDict()  # last used last
+        self._reading: dict[int, Future[_core.FrameBlock]] = {}
         # Plans of blocks that will be needed and are not in memory, at most as many as may be.
         self._announced: OrderedDict[int, ReadPlan] = OrderedDict()
         # Last: a thread that sees it may use the lock, and the parent's may be held forever.

@@ -24,10 +24,10 @@ from ..storage.compression import (
     detect_compression,
     detect_gzip,
     is_record_header,
-    is_text,
 )
 from ..storage.digest import digest, digest_number
 from .custom_format import find_boundaries, reason_of
+from .foreign_files import HEAD_BYTES, foreign_file
 
 # A function that is called now and then with the number of bytes of the file and the number of
 # records done so far. An exception that it raises ends the work.
@@ -353,7 +353,8 @@ class TFRecordFormat(RecordFormat):
         """
         error_class, reason = _FAULTS[fault]
         if offset == 0 and fault is FrameFault.length_crc and head is not None:
-            reason = _foreign_file(head[:64].tobytes()) or reason + "; is this a TFRecord file?"
+            start = head[:HEAD_BYTES].tobytes()
+            reason = foreign_file(start) or reason + "; is this a TFRecord file?"
         return error_class(reason, path=path, offset=offset)
 
     def check(
@@ -412,16 +413,3 @@ class TFRecordFormat(RecordFormat):
 
 
 TFRECORD = TFRecordFormat()
-
-
-def _foreign_file(head: bytes) -> str | None:
-    """Return what a file is that is mistaken for a TFRecord file, if it is recognized."""
-    if head.startswith(b"version https://git-lfs"):
-        return "this is a git-lfs pointer, not the data it stands for; run 'git lfs pull'"
-    if head.startswith(b"\x83\xaf\x70\xd1"):
-        return "this is a Riegeli file, not a TFRecord file"
-    if detect_compression(head) is not None:
-        return "this looks compressed, but is read as it is stored (compression=None)"
-    if is_text(head[:4]):
-        return "this looks like text, not like a TFRecord file"
-    return None

@@ -318,7 +318,7 @@ class RecordIndex:
         return self._file.header.records
 
     def __repr__(self) -> str:
-        return f"RecordIndex({self.data_path!r}, {len(self):,} records)"
+        return f"RecordIndex({self.data_path!r}, {counted(len(self), 'record')})"
 
     @property
     def index_path(self) -> str | None:

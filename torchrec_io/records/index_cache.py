@@ -80,6 +80,13 @@ def find_or_build(
     return _find_or_build(public_name(path, remote), compression, _Cache(), TFRECORD, remote)
 
 
+def find_matching(path: str, remote: RemoteOptions | None = None) -> RecordIndex | None:
+    """Return the index of a data file that exists, beside it or in the cache; None without one."""
+    remote = options_for(path, remote)
+    find = _find_local if remote is None else _find_remote
+    return find(public_name(path, remote), "auto", _Cache(), TFRECORD, remote)[0]
+
+
 def open_indexes(
     paths: Sequence[str],
     index: IndexChoice,

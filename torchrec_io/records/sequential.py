@@ -141,7 +141,11 @@ def iter_valid_records(
 
 
 def iter_blocks(
-    source: ByteSource, *, verify_crc: bool = True, max_record_bytes: int = MAX_RECORD_BYTES
+    source: ByteSource,
+    *,
+    start: int = 0,
+    verify_crc: bool = True,
+    max_record_bytes: int = MAX_RECORD_BYTES,
 ) -> Iterator[FrameBlock]:
     """Iterate over the frames of a stream, about a MiB at a time.
 
@@ -149,6 +153,7 @@ def iter_blocks(
 
     Args:
         source: Stream to read.
+        start: Stream offset of a frame, to start from. Records are counted from there.
         verify_crc: Whether data is checked against its checksum. Lengths always are.
         max_record_bytes: Largest size of a record in bytes.
 
@@ -156,7 +161,7 @@ def iter_blocks(
         CorruptRecordError, TruncatedFileError: If the start or the end of the next record cannot be
             found. The error has its number and offset.
     """
-    window = StreamWindow(source)
+    window = StreamWindow(source, start)
     max_frame_bytes = max_record_bytes + TFRECORD.overhead_bytes
     count = 0
     while True:

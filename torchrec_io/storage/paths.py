@@ -15,8 +15,11 @@ from .remote.urls import is_collapsed_url, is_url
 from .shard_names import check_complete
 
 # Names of TFRecord files, in a directory that also holds other files.
-_DATA_NAME = re.compile(r"\.(tfrecords?|tfrec|recordio)\b|-\d{5}-of-\d{5}|^part-")
-_COMPANION_NAME = re.compile(r"\.(tfidx|idx|index|json|pbtxt|txt|md|crc|csv|sha256|md5)$")
+_DATA_SUFFIX = re.compile(r"\.(tfrecords?|tfrecs?|tfr|records?|recordio)\b", re.IGNORECASE)
+_DATA_NAME = re.compile(r"-\d{5,}-of-\d{5,}|^part-")
+_COMPANION_NAME = re.compile(
+    r"\.(tfidx|idx|index|json|pbtxt|txt|md|crc|csv|sha256|md5)$", re.IGNORECASE
+)
 _INDEX_NAME = re.compile(r"\.(tfidx|idx|index)$")
 
 
@@ -29,9 +32,11 @@ def expand_paths(
 ) -> list[str]:
     """Return the files that names, glob patterns and directories stand for, in order.
 
-    A directory stands for the files in it with the usual names of TFRecord files (``*.tfrecord*``,
-    ``*.tfrec``, ``*.recordio``, ``name-00000-of-00008``, ``part-*``), sorted. A pattern stands for
-    its matches, sorted; ``**`` in a pattern matches any number of directories.
+    A directory stands for the files in it with the usual names of TFRecord files, sorted: with a
+    part ``.tfrecord``, ``.tfrecords``, ``.tfrec``, ``.tfrecs``, ``.tfr``, ``.record``, ``.records``
+    or ``.recordio``, in any case (``x.tfrecord.gz``, ``x.tfrecord-00000-of-00008``); and
+    ``name-00000-of-00008`` and ``part-*``. A pattern stands for its matches, sorted; ``**`` in a
+    pattern matches any number of directories.
 
     Where a directory stands for shards ``name-00001-of-00003``, or a pattern with only wildcards in
     the place of the shard's number (``name-*``, ``name-?????-of-00003``), all shards must exist.
@@ -141,6 +146,11 @@ def _expand(name: str, tfrecord_names: bool) -> list[str]:
     return matches
 
 
+def has_data_suffix(name: str) -> bool:
+    """Return whether a file name has one of the usual suffixes of TFRecord files."""
+    return _DATA_SUFFIX.search(name) is not None
+
+
 def _files_in(folder: str, tfrecord_names: bool) -> list[str]:
     is_data = _is_tfrecord_name if tfrecord_names else _is_data_name
     found = sorted(
@@ -153,8 +163,8 @@ def _files_in(folder: str, tfrecord_names: bool) -> list[str]:
 
 
 def _is_tfrecord_name(name: str) -> bool:
-    is_data = _DATA_NAME.search(name) and not _COMPANION_NAME.search(name)
-    return bool(is_data) and not name.startswith((".", "_"))
+    is_data = has_data_suffix(name) or _DATA_NAME.search(name)
+    return bool(is_data) and not _COMPANION_NAME.search(name) and not name.startswith((".", "_"))
 
 
 def _is_data_name(name: str) -> bool:

@@ -176,7 +176,7 @@ std::vector<std::int64_t> bind_unchecked(const IndexSet& self, const Sequence<st
 bool bind_find(const IndexSet& self, FrameLookup& lookup, std::uint64_t epoch) {
   Lookup found{};
   {
-    const ReleasedGil unlocked;
+    const ReleasedGil unlocked(lookup.numbers.size() >= kManyNumbers);
     found = self.find(lookup, epoch);
   }
   if (found == Lookup::no_such_record) {
@@ -211,7 +211,7 @@ ReadPlan bind_plan(const FrameLookup& self, std::int64_t gap) {
   if (gap < 0) throw nb::value_error("gap must not be negative");
   std::optional<ReadPlan> plan;
   {
-    const ReleasedGil unlocked;
+    const ReleasedGil unlocked(self.numbers.size() >= kManyNumbers);
     plan = check_found(self).plan(gap);
   }
   if (!plan) throw nb::value_error("the records are too large to be read at once");

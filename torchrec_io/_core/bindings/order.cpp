@@ -19,7 +19,7 @@ NumpyVector<std::int64_t> apply_order(const Numbers& positions, std::uint64_t si
   std::vector<std::int64_t> out(positions.size());
   bool is_inside = false;
   {
-    const ReleasedGil unlocked;
+    const ReleasedGil unlocked(positions.size() >= kManyNumbers);
     std::copy_n(positions.data(), out.size(), out.data());
     // Signed and unsigned integers may alias. Negative positions become huge ones.
     const std::span values(reinterpret_cast<std::uint64_t*>(out.data()), out.size());
@@ -82,7 +82,7 @@ NumpyVector<std::int64_t> query_bits(const Words& words, const Numbers& counts,
   std::vector<std::int64_t> out(arguments.size());
   bool is_inside = false;
   {
-    const ReleasedGil unlocked;
+    const ReleasedGil unlocked(arguments.size() >= kManyNumbers);
     is_inside = ((*set).*kQuery)(span_of(arguments), out);
   }
   if (!is_inside) throw nb::index_error("a position or number lies outside of the set");

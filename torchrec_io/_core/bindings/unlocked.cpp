@@ -52,11 +52,13 @@ bool stop_daemons() {
 
 }  // namespace
 
-ReleasedGil::ReleasedGil() noexcept : is_daemon_(is_daemon()), state_(PyEval_SaveThread()) {
+ReleasedGil::ReleasedGil(bool is_long) noexcept
+    : is_daemon_(is_long && is_daemon()), state_(is_long ? PyEval_SaveThread() : nullptr) {
   if (is_daemon_ && is_exiting) wait_forever();
 }
 
 ReleasedGil::~ReleasedGil() {
+  if (state_ == nullptr) return;
   if (!is_daemon_) {
     PyEval_RestoreThread(state_);
     return;

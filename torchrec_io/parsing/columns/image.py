@@ -87,9 +87,17 @@ class ImageDecoder(ElementDecoder):
 
 
 def _groups(positions: Sequence[int], threads: int) -> list[Sequence[int]]:
-    """Split positions into groups for one native call each, the last ones smaller."""
-    size = max(1, min(_MOST_IN_CALL, len(positions) // (2 * threads)))
-    return [positions[at : at + size] for at in range(0, len(positions), size)]
+    """Split positions into groups for one native call each, smaller and smaller ones at the end.
+
+    Small ones let the threads end at about the same time.
+    """
+    groups: list[Sequence[int]] = []
+    at = 0
+    while at < len(positions):
+        size = max(1, min(_MOST_IN_CALL, (len(positions) - at) // (2 * threads)))
+        groups.append(positions[at : at + size])
+        at += size
+    return groups
 
 
 class _PaddedImageBuilder(DecodedListBuilder):
