@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Keep bytecode: the tests start many processes, which would compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test long setup setup-tf image-headers build lint types docs unit slow native fuzz sanitize package wheel
+.PHONY: demo test long setup setup-tf image-headers browser build lint types docs unit slow native fuzz sanitize package wheel
 .PHONY: bench stub format trainers clean serve
 
 demo: build
@@ -56,6 +56,16 @@ image-headers:
 	else \
 	  echo "JPEGs or PNGs will be decoded by Pillow: install the headers of libjpeg-turbo and libdeflate" \
 	    "(Debian: libjpeg-dev libdeflate-dev), then run 'make clean setup'"; \
+	fi
+
+# Install the browser that opens reports in tests, if there is none. Without it, these tests are skipped,
+# which is a failure in CI.
+browser:
+	@if command -v chromium > /dev/null || command -v google-chrome > /dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+	  apt-get -qq update && apt-get -qq install -y chromium > /dev/null; \
+	else \
+	  echo "reports are not tested in a browser: install Chromium (Debian: chromium)"; \
 	fi
 
 $(TF_VENV)/.ready: constraints-tf.txt
@@ -106,7 +116,7 @@ fuzz: setup
 	JOBS=$(JOBS) tests/fuzz/run.sh build/fuzz $(SECONDS)
 
 # Run threads, workers and exits with the core under TSan, and under ASan and UBSan. SECONDS is the
-# time of each of 15 scenarios with each sanitizer.
+# time of each of 16 scenarios with each sanitizer.
 sanitize: setup
 	python -m tests.sanitize.run build --seconds $(SECONDS)
 
@@ -120,7 +130,7 @@ wheel: setup
 	python tests/package/wheels.py build/wheel
 
 # `unit` runs tests that take at most 10 seconds each, `slow` runs the others.
-unit: build setup-tf
+unit: build setup-tf browser
 	python -m pytest -n auto -m "not slow"
 
 slow: build setup-tf

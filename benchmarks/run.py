@@ -14,6 +14,7 @@ _MEASUREMENTS = {
     "encode": "Encoding",
     "write": "Writing",
     "index": "Building an index",
+    "infer": "Inferring a schema",
     "memory": "Memory",
     "epochs": "Memory over many epochs",
     "first_batch": "Time to the first batch",

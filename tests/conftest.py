@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib.util
 import json
 import multiprocessing
@@ -41,6 +42,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: takes over 10 seconds on 2 cores; see make slow")
 
 
+def pytest_collection_finish() -> None:
+    """Exclude the objects of all modules and tests from garbage collection.
+
+    There are millions of them. A full collection, which many tests ask for, would take a second.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 def _build() -> None:
     """Rebuild changed native code before a test process loads it."""
     spec = importlib.util.find_spec("torchrec_io._core")
@@ -56,7 +66,9 @@ _build()
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Otherwise each worker of a fork server imports torch, which takes longer than most tests.
-multiprocessing.set_forkserver_preload(["torch.utils.data", "torchrec_io.datasets.tfrecord"])
+multiprocessing.set_forkserver_preload(
+    ["torch.utils.data", "torchrec_io.datasets.tfrecord", "hypothesis", "pytest"]
+)
 
 
 def skip_or_fail(reason: str) -> NoReturn:

@@ -46,6 +46,7 @@ ROOMS = (
     "messages",
     "tools",
     "convert",
+    "reports",
     "integrations",
     "cli",
 )
@@ -258,6 +259,22 @@ def test_public_names_of_a_room_resolve_after_all_its_submodules_are_imported(ro
         assert value.__name__ == name
         assert getattr(importlib.import_module(value.__module__), name) is value
         assert value.__doc__
+
+
+def test_public_names_stay_after_all_submodules_are_imported() -> None:
+    """A submodule with the name of a public function would replace it at its first import."""
+    modules = ["torchrec_io", *{module_of(path) for path in SOURCES}]
+    code = (
+        "import importlib, torchrec_io as tio\n"
+        "before = {name: getattr(tio, name) for name in tio.__all__}\n"
+        f"for name in {sorted(modules)!r}:\n"
+        "    if not name.endswith('__main__'):\n"
+        "        importlib.import_module(name)\n"
+        "for name, value in before.items():\n"
+        "    assert getattr(tio, name) is getattr(tio, name) is value, name\n"
+        "assert callable(tio.report)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 @pytest.mark.parametrize(

@@ -174,14 +174,14 @@ def test_pickles_and_copies_are_equal_and_apart(message: Any) -> None:
     assert [as_bytes(other) for other in copies] == [before] * len(copies)
 
 
-def test_they_cross_to_spawned_processes_and_back() -> None:
+def test_they_cross_to_other_processes_and_back() -> None:
     message = SequenceExample(context={"feature": {"x": Feature(int64_list={"value": [1, 2]})}})
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(1, multiprocessing.get_context("forkserver")) as pool:
         for sent in (message, message.context, message.context.feature["x"]):
             assert as_bytes(pool.submit(copy.deepcopy, sent).result(60)) == as_bytes(sent)
 
 
-def test_a_loader_with_spawned_workers(tmp_path: Path) -> None:
+def test_a_loader_whose_workers_get_a_pickled_dataset(tmp_path: Path) -> None:
     sent = [
         Example(features=Features(feature={"x": Feature(int64_list=Int64List(value=[number]))}))
         for number in range(5)
@@ -189,8 +189,8 @@ def test_a_loader_with_spawned_workers(tmp_path: Path) -> None:
     write_tfrecord(tmp_path / "x", [message.SerializeToString() for message in sent])
     dataset = torchrec_io.TFRecordDataset(tmp_path / "x", torchrec_io.Example.FromString)
     loader = DataLoader(
-        dataset, batch_size=None, num_workers=1, multiprocessing_context="spawn"
-    )  # fmt: skip
+        dataset, batch_size=None, num_workers=1, multiprocessing_context="forkserver"
+    )
     assert list(loader) == sent
 
 

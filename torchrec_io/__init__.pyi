@@ -35,6 +35,8 @@ from .order.pack import Pack as Pack
 from .order.shuffle import Shuffle as Shuffle
 from .records.formats import RecordFormat as RecordFormat
 from .records.index import RecordIndex as RecordIndex
+from .reports.reporting import report as report
+from .reports.results import Report as Report
 from .schema.crops import Crop as Crop
 from .schema.crops import RandomCrop as RandomCrop
 from .schema.crops import RandomFlip as RandomFlip

@@ -1426,6 +1426,181 @@ class ImageView:
     def eighths(self) -> int:
         """Scale of decoding, in eighths."""
 
+class ByteFormat(enum.Enum):
+    """Format that bytes seem to have."""
+
+    empty = 0
+
+    text = 1
+
+    jpeg = 2
+
+    png = 3
+
+    gif = 4
+
+    bmp = 5
+
+    tiff = 6
+
+    webp = 7
+
+    flac = 8
+
+    ogg = 9
+
+    mp3 = 10
+
+    numpy = 11
+
+    zip = 12
+
+    gzip = 13
+
+    wav = 14
+
+    avi = 15
+
+    tensor = 16
+
+    other = 17
+
+class FeatureFacts:
+    """Facts about a feature of some records."""
+
+    @property
+    def records(self) -> int:
+        """
+        Number of records that have the feature, also without a list of values.
+        """
+
+    @property
+    def present(self) -> int:
+        """Number of records that have a list of values, or the feature list."""
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """Kinds of its values."""
+
+    @property
+    def counts(self) -> tuple[int, int] | None:
+        """Smallest and largest number of values of a record or step."""
+
+    @property
+    def steps(self) -> tuple[int, int] | None:
+        """Smallest and largest number of steps of a feature list."""
+
+    @property
+    def ints(self) -> tuple[int, int] | None:
+        """Smallest and largest integer."""
+
+    @property
+    def floats(self) -> tuple[float, float] | None:
+        """Smallest and largest float that is a number."""
+
+    @property
+    def sizes(self) -> tuple[int, int] | None:
+        """Smallest and largest size of a bytes value."""
+
+    @property
+    def formats(self) -> list[tuple[ByteFormat, int]]:
+        """Formats of its bytes values, and their numbers."""
+
+    @property
+    def has_unsound_image(self) -> bool:
+        """Whether a value looks like an image and cannot be decoded."""
+
+class ImageValue:
+    """A value that looks like an image."""
+
+    @property
+    def record(self) -> int:
+        """Position of its record."""
+
+    @property
+    def offset(self) -> int:
+        """Offset in the record."""
+
+    @property
+    def size(self) -> int:
+        """Size in bytes."""
+
+class SurveyedBatch:
+    """The result of a survey of some records."""
+
+    @property
+    def rejected(self) -> list[int]:
+        """
+        Positions of the records that are neither Examples nor SequenceExamples.
+        """
+
+    @property
+    def first_example(self) -> int | None:
+        """
+        Position of the first record that is an Example and not a SequenceExample.
+        """
+
+    @property
+    def is_full(self) -> bool:
+        """
+        True if there are too many features; the rest of the records is not counted then.
+        """
+
+    @property
+    def images(self) -> list[ImageValue]:
+        """Images to check, of features that have only images so far."""
+
+CHARACTER_SET_BYTES: int = 139264
+
+class CharacterSet:
+    """A set of Unicode characters."""
+
+    def __init__(self, bits: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
+        """
+        Args:
+            bits: A bit for each character, the lowest bits first; CHARACTER_SET_BYTES bytes.
+        """
+
+class Survey:
+    """
+    Facts about the features of records whose schema is not known.
+
+    One thread at a time may use a survey.
+    """
+
+    def __init__(self, printable: CharacterSet, with_lists: bool = True, with_values: bool = True) -> None:
+        """
+        Args:
+            printable: Characters that text may have, besides tabs and line breaks.
+            with_lists: Whether records may be SequenceExamples. If not, only the features of
+                Examples are read.
+            with_values: Whether values are read. If not, only the presence and the kinds of
+                features are found, and damage inside of their values is not.
+        """
+
+    def add(self, records: Records) -> SurveyedBatch:
+        """Add the facts about some records."""
+
+    def merge(self, later: Survey) -> bool:
+        """
+        Add the facts about later records. Return False if there are too many features.
+        """
+
+    def mark_unsound(self, image: ImageValue) -> None:
+        """Note that a value is not an image that can be decoded."""
+
+    @property
+    def records(self) -> int:
+        """Number of valid records."""
+
+    @property
+    def context(self) -> dict[bytes, FeatureFacts]:
+        """Facts about each context feature, or feature of Examples, by name."""
+
+    @property
+    def lists(self) -> dict[bytes, FeatureFacts]:
+        """Facts about each feature list, by name."""
+
 class Counter(enum.Enum):
     """Number that is counted while data is loaded."""
 

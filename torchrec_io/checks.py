@@ -1,4 +1,4 @@
-"""Checks of arguments, and counts in words."""
+"""Checks of arguments, counts in words, and text that is safe to print."""
 
 from __future__ import annotations
 
@@ -56,3 +56,8 @@ def check_choice(
 def counted(count: int, noun: str, plural: str | None = None) -> str:
     """Return a count with its noun: "1 file", "1,200 files"."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def printable(text: str) -> str:
+    """Escape control characters and line breaks, so that what shows the text stays unchanged."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

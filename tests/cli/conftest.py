@@ -1,4 +1,4 @@
-"""A fixture that runs the command line in a separate process."""
+"""Fixtures that run the command line: in this process, and in a process of its own."""
 
 from __future__ import annotations
 
@@ -9,13 +9,32 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from torchrec_io.cli.commands import app
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Return a function that runs ``torchrec-io`` with arguments in ``tmp_path``."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+    def call(*arguments: object) -> subprocess.CompletedProcess[str]:
+        given = [str(argument) for argument in arguments]
+        ended = CliRunner().invoke(app, given, prog_name="torchrec-io")
+        if ended.exception is not None and not isinstance(ended.exception, SystemExit):
+            raise ended.exception
+        return subprocess.CompletedProcess(given, ended.exit_code, ended.stdout, ended.stderr)
+
+    return call
+
+
+@pytest.fixture
+def run_process(tmp_path: Path) -> Run:
+    """Return a function that does the same in a process of its own, which takes far longer."""
 
     def call(*arguments: object) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "torchrec_io.cli", *map(str, arguments)]

@@ -91,7 +91,7 @@ def test_tables(tmp_path: Path) -> None:
         ["b", "x", "--from", "jsonl"],
         ["c.parquet", "x", "--jobs", "1"],
     ):
-        result = in_this_process(tmp_path, arguments)
+        result = in_this_process(tmp_path, [*arguments, "--force"])
         assert result.exit_code == 0, result.output
         assert "2 records in 1 file" in result.stderr
         assert rows_of([str(tmp_path / "x.tfrecord")]) == rows
@@ -158,7 +158,7 @@ def stop(report, records, size, errors=()):
 if __name__ == "__main__":
     JobReport.add = stop
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    sys.argv = "torchrec-io convert in.csv out/x --num-shards 2 --jobs {jobs}".split()
+    sys.argv = "torchrec-io convert in.csv out/x --num-shards 2 --force --jobs {jobs}".split()
     from torchrec_io.cli import main
     main()
 """
@@ -187,7 +187,7 @@ def test_interrupt_and_run_again(
     assert {name: data for name, data in after.items() if not name.startswith(".")} == before
     assert (after == before) == (number != signal.SIGKILL)
     assert tio.TFRecordDataset(tmp_path / "out").num_records == 2
-    done = in_this_process(tmp_path, ["in.csv", "out/x", "--num-shards", "2"])
+    done = in_this_process(tmp_path, ["in.csv", "out/x", "--num-shards", "2", "--force"])
     assert done.exit_code == 0, done.output
     paths = [str(tmp_path / "out" / f"x-0000{i}-of-00002") for i in range(2)]
     assert [row["n"][0] for row in rows_of(paths[:1])] == list(range(0, 900, 2))

@@ -109,3 +109,25 @@ def test_invalid_schema() -> None:
     result = call("convert", "in.tfrecord", "out", "--to", "parquet", "--schema", "schema.json")
     assert result.exit_code == 1
     assert result.output.startswith('schema.json: "torchrec_io_schema" must be 1')
+
+
+def test_features_that_a_schema_leaves_out_are_named() -> None:
+    schema = tio.Schema({"label": tio.FixedLenFeature([], "int64")})
+    Path("schema.json").write_text(schema.to_json())
+    result = call("convert", "in.tfrecord", "out", "--to", "parquet", "--schema", "schema.json")
+    assert result.exit_code == 0, result.output
+    assert "left out features 'image' (in 3 records), 'n' (in 3 records), 'name' (in" in (
+        result.stdout
+    )
+    result = call("convert", "in.tfrecord", "all", "--to", "parquet")
+    assert "left out" not in result.stdout
+
+
+def test_the_summary_names_some_of_many_features() -> None:
+    records = [tio.encode_example({"a": 1, **{f"f{number:02}": 1 for number in range(12)}})]
+    write_tfrecord("many.tfrecord", records)
+    Path("schema.json").write_text(tio.Schema({"a": tio.VarLenFeature("int64")}).to_json())
+    arguments = ["--to", "webdataset", "--schema", "schema.json"]
+    result = call("convert", "many.tfrecord", "out", *arguments)
+    assert "left out features 'f00' (in 1 record), " in result.stdout
+    assert "'f09' (in 1 record) and 2 more" in result.stdout

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import torchrec_io as tio
 from tests.cli.conftest import Run
 from tests.presets.published import write_kaggle, write_ranking
@@ -50,6 +52,45 @@ def test_max_records(run: Run, tmp_path: Path) -> None:
     write_files(tmp_path, [20, 20])
     assert rows(run("schema", ".", "--max-records", 6).stderr)["id"].startswith("int64 6/6")
     assert run("schema", ".", "--max-records", 0).returncode == 2
+
+
+def test_damaged_records_are_skipped_if_asked(run: Run, tmp_path: Path) -> None:
+    records = [example(entry(b"a", int_feature(number))) for number in range(3)]
+    content = bytearray(b"".join(map(frame, records)))
+    content[14] ^= 1
+    (tmp_path / "x").write_bytes(content)
+    failed = run("schema", "x")
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert "x: the record's data does not match" in failed.stderr
+    done = run("schema", "x", "--on-error", "skip")
+    assert done.returncode == 0, done.stderr
+    assert run_source(done.stdout) == tio.Schema({"a": tio.FixedLenFeature([], "int64")})
+    assert rows(done.stderr)["a"].startswith("int64 2/2")
+
+
+def test_damaged_lists_of_examples_are_skipped_if_asked(run: Run, tmp_path: Path) -> None:
+    write_ranking(tmp_path)
+    path = tmp_path / "elwc.tfrecord"
+    path.write_bytes(path.read_bytes()[:-1])
+    assert run("schema", "elwc.tfrecord").returncode == 1
+    done = run("schema", "elwc.tfrecord", "--on-error", "skip")
+    assert done.returncode == 0, done.stderr
+    assert "ranking_elwc" in done.stdout
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_the_table_has_the_width_of_columns(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    write_files(tmp_path, [20])
+    monkeypatch.setenv("COLUMNS", str(width))
+    shown = run("schema", ".").stderr.splitlines()
+    assert width - 20 < max(map(len, shown)) <= width
+    if width < 100:
+        words = " ".join(" ".join(shown).split())
+        assert "id int64 in 20/20 records, 1 value, 0 to 19: FixedLenFeature, every" in words
+    monkeypatch.setenv("COLUMNS", "0")  # as if it were not set
+    assert max(map(len, run("schema", ".").stderr.splitlines())) > 100
 
 
 def test_sequences(run: Run, tmp_path: Path) -> None:
@@ -125,13 +166,15 @@ def test_hostile_names_are_escaped(run: Run, tmp_path: Path) -> None:
         assert "the name is not UTF-8" in " ".join(result.stderr.split())
 
 
-def test_names_that_the_terminal_cannot_show(tmp_path: Path, run: Run, monkeypatch: Any) -> None:
+def test_names_that_the_terminal_cannot_show(
+    tmp_path: Path, run_process: Run, monkeypatch: Any
+) -> None:
     message = Example()
     message.features.feature["日本"].int64_list.value.append(1)
     write_tfrecord(tmp_path / "x", [message.SerializeToString()])
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
     for form, read in (("python", run_source), ("json", tio.Schema.from_json)):
-        result = run("schema", "x", "--format", form)
+        result = run_process("schema", "x", "--format", form)
         assert result.returncode == 0, result.stderr
         assert list(read(result.stdout)) == ["日本"]
 

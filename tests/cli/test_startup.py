@@ -16,19 +16,20 @@ from tests.support.tfrecord import frame, write_tfrecord
 
 def test_never_imports_torch(tmp_path: Path) -> None:
     write_tfrecord(tmp_path / "x", [record(1)])
-    for command in ("index", "head", "schema", "verify"):
+    for command in ("index", "head", "schema", "verify", "report"):
+        options = ["--json"] if command == "report" else []
         script = (
             "import sys\n"
             "from torchrec_io.cli import main\n"
-            f"sys.argv = ['torchrec-io', {command!r}, {str(tmp_path / 'x')!r}]\n"
+            f"sys.argv = ['torchrec-io', {command!r}, {str(tmp_path / 'x')!r}, *{options!r}]\n"
             "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
             "assert 'torch' not in sys.modules\n"
         )
         subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
 
 
-def test_version_and_help(run: Run) -> None:
-    assert run("--version").stdout == f"torchrec-io {version('torchrec-io')}\n"
+def test_version_and_help(run: Run, run_process: Run) -> None:
+    assert run_process("--version").stdout == f"torchrec-io {version('torchrec-io')}\n"
     shown = run("--help").stdout
     assert all(command in shown for command in ("index", "head", "schema", "verify"))
     assert run("index", "--help").returncode == 0

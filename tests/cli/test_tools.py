@@ -55,6 +55,18 @@ def test_split() -> None:
         assert f"parts/{name}.tfrecord: {len(part)} records" in result.stdout
 
 
+@pytest.mark.parametrize(
+    "fractions", ["75,25", "75 25", "0.75, 0.25", "75%,25%", "3,1", "75.0,25.0"]
+)
+def test_fractions(fractions: str) -> None:
+    result = call("split", ".", "-o", "parts/", "--fractions", fractions)
+    assert result.exit_code == 0, result.output
+    parts = TFRecordDataset(".").split(0.75, 0.25)
+    assert [records_in(f"parts/{name}.tfrecord") for name in ("train", "test")] == list(
+        map(list, parts)
+    )
+
+
 def test_reshard_and_shuffle() -> None:
     assert call("reshard", ".", "-o", "out/x", "--num-shards", 3).exit_code == 0
     assert records_in("out/x-00001-of-00003") == numbered(20)[1::3]
@@ -104,6 +116,7 @@ def test_damage_is_reported() -> None:
         (["merge", "missing", "-o", "x"], 2, "no such file: 'missing'"),
         (["split", ".", "-o", "x", "--fractions", "0.5,0.6"], 2, "must sum to 1"),
         (["split", ".", "-o", "x", "--fractions", "half"], 2, "fractions must be numbers"),
+        (["split", ".", "-o", "x", "--fractions", "70%,20%"], 2, "must sum to 1"),
         (["reshard", ".", "-o", "x"], 2, "exactly one of num_shards and max_bytes"),
         (["reshard", ".", "-o", "x", "--max-bytes", "much"], 2, "a size must look like"),
         (["subset", ".", "-o", "x", "--records", "[50:]"], 2, "there are only 20 records"),
@@ -120,7 +133,7 @@ def test_invalid_arguments_are_refused(arguments: list[str], status: int, messag
     assert sorted(Path().iterdir()) == before
 
 
-def test_command_in_a_process(run: Run) -> None:
-    result = run("merge", "a.tfrecord", "b.tfrecord.gz", "-o", "all", "-j", 2)
+def test_command_in_a_process(run_process: Run) -> None:
+    result = run_process("merge", "a.tfrecord", "b.tfrecord.gz", "-o", "all", "-j", 2)
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith("20 records in 1 file, ")

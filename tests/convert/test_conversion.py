@@ -85,9 +85,9 @@ def test_failure_changes_nothing(tmp_path: Path) -> None:
     before = contents(tmp_path / "out")
     source(tmp_path, bad=ROWS - 1)
     with pytest.raises(tio.ConversionError, match=f"line {ROWS}: the row has 1 field"):
-        convert(tmp_path, jobs=2)
+        convert(tmp_path, jobs=2, force=True)
     assert contents(tmp_path / "out") == before
-    done = convert(tmp_path, on_error="skip")
+    done = convert(tmp_path, on_error="skip", force=True)
     assert numbers(done.paths) == list(range(ROWS - 1))
     assert len(tio.RecordIndex.load(done.paths[0])) == ROWS - 1
 

@@ -24,7 +24,9 @@ def written(path: Path, text: str | bytes) -> Path:
 
 
 def convert(folder: Path, text: str | bytes, **options: Any) -> tio.tools.Result:
-    return tio.convert.from_csv(written(folder / "in.csv", text), folder / "out", **options)
+    return tio.convert.from_csv(
+        written(folder / "in.csv", text), folder / "out", **{"force": True, **options}
+    )
 
 
 def test_rows_become_records(tmp_path: Path) -> None:
@@ -177,7 +179,7 @@ def test_several_files_and_tabs(tmp_path: Path) -> None:
     assert rows_of(done.paths) == [{"n": [1.0], "s": [b"x"]}, {"n": [2.5], "s": [b"y,z"]}]
     paths.append(written(tmp_path / "c.csv", "s,n\nx,1\n"))
     with pytest.raises(tio.ConversionError, match=r"c\.csv: the columns are s, n, but those of"):
-        tio.convert.from_csv(paths, tmp_path / "out")
+        tio.convert.from_csv(paths, tmp_path / "out", force=True)
 
 
 def test_types_are_checked(tmp_path: Path) -> None:

@@ -226,3 +226,13 @@ def test_invalid_arguments(tmp_path: Path, options: dict[str, Any], message: str
     with pytest.raises(ValueError, match=message):
         to_files(path, tmp_path / "out", **{"feature": "image", **options})
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_features_of_late_records_are_known(tmp_path: Path) -> None:
+    path = write_examples(tmp_path, *[{"data": [b"a"]}] * 1200, {"data": [b"b"], "name": [b"x"]})
+    with pytest.raises(tio.DecodeError, match="every record must have one value; skip") as caught:
+        to_files(path, tmp_path / "out", "data", name_from="name")
+    assert (caught.value.record, caught.value.feature) == (0, "name")
+    done = to_files(path, tmp_path / "out", "data", name_from="name", on_error="skip")
+    assert (done.records, done.skipped) == (1, 1200)
+    assert (tmp_path / "out" / "x.txt").read_bytes() == b"b"

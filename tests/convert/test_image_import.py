@@ -29,7 +29,9 @@ def put(root: Path, name: str, data: bytes | None = None) -> bytes:
 
 
 def convert(folder: Path, **options: Any) -> tio.tools.Result:
-    return tio.convert.from_images(folder / "in", folder / "out" / "x", **options)
+    return tio.convert.from_images(
+        folder / "in", folder / "out" / "x", **{"force": True, **options}
+    )
 
 
 def labels_of(done: tio.tools.Result) -> list[tuple[str, int, str]]:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,14 +24,18 @@ from torchrec_io.tools.recompress import compress
 from torchrec_io.tools.report import Result, Watcher
 from torchrec_io.tools.shuffling import shuffle
 
+# Outputs that exist are replaced.
+SHARDS: dict[str, Any] = {"num_shards": 2, "force": True}
 OPERATIONS: dict[str, Callable[..., Result]] = {
-    "merge": lambda paths, out, **how: merge(paths, out / "all.tfrecord", **how),
-    "split": lambda paths, out, **how: split(paths, out / "x", [0.5, 0.5], **how),
-    "reshard": lambda paths, out, **how: reshard(paths, out / "x", num_shards=2, **how),
-    "shuffle": lambda paths, out, **how: shuffle(paths, out / "x", num_shards=2, **how),
-    "compress": compress,
-    "parquet": lambda paths, out, **how: to_parquet(paths, out / "x", num_shards=2, **how),
-    "webdataset": lambda paths, out, **how: to_webdataset(paths, out / "x", max_bytes=30000, **how),
+    "merge": lambda paths, out, **how: merge(paths, out / "all.tfrecord", force=True, **how),
+    "split": lambda paths, out, **how: split(paths, out / "x", [0.5, 0.5], force=True, **how),
+    "reshard": lambda paths, out, **how: reshard(paths, out / "x", **SHARDS, **how),
+    "shuffle": lambda paths, out, **how: shuffle(paths, out / "x", **SHARDS, **how),
+    "compress": lambda paths, out, **how: compress(paths, out, force=True, **how),
+    "parquet": lambda paths, out, **how: to_parquet(paths, out / "x", **SHARDS, **how),
+    "webdataset": lambda paths, out, **how: to_webdataset(
+        paths, out / "x", max_bytes=30000, force=True, **how
+    ),
     "files": lambda paths, out, **how: to_files(paths, out / "x", "data", **how),
 }
 
@@ -121,16 +126,18 @@ for module in (
     sys.modules[f"torchrec_io.{module}"]._MAX_BYTES = 4000
 
 class Killing(Watcher):
-    calls = 0
+    def __init__(self, out):
+        self.out, self.calls = out, 0
     def advanced(self, size, records):
         self.calls += 1
-        if self.calls == 2:
+        if self.calls >= 2 and self.out.exists():  # a schema may be inferred before
             os.kill(os.getpid(), signal.SIGKILL)
 
 for name, operation in OPERATIONS.items():
     child = os.fork()
     if not child:
-        operation(sys.argv[2:], Path(sys.argv[1], name), watcher=Killing())
+        out = Path(sys.argv[1], name)
+        operation(sys.argv[2:], out, watcher=Killing(out))
         os._exit(0)
     _, status = os.waitpid(child, 0)
     assert os.WTERMSIG(status) == signal.SIGKILL, (name, status)

@@ -19,7 +19,7 @@ from tests.convert.reading import Heard, contents, count_read, kinds_of, rows_of
 def convert(folder: Path, text: str | bytes, **options: Any) -> tio.tools.Result:
     path = folder / "in.jsonl"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return tio.convert.from_jsonl(path, folder / "out", **options)
+    return tio.convert.from_jsonl(path, folder / "out", **{"force": True, **options})
 
 
 def test_objects_become_records(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 def convert(folder: Path, arrays: Arrays, **options: Any) -> tio.tools.Result:
     np.savez_compressed(folder / "in.npz", allow_pickle=False, **arrays)
-    return tio.convert.from_npz(folder / "in.npz", folder / "out", **options)
+    return tio.convert.from_npz(folder / "in.npz", folder / "out", **{"force": True, **options})
 
 
 def test_rows_become_records(tmp_path: Path) -> None:
@@ -262,4 +262,4 @@ def test_several_pieces_in_processes_and_several_archives(tmp_path: Path) -> Non
     assert done.records == count + 1
     np.savez(tmp_path / "more.npz", f=np.zeros((1, 3)), **more)
     with pytest.raises(tio.ConversionError, match="dtypes of the arrays differ from those of"):
-        tio.convert.from_npz(files, tmp_path / "both")
+        tio.convert.from_npz(files, tmp_path / "both", force=True)

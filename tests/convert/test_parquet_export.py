@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 import torchrec_io as tio
+from tests.convert.reading import Heard
 from tests.support.examples import example_of, sequence_example_of
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io.convert.parquet_export import to_parquet
@@ -202,13 +203,49 @@ def test_feature_without_a_spec_is_not_lost_silently(tmp_path: Path) -> None:
     ) == [{"a": [1]}, {"a": [1]}]
 
 
-def test_inferred_schema_is_reported(tmp_path: Path) -> None:
-    path = write_tfrecord(tmp_path / "in", [example_of(a=[1])] * 1000 + [example_of(a=[1, 2])])
-    with pytest.raises(
-        tio.DecodeError, match=r"inferred from 1,000 records; use schema to give one"
-    ) as caught:
-        to_parquet(path, tmp_path / "out")
-    assert caught.value.record == 1000
+def late_records(tmp_path: Path) -> Path:
+    """Records of which a late one has a feature that no other has, and lacks one of all others."""
+    records = [example_of(a=[number], b=[number]) for number in range(2000)]
+    records[1500] = example_of(a=[1500, 1], c=[b"late"])
+    return write_tfrecord(tmp_path / "in", records)
+
+
+def test_inferred_schema_fits_all_records(tmp_path: Path) -> None:
+    done = to_parquet(late_records(tmp_path), tmp_path / "out")
+    rows = rows_of(done.paths)
+    assert len(rows) == 2000
+    assert rows[0] == {"a": [0], "b": [0], "c": []}
+    assert rows[1500] == {"a": [1500, 1], "b": [], "c": [b"late"]}
+    assert (done.skipped, done.left_out) == (0, {})
+
+
+def test_progress_covers_the_inspection(tmp_path: Path) -> None:
+    heard = Heard()
+    path = late_records(tmp_path)
+    to_parquet(path, tmp_path / "out", watcher=heard)
+    assert heard.size == heard.total == 2 * path.stat().st_size
+    assert heard.records == 2000
+
+
+def test_features_that_a_schema_leaves_out_are_counted(tmp_path: Path) -> None:
+    done = to_parquet(
+        late_records(tmp_path), tmp_path / "out", schema={"a": tio.VarLenFeature("int64")}
+    )
+    assert done.left_out == {"b": 1999, "c": 1}
+    record = sequence_example_of({"a": [1]}, {"a": [[1]], "s": [[2]], "none": []})
+    path = write_tfrecord(tmp_path / "sequences", [record, record])
+    done = to_parquet(path, tmp_path / "more", schema={"a": tio.VarLenFeature("int64")})
+    assert done.left_out == {"a": 2, "s": 2}
+    assert to_parquet(path, tmp_path / "inferred").left_out == {"a": 2}
+
+
+def test_what_to_do_about_a_schema_that_does_not_fit(tmp_path: Path) -> None:
+    schema = {"b": tio.FixedLenFeature([], "int64")}
+    with pytest.raises(tio.DecodeError, match="leave schema out to infer one that fits") as caught:
+        to_parquet(late_records(tmp_path), tmp_path / "out", schema=schema)
+    assert (caught.value.record, caught.value.feature) == (1500, "b")
+    assert "use VarLenFeature for a feature that is missing" in caught.value.reason
+    assert 'on_error="skip"' in caught.value.reason
 
 
 def test_spec_of_several_features_is_rejected(tmp_path: Path) -> None:
@@ -221,7 +258,7 @@ def test_spec_of_several_features_is_rejected(tmp_path: Path) -> None:
 def test_set_with_another_number_of_files_is_rejected(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "in", [example_of(a=[1])])
     to_parquet(path, tmp_path / "x", num_shards=2)
-    to_parquet(path, tmp_path / "x", num_shards=2)
+    to_parquet(path, tmp_path / "x", num_shards=2, force=True)
     with pytest.raises(FileExistsError, match="00000-of-00002"):
         to_parquet(path, tmp_path / "x", num_shards=3)
     with pytest.raises(ValueError, match="a positive integer"):

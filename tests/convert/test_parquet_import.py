@@ -22,7 +22,9 @@ from torchrec_io.records.sequential import iter_records
 
 def convert(folder: Path, columns: dict[str, Any], **options: Any) -> tio.tools.Result:
     pq.write_table(pa.table(columns), folder / "in.parquet", row_group_size=3)
-    return tio.convert.from_parquet(folder / "in.parquet", folder / "out", **options)
+    return tio.convert.from_parquet(
+        folder / "in.parquet", folder / "out", **{"force": True, **options}
+    )
 
 
 def test_rows_become_records(tmp_path: Path) -> None:
@@ -150,8 +152,8 @@ def test_conversion_in_both_directions(tmp_path: Path) -> None:
         with tio.TFRecordWriter(tmp_path / "a.tfrecord") as writer:
             for record in records:
                 writer.write(record)
-        tio.convert.to_parquet(tmp_path / "a.tfrecord", tmp_path / "b.parquet")
-        done = tio.convert.from_parquet(tmp_path / "b.parquet", tmp_path / "c")
+        tio.convert.to_parquet(tmp_path / "a.tfrecord", tmp_path / "b.parquet", force=True)
+        done = tio.convert.from_parquet(tmp_path / "b.parquet", tmp_path / "c", force=True)
         assert [record for _, record in iter_records(done.paths[0])] == records
 
 
@@ -257,7 +259,7 @@ def test_several_files_in_processes(tmp_path: Path) -> None:
     assert all(row["l"] == [row["n"][0], row["n"][0] + 1] for row in rows)
     pq.write_table(pa.table({"n": [0.5], "l": [[1]]}), tmp_path / "b")
     with pytest.raises(tio.ConversionError, match="the columns differ from those of"):
-        tio.convert.from_parquet(files, tmp_path / "two")
+        tio.convert.from_parquet(files, tmp_path / "two", force=True)
 
 
 def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,7 +129,7 @@ def test_keys_that_webdataset_skips(tmp_path: Path) -> None:
     assert [error.record for error in done.errors] == [0]
     assert "would skip" in done.errors[0].reason
     extensions = {"f": "x__"}
-    done = to_webdataset(path, tmp_path / "out", key="f", extensions=extensions, on_error="skip")
+    done = to_webdataset(path, tmp_path / "b", key="f", extensions=extensions, on_error="skip")
     assert [error.record for error in done.errors] == [0, 1, 3]
     assert list(files_in(done.paths[0])) == ["a/__b__/c.x__"]
 
@@ -178,8 +178,7 @@ def test_shards_up_to_a_size(tmp_path: Path, jobs: int) -> None:
 def test_set_with_other_shards_is_rejected(tmp_path: Path) -> None:
     path = write_examples(tmp_path, {"a": [1]})
     to_webdataset(path, tmp_path / "out")
-    to_webdataset(path, tmp_path / "out")  # the same set is replaced
-    (tmp_path / "out-000001.tar").touch()
+    (tmp_path / "out-000000.tar").rename(tmp_path / "out-000001.tar")
     with pytest.raises(FileExistsError, match=r"out-000001\.tar"):
         to_webdataset(path, tmp_path / "out")
     assert not list(tmp_path.glob(".*"))
@@ -213,3 +212,15 @@ def test_sample_without_a_file(tmp_path: Path) -> None:
     with pytest.raises(tio.DecodeError, match="the sample has no files") as caught:
         to_webdataset(path, tmp_path / "out")
     assert caught.value.record == 1
+
+
+def test_late_features_are_written(tmp_path: Path) -> None:
+    records = [{"a": [number]} for number in range(1200)]
+    path = write_examples(tmp_path, *records, {"b": [b"late"]})
+    done = to_webdataset(path, tmp_path / "out")
+    files = files_in(done.paths[0])
+    assert files["000001200.b.0.txt"] == b"late"
+    assert len([name for name in files if name.endswith(".a.npy")]) == 1201
+    assert (done.records, done.skipped, done.left_out) == (1201, 0, {})
+    done = to_webdataset(path, tmp_path / "some", schema={"a": tio.VarLenFeature("int64")})
+    assert done.left_out == {"b": 1}

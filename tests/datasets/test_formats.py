@@ -241,11 +241,11 @@ class Several(IterableDataset[Any]):
                 yield number, item
 
 
-def test_spawned_workers(files: dict[str, Any]) -> None:
+def test_workers_that_get_pickled_datasets(files: dict[str, Any]) -> None:
     # Use one process for all datasets, because its start takes seconds.
     datasets = [make(each, files[each], shuffle=True, batch_size=4) for each in KINDS]
     loader = DataLoader(
-        Several(datasets), batch_size=None, num_workers=1, multiprocessing_context="spawn"
+        Several(datasets), batch_size=None, num_workers=1, multiprocessing_context="forkserver"
     )
     found = list(loader)
     for dataset in datasets:

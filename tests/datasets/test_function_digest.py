@@ -201,6 +201,6 @@ def test_processes_agree(tmp_path: Path) -> None:
             text=True,
             env={"PYTHONPATH": f"{tmp_path}:{ROOT}", "PYTHONHASHSEED": seed},
         ).stdout
-        for seed in ("1", "2", "3")
+        for seed in ("1", "2")
     }
     assert len(found) == 1

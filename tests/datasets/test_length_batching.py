@@ -176,12 +176,14 @@ class TestProcesses:
             each.set_epoch(3)
         assert ids_of(loader) == ids_of(own)
 
-    def test_spawned_workers(self, paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-        for name, value in UNPATCHED.items():  # their values in spawned workers
+    def test_workers_that_get_a_pickled_dataset(
+        self, paths: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name, value in UNPATCHED.items():  # their values in such workers
             monkeypatch.setattr(module, name, value)
         dataset = make(paths, shuffle=True, length_key=LENGTHS)
         loader = DataLoader(
-            dataset, batch_size=None, num_workers=1, multiprocessing_context="spawn"
+            dataset, batch_size=None, num_workers=1, multiprocessing_context="forkserver"
         )
         assert ids_of(loader) == ids_of(dataset.replace())
 

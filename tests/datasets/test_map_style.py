@@ -128,7 +128,9 @@ class TestPyTorch:
         assert [n for batch in batches for n in batch["id"].tolist()] == list(range(COUNT))
         assert batches[1]["name"].tolist()[0] == b"record 8"
 
-    @pytest.mark.parametrize("method", ["spawn", "forkserver"])
+    @pytest.mark.parametrize(
+        "method", [pytest.param("spawn", marks=pytest.mark.slow), "forkserver"]
+    )
     def test_start_methods(self, paths: list[str], method: str) -> None:
         dataset = tio.TFRecordMapDataset(paths, FIXED)
         assert int(dataset[3]["id"]) == 3  # files are already open

@@ -103,10 +103,10 @@ class TestOrder:
         iterator = iter(loader)
         assert ids_of(itertools.islice(iterator, 20)) == ids_of(itertools.islice(own, 20))
 
-    def test_a_spawned_worker(self, paths: Any) -> None:
+    def test_a_worker_that_gets_a_pickled_dataset(self, paths: Any) -> None:
         dataset = mixed(paths, shuffle=True)
         loader = DataLoader(
-            dataset, batch_size=None, num_workers=1, multiprocessing_context="spawn"
+            dataset, batch_size=None, num_workers=1, multiprocessing_context="forkserver"
         )
         assert ids_of(loader) == ids_of(mixed(paths, shuffle=True))
 

@@ -125,7 +125,9 @@ def share_of_a_rank(dataset: Any, rank: int, results: Any) -> None:
 
 
 class TestRanksThatInheritADataset:
-    @pytest.mark.parametrize("method", ["fork", "spawn"])
+    @pytest.mark.parametrize(
+        "method", ["fork", "forkserver", pytest.param("spawn", marks=pytest.mark.slow)]
+    )
     @pytest.mark.parametrize("batches", [0, 2])
     def test_each_rank_has_its_partition_and_position(
         self, paths: list[str], method: Any, batches: int

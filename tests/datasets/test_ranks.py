@@ -45,7 +45,9 @@ def ids_of(batches: Any) -> list[int]:
 
 
 class TestRanks:
-    @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+    @pytest.mark.parametrize(
+        "method", ["fork", "forkserver", pytest.param("spawn", marks=pytest.mark.slow)]
+    )
     def test_workers_use_the_torch_distributed_rank_of_the_parent(
         self, paths: list[str], method: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -347,7 +347,10 @@ class TestPlainDataLoader:
         assert ids_of(loader) == whole[4]
         assert ids_of(loader) == whole[5]
 
-    @pytest.mark.parametrize(("method", "workers"), [("spawn", 1), ("forkserver", 2)])
+    @pytest.mark.parametrize(
+        ("method", "workers"),
+        [pytest.param("spawn", 1, marks=pytest.mark.slow), ("forkserver", 2)],
+    )
     def test_every_start_method(self, paths: list[str], method: str, workers: int) -> None:
         whole = ids_of(make(paths, shuffle=True))
         dataset = make(paths, shuffle=True)

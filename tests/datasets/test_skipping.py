@@ -265,7 +265,7 @@ class TestLog:
             "skipped 2 errors in epoch 0"
         ]
 
-    @pytest.mark.parametrize("is_left", [False, True])
+    @pytest.mark.parametrize("is_left", [pytest.param(False, marks=pytest.mark.slow), True])
     def test_workers(
         self, paths: list[str], capfd: pytest.CaptureFixture[str], is_left: bool
     ) -> None:

@@ -122,7 +122,7 @@ class TestRandom:
         (path,) = write_files(tmp_path, [3])
         with caplog.at_level(logging.WARNING, "torchrec_io"):
             train, test = make(path).split(0.9, 0.1)
-        assert "a split of 0.1 of 3 records is empty" in caplog.text
+        assert "the part 0.1 of a split of 3 records is empty" in caplog.text
         assert ids_of(train) == [0, 1, 2]
         assert ids_of(test) == []
         assert len(test) == 0

@@ -269,12 +269,12 @@ def test_an_error_that_is_raised(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("batch_size", [None, 4])
-@pytest.mark.parametrize("start", ["fork", "spawn"])
+@pytest.mark.parametrize("start", ["fork", "forkserver"])
 def test_workers(paths: list[str], start: str, batch_size: int | None) -> None:
     dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=batch_size)
     given: Any = {"multiprocessing_context": start, "num_workers": 2}
     loader = DataLoader(dataset, batch_size=None, **given)
-    for _ in range(1 if start == "spawn" else 2):
+    for _ in range(2):
         list(loader)
         stats = dataset.stats()
         batches = 0 if batch_size is None else 8
@@ -385,7 +385,7 @@ def test_map_style(paths: list[str]) -> None:
     assert counts_of(dataset.stats()) == NOTHING
 
 
-@pytest.mark.parametrize("start", [None, "fork", "spawn"])
+@pytest.mark.parametrize("start", [None, "fork", "forkserver"])
 def test_map_style_in_a_loader(paths: list[str], start: str | None) -> None:
     dataset = tio.TFRecordMapDataset(paths, SCHEMA)
     options: dict[str, Any] = {"num_workers": 2, "multiprocessing_context": start} if start else {}

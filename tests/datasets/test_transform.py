@@ -61,7 +61,7 @@ def test_its_results_are_yielded(
     assert len(kinds) == len(items)
 
 
-@pytest.mark.parametrize("context", ["fork", "spawn"])
+@pytest.mark.parametrize("context", ["fork", "forkserver"])
 @pytest.mark.parametrize("batch_size", [None, 64])
 def test_in_workers(paths: list[str], batch_size: int | None, context: str) -> None:
     dataset = open_records(paths, batch_size=batch_size, transform=negated)

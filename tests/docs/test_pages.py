@@ -21,6 +21,7 @@ from torchrec_io.tensors import batch, transport
         ("migration/tf-data.md", 6),
         ("migration/tfrecord.md", 5),
         ("quickstart.md", 8),
+        ("report.md", 4),
         ("selecting.md", 3),
         ("shuffling.md", 1),
         ("transforms.md", 5),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import re
 from pathlib import Path
@@ -18,10 +19,18 @@ import torchrec_io as tio
 from tests.conftest import ROOT
 from tests.support.pages import public_names
 from torchrec_io.datasets import options as kinds
+from torchrec_io.reports import content
 
 DOCS = ROOT / "docs"
 # Not imported by users, but what public functions give or take.
-GIVEN = {"torchrec_io.loading.loader.Loader"}
+GIVEN = {
+    "torchrec_io.loading.loader.Loader",
+    *(
+        f"{content.__name__}.{name}"
+        for name, value in vars(content).items()
+        if dataclasses.is_dataclass(value)
+    ),
+}
 
 
 def hook(name: str) -> ModuleType:

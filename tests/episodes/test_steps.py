@@ -130,7 +130,7 @@ class TestOrder:
         assert sorted(step_ids(dataset)) == all_steps()
         assert sorted(read) == [0, 2, 3, 4, 5]  # each record once, except the one without steps
 
-    @pytest.mark.parametrize(("method", "workers"), [("fork", 2), ("spawn", 1)])
+    @pytest.mark.parametrize(("method", "workers"), [("fork", 2), ("forkserver", 1)])
     def test_workers(self, paths: list[str], method: str, workers: int) -> None:
         dataset = steps_of(paths, 2, shuffle=5)
         loader = DataLoader(dataset, None, num_workers=workers, multiprocessing_context=method)

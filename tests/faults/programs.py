@@ -23,8 +23,14 @@ from torchrec_io import _core
 from torchrec_io.records.index_file import SUFFIX
 from torchrec_io.records.sequential import iter_records
 from torchrec_io.records.verify import verify_file
+from torchrec_io.reports.extra import import_datasketches, import_jinja
+from torchrec_io.reports.reporting import report
 from torchrec_io.storage.compression import Compression
 from torchrec_io.storage.paths import expand_paths
+
+# Imported here once, and not in each of the processes that run a program.
+import_datasketches()
+import_jinja()
 
 OLD = [tio.encode_example({"n": number, "data": b"old"}) for number in range(6)]
 NEW = [tio.encode_example({"n": number, "data": b"new"}) for number in range(6)]
@@ -252,34 +258,59 @@ def tool(
     return program.after(inputs)
 
 
+def save_report(folder: Path) -> None:
+    report(folder / "in").save(folder / "out" / "x.html", force=True)
+
+
+def old_page(folder: Path) -> None:
+    (folder / "out" / "x.html").write_text("old", "utf-8")
+
+
+def read_page(folder: Path) -> bool:
+    """Return whether the page is the new one, and check that it is whole."""
+    page = (folder / "out" / "x.html").read_text("utf-8")
+    assert page == "old" or page.endswith("</html>")
+    return page != "old"
+
+
 def repair(folder: Path, name: str) -> None:
     tio.tools.repair(folder / "in" / name, folder / "out" / "x.tfrecord", force=True)
 
 
 TOOLS = {
     "merge": tool(
-        lambda source, out: tio.tools.merge(source, out / "x.tfrecord"), old_file("x.tfrecord")
-    ),
-    "subset": tool(
-        lambda source, out: tio.tools.subset(source, out / "x.tfrecord", every=2),
+        lambda source, out: tio.tools.merge(source, out / "x.tfrecord", force=True),
         old_file("x.tfrecord"),
     ),
-    "split": tool(lambda source, out: tio.tools.split(source, out / "x", [0.5, 0.5]), old_parts),
+    "subset": tool(
+        lambda source, out: tio.tools.subset(source, out / "x.tfrecord", every=2, force=True),
+        old_file("x.tfrecord"),
+    ),
+    "split": tool(
+        lambda source, out: tio.tools.split(source, out / "x", [0.5, 0.5], force=True), old_parts
+    ),
     "reshard": tool(
-        lambda source, out: tio.tools.reshard(source, out / "x", num_shards=2), old_shards
+        lambda source, out: tio.tools.reshard(source, out / "x", num_shards=2, force=True),
+        old_shards,
+    ),
+    "reshard over others": tool(
+        lambda source, out: tio.tools.reshard(source, out / "x", num_shards=3, force=True),
+        old_shards,
     ),
     "shuffle": tool(
-        lambda source, out: tio.tools.shuffle(source, out / "x", num_shards=2), old_shards
+        lambda source, out: tio.tools.shuffle(source, out / "x", num_shards=2, force=True),
+        old_shards,
     ),
     "compress": tool(
-        tio.tools.compress,
+        lambda source, out: tio.tools.compress(source, out, force=True),
         lambda folder: [old_file(f"{n}.tfrecord.gz", "gzip")(folder) for n in "ab"],
     ),
     "decompress": Program(
-        lambda folder: tio.tools.decompress(folder / "in", folder / "out") and None,
+        lambda folder: tio.tools.decompress(folder / "in", folder / "out", force=True) and None,
         read_records,
         lambda folder: [old_file(f"{n}.tfrecord")(folder) for n in "ab"],
     ).after(compressed_inputs),
+    "report": Program(save_report, read_page, old_page).after(inputs),
     "repair": Program(
         lambda folder: repair(folder, "a.tfrecord"), read_records, old_file("x.tfrecord")
     ).after(inputs),
@@ -294,17 +325,17 @@ TOOLS = {
 def from_other(kind: str, source: str, **options: Any) -> Callable[[Path], None]:
     def run(folder: Path) -> None:
         convert = getattr(tio.convert, f"from_{kind}")
-        convert(folder / "in" / source, folder / "out" / "x", num_shards=2, **options)
+        convert(folder / "in" / source, folder / "out" / "x", num_shards=2, force=True, **options)
 
     return run
 
 
 def to_parquet(folder: Path) -> None:
-    tio.convert.to_parquet(folder / "in", folder / "out" / "x", num_shards=2)
+    tio.convert.to_parquet(folder / "in", folder / "out" / "x", num_shards=2, force=True)
 
 
 def to_webdataset(folder: Path) -> None:
-    tio.convert.to_webdataset(folder / "in", folder / "out" / "x", max_bytes=10240)
+    tio.convert.to_webdataset(folder / "in", folder / "out" / "x", max_bytes=10240, force=True)
 
 
 def to_files(folder: Path) -> None:
@@ -430,17 +461,24 @@ def dry_repair(folder: Path) -> list[tuple[bool, int]]:
     return [(report.ok, report.records) for report in reports]
 
 
+def count_by_report(folder: Path) -> tuple[int, int]:
+    found = report(folder / "in")
+    if not found.ok:
+        raise OSError("damaged")
+    return found.records, found.inspected
+
+
 def build_index(folder: Path) -> list[Any]:
     return [tio.RecordIndex.build(path).offsets.tolist() for path in expand_paths(folder / "in")]
 
 
 def convert_csv(folder: Path) -> Any:
-    tio.convert.from_csv(folder / "in" / "x.csv", folder / "out" / "x")
+    tio.convert.from_csv(folder / "in" / "x.csv", folder / "out" / "x", force=True)
     return read_records(folder)
 
 
 def merge_inputs(folder: Path) -> Any:
-    tio.tools.merge(folder / "in", folder / "out" / "x.tfrecord")
+    tio.tools.merge(folder / "in", folder / "out" / "x.tfrecord", force=True)
     return read_records(folder)
 
 
@@ -468,6 +506,8 @@ READERS = {
     "compressed verify": reader(verify, compressed_inputs),
     "repair": reader(dry_repair),
     "compressed repair": reader(dry_repair, compressed_inputs),
+    "report": reader(count_by_report),
+    "compressed report": reader(count_by_report, compressed_inputs),
     "build indexes": reader(build_index),
     "build compressed indexes": reader(build_index, compressed_inputs),
     "infer": reader(infer),

@@ -95,7 +95,7 @@ def test_epochs_seeds_and_features_have_different_crops(paths: list[str]) -> Non
     assert by_record(batches[5:]) == expected(1, 3)
 
 
-@pytest.mark.parametrize("context", ["fork", "forkserver"])  # "spawn" is below
+@pytest.mark.parametrize("context", ["fork", "forkserver"])
 def test_the_same_from_workers(paths: list[str], context: str) -> None:
     dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=4, shuffle=True, seed=3)
     loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context=context)
@@ -197,10 +197,12 @@ def top_left(height: int, width: int, rng: np.random.Generator) -> tio.Crop:
     return tio.Crop(0, width // 2, int(rng.integers(1, height + 1)), 1)
 
 
-def test_custom_function_in_a_spawned_worker(paths: list[str]) -> None:
+def test_custom_function_in_a_worker_that_gets_it_pickled(paths: list[str]) -> None:
     schema = {**SCHEMA, "image": tio.ImageFeature(size=(6, 5), augment=top_left)}
     dataset = tio.TFRecordDataset(paths, schema, batch_size=4, seed=3)
-    loader = DataLoader(dataset, batch_size=None, num_workers=1, multiprocessing_context="spawn")
+    loader = DataLoader(
+        dataset, batch_size=None, num_workers=1, multiprocessing_context="forkserver"
+    )
     assert by_record(loader) == by_record(dataset.replace())
 
 

@@ -47,6 +47,7 @@ def test_set_epoch_reaches_what_is_ours(kind: str, place: str, tmp_path: Path) -
     assert sorted(found) == list(range(50))
 
 
+@pytest.mark.slow
 def test_lightning_is_loaded_when_it_is_used() -> None:
     code = (
         "import sys, torchrec_io as tio\n"

@@ -121,7 +121,10 @@ def make_again(paths: list[str], loader: StatefulDataLoader[Any]) -> StatefulDat
     return other
 
 
-@pytest.mark.parametrize(("method", "workers"), [("spawn", 1), ("forkserver", 2)])
+@pytest.mark.parametrize(
+    ("method", "workers"),
+    [pytest.param("spawn", 1, marks=pytest.mark.slow), ("forkserver", 2)],
+)
 def test_every_start_method(paths: list[str], method: str, workers: int) -> None:
     whole = ids_of(make(paths, 0, shuffle=True)[1])
     _, loader = make(paths, workers, method, shuffle=True)

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWa
 SIZES = [13, 0, 7, 10]
 COUNT = sum(SIZES)
 STORED = sum(frame_bytes(record(number)) for number in range(COUNT))
-WORKERS = [(0, None), (2, "fork"), (2, "spawn")]
+WORKERS = [(0, None), (2, "fork"), (2, "forkserver")]
 
 
 @pytest.fixture(scope="module")

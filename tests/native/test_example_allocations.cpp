@@ -1,9 +1,11 @@
 // Memory runs out at each allocation that parses or writes Examples: an exception,
 // or the right result, and everything can be used again afterwards.
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -14,6 +16,7 @@
 #include "example/encoder.h"
 #include "example/example_list.h"
 #include "example/located_batch.h"
+#include "example/survey.h"
 #include "example/tensor_batch.h"
 #include "file.h"
 #include "records/frame_gather.h"
@@ -142,6 +145,43 @@ void test_example_lists() {
     const ListParts parts = split_lists(batch.records);
     return std::pair(parts.example_offsets, parts.failures.at(0).reason);
   });
+}
+
+void test_survey() {
+  const auto printable =
+      std::make_shared<const CharacterSet>(std::vector<std::byte>(CharacterSet::kBytes));
+  std::vector<std::string> records;
+  for (const std::int64_t number : {5, 201, 2}) {
+    records.push_back(sequence(all_entries(number), all_lists(number)));
+  }
+  records.push_back(example(bytes_entry("image", {"GIF89a and so on"})));
+  records.push_back(example(ints_entry("new", {1})) + "\xff");
+  const Batch batch = apart(records);
+  const auto names_of = [](const Survey& survey) {
+    std::vector<std::string> names;
+    for (const FeatureTable* table : {&survey.context(), &survey.lists()}) {
+      for (const SurveyedFeature* feature : table->all()) names.emplace_back(feature->name);
+    }
+    return names;
+  };
+  fail_each_allocation("surveys", [&] {
+    Survey survey(printable, true);
+    const SurveyedBatch found = survey.add(batch.records);
+    Survey merged(printable, true);
+    CHECK(merged.merge(survey));
+    CHECK(merged.merge(survey));
+    CHECK_EQ(merged.records(), 2 * survey.records());
+    return std::tuple(names_of(merged), found.rejected, found.images.size());
+  });
+  // A survey is used again after a failure. Records that it was adding may count twice.
+  fail_each_allocation(
+      "one survey", [&] { return std::make_shared<Survey>(printable, true); },
+      [&](const std::shared_ptr<Survey>& survey) {
+        const auto rejected = survey->add(batch.records).rejected;
+        auto names = names_of(*survey);
+        std::ranges::sort(names);
+        return std::pair(rejected, names);
+      });
 }
 
 void test_tensors() {
@@ -281,6 +321,7 @@ int main() {
   test_parser_afterwards();
   test_records();
   test_example_lists();
+  test_survey();
   test_tensors();
   test_encoder();
   test_loading();

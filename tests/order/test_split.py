@@ -152,6 +152,16 @@ def test_counts_examples(fractions: list[float], size: int, counts: list[int]) -
     assert fractions_to_counts(fractions, size) == counts
 
 
+@pytest.mark.parametrize("weights", [[80, 10, 10], [8, 1, 1], [80.0, 10.0, 10.0], [1600, 200, 200]])
+@pytest.mark.parametrize("size", [0, 1, 7, 10, 12345])
+def test_percentages_and_weights(weights: list[float], size: int) -> None:
+    assert fractions_to_counts(weights, size) == fractions_to_counts([0.8, 0.1, 0.1], size)
+
+
+def test_percentages_below_one() -> None:
+    assert fractions_to_counts([99.5, 0.5], 1000) == [995, 5]
+
+
 @pytest.mark.parametrize(
     ("fractions", "reason"),
     [

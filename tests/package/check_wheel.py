@@ -4,6 +4,7 @@
 installed, and how it decodes JPEGs and PNGs: "native" (the default) or "pillow".
 """
 
+import importlib.util
 import io
 import subprocess
 import sys
@@ -35,6 +36,14 @@ def check_images(digits: str, decoder: str) -> None:
         assert is_native == (decoder == "native"), description
 
 
+def check_reports(digits: str, package: Path) -> None:
+    """Check the templates of reports, and make a report if the optional packages are installed."""
+    found = {path.name for path in (package / "reports" / "templates").iterdir()}
+    assert found == {"parts.html", "report.css", "report.html"}, found
+    if all(map(importlib.util.find_spec, ("datasketches", "jinja2"))):
+        assert tio.report(digits).to_html().startswith("<!DOCTYPE html>")
+
+
 def main() -> None:
     """Check the wheel by reading the digits."""
     digits, site = sys.argv[1], Path(*sys.argv[2:3] or [sysconfig.get_path("platlib")])
@@ -45,7 +54,7 @@ def main() -> None:
     assert (package / "_core.pyi").exists()
     assert (package / "messages.pyi").exists()
     assert not list(package.rglob("*.cpp")), "sources do not belong into the wheel"
-    for library in ("libdeflate", "libjpeg-turbo"):
+    for library in ("libdeflate", "libjpeg-turbo", "nanobind"):
         assert list(site.glob(f"torchrec_io-*.dist-info/licenses/licenses/{library}.txt")), library
 
     schema = {"label": tio.FixedLenFeature([], "int64"), "id": tio.FixedLenFeature([], "int64")}
@@ -53,6 +62,7 @@ def main() -> None:
     check_images(digits, decoder)
     ids = [i for batch in dataset for i in batch["id"].tolist()]
     assert sorted(ids) == list(range(1797))
+    check_reports(digits, package)
     command = [sys.executable, "-c", "from torchrec_io.cli import main; main()", "--help"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     print(f"the wheel is good: {package}")

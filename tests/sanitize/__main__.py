@@ -23,6 +23,7 @@ SCENARIOS: dict[str, Callable[[Files], None]] = {
         scenarios.every_column,
         scenarios.map_style,
         scenarios.indexes,
+        scenarios.surveys,
         scenarios.selections,
         scenarios.writing,
         scenarios.damage,

@@ -230,6 +230,20 @@ def indexes(files: Files) -> None:
     in_threads(use)
 
 
+def surveys(files: Files) -> None:
+    """Infer schemas in several threads, each of which reads the files in several others."""
+    expected = tio.Schema.infer(files.small).findings
+
+    def infer(number: int) -> None:
+        paths = [*files.small, *files.compressed] if number % 2 else files.small
+        found = tio.Schema.infer(paths, None)
+        assert found == tio.Schema(SCHEMA)
+        if number % 2 == 0:
+            assert found.findings == expected
+
+    in_threads(infer)
+
+
 def selections(files: Files) -> None:
     """Scan files for records that meet a condition, in several threads."""
     dataset = open_small(files, shuffle=False)

@@ -243,6 +243,7 @@ def test_numbers(tmp_path: Path) -> None:
         formats=(),
         spec=tio.FixedLenFeature([], "int64"),
         why="every record has 1 value",
+        total=2,
     )
     assert finding(schema, "box").extent == (-1.0, 2.5)
     assert finding(schema, "box").why == "every record has 2 values"
@@ -416,6 +417,7 @@ def test_feature_lists(tmp_path: Path) -> None:
         formats=(),
         spec=schema["boxes"],
         why="every step has 2 values",
+        total=2,
     )
     rare = "every step has 1 value, and 1 of 2 records lacks it"
     assert finding(schema, "rare").why.startswith(rare)

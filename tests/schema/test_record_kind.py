@@ -15,6 +15,7 @@ from tests.conftest import Wild
 from tests.support.example_lists import ExampleListWithContext
 from tests.support.messages import Example, SequenceExample
 from torchrec_io.records.sequential import iter_records
+from torchrec_io.schema.inspect import inspect_sequence_example
 from torchrec_io.schema.record_kind import (
     BYTES,
     EXAMPLE,
@@ -163,10 +164,30 @@ def test_a_message_of_unknown_type_is_shown_by_the_numbers_of_its_fields() -> No
 
 def test_records_of_several_kinds_are_grouped_and_empty_ones_fit_any() -> None:
     flat = example(a=1).SerializeToString()
-    assert group_by_kind([flat, b"", flat]) == [(EXAMPLE, [0, 1, 2])]
+    parts = EXAMPLE.read(flat)
+    assert group_by_kind([flat, b"", flat]) == [(EXAMPLE, [0, 1, 2], [parts, None, parts])]
     groups = group_by_kind([flat, b"some text", flat, b"\xff\xff"])
-    assert groups == [(EXAMPLE, [0, 2]), (PLAIN_TEXT, [1]), (BYTES, [3])]
-    assert group_by_kind([]) == [(BYTES, [])]
+    assert groups == [
+        (EXAMPLE, [0, 2], [parts, parts]),
+        (PLAIN_TEXT, [1], [None]),
+        (BYTES, [3], [None]),
+    ]
+    assert group_by_kind([]) == [(BYTES, [], [])]
+
+
+def test_records_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may be large."""
+    read: list[bytes] = []
+
+    def inspect(record: bytes) -> Any:
+        read.append(record)
+        return inspect_sequence_example(record)
+
+    monkeypatch.setattr("torchrec_io.schema.record_kind.inspect_sequence_example", inspect)
+    records = [example(a=number).SerializeToString() for number in range(3)]
+    [(_, _, parts)] = group_by_kind(records)
+    assert read == records
+    assert [part and part["features"]["a"].values for part in parts] == [[0], [1], [2]]
 
 
 def test_names_are_in_natural_order() -> None:
@@ -178,11 +199,14 @@ def test_names_are_in_natural_order() -> None:
 @given(st.lists(st.binary(max_size=60), max_size=4))
 def test_any_bytes_have_a_kind_that_reads_them(records: list[bytes]) -> None:
     groups = group_by_kind(records)
-    assert sorted(at for _, positions in groups for at in positions) == list(range(len(records)))
-    for kind, positions in groups:
-        for at in positions:
+    assert sorted(at for group in groups for at in group.positions) == list(range(len(records)))
+    for kind, positions, parts in groups:
+        for at, part in zip(positions, parts, strict=True):
             if records[at] and kind not in (PLAIN_TEXT, BYTES):
-                assert kind.read(records[at]) is not None
+                assert part is not None
+                assert repr(part) == repr(kind.read(records[at]))  # NaN is not equal to itself
+            else:
+                assert part is None
 
 
 def test_random_bytes_are_not_taken_for_messages() -> None:
@@ -207,5 +231,5 @@ def test_real_files(wild: Wild) -> None:
             payload = "nucleus.genomics.v1.FastqRecord"
         records = [data for _, data in islice(iter_records(wild.path / path), 5)]
         if records:
-            groups = [(kind.name, len(positions)) for kind, positions in group_by_kind(records)]
+            groups = [(kind.name, len(at)) for kind, at, _ in group_by_kind(records)]
             assert groups == [(NAMES.get(payload, payload), len(records))], path

@@ -61,6 +61,8 @@ class Numbers:
     def pop(self) -> Number | None:
         return self._left.popleft() if self._left else None
 
+    def abandon(self, jobs: object) -> None: ...
+
     def put_back(self, jobs: list[Number]) -> None:
         self._left.extendleft(reversed(jobs))
 

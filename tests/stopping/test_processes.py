@@ -143,7 +143,14 @@ def middle_of(epoch: tuple[str, list[Any]], folder: Path, end: str, seconds: flo
 
 
 class TestControlC:
-    @pytest.mark.parametrize("epoch", [ALONE, FORKED, SPAWNED])
+    @pytest.mark.parametrize(
+        "epoch",
+        [
+            pytest.param(ALONE, marks=pytest.mark.slow),
+            FORKED,
+            pytest.param(SPAWNED, marks=pytest.mark.slow),
+        ],
+    )
     def test_while_waiting_for_a_slow_function(
         self, tmp_path: Path, epoch: tuple[str, list[Any]]
     ) -> None:
@@ -169,12 +176,13 @@ class TestControlC:
 
 
 class TestExit:
-    @pytest.mark.parametrize("epoch", [ALONE, FORKED])
+    @pytest.mark.parametrize("epoch", [pytest.param(ALONE, marks=pytest.mark.slow), FORKED])
     def test_while_an_iterator_is_open(self, tmp_path: Path, epoch: tuple[str, list[Any]]) -> None:
         with closing(middle_of(epoch, tmp_path, "exits", seconds=0.2)) as program:
             assert program.end() == (3, "")
             check_few_batches_started(program)
 
+    @pytest.mark.slow
     def test_exit_of_the_main_thread_only(self, tmp_path: Path) -> None:
         with closing(middle_of(ALONE, tmp_path, "continues in a thread")) as program:
             assert program.said() == list(range(2 * BATCH, 50 * BATCH))

@@ -56,7 +56,7 @@ class MemorySource(ByteSource):
         pass
 
 
-def stamp_of(path: StrPath) -> Stamp:
+def stamp_of(path: StrPath, *_: object) -> Stamp:
     if path not in OBJECTS:
         raise FileNotFoundError(path)
     content = OBJECTS[os.fspath(path)]
@@ -85,49 +85,49 @@ def fetch(reader: RecordReader, numbers: list[int]) -> list[bytes]:
 
 @pytest.mark.parametrize("compression", [None, "gzip", "zlib"])
 def test_records_of_an_object(store: dict[str, bytes], compression: str | None) -> None:
-    store["mem://a"] = PACKERS[compression](b"".join(map(frame, RECORDS)))
-    store["mem://b"] = frame(b"last")
-    found = RecordIndex.build("mem://a")
+    store["mem/a"] = PACKERS[compression](b"".join(map(frame, RECORDS)))
+    store["mem/b"] = frame(b"last")
+    found = RecordIndex.build("mem/a")
     assert found.compression == compression
-    reader = RecordReader([found, RecordIndex.build("mem://b")])
+    reader = RecordReader([found, RecordIndex.build("mem/b")])
     assert fetch(reader, [4, 2, 0, 1, 3]) == [b"last", RECORDS[2], *RECORDS[:2], RECORDS[3]]
     assert reader.open_files(reader.plan(np.array([0]))) is None
-    assert reader.location(4) == RecordLocation("mem://b", 0, 0)
+    assert reader.location(4) == RecordLocation("mem/b", 0, 0)
 
 
 def test_objects_without_an_index(store: dict[str, bytes]) -> None:
-    store["mem://a"] = b"".join(map(frame, RECORDS)) + b"stray"
-    records, error = read("mem://a")  # type: ignore[arg-type]
+    store["mem/a"] = b"".join(map(frame, RECORDS)) + b"stray"
+    records, error = read("mem/a")  # type: ignore[arg-type]
     assert [data for _, data in records] == RECORDS
     assert isinstance(error, TruncatedFileError)
-    [chunk] = StreamReader(["mem://a"]).chunks(0, 1, size=9)
+    [chunk] = StreamReader(["mem/a"]).chunks(0, 1, size=9)
     assert [chunk.block[i] for i in range(len(chunk))] == RECORDS
-    report = verify_file("mem://a")
-    assert (report.records, report.lost_bytes, report.file_bytes) == (4, 5, len(store["mem://a"]))
+    report = verify_file("mem/a")
+    assert (report.records, report.lost_bytes, report.file_bytes) == (4, 5, len(store["mem/a"]))
 
 
 def test_index_file_as_an_object(store: dict[str, bytes]) -> None:
-    store["mem://a"] = frame(b"abc") * 20_000
-    store["mem://a.tfidx"] = RecordIndex.build("mem://a").file_bytes.tobytes()
-    loaded = RecordIndex.load("mem://a")
+    store["mem/a"] = frame(b"abc") * 20_000
+    store["mem/a.tfidx"] = RecordIndex.build("mem/a").file_bytes.tobytes()
+    loaded = RecordIndex.load("mem/a")
     assert len(loaded) == 20_000
     loaded.check_unchanged()
-    store["mem://a"] = frame(b"abcd") * 20_000
+    store["mem/a"] = frame(b"abcd") * 20_000
     with pytest.raises(StaleIndexError, match="was replaced or changed"):
         loaded.check_unchanged()
 
 
 @pytest.mark.parametrize(("record_format", "count"), [(TextLines(), 2), (WholeFile(), 1)])
 def test_other_formats(store: dict[str, bytes], record_format: RecordFormat, count: int) -> None:
-    store["mem://a"] = b"one\ntwo\n"
-    found = RecordIndex.build("mem://a", format=record_format)
+    store["mem/a"] = b"one\ntwo\n"
+    found = RecordIndex.build("mem/a", format=record_format)
     assert len(fetch(RecordReader([found]), list(range(count)))) == count
 
 
 def test_sources_with_and_without_descriptors(store: dict[str, bytes], tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"0123456789")
-    store["mem://a"] = b"abcdef"
-    local, memory = LocalFile(tmp_path / "x"), MemorySource("mem://a")
+    store["mem/a"] = b"abcdef"
+    local, memory = LocalFile(tmp_path / "x"), MemorySource("mem/a")
     assert descriptors_of([local, local]) == [local.descriptor] * 2
     assert descriptors_of([local, memory]) is None
     out = np.zeros(7, np.uint8)

@@ -34,6 +34,26 @@ def test_paths(tmp_path: Path) -> None:
     assert names(tmp_path / "odd[1].bin") == ["odd[1].bin"]
 
 
+def test_names_of_tfrecord_files(tmp_path: Path) -> None:
+    data = [
+        "a.record", "b.records", "c.tfrec", "d.tfrecs", "e.tfr", "f.recordio", "g.TFRecord",
+        "h.tfrecord-00000-of-00001", "i.record.gz", "j.tfrecords.zz", "k-000000-of-000001",
+        "l.tfrecord.1",
+    ]  # fmt: skip
+    others = [
+        "m.record.json",
+        "n.records.TXT",
+        "o.recording",
+        "p.tar",
+        "q.rec",
+        "record",
+        "r.tfidx",
+    ]
+    for name in data + others:
+        (tmp_path / name).touch()
+    assert [os.path.basename(path) for path in expand_paths(tmp_path)] == data
+
+
 def test_paths_that_match_nothing(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"no such file: .*missing"):
         expand_paths(tmp_path / "missing")
@@ -43,5 +63,5 @@ def test_paths_that_match_nothing(tmp_path: Path) -> None:
         expand_paths(tmp_path)
     with pytest.raises(ValueError, match="paths is empty"):
         expand_paths([])
-    with pytest.raises(ValueError, match="paths must be local files, got 'gs:"):
-        expand_paths("gs://bucket/x.tfrecord")
+    with pytest.raises(FileNotFoundError, match=r"a URL must be a str, not a pathlib.Path"):
+        expand_paths(Path("gs://bucket/x.tfrecord"))

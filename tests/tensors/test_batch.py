@@ -358,7 +358,7 @@ def count_arenas(batches: int) -> tuple[int, int]:
 
 def test_memory_is_reused() -> None:
     # In a new process: other tests may have kept as much memory as is ever kept.
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
+    with multiprocessing.get_context("forkserver").Pool(1) as pool:
         arenas, kept = pool.apply(count_arenas, (50,))
     assert arenas < 15
     assert kept > 0

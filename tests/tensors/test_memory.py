@@ -144,7 +144,13 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize(
     ("workers", "method", "threads"),
-    [(0, None, 1), (0, None, 2), (1, "fork", 1), (2, "fork", 2), (1, "spawn", 2)],
+    [
+        pytest.param(0, None, 1, marks=pytest.mark.slow),
+        (0, None, 2),
+        pytest.param(1, "fork", 1, marks=pytest.mark.slow),
+        (2, "fork", 2),
+        pytest.param(1, "spawn", 2, marks=pytest.mark.slow),
+    ],
 )
 def test_the_error_is_raised_after_the_batches_before_it(
     path: str, workers: int, method: str | None, threads: int

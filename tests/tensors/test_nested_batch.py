@@ -248,7 +248,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("context", ["fork", "spawn"])
+@pytest.mark.parametrize("context", ["fork", "forkserver"])
 def test_workers(path: Path, context: str) -> None:
     """In slots of shared memory, by the pipe, and as samples."""
     dataset = tio.TFRecordDataset(path, tio.Schema(specs_of(TREE)), batch_size=25)

@@ -114,7 +114,9 @@ class Source(IterableDataset[Any]):
             yield make_batch(4, first=i)
 
 
-@pytest.mark.parametrize(("method", "inline"), [("fork", True), ("fork", False), ("spawn", False)])
+@pytest.mark.parametrize(
+    ("method", "inline"), [("fork", True), ("fork", False), ("forkserver", False)]
+)
 def test_one_storage_from_workers(method: str, inline: bool) -> None:
     """And old batches stay as they are, though persistent workers go on making others."""
     loader: DataLoader[Any] = DataLoader(

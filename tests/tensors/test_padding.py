@@ -233,7 +233,7 @@ def test_functions_that_are_made_can_be_pickled() -> None:
     assert found[0] == found[1] == found[2]
 
 
-@pytest.mark.parametrize(("batched", "method"), [(False, "spawn"), (True, "fork")])
+@pytest.mark.parametrize(("batched", "method"), [(False, "forkserver"), (True, "fork")])
 def test_in_a_loader(tmp_path: Any, batched: bool, method: str) -> None:
     dataset = tio.TFRecordDataset(
         write_files(tmp_path, [9]), SCHEMA, batch_size=3 if batched else None, with_key=True

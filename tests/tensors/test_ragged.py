@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from torchrec_io import BytesArray, Ragged
+from torchrec_io.checks import counted
 
 shapes = st.lists(st.integers(0, 4), min_size=1, max_size=3).map(tuple)
 
@@ -120,7 +121,10 @@ def test_from_list_and_back(values: list[bytes]) -> None:
     assert array.to("meta").offsets.device.type == "meta"
     for again in (pickle.loads(pickle.dumps(array)), copy.deepcopy(array), copy.copy(array)):
         assert again == array
-    assert repr(array) == f"BytesArray(shape=({len(values)},), {array.data.numel()} bytes of data)"
+    assert (
+        repr(array)
+        == f"BytesArray(shape=({len(values)},), {counted(array.data.numel(), 'byte')} of data)"
+    )
 
 
 # ---- Ragged ----

@@ -176,10 +176,12 @@ def test_states_distinguish_datasets_of_the_same_size(tmp_path: Path) -> None:
         tio.TFRecordDataset.from_tfds(newer, "train").load_state_dict(state)
 
 
-def test_a_spawned_worker(data: Path) -> None:
+def test_a_worker_that_gets_a_pickled_dataset(data: Path) -> None:
     dataset = tio.TFRecordDataset.from_tfds(data, "train", batch_size=4)
     next(iter(dataset))  # one shard is indexed by now
-    loader = DataLoader(dataset, batch_size=None, num_workers=1, multiprocessing_context="spawn")
+    loader = DataLoader(
+        dataset, batch_size=None, num_workers=1, multiprocessing_context="forkserver"
+    )
     assert torch.cat([batch["id"] for batch in loader]).tolist() == [*range(20)]
 
 

@@ -299,9 +299,9 @@ def test_set_with_another_number_of_shards_is_rejected(tmp_path: Path) -> None:
 def test_second_run_replaces_the_first(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "in", numbered(9))
     for count in (5, 9):
-        done = split(path, tmp_path / "x", [0.5, 0.5], seed=count)
+        done = split(path, tmp_path / "x", [0.5, 0.5], seed=count, force=True)
         assert sum(len(RecordIndex.load(path)) for path in done.paths) == 9
-    split(path, tmp_path / "x", [0.5, 0.5], index=False)
+    split(path, tmp_path / "x", [0.5, 0.5], index=False, force=True)
     assert not list(tmp_path.glob("*.tfidx"))
 
 

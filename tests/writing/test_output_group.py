@@ -169,3 +169,37 @@ def test_duplicate_name_is_rejected(tmp_path: Path) -> None:
         write(group, tmp_path / "a", "a")
         group.open_records(f"{tmp_path}/./a")
     assert names(tmp_path) == set()
+
+
+def test_existing_files_are_refused_if_asked(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("old")
+    (tmp_path / "link").symlink_to("nowhere")
+    group = OutputGroup(force=False)
+    for name in ("a", "link"):
+        with pytest.raises(FileExistsError, match="the output exists; choose another name"):
+            group.open_records(tmp_path / name)
+    write(group, tmp_path / "b", "new")
+    (tmp_path / "b").write_text("old")
+    with pytest.raises(FileExistsError, match="the output exists"):
+        group.commit()
+    group.discard()
+    assert {name for name in names(tmp_path) if not name.startswith(".")} == {"a", "b"}
+    assert (tmp_path / "b").read_text() == "old"
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_other_files_are_removed_with_the_commit(tmp_path: Path, count: int) -> None:
+    old = [tmp_path / name for name in ("old", "old.tfidx", "older")]
+    for path in old:
+        path.write_text("old")
+    with pytest.raises(KeyboardInterrupt), OutputGroup() as group:
+        write(group, tmp_path / "new", "new")
+        group.remove([str(tmp_path / "old"), str(tmp_path / "older")])
+        raise KeyboardInterrupt
+    assert names(tmp_path) == {"old", "old.tfidx", "older"}
+    with OutputGroup() as group:
+        for number in range(count):
+            write(group, tmp_path / f"new{number}", "new")
+        group.remove([str(tmp_path / "old"), str(tmp_path / "older")])
+        assert names(tmp_path) >= {"old", "old.tfidx", "older"}
+    assert names(tmp_path) == {f"new{number}" for number in range(count)}

@@ -34,7 +34,9 @@ def clean_folders(
             help="Age at which files of processes on other machines are removed.",
         ),
     ] = 24.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a list in JSON.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a JSON object for each item, one a line.")
+    ] = False,
 ) -> None:
     """Remove temporary files of killed writers, and complete commits that they had not finished.
 
@@ -47,7 +49,8 @@ def clean_folders(
         typer.echo(f"error: {printable(str(error))}", err=True)
         raise typer.Exit(2) from None
     if as_json:
-        typer.echo(json.dumps([dataclasses.asdict(leftover) for leftover in found], indent=2))
+        for leftover in found:
+            typer.echo(json.dumps(dataclasses.asdict(leftover)))
     else:
         for leftover in found:
             typer.echo(printable(_line(leftover, dry_run)))

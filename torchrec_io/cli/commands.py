@@ -15,6 +15,7 @@ from .convert import convert
 from .head import show_head
 from .index import make_indexes
 from .repair import repair_file
+from .report import write_report
 from .schema import print_schema
 from .tfds import show_tfds
 from .tools import COMMANDS
@@ -24,7 +25,6 @@ app = typer.Typer(
     name="torchrec-io",
     help="Convert, rearrange, index, show, verify and repair TFRecord files.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -32,6 +32,7 @@ app.command("convert")(convert)
 app.command("index")(make_indexes)
 app.command("head")(show_head)
 app.command("schema")(print_schema)
+app.command("report")(write_report)
 app.command("tfds")(show_tfds)
 app.command("verify")(verify_files)
 app.command("repair")(repair_file)

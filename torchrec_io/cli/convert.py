@@ -20,6 +20,7 @@ from .options import (
     DEFAULT_JOBS,
     AllowMissingOption,
     CompressionOption,
+    JsonOption,
     MaxBytesOption,
     ShardsOption,
     calls,
@@ -51,6 +52,7 @@ def _convert(
     target: Target,
     kind: SourceKind | None,
     allow_missing: bool,
+    as_json: bool,
     **options: Any,
 ) -> None:
     given = given_options(options)
@@ -62,7 +64,8 @@ def _convert(
         if target == "files" and "feature" not in given:
             raise typer.BadParameter("--to files needs --feature")
         files = files_of(sources, allow_missing=allow_missing)
-        print_result(run_job(functools.partial(_export, function, files, destination, given)))
+        result = run_job(functools.partial(_export, function, files, destination, given))
+        print_result(result, as_json=as_json)
         return
     if allow_missing:
         raise typer.BadParameter("--allow-missing needs --to: it is about shards of TFRecord files")
@@ -73,7 +76,10 @@ def _convert(
     _check_allowed(given, function, f"--from {kind}")
     source = sources[0] if kind == "images" else sources
     result = run_job(functools.partial(function, source, destination, **given))
-    _print_code(result, destination)
+    if as_json:
+        print_result(result, as_json=True)
+    else:
+        _print_code(result, destination)
 
 
 @calls(_convert)
@@ -109,6 +115,10 @@ def convert(
             help="Write an index FILE.tfidx beside each file.  [default: index]",
         ),
     ] = None,
+    force: Annotated[
+        bool | None,
+        typer.Option("--force", help="Replace outputs that exist. By default they are refused."),
+    ] = None,
     jobs: Annotated[
         int, jobs_option("Number of processes, or threads for images and --to.")
     ] = DEFAULT_JOBS,
@@ -119,6 +129,7 @@ def convert(
         ),
     ] = "raise",
     allow_missing: AllowMissingOption = False,
+    as_json: JsonOption = False,
     label_pattern: Annotated[
         str | None,
         typer.Option(help="Images: regular expression for file names, with a group for the label."),

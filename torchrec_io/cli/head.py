@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 import typer
 from rich.cells import cell_len
@@ -24,16 +24,21 @@ from ..storage.opening import open_stream
 from .head_json import record_json
 from .head_table import Column, Layout
 from .options import Paths, files_of, interruptible, parse_range, usage_errors
-from .text import TABLE_WIDTH, bytes_text, error_line, printable
+from .text import bytes_text, error_line, printable, table_width
 
 if TYPE_CHECKING:
     from .pictures import Protocol
 
 _DEFAULT_RECORDS = 5
-# Number of records whose kind is recognized together, where any number may be asked for.
+# Number and bytes of records whose kind is recognized together, where any number may be asked for.
 _JSON_BATCH = 256
+_JSON_BATCH_BYTES = 1 << 24
 # Lines of the terminal besides the rows of a table: titles, notes and the prompt.
 _OTHER_LINES = 7
+
+
+# Kind and fields of each intact record, by its number.
+_Contents: TypeAlias = "Mapping[int, tuple[RecordKind, Parts | None]]"
 
 
 class _Record(NamedTuple):
@@ -97,12 +102,19 @@ def show_head(
         raise typer.Exit(1)
 
 
-def _take(records: Iterator[_Record], count: int) -> tuple[list[_Record], Exception | None]:
+def _take(
+    records: Iterator[_Record], count: int, most_bytes: int | None = None
+) -> tuple[list[_Record], Exception | None]:
     """Return the next records, and the error after which no other record can be found."""
     found: list[_Record] = []
+    size = 0
     try:
         # Records before an error stay in the list.
-        found.extend(islice(records, count))
+        for record in islice(records, count):
+            found.append(record)
+            size += len(record.data)
+            if most_bytes is not None and size >= most_bytes:
+                break
     except (TorchRecIOError, OSError, MemoryError) as error:
         return found, error
     return found, None
@@ -132,21 +144,29 @@ def _print_json(path: str, records: Iterator[_Record]) -> bool:
     """Print records as JSON, some at a time; return whether all are intact."""
     is_intact = True
     while True:
-        found, error = _take(records, _JSON_BATCH)
-        intact = [record for record in found if record.error is None]
-        kinds: dict[int, RecordKind] = {}
-        for kind, positions in group_by_kind([record.data for record in intact]):
-            kinds.update((intact[position].number, kind) for position in positions)
+        found, error = _take(records, _JSON_BATCH, _JSON_BATCH_BYTES)
+        contents = _contents(found)
         for shown in found:
             place: dict[str, Any] = {"file": path, "record": shown.number, "offset": shown.offset}
             if shown.error is not None:
                 typer.echo(record_json({**place, "error": shown.error.reason}))
             else:
                 place["bytes"] = len(shown.data)
-                typer.echo(record_json(place, kinds[shown.number], shown.data))
+                kind, parts = contents[shown.number]
+                typer.echo(record_json(place, kind, shown.data, parts))
         is_intact &= not _print_errors(path, found, error)
-        if error is not None or len(found) < _JSON_BATCH:
+        if error is not None or not found:
             return is_intact
+
+
+def _contents(records: Sequence[_Record]) -> _Contents:
+    """Return the kind and the fields of each intact record, by its number."""
+    intact = [record for record in records if record.error is None]
+    return {
+        intact[position].number: (group.kind, parts)
+        for group in group_by_kind([record.data for record in intact])
+        for position, parts in zip(group.positions, group.parts, strict=True)
+    }
 
 
 class _View:
@@ -159,8 +179,7 @@ class _View:
 
     def __init__(self, is_short: bool, all_features: bool) -> None:
         self._is_terminal = sys.stdout.isatty()
-        has_width = self._is_terminal or "COLUMNS" in os.environ
-        self._console = Console(highlight=False, width=None if has_width else TABLE_WIDTH)
+        self._console = Console(highlight=False, width=table_width(sys.stdout))
         self._is_short = is_short
         self._all_features = all_features
         self._protocol: Protocol | None = None
@@ -171,25 +190,37 @@ class _View:
 
     def show(self, name: str, path: str, start: int, records: Sequence[_Record]) -> None:
         """Print the records of a file."""
-        intact = [record for record in records if record.error is None]
-        groups = group_by_kind([record.data for record in intact])
+        contents = _contents(records)
+        kinds = list(dict.fromkeys(kind for kind, _ in contents.values()))
         if not records:
             self._line(f"{name}: {_why_none(path, start)}", "bold")
-        elif not any(record.data for record in intact):
-            self._line(f"{name}: {'empty' if intact else 'damaged'} records", "bold")
+        elif not any(record.data for record in records):
+            noun = "record" if len(records) == 1 else "records"
+            self._line(f"{name}: {'empty' if contents else 'damaged'} {noun}", "bold")
             self._console.print(self._content_table(records))
-        elif len(groups) == 1:
+        elif len(kinds) == 1:
             # Damaged records are among the others.
-            self._show_kind(name, groups[0][0], records)
+            self._show_kind(name, kinds[0], records, contents)
         else:
-            self._line(f"{name}: records of {len(groups)} kinds", "bold")
-            for kind, positions in groups:
-                self._show_kind(None, kind, [intact[position] for position in positions])
+            self._line(f"{name}: records of {len(kinds)} kinds", "bold")
+            for kind in kinds:
+                group = [
+                    record
+                    for record in records
+                    if record.error is None and contents[record.number][0] is kind
+                ]
+                self._show_kind(None, kind, group, contents)
 
-    def _show_kind(self, name: str | None, kind: RecordKind, records: Sequence[_Record]) -> None:
+    def _show_kind(
+        self,
+        name: str | None,
+        kind: RecordKind,
+        records: Sequence[_Record],
+        contents: _Contents,
+    ) -> None:
         title = kind.name if name is None else f"{name}: {kind.name}"
         self._line(title, "bold")
-        parts = [kind.read(r.data) if r.data and not r.error else None for r in records]
+        parts = [contents[r.number][1] if r.error is None else None for r in records]
         if not any(parts):
             self._console.print(self._content_table(records))
             return

@@ -8,21 +8,26 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..schema.record_kind import PLAIN_TEXT, RecordKind, ShownField
+from ..schema.record_kind import PLAIN_TEXT, Parts, RecordKind, ShownField
 
 
-def record_json(place: Mapping[str, Any], kind: RecordKind | None = None, data: bytes = b"") -> str:
+def record_json(
+    place: Mapping[str, Any],
+    kind: RecordKind | None = None,
+    data: bytes = b"",
+    parts: Parts | None = None,
+) -> str:
     """Return a record as one line of JSON.
 
     Args:
         place: Members about the place of the record.
         kind: Kind of the record; None if it has no content.
         data: Content of the record.
+        parts: Fields of the record, if it has any.
     """
     content: dict[str, Any] = {}
     if kind is not None:
         content["kind"] = kind.name
-        parts = kind.read(data) if data else None
         if parts is not None:
             for title, fields in parts.items():
                 content[title] = {_name(name): _field(field) for name, field in fields.items()}

@@ -15,7 +15,15 @@ from ..records.index import RecordIndex
 from ..records.index_file import SUFFIX
 from ..storage.compression import detect_compression
 from ..storage.opening import open_file
-from .options import DEFAULT_JOBS, AllowMissingOption, FileJobs, Paths, files_of, interruptible
+from .options import (
+    DEFAULT_JOBS,
+    AllowMissingOption,
+    FileJobs,
+    JsonLinesOption,
+    Paths,
+    files_of,
+    interruptible,
+)
 from .progress import FileOutcome, Meter, for_each_file
 
 IndexFormat: TypeAlias = Literal["tfidx", "text"]
@@ -38,18 +46,25 @@ def make_indexes(
     *,
     jobs: FileJobs = DEFAULT_JOBS,
     force: Annotated[
-        bool, typer.Option("--force", help="Build indexes again that are up to date.")
+        bool,
+        typer.Option(
+            "--force", help="Build indexes again that are up to date, and replace other FILE.idx."
+        ),
     ] = False,
     check: Annotated[
         bool,
         typer.Option("--check", help="Build nothing; report indexes that are missing or stale."),
     ] = False,
     allow_missing: AllowMissingOption = False,
+    as_json: JsonLinesOption = False,
 ) -> None:
     """Write an index beside each TFRecord file, unless there is one that is up to date.
 
     Files may be compressed. The exit status is 1 if a file fails; the other files are still
     indexed.
+
+    A line of --json has the members file, state, records, file_bytes and seconds. The state is
+    indexed, "up to date", "index matches" or failed, with an error.
     """
     if check and force:
         raise typer.BadParameter("--check cannot be used with --force: it builds nothing")
@@ -65,7 +80,10 @@ def make_indexes(
             meter.error(outcome.path, outcome.error)
         indexed = outcome.value
         states[indexed.state if indexed else "failed"] += 1
-        if indexed and not meter.has_bar:
+        if as_json:
+            state = {"state": "failed"} if indexed is None else indexed._asdict()
+            meter.line(outcome.as_json(state))
+        elif indexed and not meter.has_bar:
             records = counted(indexed.records, "record")
             size = counted(outcome.file_bytes, "byte")
             meter.line(
@@ -73,7 +91,7 @@ def make_indexes(
             )
 
     meter = for_each_file(files_of(paths, allow_missing=allow_missing), jobs, work, done)
-    if meter.has_bar:
+    if meter.has_bar and not as_json:
         totals = ", ".join(f"{count:,} {state}" for state, count in states.items())
         typer.echo(f"{totals}; {meter.summary()}")
     if states["failed"]:
@@ -88,8 +106,12 @@ def _make(path: str, index_format: IndexFormat, force: bool, progress: Progress)
             index = _load(path, index_format)
             if not index.gaps:  # otherwise building it raises the error
                 return _Indexed("up to date", len(index))
-        except (FileNotFoundError, IndexFormatError, StaleIndexError):
+        except (FileNotFoundError, StaleIndexError):
             pass  # the index is missing or stale, so it is built
+        except IndexFormatError as error:
+            if index_format == "text":  # other programs use this suffix, too
+                reason = f"{error.reason}; replace the file with --force, or move it away"
+                raise IndexFormatError(reason, path=error.path) from None
     index = RecordIndex.build(path, progress=progress)
     if index_format == "text":
         index.to_text(_index_path(path, index_format))

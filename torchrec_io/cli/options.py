@@ -44,6 +44,15 @@ CompressionOption: TypeAlias = Annotated[
 IndexOption: TypeAlias = Annotated[
     bool, typer.Option("--index/--no-index", help="Write an index FILE.tfidx beside each file.")
 ]
+ForceOption: TypeAlias = Annotated[
+    bool, typer.Option("--force", help="Replace outputs that exist. By default they are refused.")
+]
+JsonOption: TypeAlias = Annotated[
+    bool, typer.Option("--json", help="Print the result as a JSON object.")
+]
+JsonLinesOption: TypeAlias = Annotated[
+    bool, typer.Option("--json", help="Print a JSON object for each file, one a line.")
+]
 OnErrorOption: TypeAlias = Annotated[
     OnError,
     typer.Option("--on-error", help="raise: stop at a damaged record; skip: skip and report it."),
@@ -146,11 +155,17 @@ def parse_range(option: str, text: str) -> tuple[int, int]:
     return start, stop
 
 
-def _parse_numbers(text: str) -> list[float]:
+def _parse_fractions(text: str) -> list[float]:
+    """Return the numbers of "0.8,0.2", "80,20", "80 20" or "80%, 20%"."""
+    parts = re.split(r"\s*,\s*|\s+", text.strip())
+    is_percent = all(part.endswith("%") for part in parts)
     try:
-        return [float(number) for number in text.split(",")]
+        numbers = [float(part.removesuffix("%") if is_percent else part) for part in parts]
     except ValueError:
-        raise ValueError(f"fractions must be numbers, such as 0.8,0.1,0.1, got {text!r}") from None
+        raise ValueError(
+            f"fractions must be numbers, such as 0.8,0.1,0.1 or 80,10,10, got {text!r}"
+        ) from None
+    return [number / 100 for number in numbers] if is_percent else numbers
 
 
 def _parse_image_size(text: str) -> tuple[int, int] | int:
@@ -173,7 +188,7 @@ def _parse_pairs(texts: Iterable[str]) -> dict[str, str]:
 _PARSERS: dict[str, Callable[[Any], Any]] = {
     "columns": lambda text: text.split(","),
     "extensions": _parse_pairs,
-    "fractions": _parse_numbers,
+    "fractions": _parse_fractions,
     "max_bytes": parse_size,
     "names": lambda text: text.split(","),
     "resize": _parse_image_size,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import typer
 from rich.console import Console
@@ -20,12 +21,15 @@ from rich.text import Text
 from ..checks import counted
 from ..errors import TorchRecIOError
 from ..records.formats import Progress
-from ..tools.ordered_pool import OrderedPool
+from ..storage.ordered_pool import OrderedPool
 from ..tools.report import Result, Watcher
 from .options import usage_errors
-from .text import error_line, printable
+from .text import error_line, error_members, printable, shorten
 
 T = TypeVar("T")
+
+# Features that a summary names.
+_MOST_NAMED = 10
 
 # Errors of reading a file. Any other exception is a bug and shows its traceback.
 _FILE_ERRORS = (TorchRecIOError, OSError, ValueError, MemoryError)
@@ -133,6 +137,12 @@ class FileOutcome(Generic[T]):
     value: T | None
     error: Exception | None
 
+    def as_json(self, found: Mapping[str, Any]) -> str:
+        """Return a JSON object with the file, what was found in it, and the error."""
+        error = {} if self.error is None else {"error": error_members(self.error)}
+        sizes = {"file_bytes": self.file_bytes, "seconds": self.seconds}
+        return json.dumps({"file": self.path, **found, **sizes, **error})
+
 
 class _Cancelled(Exception):  # noqa: N818  # not an error: it ends threads after Ctrl-C
     pass
@@ -206,14 +216,51 @@ def summary_of(result: Result) -> str:
         decimal(result.file_bytes),
         f"{result.skipped:,} skipped",
         f"ignored {ignored}" if ignored else "",
+        left_out_text(result.left_out),
         f"{result.seconds:.2f} s",
     ]
     return printable(", ".join(filter(None, parts)))
 
 
-def print_result(result: Result) -> None:
+def left_out_text(left_out: Mapping[str, int]) -> str:
+    """Name the features that a schema leaves out, and the numbers of records that have them."""
+    if not left_out:
+        return ""
+    named = [
+        f"{shorten(repr(name))} (in {counted(count, 'record')})" for name, count in left_out.items()
+    ]
+    more = f" and {len(named) - _MOST_NAMED:,} more" if len(named) > _MOST_NAMED else ""
+    noun = "feature" if len(named) == 1 else "features"
+    return f"left out {noun} {', '.join(named[:_MOST_NAMED])}{more}"
+
+
+def print_result(result: Result, *, as_json: bool = False) -> None:
     """Print a line for each file, if there are only a few, and a summary."""
+    if as_json:
+        typer.echo(result_json(result))
+        return
     if 1 < len(result.paths) <= 16:
         for path, count in zip(result.paths, result.counts, strict=True):
             typer.echo(printable(f"{path}: {counted(count, 'record')}"))
     typer.echo(summary_of(result))
+
+
+def result_json(result: Result) -> str:
+    """Return a result as a JSON object."""
+    files = [
+        {"file": path, "records": count}
+        for path, count in zip(result.paths, result.counts, strict=True)
+    ]
+    return json.dumps(
+        {
+            "files": files,
+            "records": result.records,
+            "file_bytes": result.file_bytes,
+            "skipped": result.skipped,
+            "errors": [error_members(error) for error in result.errors],
+            "ignored": result.ignored,
+            "left_out": dict(result.left_out),
+            "schema": None if result.schema is None else json.loads(result.schema.to_json()),
+            "seconds": result.seconds,
+        }
+    )

@@ -14,9 +14,13 @@ from rich.table import Table
 from rich.text import Text
 
 from ..errors import TorchRecIOError
-from ..schema.infer import Finding
+from ..schema.infer import Finding, Inspected
+from ..tools.report import OnError
 from .options import Paths, files_of, interruptible
-from .text import TABLE_WIDTH, error_line, printable, shorten, values_text
+from .text import error_line, printable, shorten, table_width, values_text
+
+# Tables of this width and less have one column for all facts about a feature.
+_NARROW = 100
 
 
 @interruptible
@@ -26,12 +30,24 @@ def print_schema(
         Literal["python", "json"],
         typer.Option("--format", help="Python code, or JSON for Schema.from_json."),
     ] = "python",
+    *,
     max_records: Annotated[
-        int,
+        int | None,
         typer.Option(
-            "--max-records", min=1, help="Number of records to inspect, evenly from all files."
+            "--max-records",
+            min=1,
+            help="Number of records to inspect, evenly from all files. Default: all records of "
+            "files of at most 256 MiB, otherwise at most 100,000.",
         ),
-    ] = 1000,
+    ] = None,
+    all_records: Annotated[
+        bool, typer.Option("--all", help="Inspect all records, however large the files are.")
+    ] = False,
+    on_error: Annotated[
+        OnError,
+        typer.Option("--on-error", help="raise: stop at a damaged record; skip: leave it out."),
+    ] = "raise",
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
     """Print a schema that reads the records; the reasons for it go to stderr.
 
@@ -40,19 +56,22 @@ def print_schema(
     # It loads the image decoders, which the other commands do not need.
     from ..presets.recognition import infer_any, recognize_schema  # noqa: PLC0415
 
+    if all_records and max_records is not None:
+        raise typer.BadParameter("--all cannot be used with --max-records")
     files = files_of(paths, allow_missing=True)
     try:
-        schema = infer_any(files, max_records)
+        schema = infer_any(files, None if all_records else max_records or "auto", on_error)
         preset = recognize_schema(schema, files)
     except (TorchRecIOError, OSError, MemoryError) as error:
         typer.echo(error_line(getattr(error, "filename", None) or "error", error), err=True)
         raise typer.Exit(1) from None
     _show_findings(schema.findings or {})
+    _show_inspected(schema.inspected)
     if preset is not None:
         why = printable(preset.why)
         typer.echo(f"tio.presets.{preset.name} reads these records: {why}.", err=True)
     _point_to_tfds(files)
-    if schema_format == "json":
+    if as_json or schema_format == "json":
         typer.echo((preset.schema if preset else schema).to_json(indent=2))
     else:
         typer.echo((preset or schema).to_python(), nl=False)
@@ -70,24 +89,49 @@ def _point_to_tfds(files: Sequence[str]) -> None:
 
 
 def _show_findings(findings: Mapping[str, Finding]) -> None:
-    console = Console(
-        stderr=True, highlight=False, width=None if sys.stderr.isatty() else TABLE_WIDTH
-    )
+    console = Console(stderr=True, highlight=False, width=table_width(sys.stderr))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for title in ("feature", "kind", "records", "values", "range", "spec", "reason"):
+    is_narrow = console.width < _NARROW
+    titles = ("feature", "kind", "records", "values", "range", "spec", "reason")
+    for title in ("feature", "finding") if is_narrow else titles:
         table.add_column(title, overflow="fold", no_wrap=title in ("kind", "records"))
     for name, found in findings.items():
-        spec = type(found.spec).__name__ if found.spec is not None else "left out"
-        table.add_row(
-            Text(shorten(printable(name))),
-            Text(found.kind),
-            Text(f"{found.present}/{found.records}"),
-            Text(_counts_text(found)),
-            Text(_extent_text(found)),
-            Text(spec, style="" if found.spec is not None else "bold"),
-            Text(printable(found.why)),
-        )
+        feature = Text(shorten(printable(name)))
+        table.add_row(feature, *([_facts_text(found)] if is_narrow else _fact_cells(found)))
     console.print(table)
+
+
+def _show_inspected(inspected: Inspected | None) -> None:
+    if inspected is not None:
+        caution = f": {inspected.caution}" if inspected.caution else ""
+        typer.echo(f"{inspected}{caution}.", err=True)
+
+
+def _fact_cells(found: Finding) -> list[Text]:
+    return [
+        Text(found.kind),
+        Text(f"{found.present}/{found.records}"),
+        Text(_counts_text(found)),
+        Text(_extent_text(found)),
+        Text(*_spec_text(found)),
+        Text(printable(found.why)),
+    ]
+
+
+def _facts_text(found: Finding) -> Text:
+    """Return all facts about a feature as one text."""
+    counts = _counts_text(found)
+    if counts and found.steps is None:
+        counts += " value" if counts == "1" else " values"
+    records = f"{found.kind} in {found.present}/{found.records} records"
+    facts = filter(None, (records, counts, _extent_text(found)))
+    text = Text(", ".join(facts) + ": ")
+    return text.append(*_spec_text(found)).append(f", {printable(found.why)}")
+
+
+def _spec_text(found: Finding) -> tuple[str, str]:
+    """Return the name of the spec and its style."""
+    return ("left out", "bold") if found.spec is None else (type(found.spec).__name__, "")
 
 
 def _counts_text(found: Finding) -> str:

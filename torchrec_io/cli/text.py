@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import codecs
+import os
 from collections.abc import Sequence
+from typing import TextIO
 
 from rich.cells import cell_len, set_cell_size
 
 from ..checks import counted
+from ..checks import printable as printable  # noqa: PLC0414  # the commands import it from here
 from ..errors import TorchRecIOError
 from ..records.damage_map import DamageMap
 from ..schema.sniff import IMAGES, file_format, image_size
 
 # Width of tables if the output is not a terminal.
-TABLE_WIDTH = 160
+_TABLE_WIDTH = 160
+# Width of a terminal that does not tell its own.
+_TERMINAL_WIDTH = 80
 _MAX_CHARACTERS = 72
 _HEX_BYTES = 16
 _BAR_WIDTH = 64
@@ -22,19 +27,35 @@ _BYTES_WIDTH = 52
 _WIDE = 40
 
 
-def printable(text: str) -> str:
-    """Escape control characters and line breaks, so that the terminal stays unchanged."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
 def error_line(path: str, error: BaseException) -> str:
     """Return ``path: reason`` in one line."""
     if isinstance(error, TorchRecIOError):
         return printable(str(error))
-    reason = error.strerror if isinstance(error, OSError) else str(error)
+    return printable(f"{path}: {_reason(error)}")
+
+
+def _reason(error: BaseException) -> str:
     if isinstance(error, MemoryError):
-        reason = "out of memory"
-    return printable(f"{path}: {reason}")
+        return "out of memory"
+    return str(error.strerror if isinstance(error, OSError) else error)
+
+
+def error_members(error: BaseException) -> dict[str, str | int | None]:
+    """Return the members of a JSON object about an error: where it is, and the reason."""
+    if isinstance(error, TorchRecIOError):
+        where = {"file": error.path, "record": error.record, "offset": error.offset}
+        return {**where, "feature": error.feature, "reason": error.reason}
+    return {"reason": _reason(error)}
+
+
+def table_width(output: TextIO) -> int:
+    """Return the width of tables: ``$COLUMNS``, or the width of the terminal if it is one."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns) > 0:
+        return int(columns)
+    if output.isatty():
+        return os.get_terminal_size(output.fileno()).columns or _TERMINAL_WIDTH
+    return _TABLE_WIDTH
 
 
 def damage_bar(damage: DamageMap, encoding: str | None) -> str:

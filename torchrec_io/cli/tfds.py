@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections import Counter
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import typer
 from rich.filesize import decimal
@@ -11,11 +15,21 @@ from rich.filesize import decimal
 from ..checks import counted
 from ..errors import TorchRecIOError
 from ..records.formats import Progress
-from ..tfds.connectors import Audio, BBox, ClassLabel, Connector, Image, Tensor, TfdsShape, Unknown
+from ..tfds.connectors import (
+    Audio,
+    BBox,
+    ClassLabel,
+    Connector,
+    Image,
+    Leaf,
+    Tensor,
+    TfdsShape,
+    Unknown,
+)
 from ..tfds.directory import Directory, Outline
 from ..tfds.shard_index import check_shard
 from ..tfds.versions import find_configs
-from .options import DEFAULT_JOBS, FileJobs, interruptible, usage_errors
+from .options import DEFAULT_JOBS, FileJobs, JsonOption, interruptible, usage_errors
 from .progress import FileOutcome, Meter, for_each_file
 from .text import error_line, printable, shorten
 
@@ -34,6 +48,8 @@ def show_tfds(
         str | None, typer.Option("--version", help="Version to show. By default the newest.")
     ] = None,
     jobs: FileJobs = DEFAULT_JOBS,
+    *,
+    as_json: JsonOption = False,
 ) -> None:
     """Show and check a directory of TensorFlow Datasets: splits, shards, features and class names.
 
@@ -43,7 +59,7 @@ def show_tfds(
     """
     configs = find_configs(directory)
     if config is None and len(configs) > 1 and "" not in configs:
-        _list_configs(configs)
+        _list_configs(configs, as_json=as_json)
         return
     try:
         with usage_errors():
@@ -53,12 +69,23 @@ def show_tfds(
     except (TorchRecIOError, OSError, MemoryError) as error:
         typer.echo(error_line(getattr(error, "filename", None) or "error", error), err=True)
         raise typer.Exit(1) from None
-    _show_names(found, configs)
-    _show_features(outline)
-    _check(found, files, outline, jobs)
+    if not as_json:
+        _show_names(found, configs)
+        _show_features(outline)
+    splits = _check(found, files, outline, jobs)
+    if as_json:
+        typer.echo(json.dumps(_members(found, configs, outline, splits)))
+    else:
+        for split in splits:
+            typer.echo(printable(split.line()))
+    if not all(split.ok for split in splits):
+        raise typer.Exit(1)
 
 
-def _list_configs(configs: dict[str, list[str]]) -> None:
+def _list_configs(configs: dict[str, list[str]], *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps({"configs": configs}))
+        return
     for name, versions in configs.items():
         typer.echo(printable(f"config {name}: {', '.join(versions)}"))
     typer.echo(f"{counted(len(configs), 'config')}; use --config to show one")
@@ -137,9 +164,50 @@ def _shards(found: Directory) -> dict[str, tuple[str, int | None]]:
     return shards
 
 
+@dataclass(frozen=True)
+class _Split:
+    """A split, as it was found.
+
+    Attributes:
+        name: Name of the split.
+        shards: Number of shards.
+        records: Number of records found.
+        expected: Number of records in dataset_info.json, if it has one.
+        file_bytes: Size of the shards found, in bytes.
+        missing: Number of missing shards.
+        invalid: Number of shards with errors.
+    """
+
+    name: str
+    shards: int
+    records: int
+    expected: int | None
+    file_bytes: int
+    missing: int
+    invalid: int
+
+    @property
+    def ok(self) -> bool:
+        """True if the split is as dataset_info.json says."""
+        return self.expected in (None, self.records) and not (self.missing or self.invalid)
+
+    def line(self) -> str:
+        """Return the split in one line."""
+        total = counted(self.records if self.expected is None else self.expected, "record")
+        is_complete = self.expected in (None, self.records)
+        found = total if is_complete else f"{self.records:,} of {total}"
+        parts = [f"split {self.name}: {found} in {counted(self.shards, 'shard')}"]
+        parts += [decimal(self.file_bytes)]
+        parts += [f"{self.missing:,} missing"] if self.missing else []
+        parts += [f"{self.invalid:,} invalid"] if self.invalid else []
+        parts += ["as in dataset_info.json"] if self.ok and self.expected is not None else []
+        return ", ".join(parts)
+
+
 def _check(
     found: Directory, shards: dict[str, tuple[str, int | None]], outline: Outline, jobs: int
-) -> None:
+) -> list[_Split]:
+    """Read all shards, print their errors, and return what was found in each split."""
     counts: Counter[tuple[str, str]] = Counter()
 
     def work(path: str, progress: Progress) -> int:
@@ -157,22 +225,43 @@ def _check(
             meter.error(outcome.path, outcome.error)
 
     for_each_file(list(shards), jobs, work, done)
-    has_errors = False
-    for name, info in found.splits.items():
-        records = counts[name, "records"]
-        expected = records if info.num_examples is None else info.num_examples
-        total = counted(expected, "record")
-        size = decimal(counts[name, "bytes"])
-        states = [
-            f"{counts[name, state]:,} {state}"
-            for state in ("missing", "invalid")
-            if counts[name, state]
-        ]
-        has_errors = has_errors or records != expected or bool(states)
-        if info.num_examples == records and not states:
-            states = ["as in dataset_info.json"]
-        found_text = total if records == expected else f"{records:,} of {total}"
-        line = f"split {name}: {found_text} in {counted(len(info.paths), 'shard')}"
-        typer.echo(printable(", ".join([line, size, *states])))
-    if has_errors:
-        raise typer.Exit(1)
+    return [
+        _Split(
+            name,
+            len(info.paths),
+            counts[name, "records"],
+            info.num_examples,
+            counts[name, "bytes"],
+            counts[name, "missing"],
+            counts[name, "invalid"],
+        )
+        for name, info in found.splits.items()
+    ]
+
+
+def _members(
+    found: Directory, configs: dict[str, list[str]], outline: Outline, splits: Sequence[_Split]
+) -> dict[str, Any]:
+    return {
+        "name": found.name,
+        "config": found.config,
+        "version": found.version,
+        "path": found.path,
+        "configs": configs,
+        "supervised_keys": found.supervised_keys,
+        "features": [_feature_members(leaf, outline.unread) for leaf in outline.leaves],
+        "splits": [{**dataclasses.asdict(split), "ok": split.ok} for split in splits],
+        "ok": all(split.ok for split in splits),
+    }
+
+
+def _feature_members(leaf: Leaf, unread: Mapping[str, str]) -> dict[str, Any]:
+    feature = leaf.feature
+    members = {
+        "name": leaf.name,
+        "type": feature.class_name if isinstance(feature, Unknown) else type(feature).__name__,
+        "sequence_lengths": [around.length for around in leaf.around],
+        "error": unread.get(leaf.name),
+    }
+    facts = {name: getattr(feature, name, None) for name in ("shape", "dtype", "names")}
+    return members | {name: fact for name, fact in facts.items() if fact is not None}

@@ -15,7 +15,9 @@ from .options import (
     AllowMissingOption,
     CompressionOption,
     FileJobs,
+    ForceOption,
     IndexOption,
+    JsonOption,
     MaxBytesOption,
     OnErrorOption,
     Paths,
@@ -42,11 +44,14 @@ def _calls_tool(command: Callable[..., None]) -> Callable[..., None]:
     """Make a command call the tool of the same name with the options that were given."""
 
     @functools.wraps(command)
-    def wrapper(paths: list[str], output: str, *, allow_missing: bool, **options: Any) -> None:
+    def wrapper(
+        paths: list[str], output: str, *, allow_missing: bool, as_json: bool, **options: Any
+    ) -> None:
         arguments = given_options(options)
         tool = getattr(tools, command.__name__)
         files = files_of(paths, allow_missing=allow_missing)
-        print_result(run_job(functools.partial(tool, files, output, **arguments)))
+        result = run_job(functools.partial(tool, files, output, **arguments))
+        print_result(result, as_json=as_json)
 
     return interruptible(wrapper)
 
@@ -58,9 +63,11 @@ def merge(
     *,
     compression: CompressionOption = None,
     index: IndexOption = True,
+    force: ForceOption = False,
     on_error: OnErrorOption = "raise",
     allow_missing: AllowMissingOption = False,
     jobs: Jobs = DEFAULT_JOBS,
+    as_json: JsonOption = False,
 ) -> None:
     """Write the records of all files to one file, in the order of the files."""
 
@@ -70,7 +77,10 @@ def split(
     paths: Paths,
     output: OutputName,
     fractions: Annotated[
-        str, typer.Option(metavar="A,B,...", help="Fraction of each part, such as 0.8,0.1,0.1.")
+        str,
+        typer.Option(
+            metavar="A,B,...", help="Size of each part: 0.8,0.1,0.1, or percentages 80,10,10."
+        ),
     ],
     *,
     names: Annotated[
@@ -80,9 +90,11 @@ def split(
     seed: SeedOption = 0,
     compression: CompressionOption = None,
     index: IndexOption = True,
+    force: ForceOption = False,
     on_error: OnErrorOption = "raise",
     allow_missing: AllowMissingOption = False,
     jobs: Jobs = DEFAULT_JOBS,
+    as_json: JsonOption = False,
 ) -> None:
     """Write disjoint random parts: NAME-train.tfrecord and so on.
 
@@ -99,9 +111,11 @@ def reshard(
     max_bytes: MaxBytesOption = None,
     compression: CompressionOption = None,
     index: IndexOption = True,
+    force: ForceOption = False,
     on_error: OnErrorOption = "raise",
     allow_missing: AllowMissingOption = False,
     jobs: Jobs = DEFAULT_JOBS,
+    as_json: JsonOption = False,
 ) -> None:
     """Write the records of all files to shards: NAME-00000-of-00008 and so on."""
 
@@ -116,9 +130,11 @@ def shuffle(
     seed: SeedOption = 0,
     compression: CompressionOption = None,
     index: IndexOption = True,
+    force: ForceOption = False,
     on_error: OnErrorOption = "raise",
     allow_missing: AllowMissingOption = False,
     jobs: Jobs = DEFAULT_JOBS,
+    as_json: JsonOption = False,
 ) -> None:
     """Write the records of all files to shards, in a uniform random order.
 
@@ -144,9 +160,11 @@ def subset(
     seed: SeedOption = 0,
     compression: CompressionOption = None,
     index: IndexOption = True,
+    force: ForceOption = False,
     on_error: OnErrorOption = "raise",
     allow_missing: AllowMissingOption = False,
     jobs: Jobs = DEFAULT_JOBS,
+    as_json: JsonOption = False,
 ) -> None:
     """Write some of the records of all files to one file: --records, --every or --sample."""
 
@@ -160,9 +178,11 @@ def compress(
         Compression, typer.Option(help="gzip writes NAME.gz, zlib writes NAME.zz.")
     ] = "gzip",
     index: IndexOption = True,
+    force: ForceOption = False,
     on_error: OnErrorOption = "raise",
     allow_missing: AllowMissingOption = False,
     jobs: FileJobs = DEFAULT_JOBS,
+    as_json: JsonOption = False,
 ) -> None:
     """Write each file compressed to a folder."""
 
@@ -173,9 +193,11 @@ def decompress(
     output: OutputFolder,
     *,
     index: IndexOption = True,
+    force: ForceOption = False,
     on_error: OnErrorOption = "raise",
     allow_missing: AllowMissingOption = False,
     jobs: FileJobs = DEFAULT_JOBS,
+    as_json: JsonOption = False,
 ) -> None:
     """Write each file uncompressed to a folder."""
 

@@ -4,25 +4,41 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from typing import Any
 
 import typer
 
 from ..checks import counted
 from ..records.formats import Progress
 from ..records.verify import VerifyReport, verify_file
-from .options import DEFAULT_JOBS, AllowMissingOption, FileJobs, Paths, files_of, interruptible
+from .options import (
+    DEFAULT_JOBS,
+    AllowMissingOption,
+    FileJobs,
+    JsonLinesOption,
+    Paths,
+    files_of,
+    interruptible,
+)
 from .progress import FileOutcome, Meter, for_each_file
-from .text import damage_bar
+from .text import damage_bar, error_members
 
 
 @interruptible
 def verify_files(
-    paths: Paths, jobs: FileJobs = DEFAULT_JOBS, *, allow_missing: AllowMissingOption = False
+    paths: Paths,
+    jobs: FileJobs = DEFAULT_JOBS,
+    *,
+    allow_missing: AllowMissingOption = False,
+    as_json: JsonLinesOption = False,
 ) -> None:
     """Verify the checksums of the length and data of every record.
 
     Prints a line for each damaged record and for each file, and a bar of each damaged file's length
     with the damaged parts marked. The exit status is 1 if anything is damaged.
+
+    A line of --json has the members file, ok, records (intact ones), damaged, damage (the reasons),
+    lost (why no record can be read from some offset on), file_bytes and seconds.
     """
     totals: Counter[str] = Counter()
 
@@ -31,30 +47,46 @@ def verify_files(
 
     def done(meter: Meter, outcome: FileOutcome[VerifyReport]) -> None:
         report = outcome.value
-        if report is None:
-            assert outcome.error is not None
+        totals["files with errors"] += report is None or not report.ok
+        if outcome.error is not None:
             meter.error(outcome.path, outcome.error)
-            totals["files with errors"] += 1
-            return
-        totals["files with errors"] += not report.ok
-        _print_damage(meter, report)
-        if not (report.ok and meter.has_bar):
-            found = f"intact, {counted(report.records, 'record')}"
-            if not report.ok:
-                intact = counted(report.records, "intact record")
-                found = f"DAMAGED, {intact}, {report.damaged:,} damaged"
-            size = counted(report.file_bytes, "byte")
-            meter.line(f"{report.path}: {found}, {size}, {outcome.seconds:.3f} s")
-        if not report.ok:
-            bar = damage_bar(report.damage_map, sys.stdout.encoding)
-            meter.line(f"{report.path}: {bar} damaged parts")
+        if as_json:
+            meter.line(outcome.as_json({"ok": False} if report is None else _members(report)))
+        elif report is not None:
+            _print_report(meter, report, outcome.seconds)
 
     files = files_of(paths, allow_missing=allow_missing)
     meter = for_each_file(files, jobs, work, done)
     with_errors = totals["files with errors"]
-    typer.echo(f"{counted(len(files), 'file')}, {with_errors:,} with errors; {meter.summary()}")
+    if not as_json:
+        typer.echo(f"{counted(len(files), 'file')}, {with_errors:,} with errors; {meter.summary()}")
     if with_errors:
         raise typer.Exit(1)
+
+
+def _members(report: VerifyReport) -> dict[str, Any]:
+    lost = None if report.lost is None else error_members(report.lost)
+    return {
+        "ok": report.ok,
+        "records": report.records,
+        "damaged": report.damaged,
+        "damage": [error_members(error) for error in report.damage],
+        "lost": lost and {**lost, "bytes": report.lost_bytes},
+    }
+
+
+def _print_report(meter: Meter, report: VerifyReport, seconds: float) -> None:
+    _print_damage(meter, report)
+    if not (report.ok and meter.has_bar):
+        found = f"intact, {counted(report.records, 'record')}"
+        if not report.ok:
+            intact = counted(report.records, "intact record")
+            found = f"DAMAGED, {intact}, {report.damaged:,} damaged"
+        size = counted(report.file_bytes, "byte")
+        meter.line(f"{report.path}: {found}, {size}, {seconds:.3f} s")
+    if not report.ok:
+        bar = damage_bar(report.damage_map, sys.stdout.encoding)
+        meter.line(f"{report.path}: {bar} damaged parts")
 
 
 def _print_damage(meter: Meter, report: VerifyReport) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypedDict, TypeVar
 
@@ -13,17 +12,16 @@ from ..schema.schema import Schema
 from ..storage.compression import Compression
 from ..storage.local import StrPath
 from ..storage.opening import is_seekable
-from ..tools.ordered_pool import OrderedPool
+from ..storage.ordered_pool import OrderedPool
+from ..storage.paths import has_data_suffix
 from ..tools.outputs import check_file_name, refuse_inputs, refuse_shard_inputs
 from ..tools.report import JobReport, OnError, Result, Watcher
-from ..writing.output_group import OutputGroup
-from ..writing.shards import ShardFiles
+from ..writing.output_group import OutputGroup, refuse_existing
+from ..writing.shards import ShardFiles, refuse_shards
 from .column_kinds import ColumnKinds, Types
 from .value_counts import ValueCounts
 
 Item = TypeVar("Item")
-# Suffixes of file names to which ".tfrecord" is not added.
-_DATA_NAME = re.compile(r"\.(tfrecords?|tfrec|recordio)\b")
 
 
 class Options(TypedDict, total=False):
@@ -36,6 +34,7 @@ class Options(TypedDict, total=False):
         max_bytes: Instead of ``num_shards``, the largest size of a file in bytes.
         compression: Compression of the files: None (the default), "gzip" or "zlib".
         index: Whether each file gets an index ``.tfidx``. Default: True.
+        force: Whether outputs that exist are replaced. Default: False, they are refused.
         jobs: Number of processes, or of threads for images. The output does not depend on it. A
             script that uses processes needs ``if __name__ == "__main__":``. Default: 1.
         on_error: "raise" (the default), or "skip" to skip what cannot be converted and list it in
@@ -47,6 +46,7 @@ class Options(TypedDict, total=False):
     max_bytes: int | None
     compression: Compression | None
     index: bool
+    force: bool
     jobs: int
     on_error: OnError
     watcher: Watcher | None
@@ -112,6 +112,7 @@ class Conversion:
         self.report = JobReport(options.get("on_error", "raise"), options.get("watcher"))
         self._options = options
         self._jobs = options.get("jobs", 1)
+        self._force = options.get("force", False)
         self._sources: list[SourceFile] = []
         self._num_shards = options.get("num_shards")
         self._max_bytes = options.get("max_bytes")
@@ -119,7 +120,7 @@ class Conversion:
             raise ValueError("num_shards and max_bytes cannot be used together")
         self._is_sharded = self._num_shards is not None or self._max_bytes is not None
         self._name = check_file_name(destination)
-        if not (self._is_sharded or _DATA_NAME.search(os.path.basename(self._name))):
+        if not (self._is_sharded or has_data_suffix(os.path.basename(self._name))):
             self._name += ".tfrecord"
 
     def source_files(self, sources: StrPath | Sequence[StrPath]) -> list[SourceFile]:
@@ -129,6 +130,7 @@ class Conversion:
             ValueError: If there are no files, one is a pipe, which cannot be read twice, or the
                 output would overwrite one.
             FileNotFoundError: If a file does not exist.
+            FileExistsError: If the output exists, unless it may be replaced.
             IsADirectoryError: If a path is a folder.
         """
         paths = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
@@ -138,9 +140,12 @@ class Conversion:
         self._sources = files
         inputs = [file.path for file in files]
         if self._is_sharded:
-            refuse_shard_inputs(inputs, self._name, self._num_shards)
+            refuse_shard_inputs(inputs, self._name, None if self._force else self._num_shards)
         else:
             refuse_inputs(inputs, [self._name])
+        if not self._force:
+            # Before the first pass over the source. The group refuses all others, too.
+            refuse_shards(self._name) if self._is_sharded else refuse_existing(self._name)
         return files
 
     def find_dtypes(
@@ -191,7 +196,10 @@ class Conversion:
         """
         report, counts = self.report, ValueCounts()
         compression, index = self._options.get("compression"), self._options.get("index", True)
-        with OrderedPool(work, self._jobs, processes=processes) as pool, OutputGroup() as group:
+        with (
+            OrderedPool(work, self._jobs, processes=processes) as pool,
+            OutputGroup(force=self._force) as group,
+        ):
             output = (
                 ShardFiles(
                     group,
@@ -200,6 +208,7 @@ class Conversion:
                     max_bytes=self._max_bytes,
                     compression=compression,
                     index=index,
+                    replaces_others=self._force,
                 )
                 if self._is_sharded
                 else group.open_records(self._name, compression, index=index)

@@ -87,7 +87,8 @@ def from_csv(
         types: Stored dtypes of some columns: "int64", "float32" (parsed by ``float``) or "string"
             (the unchanged field). If all columns have a type, files are read once.
         options: Keyword options of all conversions, see :class:`Options`: ``num_shards``,
-            ``max_bytes``, ``compression``, ``index``, ``jobs``, ``on_error`` and ``watcher``.
+            ``max_bytes``, ``compression``, ``index``, ``force``, ``jobs``, ``on_error`` and
+            ``watcher``.
 
     Returns:
         Paths, schema, counts and errors of the conversion.
@@ -97,6 +98,7 @@ def from_csv(
             value does not fit its dtype, unless ``on_error="skip"``. Also if a column without a
             type has both numbers and text; a header is missing, has duplicate names or differs from
             that of another file; or there are no rows.
+        FileExistsError: If an output exists, unless ``force``.
         ValueError: If an argument is invalid.
         OSError: If a file cannot be read or written.
     """

@@ -15,13 +15,14 @@ from ..schema.feature import Feature
 from ..schema.schema import Schema
 from ..schema.specs import FixedLenFeature, VarLenFeature
 from ..storage.local import StrPath
-from ..tools.ordered_pool import OrderedPool
+from ..storage.ordered_pool import OrderedPool
 from ..tools.record_files import RecordFiles
 from ..tools.report import JobReport, OnError, Result, Watcher
 from ..writing.output_group import OutputGroup, open_named
 from .file_names import UsedPaths, checked_path, suffix_of
 from .stored_columns import StoredBlock, StoredReader, infer_schema
 
+_REMEDY = 'every record must have one value; skip other records with on_error="skip"'
 # Limits of a block.
 _MAX_RECORDS = 1 << 10
 _MAX_BYTES = 1 << 24
@@ -77,9 +78,11 @@ def to_files(
         raise FileExistsError(errno.EEXIST, "the output must be a new or empty folder", target)
     report = JobReport(on_error, watcher)
     files = RecordFiles(paths, report, allow_missing=allow_missing)
-    reader = StoredReader(files, _schema(infer_schema(files), feature, name_from, by_class))
+    report.watcher.started(2 * files.size)
+    seen = infer_schema(files, jobs)
+    schema = _schema(Schema(**seen.parts), feature, name_from, by_class)
+    reader = StoredReader(files, schema, survey=seen.survey, remedy=_REMEDY)
     namer = _Namer(reader, feature, name_from, by_class)
-    report.watcher.started(files.size)
     with OutputGroup() as group:
         temporary = group.open_folder(target)
         blocks = reader.blocks(files.all, jobs, max_records=_MAX_RECORDS, max_bytes=_MAX_BYTES)

@@ -130,7 +130,8 @@ def from_images(
         shuffle: Seed of a uniform permutation of the images. By default images are sorted by class
             and name.
         options: Keyword options of all conversions, see :class:`Options`: ``num_shards``,
-            ``max_bytes``, ``compression``, ``index``, ``jobs``, ``on_error`` and ``watcher``.
+            ``max_bytes``, ``compression``, ``index``, ``force``, ``jobs``, ``on_error`` and
+            ``watcher``.
 
     Returns:
         Paths, schema, counts and errors of the conversion. Files without the suffix of an image
@@ -140,6 +141,7 @@ def from_images(
         ConversionError: If an image cannot be opened, has 32-bit pixels, which ImageFeature does
             not read, or cannot be encoded as requested; or if an image has no label, or a label or
             class has no image; unless ``on_error="skip"``. Also if there are no images.
+        FileExistsError: If an output exists, unless ``force``.
         ValueError: If an argument is invalid.
         OSError: If the folder cannot be read or a file cannot be written.
     """

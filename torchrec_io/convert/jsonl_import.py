@@ -58,7 +58,8 @@ def from_jsonl(
         types: Stored dtypes of some features: "int64", "float32" or "string". A line with a value
             of another kind is then an error.
         options: Keyword options of all conversions, see :class:`Options`: ``num_shards``,
-            ``max_bytes``, ``compression``, ``index``, ``jobs``, ``on_error`` and ``watcher``.
+            ``max_bytes``, ``compression``, ``index``, ``force``, ``jobs``, ``on_error`` and
+            ``watcher``.
 
     Returns:
         Paths, schema, counts and errors of the conversion.
@@ -68,6 +69,7 @@ def from_jsonl(
             within a value, null in a list, or a value that does not fit its dtype, unless
             ``on_error="skip"``. Also if a feature without a type has both numbers and strings, or
             there are no records.
+        FileExistsError: If an output exists, unless ``force``.
         ValueError: If an argument is invalid.
         OSError: If a file cannot be read or written.
     """

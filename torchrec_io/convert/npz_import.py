@@ -91,7 +91,8 @@ def from_npz(
         sources: One archive or several, with arrays of the same names, dtypes and row shapes.
         destination: Path of the output file, or common start of the paths of the shards.
         options: Keyword options of all conversions, see :class:`Options`: ``num_shards``,
-            ``max_bytes``, ``compression``, ``index``, ``jobs``, ``on_error`` and ``watcher``.
+            ``max_bytes``, ``compression``, ``index``, ``force``, ``jobs``, ``on_error`` and
+            ``watcher``.
 
     Returns:
         Paths, schema, counts and errors of the conversion.
@@ -101,6 +102,7 @@ def from_npz(
             file is damaged or not an archive; two arrays have the same name; an array has no rows,
             another number of rows than the others, or a dtype that cannot be stored (objects are
             never loaded); archives differ; or there are no rows.
+        FileExistsError: If an output exists, unless ``force``.
         ValueError: If an argument is invalid.
         OSError: If a file cannot be read or written.
     """

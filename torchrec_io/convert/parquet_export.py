@@ -20,7 +20,7 @@ from ..tools.outputs import check_file_name, refuse_inputs
 from ..tools.record_files import RecordFiles
 from ..tools.report import JobReport, OnError, Result, Watcher
 from ..writing.output_group import OutputGroup
-from ..writing.shards import refuse_other_shards, shard_paths
+from ..writing.shards import find_shards, refuse_shards, shard_paths
 from .arrow import import_pyarrow
 from .stored_columns import StoredBlock, StoredColumn, StoredReader
 
@@ -28,6 +28,7 @@ from .stored_columns import StoredBlock, StoredColumn, StoredReader
 _MAX_RECORDS = 1 << 16
 _MAX_BYTES = 1 << 25
 _SUFFIX = ".parquet"
+_SHARD_SUFFIX = re.compile(r"-\d{5}-of-\d{5}\.parquet")
 # Key of the metadata that contains the schema, with shapes, as JSON.
 SCHEMA_KEY = b"torchrec_io.schema"
 
@@ -38,6 +39,7 @@ def to_parquet(
     *,
     schema: Schema | Mapping[str, Any] | None = None,
     num_shards: int | None = None,
+    force: bool = False,
     on_error: OnError = "raise",
     allow_missing: bool = False,
     jobs: int = 1,
@@ -60,10 +62,12 @@ def to_parquet(
     Args:
         paths: Files, glob patterns or directories. Compression is detected from the content.
         destination: Path of the output file. ``.parquet`` is added if it is missing.
-        schema: Features to read from each record. By default it is inferred from 1,000 records;
-            features that only other records have are not written.
+        schema: Features to read from each record. By default all records are inspected first, and
+            the schema fits all of them. :attr:`Result.left_out` counts features that a schema
+            leaves out.
         num_shards: Number of files ``name-00000-of-00008.parquet`` and so on, each with consecutive
             records. By default there is one file ``name.parquet``.
+        force: Whether outputs that exist are replaced. By default they are refused.
         on_error: ``"raise"``, or ``"skip"`` to skip and count records that are damaged or do not
             fit the schema.
         allow_missing: Read the files that exist, even if their names ``name-00001-of-00003`` say
@@ -82,37 +86,42 @@ def to_parquet(
         CorruptRecordError: If a record is damaged, unless it is skipped.
         TruncatedFileError: If a file is truncated, unless its rest is skipped.
         FileNotFoundError: If a path matches no file, or shards are missing.
-        FileExistsError: If there are shards of this name and another number.
+        FileExistsError: If an output exists, or there are shards of this name and another number,
+            unless they may be replaced.
         ValueError: If an argument is invalid or an output is an input.
     """
     import_pyarrow()
-    outputs = _outputs(destination, num_shards)
+    outputs, others = _outputs(destination, num_shards, force=force)
     report = JobReport(on_error, watcher)
     files = RecordFiles(paths, report, allow_missing=allow_missing)
-    refuse_inputs(files.paths, outputs)
-    reader = StoredReader(files, schema)
-    report.watcher.started(files.size)
+    refuse_inputs(files.paths, [*outputs, *others])
+    reader = StoredReader.start(files, schema, jobs)
     count = len(files)
     bounds = [count * shard // len(outputs) for shard in range(len(outputs) + 1)]
     counts = []
-    with OutputGroup() as group:
+    with OutputGroup(force=force) as group:
         for path, begin, end in zip(outputs, bounds[:-1], bounds[1:], strict=True):
             selection = Span(begin, end - begin, count)
             blocks = reader.blocks(selection, jobs, max_records=_MAX_RECORDS, max_bytes=_MAX_BYTES)
             # Arrow gets an open file because it refuses names that are not UTF-8.
             with closing(blocks), group.open_file(path) as file:
                 counts.append(_write(file, reader.schema, blocks, report))
-    return report.result(outputs, counts)
+        group.remove(others)
+    return report.result(outputs, counts, left_out=reader.left_out())
 
 
-def _outputs(destination: StrPath, num_shards: int | None) -> list[str]:
+def _outputs(
+    destination: StrPath, num_shards: int | None, *, force: bool
+) -> tuple[list[str], list[str]]:
+    """Return the paths of the outputs, and those of other shards that they replace."""
     name = check_file_name(os.fspath(destination).removesuffix(_SUFFIX))
     if num_shards is None:
-        return [name + _SUFFIX]
+        return [name + _SUFFIX], []
     num_shards = check_integer("num_shards", num_shards, 1)
     outputs = [path + _SUFFIX for path in shard_paths(name, num_shards)]
-    refuse_other_shards(name, re.compile(r"-\d{5}-of-\d{5}\.parquet"), outputs)
-    return outputs
+    if not force:
+        refuse_shards(name, _SHARD_SUFFIX)
+    return outputs, find_shards(name, _SHARD_SUFFIX, outputs)
 
 
 def _write(file: BinaryIO, schema: Schema, blocks: Iterable[StoredBlock], report: JobReport) -> int:

@@ -67,7 +67,8 @@ def from_parquet(
         sources: One file or several with the same columns.
         destination: Path of the output file, or common start of the paths of the shards.
         options: Keyword options of all conversions, see :class:`Options`: ``num_shards``,
-            ``max_bytes``, ``compression``, ``index``, ``jobs``, ``on_error`` and ``watcher``.
+            ``max_bytes``, ``compression``, ``index``, ``force``, ``jobs``, ``on_error`` and
+            ``watcher``.
 
     Returns:
         Paths, schema, counts and errors of the conversion.
@@ -78,6 +79,7 @@ def from_parquet(
             a type that an Example cannot store, such as a date or struct; files differ; or there
             are no rows.
         ImportError: If pyarrow is not installed.
+        FileExistsError: If an output exists, unless ``force``.
         ValueError: If an argument is invalid.
         OSError: If a file cannot be read or written.
     """

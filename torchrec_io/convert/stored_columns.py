@@ -18,11 +18,18 @@ from ..parsing.columns.base import Arena, view_of
 from ..parsing.layout import BytesColumn, Column, DenseColumns, Numbers, RaggedColumn, Values
 from ..parsing.parser import ExampleParser, RecordFailure
 from ..records.record_block import RecordBlock
+from ..records.record_sample import all_records
 from ..schema.feature import Feature
+from ..schema.infer import Finding, InferredParts, infer_from
 from ..schema.schema import Schema
+from ..schema.survey import Survey, Surveyor
 from ..tools.record_files import RecordFiles
 
-_INFERRED_FROM = 1000
+# What to do about a record that does not fit a schema that was given.
+_REMEDY = (
+    "leave schema out to infer one that fits all records, use VarLenFeature for a feature that is "
+    'missing or has another number of values, or skip such records with on_error="skip"'
+)
 
 
 @dataclass(frozen=True)
@@ -71,30 +78,130 @@ class StoredBlock(NamedTuple):
     columns: dict[str, StoredColumn]
 
 
-class StoredReader:
-    """A reader of the stored values of records: an image stays its bytes.
+class StoredParser:
+    """A parser of records to columns of their stored values.
 
     Args:
-        files: Files to read.
-        schema: Features to read. By default :meth:`Schema.infer` finds them.
+        schema: Features to read.
 
     Attributes:
         schema: Schema of the stored values, with a FixedLenFeature or VarLenFeature for every
             feature.
 
     Raises:
-        SchemaError: If there is no record to infer a schema from, a feature that has values would
-            be left out, or a spec reads several stored features.
+        SchemaError: If a spec reads several stored features.
     """
 
-    def __init__(self, files: RecordFiles, schema: Schema | Mapping[str, Any] | None) -> None:
-        self._files = files
-        self._inferred = schema is None
-        if schema is None:
-            schema = infer_schema(files)
-            _refuse_left_out(schema)
-        self.schema = _as_stored(Schema.of(schema))
+    def __init__(self, schema: Schema) -> None:
+        self.schema = _as_stored(schema)
         self._parser = ExampleParser(self.schema)
+
+    def parse(self, block: RecordBlock) -> tuple[StoredBlock, list[tuple[int, RecordFailure]]]:
+        """Parse a block of records.
+
+        Returns:
+            The records that fit the schema, and the number and failure of each of the others.
+        """
+        rest, failures = block, dict[int, RecordFailure]()  # by number
+        while True:
+            located = self._parser.locate(rest)
+            found = located.failures
+            if not found:
+                arena = _core.allocate(located.arena_bytes)
+                columns, found = located.fill(arena)
+            if not found:
+                return StoredBlock(rest, self._views(columns, arena)), sorted(failures.items())
+            for failure in found:
+                failures.setdefault(int(rest.numbers[failure.position]), failure)
+            rest = rest.without([failure.position for failure in found])
+
+    def _views(self, columns: tuple[Column, ...], arena: Arena) -> dict[str, StoredColumn]:
+        found: dict[str, StoredColumn] = {}
+        for column in columns:
+            if isinstance(column, DenseColumns):
+                for number, name in enumerate(column.names):
+                    values = Numbers(column.dtype, column.shape, column.at + number * column.stride)
+                    found[name] = _column(arena, values, column.shape[1:], ())
+            elif isinstance(column, BytesColumn):
+                found[column.name] = _column(arena, column.values, column.values.shape[1:], ())
+            else:
+                assert isinstance(column, RaggedColumn)
+                splits = tuple(view_of(arena, split) for split in column.splits)
+                found[column.name] = _column(arena, column.values, None, splits)
+        return {name: found[name] for name in self.schema}
+
+
+class StoredReader:
+    """A reader of the stored values of records: an image stays its bytes.
+
+    Args:
+        files: Files to read.
+        schema: Features to read.
+        survey: Facts about the features of all records, if they are known. If not, records are
+            surveyed while they are read.
+        remedy: What the user can do about a record that does not fit the schema.
+
+    Attributes:
+        schema: Schema of the stored values, with a FixedLenFeature or VarLenFeature for every
+            feature.
+
+    Raises:
+        SchemaError: If a spec reads several stored features.
+    """
+
+    def __init__(
+        self,
+        files: RecordFiles,
+        schema: Schema,
+        *,
+        survey: Survey | None = None,
+        remedy: str = _REMEDY,
+    ) -> None:
+        self._files = files
+        self._survey = survey
+        self._surveyor = Surveyor(with_values=False)
+        self._remedy = remedy
+        self._parser = StoredParser(schema)
+        self.schema = self._parser.schema
+
+    @classmethod
+    def start(
+        cls, files: RecordFiles, schema: Schema | Mapping[str, Any] | None, jobs: int
+    ) -> StoredReader:
+        """Report the start of a conversion, and infer a schema from all records if there is none.
+
+        Args:
+            files: Files to read.
+            schema: Features to read, or None.
+            jobs: Number of threads that inspect the records.
+
+        Raises:
+            SchemaError: If there is no record to infer a schema from, a feature that has values
+                would be left out, or a spec reads several stored features.
+            DecodeError: If a record has no features, unless the report skips errors.
+            CorruptRecordError: If a record is damaged, unless the report skips errors.
+        """
+        if schema is not None:
+            files.report.watcher.started(files.size)
+            return cls(files, Schema.of(schema))
+        files.report.watcher.started(2 * files.size)
+        found = infer_schema(files, jobs)
+        _refuse_left_out(found.findings)
+        return cls(files, Schema(**found.parts), survey=found.survey)
+
+    def left_out(self) -> dict[str, int]:
+        """Return the number of records that have values of each feature that was not read.
+
+        It is complete once all blocks were read.
+        """
+        survey = self._survey or self._surveyor.result()
+        read = {"context": self.schema.context, "list": self.schema.sequence or {}}
+        counts: dict[str, int] = {}
+        for where, summaries in (("context", survey.context), ("list", survey.lists)):
+            for name, summary in sorted(summaries.items()):
+                if summary.kinds and name not in read[where]:
+                    counts[name] = max(counts.get(name, 0), summary.present)
+        return counts
 
     def blocks(
         self, selection: Selection, jobs: int, *, max_records: int, max_bytes: int
@@ -127,47 +234,18 @@ class StoredReader:
 
     def _parse(self, block: RecordBlock) -> StoredBlock:
         """Parse a block, without the records that do not fit the schema."""
-        rest, failures = block, dict[int, RecordFailure]()  # by number
-        while True:
-            located = self._parser.locate(rest)
-            found = located.failures
-            if not found:
-                arena = _core.allocate(located.arena_bytes)
-                columns, found = located.fill(arena)
-            if not found:
-                break
-            for failure in found:
-                failures.setdefault(int(rest.numbers[failure.position]), failure)
-            rest = rest.without([failure.position for failure in found])
-        for number, failure in sorted(failures.items()):
+        parsed, failures = self._parser.parse(block)
+        for number, failure in failures:
             self.skip(number, self._reason(failure), failure.feature)
-        return StoredBlock(rest, self._views(columns, arena))
+        if self._survey is None:
+            self._surveyor.add(parsed.block)
+        return parsed
 
     def _reason(self, failure: RecordFailure) -> str:
         reason = failure.reason
         if failure.offset is not None:
             reason += f", at byte {failure.offset} of the record"
-        if self._inferred:
-            reason += (
-                f" (the schema was inferred from {_INFERRED_FROM:,} records; use schema to give one"
-                " that fits all records)"
-            )
-        return reason
-
-    def _views(self, columns: tuple[Column, ...], arena: Arena) -> dict[str, StoredColumn]:
-        found: dict[str, StoredColumn] = {}
-        for column in columns:
-            if isinstance(column, DenseColumns):
-                for number, name in enumerate(column.names):
-                    values = Numbers(column.dtype, column.shape, column.at + number * column.stride)
-                    found[name] = _column(arena, values, column.shape[1:], ())
-            elif isinstance(column, BytesColumn):
-                found[column.name] = _column(arena, column.values, column.values.shape[1:], ())
-            else:
-                assert isinstance(column, RaggedColumn)
-                splits = tuple(view_of(arena, split) for split in column.splits)
-                found[column.name] = _column(arena, column.values, None, splits)
-        return {name: found[name] for name in self.schema}
+        return f"{reason}; {self._remedy}"
 
 
 def _column(
@@ -187,14 +265,23 @@ def _column(
 # ---- schemas ----
 
 
-def infer_schema(files: RecordFiles) -> Schema:
-    """Infer a schema. Damaged records are skipped if the report does so, and counted later."""
-    return Schema.infer(files.paths, _INFERRED_FROM, on_error=files.report.on_error)
+def infer_schema(files: RecordFiles, jobs: int) -> InferredParts:
+    """Infer a schema from all records.
+
+    Damaged records are skipped if the report does so, and counted later.
+    """
+    watcher = files.report.watcher
+    return infer_from(
+        all_records(files.reader.indexes),
+        skip_errors=files.report.on_error == "skip",
+        jobs=jobs,
+        advanced=lambda size: watcher.advanced(size, 0),
+    )
 
 
-def _refuse_left_out(schema: Schema) -> None:
+def _refuse_left_out(findings: Mapping[str, Finding]) -> None:
     """Raise an error if a feature was left out, because the findings are not shown."""
-    for name, finding in (schema.findings or {}).items():
+    for name, finding in findings.items():
         if finding.spec is None and finding.kind != "none":
             raise SchemaError(f"{finding.why}; use schema to give one without it", feature=name)
 

@@ -26,7 +26,7 @@ from ..tools.outputs import check_file_name, refuse_inputs
 from ..tools.record_files import RecordFiles
 from ..tools.report import JobReport, OnError, Result, Watcher
 from ..writing.output_group import OutputGroup
-from ..writing.shards import refuse_other_shards
+from ..writing.shards import find_shards, refuse_shards
 from .file_names import checked_path, suffix_of
 from .stored_columns import StoredBlock, StoredReader
 
@@ -49,6 +49,7 @@ def to_webdataset(
     key: str | None = None,
     extensions: Mapping[str, str] | None = None,
     max_bytes: int | None = None,
+    force: bool = False,
     on_error: OnError = "raise",
     allow_missing: bool = False,
     jobs: int = 1,
@@ -74,8 +75,9 @@ def to_webdataset(
     Args:
         paths: Files, glob patterns or directories. Compression is detected from the content.
         name: Common start of the paths of the tar files.
-        schema: Features to read from each record. By default it is inferred from 1,000 records;
-            features that only other records have are not written.
+        schema: Features to read from each record. By default all records are inspected first, and
+            the schema fits all of them. :attr:`Result.left_out` counts features that a schema
+            leaves out.
         key: Name of the feature whose value is KEY, without its last suffix and with ``_`` for
             other dots: one integer, or bytes that are a valid file name. By default KEY is the
             number of the record, in nine digits.
@@ -84,6 +86,7 @@ def to_webdataset(
             an integer, ``cls``.
         max_bytes: Largest size of a tar file in bytes, unless a single sample is larger. By default
             there is one tar file.
+        force: Whether outputs that exist are replaced. By default they are refused.
         on_error: ``"raise"``, or ``"skip"`` to skip and count records that are damaged, do not fit
             the schema or have no valid key.
         allow_missing: Read the files that exist, even if their names ``name-00001-of-00003`` say
@@ -102,21 +105,22 @@ def to_webdataset(
         CorruptRecordError: If a record is damaged, unless it is skipped.
         TruncatedFileError: If a file is truncated, unless its rest is skipped.
         FileNotFoundError: If a path matches no file, or shards are missing.
-        FileExistsError: If there are other tar files with such names.
+        FileExistsError: If there are tar files with such names, unless they may be replaced.
         ValueError: If an argument is invalid, two features have the same extension, or an output is
             an input.
     """
     name = check_file_name(name)
     if max_bytes is not None:
         max_bytes = check_integer("max_bytes", max_bytes, 1)
+    if not force:
+        refuse_shards(name, _SHARD_SUFFIX)
     report = JobReport(on_error, watcher)
     files = RecordFiles(paths, report, allow_missing=allow_missing)
-    reader = StoredReader(files, schema)
+    reader = StoredReader.start(files, schema, jobs)
     members = _members(reader.schema, extensions or {}, key)
-    report.watcher.started(files.size)
     blocks = reader.blocks(files.all, jobs, max_records=_MAX_RECORDS, max_bytes=_MAX_BYTES)
     with (
-        OutputGroup() as group,
+        OutputGroup(force=force) as group,
         closing(_TarFiles(group, name, max_bytes)) as tars,
         closing(blocks),
     ):
@@ -130,9 +134,13 @@ def to_webdataset(
                     reader.skip(int(rows.block.numbers[position]), str(error), key)
             report.add(count, 0)
         tars.close()
-        refuse_inputs(files.paths, tars.paths)
-        refuse_other_shards(name, _SHARD_SUFFIX, tars.paths)
-    return report.result(tars.paths, tars.counts)
+        others = find_shards(name, _SHARD_SUFFIX, tars.paths)
+        refuse_inputs(files.paths, [*tars.paths, *others])
+        if force:
+            group.remove(others)
+        else:
+            refuse_shards(name, _SHARD_SUFFIX)  # they may have appeared meanwhile
+    return report.result(tars.paths, tars.counts, left_out=reader.left_out())
 
 
 def _key_of(rows: StoredBlock, position: int, key: str | None) -> str:

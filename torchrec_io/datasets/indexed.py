@@ -148,7 +148,8 @@ class IndexedDataset(SelectingDataset, CountedDataset):
         they are listed. Each part keeps the options of the dataset; :meth:`replace` changes them.
 
         Args:
-            fractions: Fraction of each part; they sum to 1.
+            fractions: Fraction of each part; they sum to 1. Or percentages or other weights, all at
+                least 1: ``split(80, 10, 10)``.
             seed: Seed of the split. It is independent of the seed of the shuffle.
             group_by: Called with each sample (bytes without a schema); returns the key of its
                 group: bytes, a string, a number, a scalar tensor or a tuple of those. Records with
@@ -160,7 +161,7 @@ class IndexedDataset(SelectingDataset, CountedDataset):
             A dataset for each fraction. A part without records is logged.
 
         Raises:
-            ValueError: If the fractions do not sum to 1.
+            ValueError: If the fractions neither sum to 1 nor are percentages or weights.
             TypeError: If a key has another type.
         """
         order, records = self.pipeline.record_order, self.pipeline.records
@@ -173,7 +174,7 @@ class IndexedDataset(SelectingDataset, CountedDataset):
         for fraction, part in zip(fractions, parts, strict=True):
             if len(part) == 0:
                 records_text = counted(len(selection), "record")
-                logger.warning("a split of %s of %s is empty", fraction, records_text)
+                logger.warning("the part %s of a split of %s is empty", fraction, records_text)
         return [
             self.derive(self.pipeline.rebuild(record_order=order.with_records(part)))
             for part in parts
@@ -205,7 +206,7 @@ class IndexedDataset(SelectingDataset, CountedDataset):
         # The reader of single records: blocks of a shuffle are of no use in the stored order.
         order = dataclasses.replace(pipeline.record_order, shuffle=False)
         return SelectableRecords(
-            pipeline.paths,
+            pipeline.records.indexes,
             pipeline.schema,
             order,
             RecordLoader(order.fit_reader(pipeline.records, 1), pipeline.loader.parser),

@@ -9,7 +9,7 @@ import logging
 import operator
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from ..errors import DecodeError, TorchRecIOError, TransformError
 from ..order.progress import ProcessLayout, Progress
@@ -20,7 +20,6 @@ from ..timing.steps import parsing
 from .bad_records import ErrorHandler
 from .dealing import Dealer, EpochDealer
 from .filling import BatchFiller
-from .packing import RowAssembler
 from .prefetch import JobQueue, LoadJob, Outcome, Prefetcher
 from .record_loader import Loaded, RecordLoader
 from .replacement import LostRecordReplacer
@@ -28,6 +27,9 @@ from .statistics import IterationMeter
 from .transform import Transform
 from .turn import Turn
 from .worker_state import WorkerState
+
+if TYPE_CHECKING:
+    from .packing import RowAssembler
 
 logger = logging.getLogger("torchrec_io")
 

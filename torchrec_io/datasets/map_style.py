@@ -22,7 +22,7 @@ from ..tensors.registration import is_accelerated
 from .bad_records import ErrorHandler
 from .description import changed_options, describe_files, describe_records, describe_schema
 from .missing_methods import NUMBERED, MissingMethods
-from .options import MapOptions, complete, takes_options
+from .options import MapOptions, complete, remote_options, takes_options
 from .pipeline import DataFiles
 from .record_loader import RecordLoader
 from .selecting import SelectingDataset
@@ -73,18 +73,22 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
         super().__init__()
         known = complete(MapOptions, options)
         files = DataFiles.open(
-            paths, known["index"], known["compression"], allow_missing=known["allow_missing"]
+            paths,
+            known["index"],
+            known["compression"],
+            allow_missing=known["allow_missing"],
+            remote=remote_options(known),
         )
         if files.errors:
             raise files.errors[0]
         self.paths = list(files.paths)
         self.with_key = bool(known["with_key"])
-        reader = RecordReader(
+        self._reader = RecordReader(
             files.indexes,
             verify_crc=known["verify_crc"],
             max_record_bytes=known["max_record_bytes"],
         )
-        self._loader = RecordLoader(reader, parser_of_messages(schema))
+        self._loader = RecordLoader(self._reader, parser_of_messages(schema))
         self._given_schema = schema
         self._order = files.order(known["split"])
         self._options = known
@@ -231,7 +235,7 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
 
     def _selectable(self) -> SelectableRecords:
         return SelectableRecords(
-            self.paths,
+            self._reader.indexes,
             self._given_schema,
             self._order,
             self._loader,

@@ -13,7 +13,6 @@ from ..records.record_reader import RecordReader
 from .indexed import CountedDataset, IndexedDataset
 from .missing_methods import MIXED
 from .options import MixOptions, change_options, has_length_batches, options_of, takes_options
-from .packing import left_out_documents, pack_documents
 from .pipeline import IndexedPipeline, Pipeline
 from .record_loader import RecordLoader
 
@@ -112,6 +111,8 @@ def _pipeline(
     """Return the pipeline of a mixture, with packed rows if its options ask for them."""
     if options.get("pack") is None:
         return Pipeline(paths, schema, order, loader, options)
+    from .packing import left_out_documents, pack_documents  # noqa: PLC0415  # rarely needed
+
     assert isinstance(loader.reader, RecordReader)
     packed, options = pack_documents(order, loader, loader.reader, options)
     errors = left_out_documents(packed, loader.reader, options["on_error"])

@@ -19,6 +19,7 @@ from ..order.plan import UNEVEN_CHOICES, Uneven
 from ..order.shuffle import ShuffleChoice, check_seed, check_shuffle, is_shuffled
 from ..records.index_cache import IndexChoice
 from ..storage.compression import CompressionChoice
+from ..storage.remote.options import LEAST_FETCH_BYTES, RemoteOptions
 
 ErrorPolicy: TypeAlias = Literal["raise", "skip"] | Callable[[TorchRecIOError], Any]
 # The name of a feature; integers, one for each record: an array or a Tensor; or None.
@@ -112,6 +113,13 @@ def _check_transform(name: str, value: Any) -> Any:
     if value is not None and not callable(value):
         raise ValueError(f"{name} must be a function or None, got {value!r}")
     return value
+
+
+def _check_storage_options(name: str, value: Any) -> Any:
+    if value is not None and not isinstance(value, (Mapping, RemoteOptions)):
+        # The value may be a secret.
+        raise ValueError(f"{name} must be a mapping or None, got a {type(value).__name__}")
+    return RemoteOptions.of(value)
 
 
 # ---- options ----
@@ -272,6 +280,26 @@ class PathOptions(TypedDict, total=False):
 
 
 @_documented
+class RemoteAccessOptions(TypedDict, total=False):
+    """Access to remote objects.
+
+    Attributes:
+        storage_options: Options of an object store, for URLs (``s3://``, ``gs://``, ``az://``,
+            ``https://``): credentials, endpoint, region, ``skip_signature`` for public data,
+            ``max_attempts``; see docs/remote.md. By default they are found as the store's own tools
+            find them: in the environment, in files, on the machine. Secrets are shown nowhere, and
+            are pickled only to start a process.
+        fetch_bytes: Size of the memory for ranges of remote objects that are fetched ahead, in
+            bytes, for each process that loads.
+    """
+
+    storage_options: Annotated[
+        Mapping[str, Any] | RemoteOptions | None, Option(None, _check_storage_options)
+    ]
+    fetch_bytes: Annotated[int, Option(256 << 20, _at_least(LEAST_FETCH_BYTES))]
+
+
+@_documented
 class CompressionOptions(TypedDict, total=False):
     """The compression of the data files.
 
@@ -366,6 +394,7 @@ class StreamOptions(
     SeedOptions,
     EpochOptions,
     PathOptions,
+    RemoteAccessOptions,
     CompressionOptions,
     ChecksumOptions,
     SizeOptions,
@@ -383,6 +412,7 @@ class WholeFileOptions(
     SeedOptions,
     EpochOptions,
     PathOptions,
+    RemoteAccessOptions,
     SizeOptions,
     LoadingOptions,
     total=False,
@@ -398,6 +428,7 @@ class FileOptions(
     SeedOptions,
     EpochOptions,
     PathOptions,
+    RemoteAccessOptions,
     IndexOptions,
     CompressionOptions,
     SizeOptions,
@@ -417,6 +448,7 @@ class TFRecordOptions(
     SeedOptions,
     EpochOptions,
     PathOptions,
+    RemoteAccessOptions,
     IndexOptions,
     CompressionOptions,
     ChecksumOptions,
@@ -446,6 +478,7 @@ class TfdsOptions(
 class MapOptions(
     SplitOptions,
     PathOptions,
+    RemoteAccessOptions,
     IndexOptions,
     CompressionOptions,
     ChecksumOptions,
@@ -557,6 +590,13 @@ def _check_packed(options: Mapping[str, Any]) -> None:
             "with_key must be False with pack: a row has several records. The column "
             "'record_numbers' tells which"
         )
+
+
+def remote_options(options: Mapping[str, Any]) -> RemoteOptions:
+    """Return how remote objects are accessed, as options say."""
+    given = options["storage_options"] or RemoteOptions()
+    fetch_bytes: int = options["fetch_bytes"]
+    return given.with_fetch_bytes(fetch_bytes)
 
 
 def resolved_rank(options: Mapping[str, Any]) -> tuple[int, int]:

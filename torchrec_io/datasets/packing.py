@@ -143,10 +143,9 @@ class RowAssembler:
         self._raises = raises
 
     @classmethod
-    def of(cls, options: Mapping[str, Any], reader: Reader) -> RowAssembler | None:
-        """Return the assembler of the options of a dataset, if it packs rows."""
-        pack = options.get("pack")
-        return None if pack is None else cls(pack, reader, raises=options["on_error"] == "raise")
+    def of(cls, options: Mapping[str, Any], reader: Reader) -> RowAssembler:
+        """Return the assembler of the options of a dataset that packs rows."""
+        return cls(options["pack"], reader, raises=options["on_error"] == "raise")
 
     def other_columns(self, names: Sequence[str]) -> list[str]:
         """Return the names of the columns of rows that are no Tensors.

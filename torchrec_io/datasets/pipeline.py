@@ -18,6 +18,7 @@ from ..records.record_reader import RecordReader
 from ..storage.compression import CompressionChoice
 from ..storage.local import StrPath
 from ..storage.paths import expand_paths
+from ..storage.remote.options import RemoteOptions
 from ..tensors.block_parser import BlockParser
 from .options import has_length_batches
 from .record_loader import RecordLoader
@@ -56,6 +57,7 @@ class DataFiles:
         record_format: RecordFormat = TFRECORD,
         *,
         allow_missing: bool = False,
+        remote: RemoteOptions | None = None,
     ) -> DataFiles:
         """Find the files that paths stand for, and open or build their indexes."""
         if isinstance(paths, DataFiles):
@@ -69,9 +71,10 @@ class DataFiles:
             paths,
             tfrecord_names=record_format.code == TFRECORD.code,
             allow_missing=allow_missing,
+            remote=remote,
         )
         indexes = open_indexes(
-            found, index, compression, record_format, allow_missing=allow_missing
+            found, index, compression, record_format, allow_missing=allow_missing, remote=remote
         )
         return cls(found, *indexes)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections import deque
@@ -14,10 +15,14 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
+from ..errors import TorchRecIOError
+
 _Result = TypeVar("_Result")
 
 # A run of batches of this many bytes fits the caches.
 _RUN_BYTES = 1 << 20
+# Jobs that are planned ahead of those that threads have started.
+_MOST_PLANNED = 512
 
 
 class Chunk(Protocol):
@@ -105,35 +110,76 @@ class JobQueue:
         self._batches = iter(batches)
         self._reader = reader
         self._batch_size = batch_size
+        self._ahead_bytes = int(reader.ahead_bytes)
         self._returned: deque[tuple[int, Chunk]] = deque()  # come before the other batches
-        self._next: LoadJob | None = None
+        self._planned: deque[LoadJob] = deque()  # come before those
         self._failure: Exception | None = None  # of `batches`; raised after all jobs
 
     def peek(self) -> LoadJob | None:
         """Return the next job without removing it; None at the end."""
-        if self._next is None:
-            self._next = self._make()
-        return self._next
+        if self._ahead_bytes or not self._planned:
+            self._plan_more()
+        return self._planned[0] if self._planned else None
 
     def pop(self) -> LoadJob | None:
         """Remove and return the next job; None at the end."""
         job = self.peek()
-        self._next = None
+        if job is not None:
+            self._planned.popleft()
         return job
 
     def put_back(self, jobs: Iterable[LoadJob]) -> None:
         """Put jobs before all others."""
-        following = [] if self._next is None else [self._next]
-        self._next = None
+        following = [*self._planned]
+        self._planned.clear()
         for job in reversed([*jobs, *following]):
             if job.error is not None and len(job.chunk) == 0:
                 self._failure = job.error
             else:  # a chunk without records may have damage to report
                 self._returned.appendleft((job.epoch, job.chunk))
 
+    def abandon(self, jobs: Iterable[LoadJob]) -> None:
+        """Tell the reader that no job is fetched anymore.
+
+        Args:
+            jobs: Jobs that were taken from the queue, and may not have been fetched.
+        """
+        if self._ahead_bytes:
+            left = [*jobs, *self._planned]
+            with contextlib.suppress(OSError):  # nobody waits for a result
+                self._reader.will_not_need([job.plan for job in left if job.plan is not None])
+
+    def _plan_more(self) -> None:
+        """Plan the next job; and where the reader reads ahead, further ones before they are few."""
+        if self._ahead_bytes:
+            self._plan_ahead(self._ahead_bytes)
+        elif (job := self._make()) is not None:
+            self._planned.append(job)
+
+    def _plan_ahead(self, most: int) -> None:
+        left = sum(job.buffer_bytes for job in self._planned)
+        if self._planned and (2 * left >= most or len(self._planned) * 2 >= _MOST_PLANNED):
+            return
+        new: list[LoadJob] = []
+        while len(self._planned) < _MOST_PLANNED and (job := self._make()) is not None:
+            self._planned.append(job)
+            new.append(job)
+            left += job.buffer_bytes
+            if job.error is not None or left >= most:
+                break
+        plans = [job.plan for job in new if job.plan is not None]
+        if plans:
+            # Errors are raised when a batch itself is read.
+            with contextlib.suppress(TorchRecIOError, OSError):
+                self._reader.read_ahead(plans)
+
     def take(self, epoch: int, count: int) -> Chunk | None:
         """Remove up to ``count`` records of an epoch from the next jobs; None if there are none."""
         self.put_back([])
+        return self._take_pulled(epoch, count)
+
+    def _take_pulled(self, epoch: int, count: int) -> Chunk | None:
+        """Remove up to ``count`` records of an epoch from the batches after the planned ones."""
         taken: list[Chunk] = []
         while count > 0 and (batch := self._pull()) is not None:
             if batch[0] != epoch:
@@ -173,7 +219,7 @@ class JobQueue:
     def _filled(self, epoch: int, chunk: Chunk) -> Chunk:
         """Return a batch from which records were taken, filled up from the next batches."""
         missing = self._batch_size - len(chunk)
-        more = self.take(epoch, missing) if missing > 0 else None
+        more = self._take_pulled(epoch, missing) if missing > 0 else None
         return chunk if more is None else _joined([chunk, more])
 
 
@@ -369,6 +415,7 @@ class Prefetcher(Generic[_Result]):
         self._is_closed = True
         if self._pid != os.getpid():
             return
+        self._queue.abandon(job for run in self._pending for job in run.jobs)
         self._give_back_waiting()
         for _ in self._threads:
             self._waiting.put(None)

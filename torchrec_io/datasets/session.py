@@ -10,7 +10,7 @@ import logging
 import multiprocessing
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch.utils.data import get_worker_info
 
@@ -26,12 +26,14 @@ from .epoch_clock import worker_iteration
 from .iteration import Iteration, Position
 from .lightning import LOST_POSITION, loses_position
 from .options import resolved_rank
-from .packing import RowAssembler
 from .pipeline import Pipeline
 from .statistics import IterationMeter, LoadingStats, StatsWindow
 from .transform import Transform
 from .turn import Turn
 from .worker_state import Subject, WorkerState
+
+if TYPE_CHECKING:
+    from .packing import RowAssembler
 
 logger = logging.getLogger("torchrec_io")
 
@@ -202,10 +204,19 @@ class Session:
         if self.pipeline.options["transform"] is not None:
             return []
         loader = self.pipeline.loader
-        assembler = RowAssembler.of(self.pipeline.options, loader.reader)
+        assembler = self._assembler()
         if assembler is None:
             return loader.other_columns()
         return assembler.other_columns([*loader.empty_items().flat_columns()])
+
+    def _assembler(self) -> RowAssembler | None:
+        """Return what puts records into rows, if the dataset packs them."""
+        pipeline = self.pipeline
+        if pipeline.options.get("pack") is None:
+            return None
+        from .packing import RowAssembler  # noqa: PLC0415  # rarely needed
+
+        return RowAssembler.of(pipeline.options, pipeline.loader.reader)
 
     @property
     def state(self) -> WorkerState:
@@ -249,7 +260,7 @@ class Session:
             self._meter,
             parent is not None and parent.is_accelerated,
             Transform.of(dealer.options, self.pipeline.loader.reader),
-            RowAssembler.of(dealer.options, self.pipeline.loader.reader),
+            self._assembler(),
         )
         items = close_at_exit(iteration.items(self._position, threads, self._check_trainer))
         return items if dealer.in_batches else itertools.chain.from_iterable(items)

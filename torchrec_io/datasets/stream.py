@@ -21,6 +21,7 @@ from .options import (
     StreamReplaceOptions,
     change_options,
     complete,
+    remote_options,
     takes_options,
 )
 from .pipeline import Pipeline
@@ -60,9 +61,11 @@ class TFRecordStream(RecordDataset):
         **options: Unpack[StreamOptions],
     ) -> None:
         known = complete(StreamOptions, options)
-        found = expand_paths(paths, allow_missing=known["allow_missing"])
+        remote = remote_options(known)
+        found = expand_paths(paths, allow_missing=known["allow_missing"], remote=remote)
         reader = StreamReader(
             found,
+            remote=remote,
             compression=known["compression"],
             verify_crc=known["verify_crc"],
             max_record_bytes=known["max_record_bytes"],

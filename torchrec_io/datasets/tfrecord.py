@@ -15,6 +15,7 @@ from .options import (
     TFRecordReplaceOptions,
     check_no_length_batches,
     complete,
+    remote_options,
     takes_options,
 )
 from .pipeline import DataFiles, IndexedPipeline
@@ -43,8 +44,8 @@ class TFRecordDataset(IndexedDataset):
     Args:
         paths: A file, glob pattern or directory, or several. A pattern stands for its matches,
             sorted; ``**`` in it crosses directories. A directory stands for the files in it that
-            are named as TFRecord files are (``*.tfrecord*``, ``*.tfrec``, ``*.recordio``,
-            ``name-00000-of-00008``, ``part-*``), sorted.
+            are named as TFRecord files are (``*.tfrecord*``, ``*.tfrec``, ``*.tfr``,
+            ``*.record``, ``*.recordio``, ``name-00000-of-00008``, ``part-*``), sorted.
         schema: A :class:`Schema` or a dict of features parses records as ``tf.train.Example``
             messages; a ``Schema(context=..., sequence=...)`` as ``SequenceExample``. A function is
             called with the bytes of each record, in the loading process. ``None`` yields bytes.
@@ -68,7 +69,11 @@ class TFRecordDataset(IndexedDataset):
     ) -> None:
         known = complete(TFRecordOptions, options)
         files = DataFiles.open(
-            paths, known["index"], known["compression"], allow_missing=known["allow_missing"]
+            paths,
+            known["index"],
+            known["compression"],
+            allow_missing=known["allow_missing"],
+            remote=remote_options(known),
         )
         super().__init__(IndexedPipeline.build(files, schema, parser_of_messages, known))
 

@@ -14,9 +14,9 @@ from ..checks import counted
 from ..errors import SchemaError
 from ..order.orders import RecordOrder
 from ..order.selection import Mask, SubsetBuilder
+from ..records.index import RecordIndex
 from ..schema.feature_mapping import FeatureMapping
 from ..storage.digest import digest_text
-from ..storage.opening import read_stamp
 from ..storage.thread_pool import map_in_threads
 from ..tensors.batch import Batch
 from ..tensors.block_parser import BlockParser
@@ -35,7 +35,7 @@ class SelectableRecords(NamedTuple):
     """The parts of a dataset whose records can be selected.
 
     Attributes:
-        paths: The data files.
+        indexes: Index of each data file.
         schema: The schema as the user gave it.
         order: Order of the records.
         loader: Reads and parses records, in their stored order.
@@ -44,7 +44,7 @@ class SelectableRecords(NamedTuple):
         threads: Number of threads that read and parse.
     """
 
-    paths: Sequence[str]
+    indexes: Sequence[RecordIndex]
     schema: Any
     order: RecordOrder
     loader: RecordLoader
@@ -162,7 +162,7 @@ def _identity_of(
     described = records.order.describe()
     files = described.pop("files")
     # The fingerprint of a file does not show every change of its data; the time does.
-    times = map_in_threads(lambda path: read_stamp(path).mtime_ns, records.paths)
+    times = map_in_threads(RecordIndex.find_change_time, records.indexes)
     chosen = {name: described[name] for name in described if name not in {"shuffle", "seed"}}
     parser = records.loader.parser
     reading = [

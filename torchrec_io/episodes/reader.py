@@ -141,6 +141,16 @@ class StepReader(Reader):
     def will_need(self, plan: StepPlan) -> None:
         self._reader.will_need(plan.reads)
 
+    @property
+    def ahead_bytes(self) -> int:
+        return self._reader.ahead_bytes
+
+    def read_ahead(self, plans: Sequence[StepPlan]) -> None:
+        self._reader.read_ahead([plan.reads for plan in plans])
+
+    def will_not_need(self, plans: Sequence[StepPlan]) -> None:
+        self._reader.will_not_need([plan.reads for plan in plans])
+
     def fetch(self, plan: StepPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
         """Read the records of a plan, each of them once.
 

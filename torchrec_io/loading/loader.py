@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, SequentialSampler
 
-from ..checks import check_integer
+from ..checks import check_integer, counted
 from ..datasets.base import RecordDataset
 from ..datasets.dealing import EpochDealer
 from ..datasets.description import describe_records, describe_share
@@ -392,7 +392,7 @@ def _of_numbers(
         )
     else:
         check_integer("batch_size", batch_size, 1)
-        what = f"batches of {batch_size} records, by number"
+        what = f"batches of {counted(batch_size, 'record')}, by number"
         batches = BatchSampler(given, batch_size, drop_last=False)
         loader = DataLoader(
             dataset,
@@ -426,12 +426,13 @@ def _about_batches(dataset: RecordDataset) -> str:
     if dealer.deals_rows:
         return f"batches of {dataset.batch_size} packed rows of {dealer.options['pack'].length}"
     kind = "lists of records" if dataset.schema is None else "batches made by native code"
-    size = "any number of" if dataset.batch_size is None else str(dataset.batch_size)
+    given = dataset.batch_size
+    size = "any number of records" if given is None else counted(given, "record")
     if not dealer.deals_batches:
-        return f"{kind}, of {size} records"
+        return f"{kind}, of {size}"
     tokens = dealer.options["batch_tokens"]
     most = "" if tokens is None else f", {tokens} tokens at most"
-    return f"{kind}, of {size} records of similar length{most}"
+    return f"{kind}, of {size} of similar length{most}"
 
 
 def _about_selection(dataset: Any) -> Iterator[str]:

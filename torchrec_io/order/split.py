@@ -100,21 +100,25 @@ def fractions_to_counts(fractions: Sequence[float], size: int) -> list[int]:
     ``size``, and each differs from its fraction by less than one record.
 
     Args:
-        fractions: Fraction of each part. Decimals are exact: 0.7 means 7/10. A sum slightly below 1
-            is scaled to 1.
+        fractions: Fraction of each part; or percentages or other weights, all at least 1. Decimals
+            are exact: 0.7 means 7/10. A sum slightly below 1 is scaled to 1.
         size: Number of records.
 
     Raises:
-        ValueError: If there are no fractions, one is not a positive number, or they do not sum to 1
-            within 1e-6.
+        ValueError: If there are no fractions, one is not a positive number, or they neither sum to
+            1 or 100, within 1e-6, nor are all at least 1.
     """
     numbers = [float(fraction) for fraction in fractions]
     for number in numbers:
         if not (number > 0 and math.isfinite(number)):
             raise ValueError(f"fractions must be positive numbers, got {number}")
-    if abs(math.fsum(numbers) - 1) > 1e-6:
-        total = math.fsum(numbers)
-        raise ValueError(f"fractions must sum to 1, got {numbers} with the sum {total:.9g}")
+    total = math.fsum(numbers)
+    is_whole = min(abs(total - 1), abs(total - 100) / 100) <= 1e-6
+    if not numbers or not (is_whole or min(numbers) >= 1):
+        raise ValueError(
+            "fractions must sum to 1, or be percentages or weights of at least 1, got "
+            f"{numbers} with the sum {total:.9g}"
+        )
     from fractions import Fraction  # noqa: PLC0415  # slow to import, rarely needed
 
     exact = [Fraction(repr(number)) for number in numbers]

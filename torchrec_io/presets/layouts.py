@@ -20,6 +20,9 @@ from .sound import nsynth
 from .text import bert_pretraining
 from .video import audioset, youtube8m_frames, youtube8m_video
 
+# Number of records whose frames are measured.
+_FRAMES_INSPECTED = 1000
+
 
 class Layout(NamedTuple):
     """A preset that may fit some data.
@@ -121,9 +124,8 @@ def _suggest_gqn(evidence: Evidence) -> Iterator[Layout]:
 def _find_frame_size(evidence: Evidence) -> int | None:
     """Return the size of all frames, if they are squares of one size."""
     sizes = set()
-    for record in sample_records(
-        [*evidence.files], evidence.findings["frames"].records, skip_errors=False
-    ):
+    records = min(_FRAMES_INSPECTED, evidence.findings["frames"].records)
+    for record in sample_records([*evidence.files], records, skip_errors=False):
         frames = (inspect_example(record.data) or {})["frames"].values
         sizes |= {image_size(frame) for frame in frames if isinstance(frame, bytes)}
         if len(sizes) > 1:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from ..errors import DecodeError, SchemaError
 from ..ranking.infer import infer_lists
 from ..ranking.schema import Schema as ListSchema
+from ..records.record_sample import MaxRecords
 from ..schema.feature import Feature
 from ..schema.python_form import entries_to_python
 from ..schema.schema import Schema
@@ -59,7 +60,9 @@ class Preset:
         return "\n".join([*lines, f"schema = {self}", ""])
 
 
-def recognize(paths: StrPath | Iterable[StrPath], max_records: int = 1000) -> Preset | None:
+def recognize(
+    paths: StrPath | Iterable[StrPath], max_records: MaxRecords = "auto"
+) -> Preset | None:
     """Return the preset that fits some files, or None.
 
     The records are inspected like in :meth:`Schema.infer`. A preset fits only if every inspected
@@ -67,13 +70,13 @@ def recognize(paths: StrPath | Iterable[StrPath], max_records: int = 1000) -> Pr
 
     Args:
         paths: Files, patterns or directories, as for :class:`TFRecordDataset`.
-        max_records: Maximum number of records to read. Default: 1000.
+        max_records: Maximum number of records to inspect. Default: as in :meth:`Schema.infer`.
 
     Raises:
         CorruptRecordError: If a file is damaged where it was read.
         TruncatedFileError: If a file is truncated where it was read.
         FileNotFoundError: If a path matches no file.
-        ValueError: If there are no paths, or if ``max_records`` is not a positive integer.
+        ValueError: If there are no paths, or if ``max_records`` is not valid.
     """
     files = expand_paths(paths, allow_missing=True)  # some records are enough
     try:
@@ -83,15 +86,22 @@ def recognize(paths: StrPath | Iterable[StrPath], max_records: int = 1000) -> Pr
     return recognize_schema(schema, files)
 
 
-def infer_any(files: list[str], max_records: int) -> AnySchema:
+def infer_any(
+    files: list[str], max_records: MaxRecords, on_error: Literal["raise", "skip"] = "raise"
+) -> AnySchema:
     """Infer the schema of files of Examples, SequenceExamples or lists of Examples.
+
+    Args:
+        files: Files to inspect.
+        max_records: Maximum number of records to inspect; see :meth:`Schema.infer`.
+        on_error: ``"raise"``, or ``"skip"`` to skip damaged records and records that are not valid.
 
     Raises:
         SchemaError: If no schema can be inferred; see :meth:`Schema.infer`.
         DecodeError: If a record is not valid; see :meth:`Schema.infer`.
     """
-    lists = infer_lists(files, max_records)
-    return Schema.infer(files, max_records) if lists is None else lists
+    lists = infer_lists(files, max_records, on_error)
+    return Schema.infer(files, max_records, on_error=on_error) if lists is None else lists
 
 
 def recognize_schema(schema: AnySchema, files: list[str]) -> Preset | None:

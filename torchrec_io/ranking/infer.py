@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import Literal, NamedTuple
 
+import numpy as np
+
+from .. import _core
 from ..errors import SchemaError
-from ..schema.infer import (
-    FeatureSummary,
-    Finding,
-    SampledRecord,
-    Survey,
-    make_findings,
-    sample_records,
-)
-from ..schema.inspect import (
-    InspectedFeature,
-    inspect_example,
-    inspect_example_list,
-    inspect_sequence_example,
-)
+from ..records.record_block import RecordBlock, RecordList
+from ..records.record_sample import MaxRecords, RecordSample, choose_records
+from ..schema.infer import Finding, Inspected, make_findings
 from ..schema.specs import FixedLenFeature
+from ..schema.survey import Surveyor
 from ..storage.local import StrPath
 from ..storage.paths import expand_paths
 from .schema import Schema
 
 
-def infer_lists(paths: StrPath | Iterable[StrPath], max_records: int) -> Schema | None:
+def infer_lists(
+    paths: StrPath | Iterable[StrPath],
+    max_records: MaxRecords,
+    on_error: Literal["raise", "skip"] = "raise",
+) -> Schema | None:
     """Infer a schema of lists, with its findings.
 
     The records are lists if each of them can be one, if at least one example has a value, and if
@@ -37,7 +34,8 @@ def infer_lists(paths: StrPath | Iterable[StrPath], max_records: int) -> Schema 
 
     Args:
         paths: Files, patterns or directories.
-        max_records: Maximum number of records to read.
+        max_records: Maximum number of records to inspect; see :meth:`torchrec_io.Schema.infer`.
+        on_error: ``"raise"``, or ``"skip"`` to skip damaged records.
 
     Returns:
         The schema, or None if the records are not lists.
@@ -46,10 +44,14 @@ def infer_lists(paths: StrPath | Iterable[StrPath], max_records: int) -> Schema 
         SchemaError: If no feature of the examples can be read.
     """
     files = expand_paths(paths, allow_missing=True)  # some records are enough
-    surveys = _survey(sample_records(files, max_records, skip_errors=False))
-    if surveys is None:
+    sample = choose_records(files, max_records)
+    lists = _survey(sample, on_error)
+    if lists is None:
         return None
-    contexts, examples = map(make_findings, surveys)
+    inspected = Inspected(lists.records, lists.records if sample.is_all else sample.total)
+    of_all = Inspected(lists.examples.records, lists.examples.records if sample.is_all else None)
+    contexts = make_findings(lists.contexts.result(), inspected)
+    examples = make_findings(lists.examples.result(), of_all)
     for name in set(contexts) & set(examples):
         if examples[name].spec is None:
             del examples[name]
@@ -60,7 +62,7 @@ def infer_lists(paths: StrPath | Iterable[StrPath], max_records: int) -> Schema 
     of_examples = {name: found.spec for name, found in examples.items() if found.spec is not None}
     if not of_examples:
         raise SchemaError("no feature of the examples can be read")
-    return Schema(of_context, of_examples).with_findings({**contexts, **examples})
+    return Schema(of_context, of_examples).with_findings({**contexts, **examples}, inspected)
 
 
 def _in_list(finding: Finding) -> Finding:
@@ -72,35 +74,62 @@ def _in_list(finding: Finding) -> Finding:
     return replace(finding, spec=FixedLenFeature([], "string"), why=why)
 
 
-def _survey(sample: Iterator[SampledRecord]) -> tuple[Survey, Survey] | None:
+class _Lists(NamedTuple):
+    """Facts about the features of lists.
+
+    Attributes:
+        records: Number of lists.
+        contexts: Facts about their contexts.
+        examples: Facts about their examples.
+    """
+
+    records: int
+    contexts: Surveyor
+    examples: Surveyor
+
+
+def _survey(sample: RecordSample, on_error: Literal["raise", "skip"]) -> _Lists | None:
     """Return the facts about the contexts and the examples of lists; None for other records."""
-    records = count = 0
-    contexts: defaultdict[str, FeatureSummary] = defaultdict(FeatureSummary)
-    examples: defaultdict[str, FeatureSummary] = defaultdict(FeatureSummary)
-    for record in sample:
-        lists = inspect_example_list(record.data)
-        if lists is None or _has_values(record.data):
-            return None
-        records += 1
-        count += len(lists.examples)
-        _add_features(contexts, lists.context)
-        for example in lists.examples:
-            _add_features(examples, example)
-    if not any(summary.present for summary in examples.values()):
-        return None
-    return Survey(records, contexts, {}), Survey(count, examples, {})
+    records = 0
+    contexts, examples = Surveyor(with_lists=False), Surveyor(with_lists=False)
+    for piece in sample.pieces:
+        for block, _ in piece.blocks(skip_errors=on_error == "skip"):
+            parts = _core.split_lists(block.native())
+            if parts.failures or _have_values(block):
+                return None
+            records += len(block)
+            if examples.add(_examples_of(block, parts)).rejected:
+                return None
+            if contexts.add(_contexts_of(block, parts)).rejected:
+                return None
+    has_values = any(summary.present for summary in examples.result().context.values())
+    return _Lists(records, contexts, examples) if has_values else None
 
 
-def _add_features(
-    summaries: defaultdict[str, FeatureSummary], features: Mapping[str, InspectedFeature]
-) -> None:
-    for name, feature in features.items():
-        summaries[name].add(feature)
+def _examples_of(block: RecordBlock, parts: _core.ListParts) -> RecordBlock:
+    owners = np.repeat(np.arange(len(block)), np.diff(parts.example_splits))
+    starts = block.starts[owners] + parts.example_offsets
+    return RecordBlock(block.buffer, starts, parts.example_sizes, owners)
 
 
-def _has_values(data: bytes) -> bool:
-    """Return whether bytes are an Example or SequenceExample with at least one value."""
-    context, lists = inspect_sequence_example(data) or (inspect_example(data) or {}, {})
-    kinds = [feature.kind for feature in context.values()]
-    kinds += [step.kind for steps in lists.values() for step in steps]
-    return any(kind != "none" for kind in kinds)
+def _contexts_of(block: RecordBlock, parts: _core.ListParts) -> RecordList:
+    """Return the context of each record that has one. Protobuf merges several by joining them."""
+    contexts: dict[int, bytes] = {}
+    for record, offset, size in zip(
+        parts.context_records.tolist(),
+        parts.context_offsets.tolist(),
+        parts.context_sizes.tolist(),
+        strict=True,
+    ):
+        data = bytes(block.view(record)[offset : offset + size])
+        contexts[record] = contexts.get(record, b"") + data
+    return RecordList.of(contexts.values())
+
+
+def _have_values(block: RecordBlock) -> bool:
+    """Return whether a record is an Example or SequenceExample with at least one value."""
+    surveyor = Surveyor()
+    surveyor.add(block)
+    found = surveyor.result()
+    summaries = [*found.context.values(), *found.lists.values()]
+    return any(summary.kinds for summary in summaries)

@@ -14,6 +14,7 @@ from ..schema.nesting import check_paths
 from ..schema.schema import Schema as ExampleSchema
 
 if TYPE_CHECKING:
+    from ..records.record_sample import MaxRecords
     from ..storage.local import StrPath
 
 
@@ -84,7 +85,7 @@ class Schema(FeatureMapping):
         return ExampleListParser(self)
 
     @classmethod
-    def infer(cls, paths: StrPath | Iterable[StrPath], max_records: int = 1000) -> Schema:
+    def infer(cls, paths: StrPath | Iterable[StrPath], max_records: MaxRecords = "auto") -> Schema:
         """Infer a schema from files of lists, as a starting point for a schema of your own.
 
         The rules are those of :meth:`Schema.infer`. For the features of examples, they apply to
@@ -92,7 +93,8 @@ class Schema(FeatureMapping):
 
         Args:
             paths: Files, patterns or directories, as for :class:`TFRecordDataset`.
-            max_records: Maximum number of records to read. Default: 1000.
+            max_records: Maximum number of records to inspect; None for all. The default, "auto", is
+                that of :meth:`torchrec_io.Schema.infer`.
 
         Raises:
             SchemaError: If there are no records, if the records do not look like lists of Examples,
@@ -100,7 +102,7 @@ class Schema(FeatureMapping):
             CorruptRecordError: If a file is damaged where it was read.
             TruncatedFileError: If a file is truncated where it was read.
             FileNotFoundError: If a path matches no file.
-            ValueError: If there are no paths, or if ``max_records`` is not a positive integer.
+            ValueError: If there are no paths, or if ``max_records`` is not one of the above.
         """
         from .infer import infer_lists  # noqa: PLC0415  # imports this module
 

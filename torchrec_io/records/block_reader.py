@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -121,6 +121,25 @@ class BlockReader(Reader):
         del plan
 
     def will_need(self, plan: BlockPlan) -> None:
+        for announced in self._announce(plan):
+            self.reader.will_need(announced)
+
+    @property
+    def ahead_bytes(self) -> int:
+        return self.reader.ahead_bytes
+
+    def read_ahead(self, plans: Sequence[BlockPlan]) -> None:
+        self.reader.read_ahead([block for plan in plans for block in self._announce(plan)])
+
+    def will_not_need(self, plans: Sequence[BlockPlan]) -> None:
+        self._reset_after_fork()
+        needed = {block for plan in plans for block in plan.needed.tolist()}
+        with self._lock:
+            dropped = [self._announced.pop(block) for block in needed & {*self._announced}]
+        self.reader.will_not_need(dropped)
+
+    def _announce(self, plan: BlockPlan) -> Iterator[ReadPlan]:
+        """Yield the plans of blocks that are neither in memory nor announced."""
         self._reset_after_fork()
         for block in plan.needed.tolist():
             with self._lock:
@@ -133,7 +152,7 @@ class BlockReader(Reader):
                     self._announced[block] = announced
                     while len(self._announced) > self._keep:
                         self._announced.popitem(last=False)
-                self.reader.will_need(announced)
+                yield announced
 
     def fetch(self, plan: BlockPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
         """Copy the records of a plan from their blocks, reading those not in memory.

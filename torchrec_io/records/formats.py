@@ -24,10 +24,10 @@ from ..storage.compression import (
     detect_compression,
     detect_gzip,
     is_record_header,
-    is_text,
 )
 from ..storage.digest import digest, digest_number
 from .custom_format import find_boundaries, reason_of
+from .foreign_files import HEAD_BYTES, foreign_file
 
 # A function that is called now and then with the number of bytes of the file and the number of
 # records done so far. An exception that it raises ends the work.
@@ -213,11 +213,16 @@ class RecordFormat:
             file: Data file, as stored.
             size: Size of the file in bytes.
         """
-        head = file.read(0, _FINGERPRINT_BYTES)
-        # Both ends of a small file are the whole file, which is read once.
-        tail = head
-        if size > _FINGERPRINT_BYTES:
-            tail = file.read(size - _FINGERPRINT_BYTES, _FINGERPRINT_BYTES)
+        if size <= _FINGERPRINT_BYTES:  # both ends are the whole file, which is read once
+            head = file.read(0, _FINGERPRINT_BYTES)
+            return digest_number(head, head)
+        # Both at once: each may take a request.
+        length = _FINGERPRINT_BYTES
+        ends = np.empty((2, length), np.uint8)
+        ranges = np.array([(0, length, 0), (size - length, length, length)])
+        if file.read_ranges(ranges, ends.reshape(-1)) is None:
+            return digest_number(*ends)
+        head, tail = file.read(0, length), file.read(size - length, length)
         return digest_number(head, tail)
 
     def find_mismatch(self, file: ByteSource, starts: Ints, ends: Ints) -> int | None:
@@ -348,7 +353,8 @@ class TFRecordFormat(RecordFormat):
         """
         error_class, reason = _FAULTS[fault]
         if offset == 0 and fault is FrameFault.length_crc and head is not None:
-            reason = _foreign_file(head[:64].tobytes()) or reason + "; is this a TFRecord file?"
+            start = head[:HEAD_BYTES].tobytes()
+            reason = foreign_file(start) or reason + "; is this a TFRecord file?"
         return error_class(reason, path=path, offset=offset)
 
     def check(
@@ -385,8 +391,17 @@ class TFRecordFormat(RecordFormat):
         return before == after == 0
 
     def find_mismatch(self, file: ByteSource, starts: Ints, ends: Ints) -> int | None:
-        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-            head = file.read(start, self.header_bytes)
+        # All headers at once: each may take a request.
+        count = len(starts)
+        heads = np.empty((count, self.header_bytes), np.uint8)
+        targets = np.arange(count) * self.header_bytes
+        sizes = np.full(count, self.header_bytes)
+        short = file.read_ranges(np.stack((starts, sizes, targets), axis=1), heads.reshape(-1))
+        if short is not None:
+            before = self.find_mismatch(file, starts[:short], ends[:short])
+            return int(starts[short]) if before is None else before
+        for start, end, header in zip(starts.tolist(), ends.tolist(), heads, strict=True):
+            head = header.tobytes()
             length = int.from_bytes(head[:8], "little")
             if not is_record_header(head) or length != end - start - self.overhead_bytes:
                 return int(start)
@@ -398,16 +413,3 @@ class TFRecordFormat(RecordFormat):
 
 
 TFRECORD = TFRecordFormat()
-
-
-def _foreign_file(head: bytes) -> str | None:
-    """Return what a file is that is mistaken for a TFRecord file, if it is recognized."""
-    if head.startswith(b"version https://git-lfs"):
-        return "this is a git-lfs pointer, not the data it stands for; run 'git lfs pull'"
-    if head.startswith(b"\x83\xaf\x70\xd1"):
-        return "this is a Riegeli file, not a TFRecord file"
-    if detect_compression(head) is not None:
-        return "this looks compressed, but is read as it is stored (compression=None)"
-    if is_text(head[:4]):
-        return "this looks like text, not like a TFRecord file"
-    return None

@@ -20,8 +20,10 @@ from ..errors import (
 from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Stamp
 from ..storage.compression import Compression, CompressionChoice, check_compression
 from ..storage.local import StrPath
-from ..storage.opening import open_decompressed, open_file, read_stamp
+from ..storage.opening import open_decompressed, open_file, options_for, public_name, read_stamp
 from ..storage.pending_file import write_atomically
+from ..storage.remote.options import RemoteOptions, StorageOptions
+from ..storage.remote.urls import can_pin
 from .formats import TFRECORD, Progress, RecordFormat
 from .index_file import MAGIC, SUFFIX, IndexFile, encode_index
 from .text_index import find_gaps, format_text, parse_text
@@ -40,16 +42,22 @@ class RecordIndex:
     they are needed. A pickled index with a file is reopened from the file.
 
     Attributes:
-        data_path: Data file.
+        data_path: Data file; the URL of a remote object is without secrets.
         format: Record format of the data file.
         data_stamp: Stamp of the data file when it was last found to match this index; None if it
             has not been compared yet.
+        remote: Options for the data file if it is a remote object; else None.
     """
 
     def __init__(
-        self, data_path: StrPath, file: IndexFile, record_format: RecordFormat = TFRECORD
+        self,
+        data_path: StrPath,
+        file: IndexFile,
+        record_format: RecordFormat = TFRECORD,
+        remote: RemoteOptions | None = None,
     ) -> None:
-        self.data_path = os.fspath(data_path)
+        self.remote = options_for(data_path, remote)
+        self.data_path = public_name(data_path, self.remote)
         self.format = record_format
         self.data_stamp: Stamp | None = None
         self._file = file
@@ -71,6 +79,7 @@ class RecordIndex:
         compression: CompressionChoice = "auto",
         format: RecordFormat = TFRECORD,  # noqa: A002  # as RecordFileDataset has it
         progress: Progress | None = None,
+        storage_options: StorageOptions = None,
     ) -> RecordIndex:
         """Find the records of a data file. The lengths of TFRecords are checked, not their data.
 
@@ -81,6 +90,7 @@ class RecordIndex:
             format: Record format of the file.
             progress: Function that is called now and then with the number of bytes of the file and
                 the number of records read so far.
+            storage_options: Options of a remote object; see :class:`TFRecordDataset`.
 
         Raises:
             CorruptRecordError: If a length does not match its checksum, or a compressed stream is
@@ -89,7 +99,11 @@ class RecordIndex:
             FileNotFoundError, IsADirectoryError: If there is no such file.
         """
         index, error = cls.build_partial(
-            path, compression=compression, format=format, progress=progress
+            path,
+            compression=compression,
+            format=format,
+            progress=progress,
+            storage_options=storage_options,
         )
         if error is not None:
             raise error
@@ -103,6 +117,7 @@ class RecordIndex:
         compression: CompressionChoice = "auto",
         format: RecordFormat = TFRECORD,  # noqa: A002  # as RecordFileDataset has it
         progress: Progress | None = None,
+        storage_options: StorageOptions = None,
     ) -> tuple[RecordIndex, TorchRecIOError | None]:
         """Find the records of a data file that may be damaged.
 
@@ -112,7 +127,8 @@ class RecordIndex:
             The index of the records before any damage, and the damage, or None.
         """
         check_compression(compression)
-        file = open_file(path)
+        remote = options_for(path, RemoteOptions.of(storage_options))
+        file = open_file(path, remote)
         detected = format.detect(file) if compression == "auto" else compression
         source = open_decompressed(file, detected)
         found = format.scan(source, progress)
@@ -131,7 +147,7 @@ class RecordIndex:
             footer_bytes=size - end,
             gaps=gaps,
         )
-        index = cls(path, IndexFile.decode(content, file.path), format)
+        index = cls(file.path, IndexFile.decode(content, file.path), format, remote)
         index.data_stamp = file.stamp
         return index, found.error
 
@@ -143,6 +159,7 @@ class RecordIndex:
         *,
         format: RecordFormat = TFRECORD,  # noqa: A002  # as RecordFileDataset has it
         allow_missing: bool = False,
+        storage_options: StorageOptions = None,
     ) -> RecordIndex:
         """Load an index file, and check that it matches its data file.
 
@@ -151,6 +168,7 @@ class RecordIndex:
             data_path: Data file. Default: the name of the index file without its last suffix.
             format: Record format of the data file.
             allow_missing: Whether the index may leave out records of the data file.
+            storage_options: Options of a remote object; see :class:`TFRecordDataset`.
 
         Raises:
             IndexFormatError: If the file is damaged, not an index, or of another record format.
@@ -158,25 +176,63 @@ class RecordIndex:
                 out records.
             FileNotFoundError: If the index or the data file does not exist.
         """
-        name = os.fspath(path)
+        remote = RemoteOptions.of(storage_options) or RemoteOptions()
+        name = public_name(path, remote)
         if data_path is None and not name.endswith((SUFFIX, ".idx", ".index")):
             data_path, name = name, name + SUFFIX
-        file = open_file(name)
+        file = open_file(name, remote)
         if not name.endswith(SUFFIX) and file.read(0, len(MAGIC)) != MAGIC:
             if format.code != TFRECORD.code:
                 raise IndexFormatError("text indexes exist only for TFRecord files", path=name)
             if data_path is None:
                 data_path = os.path.splitext(name)[0]
-            return cls.from_text(name, data_path, allow_missing=allow_missing)
+            return cls.from_text(
+                name, data_path, allow_missing=allow_missing, storage_options=remote
+            )
         data_path = name[: -len(SUFFIX)] if data_path is None else data_path
-        index = cls(data_path, IndexFile.read(file), format)
+        index = cls(data_path, IndexFile.read(file), format, options_for(data_path, remote))
         index.check_fresh()
         index._check_complete(allow_missing)
         return index
 
     @classmethod
+    def load_cached(
+        cls,
+        path: str,
+        data_path: str,
+        record_format: RecordFormat,
+        remote: RemoteOptions,
+        stamp: Stamp,
+    ) -> RecordIndex:
+        """Load the index that was made of a remote object with the same ETag or version.
+
+        The object is not read.
+
+        Args:
+            path: Index file.
+            data_path: Public URL of the object.
+            record_format: Record format of the object.
+            remote: Options for the object.
+            stamp: Stamp of the object.
+
+        Raises:
+            IndexFormatError: If the file is damaged, not an index, or of another record format.
+            StaleIndexError: If the object has another size.
+            FileNotFoundError: If the index does not exist.
+        """
+        index = cls(data_path, IndexFile.read(open_file(path)), record_format, remote)
+        index._check_size(stamp.size, path)
+        index.data_stamp = stamp
+        return index
+
+    @classmethod
     def from_text(
-        cls, path: StrPath, data_path: StrPath, *, allow_missing: bool = False
+        cls,
+        path: StrPath,
+        data_path: StrPath,
+        *,
+        allow_missing: bool = False,
+        storage_options: StorageOptions = None,
     ) -> RecordIndex:
         """Import a text index as written by ``tfrecord2idx`` of DALI and ``tfrecord``.
 
@@ -187,14 +243,16 @@ class RecordIndex:
             path: Text index.
             data_path: Data file.
             allow_missing: Whether the index may leave out records of the data file.
+            storage_options: Options of a remote object; see :class:`TFRecordDataset`.
 
         Raises:
             IndexFormatError: If a line does not have this form, or the frames overlap.
             StaleIndexError: If the index does not match the data file, or leaves out records.
         """
-        name = os.fspath(path)
-        frames = parse_text(name)
-        data = open_file(data_path)
+        remote = RemoteOptions.of(storage_options) or RemoteOptions()
+        name = public_name(path, remote)
+        frames = parse_text(open_file(name, remote))
+        data = open_file(data_path, remote)
         size = data.stamp.size
         end = int(frames[-1].sum()) if len(frames) else 0
         if end > size:
@@ -205,7 +263,9 @@ class RecordIndex:
             )
         gaps = find_gaps(frames, size)
         content = encode_index(data, np.ascontiguousarray(frames[:, 0]), end, gaps=gaps)
-        index = cls(data_path, IndexFile.decode(content, name))
+        index = cls(
+            data_path, IndexFile.decode(content, name), TFRECORD, options_for(data_path, remote)
+        )
         index._check_sampled_records(data, name)
         index._check_complete(allow_missing)
         index.data_stamp = data.stamp
@@ -222,6 +282,8 @@ class RecordIndex:
         Returns:
             The path written.
         """
+        if path is None and self.remote is not None:
+            raise ValueError(f"path must name a local file: {self.data_path} is a remote object")
         target = Path(self.data_path + SUFFIX if path is None else path)
         self._file.save(target, durable=True)
         return target
@@ -256,7 +318,7 @@ class RecordIndex:
         return self._file.header.records
 
     def __repr__(self) -> str:
-        return f"RecordIndex({self.data_path!r}, {len(self):,} records)"
+        return f"RecordIndex({self.data_path!r}, {counted(len(self), 'record')})"
 
     @property
     def index_path(self) -> str | None:
@@ -366,7 +428,7 @@ class RecordIndex:
         Raises:
             StaleIndexError: If the index does not match.
         """
-        self._check_match(open_file(self.data_path), self.index_path or self.data_path)
+        self._check_match(open_file(self.data_path, self.remote), self.index_path or self.data_path)
 
     def check_unchanged(self) -> None:
         """Check that neither file has changed since the last check. Takes two system calls.
@@ -379,8 +441,29 @@ class RecordIndex:
             FileNotFoundError: If the data file was removed.
         """
         self._file.check_unchanged()
-        if read_stamp(self.data_path) != self.data_stamp:
-            self.check_opened(open_file(self.data_path))
+        if self.is_pinned:
+            return
+        if read_stamp(self.data_path, self.remote) != self.data_stamp:
+            self.check_opened(open_file(self.data_path, self.remote))
+
+    @property
+    def is_pinned(self) -> bool:
+        """True if reads of the data file fail once it is not the indexed one anymore.
+
+        A remote object is read exactly as it was when it was compared with the index.
+        """
+        is_seen = self.remote is not None and self.data_stamp is not None
+        return is_seen and can_pin(self.data_path)
+
+    def find_change_time(self) -> int | tuple[int | str, ...]:
+        """Return what differs once the data file was changed: its time, or its ETag if remote."""
+        if self.is_pinned and self.data_stamp is not None:
+            return self.data_stamp.file
+        return read_stamp(self.data_path, self.remote).mtime_ns
+
+    def open_data(self) -> ByteSource:
+        """Open the data file, as it was when it was compared with the index if it is remote."""
+        return open_file(self.data_path, self.remote, self.data_stamp)
 
     def check_opened(self, file: ByteSource) -> None:
         """Check an open data file as :meth:`check_unchanged` does."""
@@ -404,19 +487,27 @@ class RecordIndex:
     def _check_match(self, file: ByteSource, name: str) -> None:
         header = self._file.header
         size = file.stamp.size
-        if size != header.data_bytes:
-            raise StaleIndexError(
-                f"the data file has {counted(size, 'byte')}, the indexed file had "
-                f"{counted(header.data_bytes, 'byte')}",
-                path=name,
-            )
+        self._check_size(size, name)
         if self.format.fingerprint(file, size) != header.data_fingerprint:
             raise StaleIndexError(
                 "the content of the data file differs from the indexed content", path=name
             )
-        if file.stamp.mtime_ns != header.data_mtime_ns and self.compression is None:
+        # Uploading changes the time. The records of a remote object that cannot be found where the
+        # index has them are noticed when they are read.
+        is_checked = file.is_pinned and self.format.is_self_checking
+        is_touched = file.stamp.mtime_ns != header.data_mtime_ns and not is_checked
+        if is_touched and self.compression is None:
             self._check_sampled_records(file, name)
         self.data_stamp = file.stamp
+
+    def _check_size(self, size: int, name: str) -> None:
+        indexed = self._file.header.data_bytes
+        if size != indexed:
+            raise StaleIndexError(
+                f"the data file has {counted(size, 'byte')}, the indexed file had "
+                f"{counted(indexed, 'byte')}",
+                path=name,
+            )
 
     def _check_coverage(self) -> None:
         """Check that the index accounts for all bytes of the data file that it describes."""

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
 from ..checks import counted
 from ..errors import IndexFormatError, StaleIndexError, TorchRecIOError
+from ..storage.byte_source import Stamp
 from ..storage.cache_folder import cache_folder, is_own_cache_file, make_cache_folder
 from ..storage.compression import CompressionChoice
 from ..storage.digest import digest_text
 from ..storage.local import StrPath
+from ..storage.opening import find_stamp, is_remote, options_for, public_name
 from ..storage.paths import LinkResolver
-from ..storage.thread_pool import map_in_threads
+from ..storage.remote.options import RemoteOptions
+from ..storage.thread_pool import REMOTE_THREADS, map_in_threads
 from .formats import TFRECORD, RecordFormat
 from .index import RecordIndex
 from .index_file import SUFFIX
@@ -32,9 +35,11 @@ class _Cache:
         self.root = cache_folder()
         self._links = LinkResolver()
 
-    def path(self, data_path: str, record_format: RecordFormat) -> str:
-        full = self._links.resolve(data_path)
-        name = digest_text(os.fsencode(full), size=10)
+    def path(self, data_path: str, record_format: RecordFormat, stamp: Stamp | None = None) -> str:
+        """Return the path of an index; ``stamp`` is that of a remote object."""
+        full = data_path if is_remote(data_path) else self._links.resolve(data_path)
+        identity = os.fsencode(full) + (b"" if stamp is None else f" {stamp}".encode())
+        name = digest_text(identity, size=10)
         if record_format.code != TFRECORD.code:  # a file may be read in several formats
             name += f"-{record_format.code:08x}"
         return os.path.join(self.root, f"{os.path.basename(full)[:80]}-{name}{SUFFIX}")
@@ -59,7 +64,9 @@ def has_writable_cache() -> bool:
 
 
 def find_or_build(
-    path: StrPath, compression: CompressionChoice = "auto"
+    path: StrPath,
+    compression: CompressionChoice = "auto",
+    remote: RemoteOptions | None = None,
 ) -> tuple[RecordIndex, TorchRecIOError | None]:
     """Return the index of a data file: the one beside it, else the cached one, else a new one.
 
@@ -69,7 +76,15 @@ def find_or_build(
     Returns:
         The index, and the damage that ended building it early, if any.
     """
-    return _find_or_build(os.fspath(path), compression, _Cache(), TFRECORD)
+    remote = options_for(path, remote)
+    return _find_or_build(public_name(path, remote), compression, _Cache(), TFRECORD, remote)
+
+
+def find_matching(path: str, remote: RemoteOptions | None = None) -> RecordIndex | None:
+    """Return the index of a data file that exists, beside it or in the cache; None without one."""
+    remote = options_for(path, remote)
+    find = _find_local if remote is None else _find_remote
+    return find(public_name(path, remote), "auto", _Cache(), TFRECORD, remote)[0]
 
 
 def open_indexes(
@@ -79,6 +94,7 @@ def open_indexes(
     record_format: RecordFormat = TFRECORD,
     *,
     allow_missing: bool = False,
+    remote: RemoteOptions | None = None,
 ) -> tuple[list[RecordIndex], list[TorchRecIOError]]:
     """Return the indexes of several data files, opened in a pool of threads.
 
@@ -90,6 +106,7 @@ def open_indexes(
             ``"zlib"``.
         record_format: Record format of the files.
         allow_missing: Whether given indexes may leave out records of their files.
+        remote: Options for remote objects.
 
     Returns:
         An index for each file, and the damages that ended building some of them early.
@@ -102,10 +119,15 @@ def open_indexes(
     """
     if index is None:
         raise ValueError("index must be 'auto', a path or a list of paths, got None")
+    threads = REMOTE_THREADS if any(map(is_remote, paths)) else None
     if index == "auto":
         cache = _Cache()
         found = map_in_threads(
-            lambda path: _find_or_build(path, compression, cache, record_format), paths
+            lambda path: _find_or_build(
+                path, compression, cache, record_format, options_for(path, remote)
+            ),
+            paths,
+            threads,
         )
         return [built for built, _ in found], [error for _, error in found if error is not None]
     names = [index] if isinstance(index, (str, os.PathLike)) else list(index)
@@ -117,9 +139,11 @@ def open_indexes(
     pairs = list(zip(names, paths, strict=True))
 
     def load(pair: tuple[StrPath, str]) -> RecordIndex:
-        return RecordIndex.load(*pair, format=record_format, allow_missing=allow_missing)
+        return RecordIndex.load(
+            *pair, format=record_format, allow_missing=allow_missing, storage_options=remote
+        )
 
-    indexes = map_in_threads(load, pairs)
+    indexes = map_in_threads(load, pairs, threads)
     return indexes, [error for index in indexes if (error := index.damage()) is not None]
 
 
@@ -132,29 +156,99 @@ def load_deferred(indexes: Sequence[RecordIndex]) -> None:
 
 
 def _find_or_build(
-    path: str, compression: CompressionChoice, cache: _Cache, record_format: RecordFormat
+    path: str,
+    compression: CompressionChoice,
+    cache: _Cache,
+    record_format: RecordFormat,
+    remote: RemoteOptions | None,
 ) -> tuple[RecordIndex, TorchRecIOError | None]:
     if not record_format.is_cached:
-        return RecordIndex.build_partial(path, compression=compression, format=record_format)
-    found = _load_matching(path + SUFFIX, path, compression, record_format)
-    if found is None:
-        cached = cache.path(path, record_format)
-        if is_own_cache_file(cached):
-            found = _load_matching(cached, path, compression, record_format)
+        return RecordIndex.build_partial(
+            path, compression=compression, format=record_format, storage_options=remote
+        )
+    find = _find_local if remote is None else _find_remote
+    found, cached = find(path, compression, cache, record_format, remote)
     if found is not None:
         return found, None
-    index, error = RecordIndex.build_partial(path, compression=compression, format=record_format)
+    index, error = RecordIndex.build_partial(
+        path, compression=compression, format=record_format, storage_options=remote
+    )
     if error is None:
         _save_to_cache(index, cached)
     return index, error
 
 
+def _find_local(
+    path: str,
+    compression: CompressionChoice,
+    cache: _Cache,
+    record_format: RecordFormat,
+    remote: RemoteOptions | None,
+) -> tuple[RecordIndex | None, str]:
+    """Return the index beside a file, or the cached one; and the path of the latter."""
+    found = _load_matching(path + SUFFIX, path, compression, record_format, remote)
+    cached = cache.path(path, record_format)
+    if found is None and is_own_cache_file(cached):
+        found = _load_matching(cached, path, compression, record_format, remote)
+    return found, cached
+
+
+def _find_remote(
+    path: str,
+    compression: CompressionChoice,
+    cache: _Cache,
+    record_format: RecordFormat,
+    remote: RemoteOptions | None,
+) -> tuple[RecordIndex | None, str]:
+    """Return the cached index of a remote object, or the one beside it; and the former's path.
+
+    The name in the cache has the ETag of the object, so a cached index needs no request. An index
+    beside the object is copied there, where it can be read by pages.
+    """
+    assert remote is not None
+    stamp = find_stamp(path, remote)
+    cached = cache.path(path, record_format, stamp)
+    if is_own_cache_file(cached):
+        has_identity = any(stamp.file)
+
+        def load_cached() -> RecordIndex:
+            if has_identity:
+                return RecordIndex.load_cached(cached, path, record_format, remote, stamp)
+            return RecordIndex.load(cached, path, format=record_format, storage_options=remote)
+
+        found = _if_matching(load_cached, path, compression, record_format)
+        if found is not None:
+            return found, cached
+    found = _load_matching(path + SUFFIX, path, compression, record_format, remote)
+    if found is not None:
+        _save_to_cache(found, cached)
+    return found, cached
+
+
 def _load_matching(
-    candidate: str, path: str, compression: CompressionChoice, record_format: RecordFormat
+    candidate: str,
+    path: str,
+    compression: CompressionChoice,
+    record_format: RecordFormat,
+    remote: RemoteOptions | None,
 ) -> RecordIndex | None:
     """Return the index in a file; None if it does not exist, or does not match the data file."""
+
+    def load() -> RecordIndex:
+        return RecordIndex.load(candidate, path, format=record_format, storage_options=remote)
+
+    return _if_matching(load, path, compression, record_format)
+
+
+def _if_matching(
+    load: Callable[[], RecordIndex],
+    path: str,
+    compression: CompressionChoice,
+    record_format: RecordFormat,
+) -> RecordIndex | None:
+    """Return the index that a function loads; None if there is none that matches."""
     try:
-        index = RecordIndex.load(candidate, path, format=record_format)
+        index = load()
     except FileNotFoundError:
         return None
     except (IndexFormatError, StaleIndexError, OSError) as error:
@@ -163,11 +257,11 @@ def _load_matching(
         return None
     if index.gaps:
         # Scanning the file tells what is damaged, and finds all records that a text index left out.
-        logger.info("building a new index: %s has gaps", candidate)
+        logger.info("building a new index: %s has gaps", index.index_path)
         return None
     if index.is_data_touched and index.compression is None and not record_format.is_self_checking:
         # Lines may have moved between those that were sampled, and reading them would not show it.
-        logger.info("building a new index: %s was written after %s", path, candidate)
+        logger.info("building a new index: %s was written after its index", path)
         return None
     return index if compression in ("auto", index.compression) else None
 

@@ -119,9 +119,12 @@ class IndexFile:
         size = file.stamp.size
         if size == 0:
             raise IndexFormatError("the index is damaged: it is empty", path=file.path)
-        if size < _SMALLEST_PAGED:
+        # Pages of a remote file would take a request each.
+        if size < _SMALLEST_PAGED or file.is_pinned:
             content = _core.allocate(size)
             content = content[: file.read_into(0, content.data)]
+            if file.is_pinned:
+                return cls.decode(content, file.path)
             return cls.decode(content, file.path, file.path, file.stamp)
         scan = _core.IndexScan(size)
         buffer = _core.allocate(min(size, _SCAN_BYTES))

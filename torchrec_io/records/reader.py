@@ -96,6 +96,22 @@ class Reader(ABC):
         """Announce a plan that is fetched soon, so that the system can read ahead."""
         del plan
 
+    @property
+    def ahead_bytes(self) -> int:
+        """Number of bytes that are worth announcing by :meth:`read_ahead`; 0 for local files.
+
+        The system reads local files ahead by itself, so :meth:`will_need` is enough for them.
+        """
+        return 0
+
+    def read_ahead(self, plans: Sequence[Any]) -> None:
+        """Start to read plans that are fetched later, in their order."""
+        del plans
+
+    def will_not_need(self, plans: Sequence[Any]) -> None:
+        """Take back plans of :meth:`read_ahead` that are not fetched."""
+        del plans
+
     @abstractmethod
     def fetch(self, plan: Any) -> tuple[RecordBlock, list[TorchRecIOError]]:
         """Read the records of a plan.

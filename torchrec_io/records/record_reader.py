@@ -5,11 +5,12 @@ from __future__ import annotations
 import bisect
 import contextlib
 import functools
+import itertools
 import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -26,7 +27,7 @@ from ..storage.byte_source import (
     read_ranges,
 )
 from ..storage.file_limit import is_out_of_files, most_open_files, out_of_files
-from ..storage.opening import open_decompressed, open_file, read_stamp
+from ..storage.opening import open_decompressed, read_stamp
 from ..timing.steps import checking
 from .changes import changed_error, check_unchanged
 from .formats import TFRECORD
@@ -50,6 +51,9 @@ _HINTS_PER_WAIT = 2
 # A read that was announced may not wait. After this many on a slow disk, one is not announced, to
 # find out whether it would wait.
 _MAX_HINTS = 256
+# Ranges of remote objects that are fetched ahead: more than a fast network carries in the time of
+# an answer.
+_MOST_AHEAD_BYTES = 64 << 20
 
 
 class NativeReads(NamedTuple):
@@ -115,6 +119,10 @@ class RecordReader(Reader):
         self.format = self.indexes[0].format
         self._counts = np.array([len(index) for index in self.indexes], np.int64)
         self._ends = np.cumsum(self._counts)
+        limits = [index.remote.fetch_bytes for index in self.indexes if index.remote is not None]
+        self._ahead_bytes = (
+            min(_MOST_AHEAD_BYTES, *(limit // 2 for limit in limits)) if limits else 0
+        )
         self._reset()
 
     def __len__(self) -> int:
@@ -141,6 +149,8 @@ class RecordReader(Reader):
         check_unchanged(sources.values())
         for file, stamp in closed.items():
             index = self.indexes[file]
+            if index.is_pinned:
+                continue
             with contextlib.suppress(FileNotFoundError):
                 now = read_stamp(index.data_path)
                 if now.file == stamp.file and now != stamp:
@@ -162,15 +172,50 @@ class RecordReader(Reader):
         """
         return self._find(records).plan(gap)
 
+    def plans(self, records: Ints, max_records: int, max_bytes: int) -> Iterator[ReadPlan]:
+        """Plan how to read some records in blocks, in order.
+
+        Args:
+            records: Numbers of the records; int64 ``[n]``.
+            max_records: Largest number of records in a block.
+            max_bytes: Largest size of a block with more than one record, in bytes.
+        """
+        for begin in range(0, len(records), max_records):
+            yield from self._split_plan(records[begin : begin + max_records], max_bytes)
+
+    def _split_plan(self, records: Ints, max_bytes: int) -> Iterator[ReadPlan]:
+        plan = self.plan(records)
+        if plan.buffer_bytes <= max_bytes or len(records) == 1:
+            yield plan
+            return
+        for half in np.array_split(records, 2):
+            yield from self._split_plan(half, max_bytes)
+
     def will_need(self, plan: ReadPlan) -> None:
         """Announce the reads of a plan to the system.
 
         Nothing is announced unless the system lately had to wait for storage: for data in memory
         the calls are not worth their cost.
         """
-        if self._hints > 0:
+        if self._hints > 0 and not self._ahead_bytes:
             for source, (_, ranges) in zip(self._sources(plan.files), plan.by_file(), strict=True):
                 source.will_need(ranges)
+
+    @property
+    def ahead_bytes(self) -> int:
+        return self._ahead_bytes
+
+    def read_ahead(self, plans: Sequence[ReadPlan]) -> None:
+        # Those of several plans at once, so that neighbors are joined.
+        for file, ranges in _ranges_of(plans).items():
+            [source] = self._sources([file])
+            source.will_need(ranges)
+
+    def will_not_need(self, plans: Sequence[ReadPlan]) -> None:
+        for file, ranges in _ranges_of(plans).items():
+            source = self._open_sources.get(file)
+            if source is not None:
+                source.will_not_need(ranges)
 
     def fetch(self, plan: ReadPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
         plan, too_large = self.without_too_large(plan)
@@ -268,7 +313,9 @@ class RecordReader(Reader):
 
     @property
     def is_native(self) -> bool:
-        return self._is_tfrecord and not any(index.compression for index in self.indexes)
+        return self._is_tfrecord and not any(
+            index.compression or index.is_pinned for index in self.indexes
+        )
 
     def open_files(self, plan: ReadPlan) -> list[ByteSource] | None:
         if (
@@ -357,7 +404,7 @@ class RecordReader(Reader):
 
     def _open_source(self, number: int) -> ByteSource:
         index = self.indexes[number]
-        file = self._open_evicting(index.data_path)
+        file = self._open_evicting(index)
         before = self._closed.get(number)
         if before is not None and before.file == file.stamp.file and before != file.stamp:
             raise changed_error(index.data_path, before.size, file.stamp.size)
@@ -369,11 +416,11 @@ class RecordReader(Reader):
         self._open_sources[number] = source
         return source
 
-    def _open_evicting(self, path: str) -> ByteSource:
+    def _open_evicting(self, index: RecordIndex) -> ByteSource:
         """Open a file; close others if the process has as many open files as it may have."""
         while True:
             try:
-                return open_file(path)
+                return index.open_data()
             except OSError as error:
                 if not is_out_of_files(error):
                     raise
@@ -405,3 +452,13 @@ class RecordReader(Reader):
         self._hints = 2
         # Last: a thread that sees it may use the lock, and the parent's may be held forever.
         self._pid = os.getpid()
+
+
+def _ranges_of(plans: Sequence[ReadPlan]) -> dict[int, Ints]:
+    """Return the ranges of all plans, in their order, by the number of the file."""
+    found: dict[int, list[Ints]] = {}
+    for plan in plans:
+        bounds = itertools.pairwise(plan.range_bounds)
+        for file, (begin, end) in zip(plan.files, bounds, strict=True):
+            found.setdefault(file, []).append(plan.ranges[begin:end])
+    return {file: np.concatenate(parts) for file, parts in found.items()}

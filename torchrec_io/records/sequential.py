@@ -20,6 +20,7 @@ from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Offsets
 from ..storage.compression import CompressionChoice
 from ..storage.local import StrPath
 from ..storage.opening import open_stream
+from ..storage.remote.options import RemoteOptions
 from .formats import TFRECORD, Fault, FrameFault
 from .record_size import MAX_RECORD_BYTES, too_large
 from .stream_window import StreamWindow
@@ -83,6 +84,7 @@ def iter_records(
     compression: CompressionChoice = "auto",
     verify_crc: bool = True,
     max_record_bytes: int = MAX_RECORD_BYTES,
+    remote: RemoteOptions | None = None,
 ) -> Iterator[tuple[int, bytes]]:
     """Iterate over the records of a TFRecord file, from the first.
 
@@ -92,6 +94,7 @@ def iter_records(
             ``"zlib"``.
         verify_crc: Whether data is checked against its checksum. Lengths always are.
         max_record_bytes: Largest size of a record in bytes.
+        remote: Options for remote objects.
 
     Yields:
         Offset of the record's frame in the file, or in its decompressed stream; and its data.
@@ -103,7 +106,7 @@ def iter_records(
         FileNotFoundError, IsADirectoryError: If there is no such file.
     """
     # Closed at once, so that the writer of a pipe is notified.
-    with contextlib.closing(open_stream(path, compression)) as source:
+    with contextlib.closing(open_stream(path, compression, remote)) as source:
         blocks = iter_blocks(source, verify_crc=verify_crc, max_record_bytes=max_record_bytes)
         for block in blocks:
             if block.faults:
@@ -114,15 +117,21 @@ def iter_records(
                 raise block.too_large
 
 
-def iter_valid_records(path: StrPath) -> Iterator[tuple[int, bytes]]:
+def iter_valid_records(
+    path: StrPath, remote: RemoteOptions | None = None
+) -> Iterator[tuple[int, bytes]]:
     """Iterate over the undamaged records of a TFRecord file.
+
+    Args:
+        path: Data file.
+        remote: Options for remote objects.
 
     Yields:
         The same as :func:`iter_records`, up to the point where no further record can be found.
     """
     with (
         contextlib.suppress(CorruptRecordError, TruncatedFileError),
-        contextlib.closing(open_stream(path, "auto")) as source,
+        contextlib.closing(open_stream(path, "auto", remote)) as source,
     ):
         for block in iter_blocks(source):
             damaged = {position for position, _, _ in block.faults}
@@ -132,7 +141,11 @@ def iter_valid_records(path: StrPath) -> Iterator[tuple[int, bytes]]:
 
 
 def iter_blocks(
-    source: ByteSource, *, verify_crc: bool = True, max_record_bytes: int = MAX_RECORD_BYTES
+    source: ByteSource,
+    *,
+    start: int = 0,
+    verify_crc: bool = True,
+    max_record_bytes: int = MAX_RECORD_BYTES,
 ) -> Iterator[FrameBlock]:
     """Iterate over the frames of a stream, about a MiB at a time.
 
@@ -140,6 +153,7 @@ def iter_blocks(
 
     Args:
         source: Stream to read.
+        start: Stream offset of a frame, to start from. Records are counted from there.
         verify_crc: Whether data is checked against its checksum. Lengths always are.
         max_record_bytes: Largest size of a record in bytes.
 
@@ -147,7 +161,7 @@ def iter_blocks(
         CorruptRecordError, TruncatedFileError: If the start or the end of the next record cannot be
             found. The error has its number and offset.
     """
-    window = StreamWindow(source)
+    window = StreamWindow(source, start)
     max_frame_bytes = max_record_bytes + TFRECORD.overhead_bytes
     count = 0
     while True:

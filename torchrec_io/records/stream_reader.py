@@ -20,6 +20,7 @@ from ..errors import StaleIndexError, TorchRecIOError
 from ..storage.byte_source import ByteSource
 from ..storage.compression import CompressionChoice, check_compression
 from ..storage.opening import is_seekable, open_stream
+from ..storage.remote.options import RemoteOptions
 from ..timing.steps import checking, reading
 from .changes import check_unchanged
 from .formats import TFRECORD
@@ -107,6 +108,7 @@ class StreamReader(Reader):
         verify_crc: Whether the data of each record is checked against its checksum. Lengths always
             are.
         max_record_bytes: Largest size of a record in bytes.
+        remote: Options for remote objects.
 
     Attributes:
         paths: Files or pipes.
@@ -124,12 +126,14 @@ class StreamReader(Reader):
         compression: CompressionChoice = "auto",
         verify_crc: bool = True,
         max_record_bytes: int = MAX_RECORD_BYTES,
+        remote: RemoteOptions | None = None,
     ) -> None:
         check_compression(compression)
         self.max_record_bytes = max_record_bytes
         self.paths = tuple(paths)
         self.compression = compression
         self.verify_crc = verify_crc
+        self._remote = remote
         self._pipes = [path for path in self.paths if not is_seekable(path)]
         self._is_started = False
 
@@ -240,7 +244,7 @@ class StreamReader(Reader):
                 continue
             # Restarts with each file, so that a file that grows does not move others' records.
             count = file
-            source = open_stream(path, self.compression)
+            source = open_stream(path, self.compression, self._remote)
             try:
                 for block in _read_blocks(source, self.max_record_bytes):
                     first = (partition - count) % num_partitions

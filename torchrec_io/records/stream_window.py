@@ -16,6 +16,7 @@ class StreamWindow:
 
     Args:
         source: Stream to read.
+        at: Stream offset to start from.
 
     Attributes:
         source: Stream to read.
@@ -24,9 +25,9 @@ class StreamWindow:
         stream_end: End of the stream when it was opened, if that is known.
     """
 
-    def __init__(self, source: ByteSource) -> None:
+    def __init__(self, source: ByteSource, at: int = 0) -> None:
         self.source = source
-        self.at = 0
+        self.at = at
         self.damage: TorchRecIOError | None = None
         # A file that grows while it is read is read up to its first size.
         self.stream_end = UNKNOWN_END if source.size is None else source.size

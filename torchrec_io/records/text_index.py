@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import os
+import io
 
 import numpy as np
 
 from .. import _core
 from ..errors import IndexFormatError
-from ..storage.byte_source import Ints, Offsets
-from ..storage.local import StrPath
+from ..storage.byte_source import ByteSource, Ints, Offsets
 from .formats import TFRECORD
 
 
-def parse_text(path: StrPath) -> Offsets:
+def parse_text(file: ByteSource) -> Offsets:
     """Read a text index.
+
+    Args:
+        file: Text index.
 
     Returns:
         Offset and size of each frame; uint64 ``[n, 2]``.
@@ -22,28 +24,27 @@ def parse_text(path: StrPath) -> Offsets:
     Raises:
         IndexFormatError: If a line is malformed, or the frames overlap.
     """
-    name = os.fspath(path)
+    name = file.path
     frames: list[tuple[int, int]] = []
     expected = 0
-    with open(name, "rb") as file:
-        for number, line in enumerate(file, 1):
-            fields = line.split()
-            # isdigit: int() would also accept signs, underscores and digits of other scripts.
-            if len(fields) != 2 or not all(f.isdigit() and len(f) < 19 for f in fields):
-                raise IndexFormatError(
-                    f"line {number} of the index is not 'offset size': {line[:40]!r}", path=name
-                )
-            offset, size = int(fields[0]), int(fields[1])
-            # A frame before this one may be left out: at least its header and its checksum.
-            follows = offset == expected or offset >= expected + TFRECORD.overhead_bytes
-            if not follows or size < TFRECORD.overhead_bytes:
-                raise IndexFormatError(
-                    f"line {number} of the index: a frame of size {size} at offset {offset} cannot "
-                    f"follow one that ends at {expected}",
-                    path=name,
-                )
-            frames.append((offset, size))
-            expected = offset + size
+    for number, line in enumerate(io.BytesIO(file.read(0, file.stamp.size)), 1):
+        fields = line.split()
+        # isdigit: int() would also accept signs, underscores and digits of other scripts.
+        if len(fields) != 2 or not all(f.isdigit() and len(f) < 19 for f in fields):
+            raise IndexFormatError(
+                f"line {number} of the index is not 'offset size': {line[:40]!r}", path=name
+            )
+        offset, size = int(fields[0]), int(fields[1])
+        # A frame before this one may be left out: at least its header and its checksum.
+        follows = offset == expected or offset >= expected + TFRECORD.overhead_bytes
+        if not follows or size < TFRECORD.overhead_bytes:
+            raise IndexFormatError(
+                f"line {number} of the index: a frame of size {size} at offset {offset} cannot "
+                f"follow one that ends at {expected}",
+                path=name,
+            )
+        frames.append((offset, size))
+        expected = offset + size
     return np.array(frames, np.uint64).reshape(-1, 2)
 
 

@@ -13,7 +13,7 @@ from .nesting import SEPARATOR, Path, nested
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from .infer import Finding
+    from .infer import Finding, Inspected
 
 
 class FeatureMapping(Mapping[str, Feature]):
@@ -33,6 +33,7 @@ class FeatureMapping(Mapping[str, Feature]):
     _all: dict[str, Feature]
     _paths: dict[str, Path]
     _findings: Mapping[str, Finding] | None = None
+    _inspected: Inspected | None = None
 
     @property
     @abstractmethod
@@ -51,6 +52,11 @@ class FeatureMapping(Mapping[str, Feature]):
         None for other schemas. Findings do not count for equality.
         """
         return None if self._findings is None else MappingProxyType(self._findings)
+
+    @property
+    def inspected(self) -> Inspected | None:
+        """Number of records that ``infer`` has inspected, and of all; None for other schemas."""
+        return self._inspected
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
@@ -80,6 +86,8 @@ class FeatureMapping(Mapping[str, Feature]):
     def to_python(self) -> str:
         """Return Python source that makes the schema: it imports ``tio`` and sets ``schema``.
 
+        A comment says so if the schema was inferred from some of the records.
+
         Raises:
             SchemaError: If a spec has a function that cannot be written as text, or is of a class
                 that cannot be imported.
@@ -88,9 +96,12 @@ class FeatureMapping(Mapping[str, Feature]):
 
         return to_python(self)
 
-    def with_findings(self, findings: Mapping[str, Finding] | None) -> Self:
+    def with_findings(
+        self, findings: Mapping[str, Finding] | None, inspected: Inspected | None
+    ) -> Self:
         """Set the findings of an inferred schema and return it."""
         self._findings = findings
+        self._inspected = inspected
         return self
 
     def narrow(self, names: Iterable[str]) -> Self:
@@ -139,10 +150,10 @@ class FeatureMapping(Mapping[str, Feature]):
         return f"{self.public_name}({', '.join(parts)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.nested_parts(), self._findings)
+        return _rebuild, (type(self), self.nested_parts(), self._findings, self._inspected)
 
 
 def _rebuild(
-    kind: type[FeatureMapping], parts: dict[str, dict[str, Any]], findings: Any
+    kind: type[FeatureMapping], parts: dict[str, dict[str, Any]], findings: Any, inspected: Any
 ) -> FeatureMapping:
-    return kind(**parts).with_findings(findings)
+    return kind(**parts).with_findings(findings, inspected)

@@ -5,29 +5,58 @@ The rules are those of :meth:`torchrec_io.Schema.infer`.
 
 from __future__ import annotations
 
-import math
-import os
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Literal, NamedTuple, TypeAlias
 
 from ..checks import check_choice, check_integer, counted
-from ..errors import DecodeError, SchemaError
+from ..errors import SchemaError
+from ..records.record_sample import MaxRecords, RecordSample, choose_records
 from ..records.sequential import iter_records, iter_valid_records
 from ..storage.local import StrPath
+from ..storage.opening import find_stamp
 from ..storage.paths import expand_paths
+from ..storage.remote.options import RemoteOptions, StorageOptions
 from .checks import is_text
 from .feature import Feature
 from .image_spec import ImageFeature
-from .inspect import InspectedFeature, Kind, inspect_example, inspect_sequence_example
-from .sniff import IMAGES, TENSOR, image_size, sniff
+from .inspect import Kind
+from .sniff import IMAGES, TENSOR
 from .specs import FixedLenFeature, FixedLenSequenceFeature, VarLenFeature
-
-N = TypeVar("N", int, float)
+from .survey import FeatureSummary, Survey
+from .survey_files import survey_sample
 
 DTYPES: dict[str, str] = {"bytes": "string", "float": "float32", "int64": "int64"}
+
+
+class Inspected(NamedTuple):
+    """The number of records that a schema was inferred from.
+
+    Attributes:
+        records: Number of records inspected.
+        total: Number of all records of the files; None if it is unknown.
+    """
+
+    records: int
+    total: int | None
+
+    @property
+    def is_all(self) -> bool:
+        """True if all records were inspected."""
+        return self.records == self.total
+
+    def __str__(self) -> str:
+        if self.total is None:
+            return f"{counted(self.records, 'record')} inspected, of an unknown number"
+        return f"{self.records:,} of {counted(self.total, 'record')} inspected"
+
+    @property
+    def caution(self) -> str:
+        """What may differ in other records, as a sentence; "" if all were inspected."""
+        if self.is_all:
+            return ""
+        return "a feature that all inspected records have may still be missing in others"
 
 
 @dataclass(frozen=True)
@@ -49,6 +78,8 @@ class Finding:
             "UTF-8 text", "serialized tensor", "bytes" and so on.
         spec: The spec; None if the feature is left out.
         why: Reason for the spec or for leaving the feature out, as a sentence.
+        total: Number of all records of the files; None if it is unknown. If it is more than
+            ``records``, other records may differ.
     """
 
     where: Literal["context", "list"]
@@ -61,27 +92,60 @@ class Finding:
     formats: tuple[str, ...]
     spec: Feature | None
     why: str
+    total: int | None = None
+
+
+class InferredParts(NamedTuple):
+    """The parts of an inferred schema, and the reasons for them.
+
+    Attributes:
+        parts: Specs by name of each part.
+        findings: Findings about all features.
+        inspected: Number of records inspected.
+        survey: Facts about the features.
+    """
+
+    parts: dict[str, dict[str, Feature]]
+    findings: dict[str, Finding]
+    inspected: Inspected
+    survey: Survey
 
 
 def infer_parts(
-    paths: StrPath | Iterable[StrPath], max_records: int, on_error: Literal["raise", "skip"]
-) -> tuple[dict[str, dict[str, Feature]], dict[str, Finding]]:
-    """Return the parts of a schema that fits the records of files, and all findings."""
+    paths: StrPath | Iterable[StrPath],
+    max_records: MaxRecords,
+    on_error: Literal["raise", "skip"],
+    storage_options: StorageOptions,
+) -> InferredParts:
+    """Return the parts of a schema that fits the records of files."""
     check_choice("on_error", on_error, ("raise", "skip"))
-    skip_errors = on_error == "skip"
-    files = expand_paths(paths, allow_missing=True)  # some records are enough
-    sample = sample_records(files, max_records, skip_errors=skip_errors)
-    survey = _survey(sample, skip_errors=skip_errors)
-    findings = make_findings(survey)
+    remote = RemoteOptions.of(storage_options) or RemoteOptions()
+    files = expand_paths(paths, allow_missing=True, remote=remote)  # some records are enough
+    sample = choose_records(files, max_records, remote)
+    return infer_from(sample, skip_errors=on_error == "skip")
+
+
+def infer_from(
+    sample: RecordSample,
+    *,
+    skip_errors: bool,
+    jobs: int | None = None,
+    advanced: Callable[[int], None] = lambda _: None,
+) -> InferredParts:
+    """Return the parts of a schema that fits some records; see :func:`survey_sample`."""
+    survey = survey_sample(sample, skip_errors=skip_errors, jobs=jobs, advanced=advanced)
+    inspected = Inspected(survey.records, survey.records if sample.is_all else sample.total)
+    findings = make_findings(survey, inspected)
     specs: dict[str, dict[str, Feature]] = {"context": {}, "list": {}}
     for name, finding in findings.items():
         if finding.spec is not None:
             specs[finding.where][name] = finding.spec
     if not any(specs.values()):
         raise SchemaError(_why_nothing(survey.records, findings))
-    if not survey.lists:
-        return {"features": specs["context"]}, findings
-    return {"context": specs["context"], "sequence": specs["list"]}, findings
+    parts = {"features": specs["context"]}
+    if survey.lists:
+        parts = {"context": specs["context"], "sequence": specs["list"]}
+    return InferredParts(parts, findings, inspected, survey)
 
 
 def _why_nothing(records: int, findings: Mapping[str, Finding]) -> str:
@@ -94,7 +158,8 @@ def _why_nothing(records: int, findings: Mapping[str, Finding]) -> str:
         )
     name, finding = next(iter(findings.items()))
     shown = repr(name if len(name) < 60 else f"{name[:60]}…")
-    more = f", and {len(findings) - 1} more are left out" if len(findings) > 1 else ""
+    rest = len(findings) - 1
+    more = f", and {rest:,} more {'is' if rest == 1 else 'are'} left out" if rest else ""
     return f"no feature can be read: {shown} is left out ({finding.why}){more}"
 
 
@@ -118,7 +183,11 @@ class SampledRecord(NamedTuple):
 
 
 def sample_records(
-    files: list[str], max_records: int, *, skip_errors: bool
+    files: list[str],
+    max_records: int,
+    *,
+    skip_errors: bool,
+    remote: RemoteOptions | None = None,
 ) -> Iterator[SampledRecord]:
     """Yield records from the start of each file, about the same number from each.
 
@@ -126,15 +195,17 @@ def sample_records(
         files: Paths of the files.
         max_records: Maximum number of records.
         skip_errors: Whether to skip damaged records.
+        remote: Options for remote objects.
 
     Raises:
         ValueError: If ``max_records`` is not a positive integer.
     """
     left = check_integer("max_records", max_records, 1)
-    order = _ordered(files, max_records)
+    order = _ordered(files, max_records, remote)
     for position, path in enumerate(order):
         share = max(1, left // (len(order) - position))
-        records = iter_valid_records(path) if skip_errors else iter_records(path)
+        read = iter_valid_records if skip_errors else iter_records
+        records = read(path, remote=remote)
         for number, (offset, data) in enumerate(islice(records, share)):
             yield SampledRecord(path, number, offset, data)
             left -= 1
@@ -142,122 +213,17 @@ def sample_records(
             return
 
 
-def _ordered(files: list[str], max_records: int) -> list[str]:
+def _ordered(files: list[str], max_records: int, remote: RemoteOptions | None) -> list[str]:
     """Return files in the order in which they are read.
 
     Small files come first, so that larger ones make up for the records that they lack. Of more
     files than records, those at equal distances come first; the rest make up for empty ones.
     """
     if len(files) <= max_records:
-        return sorted(files, key=os.path.getsize)
+        return sorted(files, key=lambda path: find_stamp(path, remote).size)
     chosen = [position * len(files) // max_records for position in range(max_records)]
     rest = sorted(set(range(len(files))) - set(chosen))
     return [files[position] for position in (*chosen, *rest)]
-
-
-# ---- facts about their features ----
-
-
-class FeatureSummary:
-    """Facts about a feature of the records inspected so far; see :class:`Finding`."""
-
-    def __init__(self) -> None:
-        self.present = 0
-        self.kinds: set[Kind] = set()
-        self.counts: tuple[int, int] | None = None
-        self.steps: tuple[int, int] | None = None
-        self.extent: tuple[float, float] | None = None
-        self.formats: Counter[str] = Counter()
-        self.are_images_sound = True
-
-    def add(self, feature: InspectedFeature) -> None:
-        """Count a feature of a record. A feature without a list counts as missing."""
-        if feature.kind != "none":
-            self.present += 1
-            self._add_values(feature)
-
-    def add_list(self, steps: list[InspectedFeature]) -> None:
-        """Count a feature list of a record."""
-        self.present += 1
-        self.steps = _widened(self.steps, len(steps))
-        for step in steps:
-            self._add_values(step)
-
-    def _add_values(self, feature: InspectedFeature) -> None:
-        if feature.kind != "none":
-            self.kinds.add(feature.kind)
-        self.counts = _widened(self.counts, len(feature.values))
-        numbers: list[float] = []
-        for value in feature.values:
-            if isinstance(value, bytes):
-                self._add_bytes(value)
-            elif not math.isnan(value):
-                numbers.append(value)
-        if numbers:
-            self.extent = _widened(_widened(self.extent, min(numbers)), max(numbers))
-
-    def _add_bytes(self, value: bytes) -> None:
-        self.extent = _widened(self.extent, len(value))
-        format_ = sniff(value)
-        self.formats[format_] += 1
-        is_sound = format_ in IMAGES and _is_sound_image(value)
-        self.are_images_sound = self.are_images_sound and is_sound
-
-
-def _widened(ends: tuple[N, N] | None, value: N) -> tuple[N, N]:
-    return (value, value) if ends is None else (min(ends[0], value), max(ends[1], value))
-
-
-def _is_sound_image(data: bytes) -> bool:
-    size = image_size(data)
-    return size is not None and size[0] * size[1] <= ImageFeature().max_pixels
-
-
-class Survey(NamedTuple):
-    """Facts about the features of some records.
-
-    Attributes:
-        records: Number of records.
-        context: Facts about context features, by name, or about the features of Examples.
-        lists: Facts about feature lists, by name.
-    """
-
-    records: int
-    context: dict[str, FeatureSummary]
-    lists: dict[str, FeatureSummary]
-
-
-def _survey(sample: Iterable[SampledRecord], *, skip_errors: bool) -> Survey:
-    context: defaultdict[str, FeatureSummary] = defaultdict(FeatureSummary)
-    lists: defaultdict[str, FeatureSummary] = defaultdict(FeatureSummary)
-    records = 0
-    first_example: SampledRecord | None = None
-    for record in sample:
-        parts = inspect_sequence_example(record.data)
-        if parts is None:  # an Example may have any bytes in the field of feature lists
-            features = inspect_example(record.data)
-            if features is None:
-                if skip_errors:
-                    continue
-                raise _error(
-                    record,
-                    "the record is neither a tf.train.Example nor a tf.train.SequenceExample",
-                )
-            parts = features, {}
-            first_example = first_example or record
-        records += 1
-        for name, feature in parts[0].items():
-            context[name].add(feature)
-        for name, steps in parts[1].items():
-            lists[name].add_list(steps)
-    if lists and first_example is not None and not skip_errors:
-        reason = "the record is not a tf.train.SequenceExample, but other records are"
-        raise _error(first_example, reason)
-    return Survey(records, context, lists)
-
-
-def _error(record: SampledRecord, reason: str) -> DecodeError:
-    return DecodeError(reason, path=record.path, record=record.number, offset=record.offset)
 
 
 # ---- a spec for each feature ----
@@ -266,14 +232,14 @@ def _error(record: SampledRecord, reason: str) -> DecodeError:
 _Verdict: TypeAlias = "tuple[Feature | None, str]"
 
 
-def make_findings(survey: Survey) -> dict[str, Finding]:
+def make_findings(survey: Survey, inspected: Inspected) -> dict[str, Finding]:
     """Return the finding of each feature, by name."""
     found = {
-        name: _find(name, summary, survey.records, "context")
+        name: _find(name, summary, inspected, "context")
         for name, summary in sorted(survey.context.items())
     }
     for name, summary in sorted(survey.lists.items()):
-        finding = _find(name, summary, survey.records, "list")
+        finding = _find(name, summary, inspected, "list")
         other = found.pop(name, None)
         if other is not None:
             finding = _choose(other, finding)
@@ -289,72 +255,86 @@ def _choose(context: Finding, other: Finding) -> Finding:
 
 
 def _find(
-    name: str, summary: FeatureSummary, records: int, where: Literal["context", "list"]
+    name: str, summary: FeatureSummary, inspected: Inspected, where: Literal["context", "list"]
 ) -> Finding:
     kind: Kind | Literal["mixed"] = next(iter(summary.kinds), "none")
     if len(summary.kinds) > 1:
         kind = "mixed"
-    spec, why = _verdict(name, summary, records, kind, where)
+    spec, why = _verdict(name, summary, inspected, kind, where)
     return Finding(
         where,
         kind,
         summary.present,
-        records,
+        inspected.records,
         summary.counts,
         summary.steps,
-        None if kind == "mixed" else summary.extent,
-        tuple(format_ for format_, _ in summary.formats.most_common()),
+        summary.extent,
+        tuple(format_ for format_, _ in summary.formats),
         spec,
         why,
+        inspected.total,
     )
 
 
-def _verdict(name: str, summary: FeatureSummary, records: int, kind: str, where: str) -> _Verdict:
+def _verdict(
+    name: str, summary: FeatureSummary, inspected: Inspected, kind: str, where: str
+) -> _Verdict:
     if not is_text(name):
         return None, "the name is not UTF-8"
     if kind == "none":
-        return None, "no record has values for it"
+        return None, f"no {_noun(inspected)} has values for it"
     if kind == "mixed":
         kinds = " and ".join(sorted(summary.kinds))
         return None, f"it has {kinds} values in different records, and a spec reads only one kind"
+    is_everywhere = summary.present == inspected.records
     if where == "list":
-        spec, why = _judge_list(summary, records, DTYPES[kind])
-    elif summary.counts == (1, 1) and summary.present == records and _is_image(summary):
-        return ImageFeature(), f"every record has one image ({', '.join(summary.formats)})"
+        spec, why = _judge_list(summary, inspected, DTYPES[kind])
+    elif summary.counts == (1, 1) and is_everywhere and _is_image(summary):
+        formats = ", ".join(format_ for format_, _ in summary.formats)
+        return ImageFeature(), f"every {_noun(inspected)} has one image ({formats})"
     else:
-        spec, why = _judge(summary, records, DTYPES[kind])
+        spec, why = _judge(summary, inspected, DTYPES[kind])
     return spec, why + _remark(summary)
 
 
+def _noun(inspected: Inspected) -> str:
+    return "record" if inspected.is_all else "inspected record"
+
+
 def _is_image(summary: FeatureSummary) -> bool:
-    return bool(summary.formats) and summary.are_images_sound
+    return _are_images(summary) and summary.are_images_sound
 
 
-def _judge(summary: FeatureSummary, records: int, dtype: str) -> _Verdict:
+def _are_images(summary: FeatureSummary) -> bool:
+    formats = {format_ for format_, _ in summary.formats}
+    return bool(formats) and formats <= {*IMAGES}
+
+
+def _judge(summary: FeatureSummary, inspected: Inspected, dtype: str) -> _Verdict:
     assert summary.counts is not None
     least, most = summary.counts
-    missing = records - summary.present
-    if missing:
-        return VarLenFeature(dtype), f"{_missing(missing, records)}, and no default is known"
+    noun = _noun(inspected)
+    if summary.present < inspected.records:
+        return VarLenFeature(dtype), f"{_missing(summary, inspected)}, and no default is known"
     if most == 0:
-        return VarLenFeature(dtype), "it is empty in every record"
+        return VarLenFeature(dtype), f"it is empty in every {noun}"
     if least < most:
-        return VarLenFeature(dtype), f"records have from {least:,} to {counted(most, 'value')}"
-    return FixedLenFeature(_shape(most), dtype), f"every record has {counted(most, 'value')}"
+        return VarLenFeature(dtype), f"{noun}s have from {least:,} to {counted(most, 'value')}"
+    return FixedLenFeature(_shape(most), dtype), f"every {noun} has {counted(most, 'value')}"
 
 
-def _judge_list(summary: FeatureSummary, records: int, dtype: str) -> _Verdict:
+def _judge_list(summary: FeatureSummary, inspected: Inspected, dtype: str) -> _Verdict:
     assert summary.counts is not None
     least, most = summary.counts
     if most == 0:
         return VarLenFeature(dtype), "every step is empty"
     if least < most:
         return VarLenFeature(dtype), f"steps have from {least:,} to {counted(most, 'value')}"
-    missing = records - summary.present
+    is_missing = summary.present < inspected.records
     why = f"every step has {counted(most, 'value')}"
-    if missing:
-        why += f", and {_missing(missing, records)}"
-    return FixedLenSequenceFeature(_shape(most), dtype, allow_missing=missing > 0), why
+    if is_missing:
+        why += f", and {_missing(summary, inspected)}"
+    return FixedLenSequenceFeature(_shape(most), dtype, allow_missing=is_missing), why
 
 
 def _shape(count: int) -> list[int]:
@@ -365,14 +345,14 @@ def _remark(summary: FeatureSummary) -> str:
     """Return further facts about a feature that is read as it is stored."""
     if summary.kinds == {"int64"} and summary.extent is not None and {*summary.extent} <= {0, 1}:
         return '; all values are 0 or 1, which the dtype "bool" can also read'
-    formats = set(summary.formats)
+    formats = {format_ for format_, _ in summary.formats}
     if formats == {TENSOR}:
         return "; the values look like serialized tensors, which SerializedTensorFeature decodes"
     return _remark_on_images(summary) if formats & {*IMAGES} else ""
 
 
 def _remark_on_images(summary: FeatureSummary) -> str:
-    if not set(summary.formats) <= {*IMAGES}:
+    if not _are_images(summary):
         return "; only some of the values are images, so all stay bytes"
     if not summary.are_images_sound:
         return "; some of the images are damaged or too large, so all stay bytes"
@@ -381,6 +361,7 @@ def _remark_on_images(summary: FeatureSummary) -> str:
     return "; ImageFeature needs one image in every record, so the images stay bytes"
 
 
-def _missing(count: int, records: int) -> str:
+def _missing(summary: FeatureSummary, inspected: Inspected) -> str:
+    count = inspected.records - summary.present
     verb = "lacks" if count == 1 else "lack"
-    return f"{count:,} of {counted(records, 'record')} {verb} it"
+    return f"{count:,} of {counted(inspected.records, _noun(inspected))} {verb} it"

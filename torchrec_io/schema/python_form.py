@@ -27,6 +27,9 @@ def to_python(schema: FeatureMapping) -> str:
         start = "" if part == "features" else f"{part}="
         end = "}" if part == "features" else "},"
         lines += [f"    {start}{{", *_entries(specs, 2, (), imports), f"    {end}"]
+    found = schema.inspected
+    if found is not None and not found.is_all:
+        lines.insert(0, f"# {found}: {found.caution}.")
     return "\n".join(["import torchrec_io as tio", *sorted(imports), "", *lines, ")", ""])
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from .inspect import (
+    InspectedExampleList,
     InspectedFeature,
     inspect_example,
     inspect_example_list,
@@ -56,49 +57,87 @@ class RecordKind(NamedTuple):
     read: Callable[[bytes], Parts | None]
 
 
-def group_by_kind(records: Sequence[bytes]) -> list[tuple[RecordKind, list[int]]]:
-    """Return the kinds of records, and the positions of the records of each kind.
+class RecordGroup(NamedTuple):
+    """Records of one kind.
+
+    Attributes:
+        kind: Kind of the records.
+        positions: Positions of the records among all.
+        parts: Fields of each record; None for an empty record, text and bytes.
+    """
+
+    kind: RecordKind
+    positions: list[int]
+    parts: list[Parts | None]
+
+
+def group_by_kind(records: Sequence[bytes]) -> list[RecordGroup]:
+    """Return records by kind, with their fields, which are read once.
 
     Records of a file have the same kind if there is one that fits them all. Otherwise the kind of
     each record is recognized alone. Empty records are of every kind.
     """
     filled = [record for record in records if record]
-    kind = recognize_kind(filled)
+    kind, read = _recognize(filled)
     if kind is not BYTES or len(filled) < 2:
-        return [(kind, list(range(len(records))))]
-    groups: dict[RecordKind, list[int]] = {}
+        following = iter(read)
+        parts = [next(following) if record else None for record in records]
+        return [RecordGroup(kind, list(range(len(records))), parts)]
+    groups: dict[RecordKind, RecordGroup] = {}
     for position, record in enumerate(records):
-        own = recognize_kind([record] if record else [])
-        groups.setdefault(own, []).append(position)
-    return list(groups.items())
+        own, read = _recognize([record] if record else [])
+        group = groups.setdefault(own, RecordGroup(own, [], []))
+        group.positions.append(position)
+        group.parts.append(read[0] if read else None)
+    return list(groups.values())
 
 
 def recognize_kind(records: Sequence[bytes]) -> RecordKind:
     """Return the kind of records, of which none is empty."""
+    return _recognize(records)[0]
+
+
+# A kind that fits all records, and the fields of each.
+_Recognized: TypeAlias = tuple[RecordKind, Sequence["Parts | None"]]
+
+
+def _recognize(records: Sequence[bytes]) -> _Recognized:
     if not records:
-        return BYTES
-    return _example_kind(records) or _message_kind(records) or _loose_kind(records)
+        return BYTES, []
+    return _as_examples(records) or _as_messages(records) or _as_loose(records)
 
 
-def _message_kind(records: Sequence[bytes]) -> RecordKind | None:
-    if _are_example_lists(records):
-        return EXAMPLE_LIST
-    return next((kind for kind in _known_kinds() if _reads_all(kind, records)), None)
+def _as_messages(records: Sequence[bytes]) -> _Recognized | None:
+    if (lists := _as_example_lists(records)) is not None:
+        return lists
+    for kind in _known_kinds():
+        if (parts := _read_all(kind, records)) is not None:
+            return kind, parts
+    return None
 
 
-def _loose_kind(records: Sequence[bytes]) -> RecordKind:
-    """Return the kind of records that have no distinctive fields."""
+def _as_loose(records: Sequence[bytes]) -> _Recognized:
+    """Recognize records that have no distinctive fields."""
+    nothing = [None] * len(records)
     if all(sniff(record) == TEXT for record in records):
-        return PLAIN_TEXT
+        return PLAIN_TEXT, nothing
     if _are_empty_examples(records):
-        return EXAMPLE
+        return EXAMPLE, [_read_example(record) for record in records]
     # A few bytes are often a valid message by chance.
     is_long = sum(map(len, records)) >= _MIN_MESSAGE_BYTES
-    return UNKNOWN if is_long and _reads_all(UNKNOWN, records) else BYTES
+    parts = _read_all(UNKNOWN, records) if is_long else None
+    return (BYTES, nothing) if parts is None else (UNKNOWN, parts)
 
 
-def _reads_all(kind: RecordKind, records: Sequence[bytes]) -> bool:
-    return all(kind.read(record) is not None for record in records)
+def _read_all(kind: RecordKind, records: Sequence[bytes]) -> list[Parts] | None:
+    """Return the fields of records; None unless all are of this kind."""
+    found = []
+    for record in records:
+        parts = kind.read(record)
+        if parts is None:
+            return None
+        found.append(parts)
+    return found
 
 
 def natural_key(name: str) -> list[tuple[int, str]]:
@@ -121,17 +160,22 @@ def _read_example(record: bytes) -> Parts | None:
 
 def _read_sequence(record: bytes) -> Parts | None:
     found = inspect_sequence_example(record)
-    if found is None:
-        return None
-    context, lists = found
+    return None if found is None else _sequence_parts(*found)
+
+
+def _sequence_parts(
+    context: Mapping[str, InspectedFeature], lists: Mapping[str, list[InspectedFeature]]
+) -> Parts:
     shown = {name: _joined(lists[name], "steps") for name in sorted(lists, key=natural_key)}
     return {"context": _shown(context), "feature_lists": shown}
 
 
 def _read_example_list(record: bytes) -> Parts | None:
     found = inspect_example_list(record)
-    if found is None:
-        return None
+    return None if found is None else _list_parts(found)
+
+
+def _list_parts(found: InspectedExampleList) -> Parts:
     names = {name for example in found.examples for name in example}
     shown = {
         name: _joined([example.get(name) for example in found.examples], "examples")
@@ -154,18 +198,19 @@ def _joined(items: Iterable[InspectedFeature | None], noun: str) -> ShownField:
     return ShownField(kind, [None if item is None else item.values for item in items], noun)
 
 
-def _example_kind(records: Sequence[bytes]) -> RecordKind | None:
-    """Return whether records are Examples or SequenceExamples, if a feature has a list."""
-    has_values = has_lists = False
+def _as_examples(records: Sequence[bytes]) -> _Recognized | None:
+    """Recognize Examples and SequenceExamples, if a feature has a list."""
+    found = []
     for record in records:
-        found = inspect_sequence_example(record)
-        if found is None:
+        one = inspect_sequence_example(record)
+        if one is None:
             return None
-        has_values = has_values or _have_values(*found)
-        has_lists = has_lists or bool(found[1])
-    if not has_values:
+        found.append(one)
+    if not any(_have_values(context, lists) for context, lists in found):
         return None
-    return SEQUENCE if has_lists else EXAMPLE
+    if any(lists for _, lists in found):
+        return SEQUENCE, [_sequence_parts(context, lists) for context, lists in found]
+    return EXAMPLE, [{"features": _shown(context)} for context, _ in found]
 
 
 def _have_values(
@@ -175,18 +220,22 @@ def _have_values(
     return any(feature.kind != "none" for feature in [*context.values(), *steps])
 
 
-def _are_example_lists(records: Sequence[bytes]) -> bool:
-    """Return whether records are lists of examples; some of these also read as a SequenceExample.
+def _as_example_lists(records: Sequence[bytes]) -> _Recognized | None:
+    """Recognize lists of examples; some of these also read as a SequenceExample.
 
     But then no feature has a list.
     """
-    found = [inspect_example_list(record) for record in records]
-    examples = [example for one in found if one is not None for example in one.examples]
-    if None in found or not any(_have_values(example, {}) for example in examples):
-        return False
-    return not any(
-        _have_values(*(inspect_sequence_example(record) or ({}, {}))) for record in records
-    )
+    found = []
+    for record in records:
+        one = inspect_example_list(record)
+        if one is None:
+            return None
+        found.append(one)
+    if not any(_have_values(example, {}) for one in found for example in one.examples):
+        return None
+    if any(_have_values(*(inspect_sequence_example(record) or ({}, {}))) for record in records):
+        return None
+    return EXAMPLE_LIST, list(map(_list_parts, found))
 
 
 def _are_empty_examples(records: Sequence[bytes]) -> bool:

@@ -18,7 +18,9 @@ from .specs import as_feature
 from .stored_keys import check_stored_keys
 
 if TYPE_CHECKING:
+    from ..records.record_sample import MaxRecords
     from ..storage.local import StrPath
+    from ..storage.remote.options import StorageOptions
 
 # Specs by name. A value can also be a dict of specs.
 Features: TypeAlias = Mapping[str, Feature | Mapping[str, Any]]
@@ -116,14 +118,16 @@ class Schema(FeatureMapping):
     def infer(
         cls,
         paths: StrPath | Iterable[StrPath],
-        max_records: int = 1000,
+        max_records: MaxRecords = "auto",
         *,
         on_error: Literal["raise", "skip"] = "raise",
+        storage_options: StorageOptions = None,
     ) -> Schema:
         """Make a schema that fits the records of files, for a person to review.
 
-        The schema can parse every record that was inspected. :attr:`findings` has the facts about
-        each feature, and the reason for its spec or for leaving it out. The rules:
+        The schema can parse every record that was inspected. :attr:`inspected` has the number of
+        these records and of all. :attr:`findings` has the facts about each feature, and the reason
+        for its spec or for leaving it out. The rules:
 
         - The same number of values in every record: FixedLenFeature, with shape ``[]`` for one.
         - Any other number of values, or missing in some records: VarLenFeature. No default is
@@ -136,17 +140,23 @@ class Schema(FeatureMapping):
           number of values in every step are FixedLenSequenceFeatures, others VarLenFeatures. If a
           list and a context feature have the same name, only the latter is read.
 
-        Records are read from the start of every file, the same number from each. If a file has
-        fewer, longer files make up for it. If there are more files than ``max_records``, files at
-        equal distances are read.
+        By default, all records are inspected if the files have at most 256 MiB, or if they have
+        indexes, at most 100,000 records and 4 GiB. Of more data, at most 100,000 records and
+        256 MiB are inspected: the same number from every file, in runs from its beginning to its
+        end. If a file has fewer, longer files make up for it. If there are more files than records
+        to inspect, files at equal distances are read. Of a file without an index, the beginning,
+        the middle and the end are read; of a compressed file, only the beginning. A feature that
+        all of these records have may still be missing in others. No index is written.
 
         Args:
             paths: Files, patterns or directories, as for :class:`TFRecordDataset`.
-            max_records: Maximum number of records that are read.
+            max_records: Maximum number of records to inspect; None for all; "auto" for the above.
             on_error: "raise", or "skip" to ignore records that are damaged or are not Examples.
+            storage_options: Options of remote objects, as for :class:`TFRecordDataset`.
 
         Raises:
-            SchemaError: If there are no records, or no feature can be read.
+            SchemaError: If there are no records, no feature can be read, or there are more than
+                100,000 features.
             DecodeError: If a record is neither an Example nor a SequenceExample; not with "skip".
             CorruptRecordError, TruncatedFileError: If a file is damaged; not with "skip".
             FileNotFoundError: If a path matches no file.
@@ -154,8 +164,8 @@ class Schema(FeatureMapping):
         """
         from .infer import infer_parts  # noqa: PLC0415  # it reads files
 
-        parts, findings = infer_parts(paths, max_records, on_error)
-        return cls(**parts).with_findings(findings)
+        found = infer_parts(paths, max_records, on_error, storage_options)
+        return cls(**found.parts).with_findings(found.findings, found.inspected)
 
     @classmethod
     def from_tfds(

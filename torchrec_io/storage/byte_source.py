@@ -48,12 +48,15 @@ class ByteSource(ABC):
         is_seekable: True if every offset can be read any number of times. Other sources, such as
             pipes, can be read once, from front to back.
         file_watch: Notices that the stored file is changed in place; None if it cannot be.
+        is_pinned: True if reads fail once the stored file is not the one of the stamp, so that it
+            need not be compared again.
     """
 
     path: str
     stamp: Stamp
     is_seekable: bool = True
     file_watch: _core.FileWatch | None = None
+    is_pinned: bool = False
 
     @property
     @abstractmethod
@@ -111,8 +114,19 @@ class ByteSource(ABC):
                 return number
         return None
 
+    def begin_reading(self, ranges: Ints, out: ByteBuffer) -> Callable[[], int | None]:
+        """Begin to read ranges, and return a function that ends it like :meth:`read_ranges`.
+
+        Where requests take long, those of several sources are then made at the same time.
+        """
+        return lambda: self.read_ranges(ranges, out)
+
     def will_need(self, ranges: Ints) -> None:
         """Announce ranges, as for :meth:`read_ranges`, that are read soon."""
+        del ranges
+
+    def will_not_need(self, ranges: Ints) -> None:
+        """Take back what was announced by :meth:`will_need`, and is not read."""
         del ranges
 
     def read_before_damage(
@@ -180,8 +194,12 @@ def read_ranges(
     descriptors = descriptors_of(sources)
     if descriptors is not None:
         return _core.read_ranges(descriptors, bounds, ranges, out)
-    for source, begin, end in zip(sources, bounds[:-1], bounds[1:], strict=True):
-        number = source.read_ranges(ranges[begin:end], out)
+    parts = zip(sources, bounds[:-1], bounds[1:], strict=True)
+    readings = [
+        (begin, source.begin_reading(ranges[begin:end], out)) for source, begin, end in parts
+    ]
+    for begin, finish in readings:
+        number = finish()
         if number is not None:
             return _core.ReadResult(begin + number)
     return _core.ReadResult()

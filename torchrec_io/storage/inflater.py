@@ -63,6 +63,11 @@ class Inflater:
             return self._file_offset - len(self._pending)
         return self.restarts[-1][1]
 
+    @property
+    def stream_start(self) -> int:
+        """Stream offset of the start of the member that is decoded, or of what follows the last."""
+        return self._stream_offset if self._decoder is None else self.restarts[-1][0]
+
     def read(self, size: int) -> bytes:
         """Return between 1 and ``size`` decoded bytes; ``b""`` at the end of the file.
 

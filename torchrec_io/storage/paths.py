@@ -9,11 +9,17 @@ from collections.abc import Iterable
 
 from .commit_journal import finish_interrupted
 from .local import StrPath
+from .opening import local_name
+from .remote.options import RemoteOptions
+from .remote.urls import is_collapsed_url, is_url
 from .shard_names import check_complete
 
 # Names of TFRecord files, in a directory that also holds other files.
-_DATA_NAME = re.compile(r"\.(tfrecords?|tfrec|recordio)\b|-\d{5}-of-\d{5}|^part-")
-_COMPANION_NAME = re.compile(r"\.(tfidx|idx|index|json|pbtxt|txt|md|crc|csv|sha256|md5)$")
+_DATA_SUFFIX = re.compile(r"\.(tfrecords?|tfrecs?|tfr|records?|recordio)\b", re.IGNORECASE)
+_DATA_NAME = re.compile(r"-\d{5,}-of-\d{5,}|^part-")
+_COMPANION_NAME = re.compile(
+    r"\.(tfidx|idx|index|json|pbtxt|txt|md|crc|csv|sha256|md5)$", re.IGNORECASE
+)
 _INDEX_NAME = re.compile(r"\.(tfidx|idx|index)$")
 
 
@@ -22,16 +28,24 @@ def expand_paths(
     *,
     tfrecord_names: bool = True,
     allow_missing: bool = False,
+    remote: RemoteOptions | None = None,
 ) -> list[str]:
     """Return the files that names, glob patterns and directories stand for, in order.
 
-    A directory stands for the files in it with the usual names of TFRecord files (``*.tfrecord*``,
-    ``*.tfrec``, ``*.recordio``, ``name-00000-of-00008``, ``part-*``), sorted. A pattern stands for
-    its matches, sorted; ``**`` in a pattern matches any number of directories.
+    A directory stands for the files in it with the usual names of TFRecord files, sorted: with a
+    part ``.tfrecord``, ``.tfrecords``, ``.tfrec``, ``.tfrecs``, ``.tfr``, ``.record``, ``.records``
+    or ``.recordio``, in any case (``x.tfrecord.gz``, ``x.tfrecord-00000-of-00008``); and
+    ``name-00000-of-00008`` and ``part-*``. A pattern stands for its matches, sorted; ``**`` in a
+    pattern matches any number of directories.
 
     Where a directory stands for shards ``name-00001-of-00003``, or a pattern with only wildcards in
     the place of the shard's number (``name-*``, ``name-?????-of-00003``), all shards must exist.
     Other names and patterns stand for what exists.
+
+    URLs of remote objects (``s3://``, ``gs://``, ``az://``, ``https://``) may be patterns and
+    folders, too, which are resolved by listing once; those of HTTP may not. In a URL,
+    ``{00000..01023}`` stands for the numbers of a range, all of which must exist. The result has
+    URLs without secrets, which ``remote`` remembers.
 
     If a process was interrupted while it replaced the files of one of the directories, its work is
     completed first, so that old and new files are never mixed.
@@ -41,15 +55,37 @@ def expand_paths(
         tfrecord_names: Take only files with names of TFRecord files from a directory. If False, all
             files are taken, except hidden ones and indexes (``*.tfidx``).
         allow_missing: Whether shards may be missing.
+        remote: Options for remote objects.
 
     Raises:
         FileNotFoundError: If a file does not exist, a pattern or directory has no matching file, or
             shards are missing.
         InterruptedCommitError: If the work of an interrupted process cannot be completed.
-        ValueError: If ``paths`` is empty or has a URL, or there are two sets of shards of one name.
+        OSError: If a request to a store failed.
+        ValueError: If ``paths`` is empty, a URL is not valid, or there are two sets of shards of
+            one name.
     """
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    names = [os.fspath(name) for name in given]
+    names = [local_name(name) for name in given]
+    remote = remote or RemoteOptions()
+    found = {
+        name: _expand_remote(name, tfrecord_names, remote, allow_missing=allow_missing)
+        for name in names
+        if is_url(name)
+    }
+    local = [name for name in names if name not in found]
+    found.update(zip(local, _expand_local(local, tfrecord_names), strict=True))
+    if not allow_missing:
+        for name in local:
+            _check_shards(name, found[name], tfrecord_names)
+    files = [file for name in names for file in found[name]]
+    if not files:
+        raise ValueError("paths is empty: name at least one file")
+    return files
+
+
+def _expand_local(names: list[str], tfrecord_names: bool) -> list[list[str]]:
+    """Return the files of each local name, after completing what was interrupted."""
     for folder in _folders_of(names):
         finish_interrupted(folder)
     found = [_expand(name, tfrecord_names) for name in names]
@@ -60,15 +96,22 @@ def expand_paths(
         if os.path.islink(file)
     }
     completed = [folder for folder in linked if finish_interrupted(folder)]
-    if completed:
-        found = [_expand(name, tfrecord_names) for name in names]
-    if not allow_missing:
-        for name, files in zip(names, found, strict=True):
-            _check_shards(name, files, tfrecord_names)
-    files = [file for files in found for file in files]
-    if not files:
-        raise ValueError("paths is empty: name at least one file")
-    return files
+    return [_expand(name, tfrecord_names) for name in names] if completed else found
+
+
+def _expand_remote(
+    url: str, tfrecord_names: bool, remote: RemoteOptions, *, allow_missing: bool
+) -> list[str]:
+    """Return the objects that a URL stands for."""
+    from .remote.listing import expand_url  # noqa: PLC0415  # not for local files
+
+    is_data = _is_tfrecord_name if tfrecord_names else _is_data_name
+    found = expand_url(url, remote, is_data, allow_missing=allow_missing)
+    if not (allow_missing or found.is_exact):
+        companion = _COMPANION_NAME if tfrecord_names else _INDEX_NAME
+        data = [each for each in found.urls if not companion.search(each)]
+        check_complete(data, url if glob.has_magic(url) else None)
+    return found.urls
 
 
 def _folders_of(names: Iterable[str]) -> set[str]:
@@ -88,12 +131,12 @@ def _check_shards(name: str, files: list[str], tfrecord_names: bool) -> None:
 
 
 def _expand(name: str, tfrecord_names: bool) -> list[str]:
-    if "://" in name:
-        raise ValueError(f"paths must be local files, got {name!r}")
     if os.path.isdir(name):
         return _files_in(name, tfrecord_names)
     if os.path.exists(name):
         return [name]
+    if is_collapsed_url(name):
+        raise FileNotFoundError(f"no such file: {name!r}; a URL must be a str, not a pathlib.Path")
     if not glob.has_magic(name):
         raise FileNotFoundError(f"no such file: {name!r}")
     matches = sorted(match for match in glob.glob(name, recursive=True) if os.path.isfile(match))
@@ -101,6 +144,11 @@ def _expand(name: str, tfrecord_names: bool) -> list[str]:
     if not matches:
         raise FileNotFoundError(f"the pattern {name!r} matches no file")
     return matches
+
+
+def has_data_suffix(name: str) -> bool:
+    """Return whether a file name has one of the usual suffixes of TFRecord files."""
+    return _DATA_SUFFIX.search(name) is not None
 
 
 def _files_in(folder: str, tfrecord_names: bool) -> list[str]:
@@ -115,8 +163,8 @@ def _files_in(folder: str, tfrecord_names: bool) -> list[str]:
 
 
 def _is_tfrecord_name(name: str) -> bool:
-    is_data = _DATA_NAME.search(name) and not _COMPANION_NAME.search(name)
-    return bool(is_data) and not name.startswith((".", "_"))
+    is_data = has_data_suffix(name) or _DATA_NAME.search(name)
+    return bool(is_data) and not _COMPANION_NAME.search(name) and not name.startswith((".", "_"))
 
 
 def _is_data_name(name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import re
 from dataclasses import dataclass
 
@@ -40,8 +41,9 @@ class SalvagedFile(ByteSource):
 
     After damage, decompression continues with the next member (of gzip) or stream (of zlib) that
     can be decoded. It is searched from the second byte of the damaged one on, because a damaged
-    decoder may run past its end. Bytes next to damage may be wrong: only the checksums of the
-    records show which of them are sound.
+    decoder may run past its end. Bytes of a damaged member may be wrong: the checksums of the
+    records show which of them are sound, up to the first that is not; see
+    :meth:`damaged_member_end`.
 
     The content can be read once, from front to back, by one thread.
 
@@ -49,12 +51,17 @@ class SalvagedFile(ByteSource):
         file: Compressed file that can be read at any offset.
         compression: Compression of the file.
 
+    Attributes:
+        damaged_members: Stream offsets of the start and the end of each member whose content cannot
+            be checked, because it is damaged or cut; so far.
     """
 
     def __init__(self, file: ByteSource, compression: Compression) -> None:
         self.path = file.path
         self.stamp = file.stamp
         self.is_seekable = False
+        self.damaged_members: list[tuple[int, int]] = []
+        self._all_damaged_members: list[tuple[int, int]] | None = None
         self._lost: list[LostPart] = []
         self._file = file
         self._compression = compression
@@ -86,6 +93,26 @@ class SalvagedFile(ByteSource):
         lost, self._lost = self._lost, []
         return lost
 
+    def damaged_member_end(self, offset: int) -> int | None:
+        """Return the stream offset where the damaged member around an offset ends.
+
+        Damage to compressed data may repeat earlier bytes, so what follows it in its member may be
+        records that look sound, but are others again. The first call decompresses the whole file.
+
+        Returns:
+            The offset, or None if the member is sound.
+        """
+        if self._all_damaged_members is None:
+            whole = SalvagedFile(self._file, self._compression)
+            at = 0
+            memory = memoryview(bytearray(_SEARCH_BYTES))
+            while count := whole.read_into(at, memory):
+                at += count
+            self._all_damaged_members = whole.damaged_members
+        members = self._all_damaged_members
+        number = bisect.bisect(members, offset, key=lambda member: member[0]) - 1
+        return members[number][1] if number >= 0 and offset < members[number][1] else None
+
     def close(self) -> None:
         self._file.close()
 
@@ -101,6 +128,8 @@ class SalvagedFile(ByteSource):
     ) -> Inflater | None:
         """Return a decoder at the next member, None if there is none."""
         size = self._file.stamp.size
+        if damaged.stream_start < stream_offset:
+            self.damaged_members.append((damaged.stream_start, stream_offset))
         member = self._find_member(damaged.member_offset + 1)
         end = size if member is None else member
         start = damaged.damage_offset

@@ -9,6 +9,9 @@ from typing import TypeVar
 
 from .file_limit import most_open_files
 
+# Threads that wait for answers of a store: they need no processor.
+REMOTE_THREADS = 32
+
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
@@ -21,18 +24,25 @@ def most_storage_threads() -> int:
     return max(1, min(8, os.cpu_count() or 1, most_open_files() // 16))
 
 
-def storage_threads() -> ThreadPoolExecutor:
-    """Return a pool of at most 8 threads."""
-    return ThreadPoolExecutor(most_storage_threads())
+def storage_threads(count: int | None = None) -> ThreadPoolExecutor:
+    """Return a pool of threads; by default of at most 8."""
+    return ThreadPoolExecutor(count or most_storage_threads())
 
 
-def map_in_threads(work: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
+def map_in_threads(
+    work: Callable[[_Item], _Result], items: Sequence[_Item], threads: int | None = None
+) -> list[_Result]:
     """Apply a function to each item in a pool of threads and return the results in order.
 
     Items are processed in chunks because each one is cheap.
+
+    Args:
+        work: The function.
+        items: The items.
+        threads: Number of threads; by default at most 8.
     """
-    with storage_threads() as pool:
-        size = max(1, min(64, len(items) // 32))
+    with storage_threads(threads) as pool:
+        size = max(1, min(64, len(items) // (32 if threads is None else 4 * threads)))
         chunks = [items[at : at + size] for at in range(0, len(items), size)]
         done = pool.map(lambda chunk: [work(item) for item in chunk], chunks)
         return [result for chunk in done for result in chunk]

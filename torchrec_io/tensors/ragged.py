@@ -153,7 +153,7 @@ class BytesArray(TensorParts):
                 self.data, self.offsets[begin * row : end * row + 1], (end - begin, *row_shape)
             )
         if not -len(self) <= index < len(self):
-            raise IndexError(f"index {index} is out of range for {len(self)} rows")
+            raise IndexError(f"index {index} is out of range for {counted(len(self), 'row')}")
         index %= len(self)
         offsets = self.offsets[index * row : (index + 1) * row + 1]
         if row_shape:
@@ -201,7 +201,7 @@ class BytesArray(TensorParts):
     def __repr__(self) -> str:
         if not isinstance(self.data, Tensor):
             return f"BytesArray(data={self.data!r}, offsets={self.offsets!r}, shape={self.shape})"
-        return f"BytesArray(shape={self.shape}, {self.data.numel()} bytes of data)"
+        return f"BytesArray(shape={self.shape}, {counted(self.data.numel(), 'byte')} of data)"
 
 
 class Ragged(TensorParts):
@@ -250,7 +250,7 @@ class Ragged(TensorParts):
             first, last = offsets[[0, -1]].tolist()
             return Ragged(_cut(self.values, first, last), offsets - first)
         if not -len(self) <= index < len(self):
-            raise IndexError(f"index {index} is out of range for {len(self)} rows")
+            raise IndexError(f"index {index} is out of range for {counted(len(self), 'row')}")
         begin, end = self.offsets[index % len(self) :][:2].tolist()
         row: Tensor | BytesArray | Ragged = _cut(self.values, begin, end)
         return row
@@ -348,7 +348,7 @@ class Ragged(TensorParts):
     def __repr__(self) -> str:
         if not has_rows(self.offsets):
             return f"Ragged(values={self.values!r}, offsets={self.offsets!r})"
-        return f"Ragged({len(self)} rows, values={self.values!r})"
+        return f"Ragged({counted(len(self), 'row')}, values={self.values!r})"
 
 
 def _coordinates(ragged: Ragged) -> tuple[Tensor, tuple[int, ...]]:
@@ -417,4 +417,4 @@ class Sparse(TensorParts):
         shape = list(self.dense_shape)
         if not has_rows(self.indices):
             return f"Sparse(indices={self.indices!r}, values={self.values!r}, shape={shape})"
-        return f"Sparse({len(self.indices)} values in {shape})"
+        return f"Sparse({counted(len(self.indices), 'value')} in {shape})"

@@ -85,7 +85,9 @@ class SplitInfo:
         self._template = template
 
     def __repr__(self) -> str:
-        return f"SplitInfo({self.name!r}, {self.num_examples} records)"
+        found = self.num_examples
+        count = "unknown number of records" if found is None else counted(found, "record")
+        return f"SplitInfo({self.name!r}, {count})"
 
     @property
     def num_examples(self) -> int | None:

@@ -52,6 +52,7 @@ class ShardIndex(RecordIndex):
         # RecordIndex.__init__ is not called: it needs the content of an index.
         self.data_path = data_path
         self.format = TFRECORD
+        self.remote = None
         self._records = records
         self._size = size
         self._keys = keys

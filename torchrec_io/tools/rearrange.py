@@ -31,6 +31,7 @@ def merge(
     *,
     compression: Compression | None = None,
     index: bool = True,
+    force: bool = False,
     on_error: OnError = "raise",
     allow_missing: bool = False,
     jobs: int = 1,
@@ -43,6 +44,7 @@ def merge(
         output: Path of the output file. A missing folder is created.
         compression: Compression of the output: ``None``, ``"gzip"`` or ``"zlib"``.
         index: Whether the output gets an index ``.tfidx``.
+        force: Whether outputs that exist are replaced. By default they are refused.
         on_error: ``"raise"``, or ``"skip"`` to skip and count damaged records. After a damaged
             length the rest of a file is lost.
         allow_missing: Read the files that exist, even if their names ``name-00001-of-00003`` say
@@ -57,10 +59,13 @@ def merge(
         CorruptRecordError: If a record is damaged, unless it is skipped.
         TruncatedFileError: If a file is truncated, unless its rest is skipped.
         FileNotFoundError: If a path matches no file, or shards are missing.
+        FileExistsError: If an output exists, unless it may be replaced.
         ValueError: If an argument is invalid or the output is an input.
     """
     files = RecordFiles(paths, JobReport(on_error, watcher), allow_missing=allow_missing)
-    return _write_one(files, files.all, output, compression=compression, index=index, jobs=jobs)
+    return _write_one(
+        files, files.all, output, compression=compression, index=index, force=force, jobs=jobs
+    )
 
 
 def subset(
@@ -73,6 +78,7 @@ def subset(
     seed: int = 0,
     compression: Compression | None = None,
     index: bool = True,
+    force: bool = False,
     on_error: OnError = "raise",
     allow_missing: bool = False,
     jobs: int = 1,
@@ -92,6 +98,7 @@ def subset(
         seed: Seed of the sample.
         compression: Compression of the output: ``None``, ``"gzip"`` or ``"zlib"``.
         index: Whether the output gets an index ``.tfidx``.
+        force: Whether outputs that exist are replaced. By default they are refused.
         on_error: ``"raise"``, or ``"skip"`` to skip and count damaged records. After a damaged
             length the rest of a file is lost.
         allow_missing: Read the files that exist, even if their names ``name-00001-of-00003`` say
@@ -106,6 +113,7 @@ def subset(
         CorruptRecordError: If a record is damaged, unless it is skipped.
         TruncatedFileError: If a file is truncated, unless its rest is skipped.
         FileNotFoundError: If a path matches no file, or shards are missing.
+        FileExistsError: If an output exists, unless it may be replaced.
         ValueError: If not exactly one of ``records``, ``every`` and ``sample`` is given, an
             argument is invalid, or the output is an input.
     """
@@ -123,7 +131,9 @@ def subset(
     else:
         assert sample is not None
         selection = _random_parts(files, [sample, 1 - sample], seed)[0]
-    return _write_one(files, selection, output, compression=compression, index=index, jobs=jobs)
+    return _write_one(
+        files, selection, output, compression=compression, index=index, force=force, jobs=jobs
+    )
 
 
 def split(
@@ -135,6 +145,7 @@ def split(
     seed: int = 0,
     compression: Compression | None = None,
     index: bool = True,
+    force: bool = False,
     on_error: OnError = "raise",
     allow_missing: bool = False,
     jobs: int = 1,
@@ -149,12 +160,14 @@ def split(
         name: Common start of the output paths. ``out/flowers`` gives
             ``out/flowers-train.tfrecord``; a folder that ends in ``/`` gives
             ``out/train.tfrecord``.
-        fractions: Fraction of each part. Their sum is 1.
+        fractions: Fraction of each part; they sum to 1. Or percentages or other weights, all at
+            least 1: ``[80, 10, 10]``.
         names: Names of the parts. The default is train and test for two parts; train, validation
             and test for three; part0, part1 and so on for more.
         seed: Seed of the random selection.
         compression: Compression of the outputs: ``None``, ``"gzip"`` or ``"zlib"``.
         index: Whether each output gets an index ``.tfidx``.
+        force: Whether outputs that exist are replaced. By default they are refused.
         on_error: ``"raise"``, or ``"skip"`` to skip and count damaged records. After a damaged
             length the rest of a file is lost.
         allow_missing: Read the files that exist, even if their names ``name-00001-of-00003`` say
@@ -169,8 +182,9 @@ def split(
         CorruptRecordError: If a record is damaged, unless it is skipped.
         TruncatedFileError: If a file is truncated, unless its rest is skipped.
         FileNotFoundError: If a path matches no file, or shards are missing.
-        ValueError: If the sum of the fractions is not 1, the names are not different file names,
-            one for each part, or an output is an input.
+        FileExistsError: If an output exists, unless it may be replaced.
+        ValueError: If the fractions neither sum to 1 nor are percentages or weights, the names are
+            not different file names, one for each part, or an output is an input.
     """
     outputs = [_part_path(name, part) for part in _part_names(names, len(fractions))]
     report = JobReport(on_error, watcher)
@@ -179,7 +193,7 @@ def split(
     parts = _random_parts(files, fractions, seed)
     report.watcher.started(files.size)
     blocks = files.blocks(files.all, jobs)
-    with OutputGroup() as group, closing(blocks):
+    with OutputGroup(force=force) as group, closing(blocks):
         writers = [group.open_records(path, compression, index=index) for path in outputs]
         for block in blocks:
             for part, writer in zip(parts, writers, strict=True):
@@ -196,6 +210,7 @@ def reshard(
     max_bytes: int | None = None,
     compression: Compression | None = None,
     index: bool = True,
+    force: bool = False,
     on_error: OnError = "raise",
     allow_missing: bool = False,
     jobs: int = 1,
@@ -212,6 +227,7 @@ def reshard(
         max_bytes: Largest size of a shard in bytes. One shard after another is filled.
         compression: Compression of the outputs: ``None``, ``"gzip"`` or ``"zlib"``.
         index: Whether each output gets an index ``.tfidx``.
+        force: Whether outputs that exist are replaced. By default they are refused.
         on_error: ``"raise"``, or ``"skip"`` to skip and count damaged records. After a damaged
             length the rest of a file is lost.
         allow_missing: Read the files that exist, even if their names ``name-00001-of-00003`` say
@@ -226,17 +242,23 @@ def reshard(
         CorruptRecordError: If a record is damaged, unless it is skipped.
         TruncatedFileError: If a file is truncated, unless its rest is skipped.
         FileNotFoundError: If a path matches no file, or shards are missing.
-        FileExistsError: If there are shards of this name and another number.
+        FileExistsError: If there are shards of this name, unless they may be replaced.
         ValueError: If not exactly one of ``num_shards`` and ``max_bytes`` is given, an argument is
             invalid, the name is a folder, or an input could be a shard.
     """
     name = check_file_name(name)
     report = JobReport(on_error, watcher)
     files = RecordFiles(paths, report, allow_missing=allow_missing)
-    refuse_shard_inputs(files.paths, name, num_shards)
-    with OutputGroup() as group:
+    refuse_shard_inputs(files.paths, name, None if force else num_shards)
+    with OutputGroup(force=force) as group:
         shards = ShardFiles(
-            group, name, num_shards, max_bytes=max_bytes, compression=compression, index=index
+            group,
+            name,
+            num_shards,
+            max_bytes=max_bytes,
+            compression=compression,
+            index=index,
+            replaces_others=force,
         )
         report.watcher.started(files.size)
         copy_records(files.blocks(files.all, jobs), shards.write)
@@ -251,12 +273,13 @@ def _write_one(
     *,
     compression: Compression | None,
     index: bool,
+    force: bool,
     jobs: int,
 ) -> Result:
     refuse_inputs(files.paths, [output])
     fraction = len(selection) / len(files) if len(files) else 0
     files.report.watcher.started(int(files.size * fraction))
-    with OutputGroup() as group:
+    with OutputGroup(force=force) as group:
         writer = group.open_records(output, compression, index=index)
         copy_records(files.blocks(selection, jobs), writer.write)
         outputs = writer.finish()

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from ..checks import check_choice, counted
 from ..storage.compression import Compression
 from ..storage.local import StrPath
+from ..storage.ordered_pool import OrderedPool
 from ..storage.paths import expand_paths
 from ..writing.output_group import OutputGroup
-from .ordered_pool import OrderedPool
 from .outputs import copy_records, refuse_inputs
 from .record_files import RecordFiles
 from .report import JobReport, OnError, Result, Watcher
@@ -25,6 +25,7 @@ def compress(
     compression: Compression = "gzip",
     *,
     index: bool = True,
+    force: bool = False,
     on_error: OnError = "raise",
     allow_missing: bool = False,
     jobs: int = 1,
@@ -40,6 +41,7 @@ def compress(
             folder, a reader of the whole folder gets every record twice.
         compression: Compression of the outputs: ``"gzip"`` or ``"zlib"``.
         index: Whether each output gets an index ``.tfidx``.
+        force: Whether outputs that exist are replaced. By default they are refused.
         on_error: ``"raise"``, or ``"skip"`` to skip and count damaged records. After a damaged
             length the rest of a file is lost.
         allow_missing: Read the files that exist, even if their names ``name-00001-of-00003`` say
@@ -54,13 +56,14 @@ def compress(
         CorruptRecordError: If a record is damaged, unless it is skipped.
         TruncatedFileError: If a file is truncated, unless its rest is skipped.
         FileNotFoundError: If a path matches no file, or shards are missing.
+        FileExistsError: If an output exists, unless it may be replaced.
         ValueError: If an argument is invalid, two outputs have the same name, or an output is an
             input.
     """
     check_choice("compression", compression, ("gzip", "zlib"))
     report = JobReport(on_error, watcher)
     inputs = expand_paths(paths, allow_missing=allow_missing)
-    return _rewrite(inputs, folder, compression, report, index=index, jobs=jobs)
+    return _rewrite(inputs, folder, compression, report, index=index, force=force, jobs=jobs)
 
 
 def decompress(
@@ -68,6 +71,7 @@ def decompress(
     folder: StrPath,
     *,
     index: bool = True,
+    force: bool = False,
     on_error: OnError = "raise",
     allow_missing: bool = False,
     jobs: int = 1,
@@ -82,6 +86,7 @@ def decompress(
         folder: Output folder, which is created if it is missing. If the inputs are in the same
             folder, a reader of the whole folder gets every record twice.
         index: Whether each output gets an index ``.tfidx``.
+        force: Whether outputs that exist are replaced. By default they are refused.
         on_error: ``"raise"``, or ``"skip"`` to skip and count damaged records. After a damaged
             length the rest of a file is lost.
         allow_missing: Read the files that exist, even if their names ``name-00001-of-00003`` say
@@ -96,12 +101,13 @@ def decompress(
         CorruptRecordError: If a record is damaged, unless it is skipped.
         TruncatedFileError: If a file is truncated, unless its rest is skipped.
         FileNotFoundError: If a path matches no file, or shards are missing.
+        FileExistsError: If an output exists, unless it may be replaced.
         ValueError: If an argument is invalid, two outputs have the same name, or an output is an
             input.
     """
     report = JobReport(on_error, watcher)
     inputs = expand_paths(paths, allow_missing=allow_missing)
-    return _rewrite(inputs, folder, None, report, index=index, jobs=jobs)
+    return _rewrite(inputs, folder, None, report, index=index, force=force, jobs=jobs)
 
 
 def _rewrite(
@@ -111,6 +117,7 @@ def _rewrite(
     report: JobReport,
     *,
     index: bool,
+    force: bool,
     jobs: int,
 ) -> Result:
     outputs = [os.path.join(folder, _output_name(path, compression)) for path in inputs]
@@ -133,7 +140,10 @@ def _rewrite(
 
     counts = []
     report.watcher.started(sum(map(os.path.getsize, inputs)))
-    with OutputGroup() as group, OrderedPool(rewrite, jobs, max_items=len(inputs)) as pool:
+    with (
+        OutputGroup(force=force) as group,
+        OrderedPool(rewrite, jobs, max_items=len(inputs)) as pool,
+    ):
         for own, size in pool.map(zip(inputs, outputs, strict=True)):
             report.add(own.records, size, own.errors)
             report.skipped += own.skipped - len(own.errors)  # it keeps only the first errors

@@ -7,13 +7,13 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 import numpy as np
 
 from ..errors import TorchRecIOError
-from ..order.selection import Numbers, Selection, Span
+from ..order.selection import Selection, Span
 from ..records.index_cache import open_indexes
 from ..records.record_block import RecordBlock
 from ..records.record_reader import ReadPlan, RecordReader
 from ..storage.local import StrPath
+from ..storage.ordered_pool import OrderedPool
 from ..storage.paths import expand_paths
-from .ordered_pool import OrderedPool
 from .report import JobReport
 
 # Limits of a block. A larger record gets a block of its own.
@@ -115,15 +115,8 @@ class RecordFiles:
     def _plans(self, selection: Selection, max_records: int, max_bytes: int) -> Iterator[ReadPlan]:
         for begin in range(0, len(selection), max_records):
             positions = np.arange(begin, min(len(selection), begin + max_records))
-            yield from self._split_plan(selection.numbers_at(positions), max_bytes)
-
-    def _split_plan(self, numbers: Numbers, max_bytes: int) -> Iterator[ReadPlan]:
-        plan = self.reader.plan(numbers)
-        if plan.buffer_bytes <= max_bytes or len(numbers) == 1:
-            yield plan
-            return
-        for half in np.array_split(numbers, 2):
-            yield from self._split_plan(half, max_bytes)
+            numbers = selection.numbers_at(positions)
+            yield from self.reader.plans(numbers, max_records, max_bytes)
 
     def _fetch(self, plan: ReadPlan) -> tuple[RecordBlock, Sequence[TorchRecIOError], int]:
         """Return the intact records, errors of the others, and the size of all their frames."""

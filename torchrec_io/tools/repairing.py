@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import time
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from typing import Literal, TypeAlias
 from ..checks import check_choice
 from ..errors import CorruptRecordError
 from ..records.damage_map import DamageMap
+from ..records.foreign_files import FOREIGN_REASONS
 from ..records.formats import TFRECORD
 from ..records.index_file import SUFFIX
 from ..records.record_size import MAX_RECORD_BYTES
@@ -27,7 +27,7 @@ from ..storage.compression import (
 from ..storage.local import StrPath
 from ..storage.opening import open_file
 from ..storage.salvage import LostPart, SalvagedFile
-from ..writing.output_group import OutputGroup
+from ..writing.output_group import OutputGroup, refuse_existing
 from .outputs import refuse_inputs
 from .report import Watcher
 
@@ -148,29 +148,19 @@ def repair(
         raise ValueError(f"max_record_bytes must be at least 0, got {max_record_bytes}")
     if output is not None:
         refuse_inputs([os.fspath(path)], [output, os.fspath(output) + SUFFIX])
-        _check_new(output, force)
+        if not force:
+            refuse_existing(output)
     with closing(open_file(path)) as file:
         search = _Repair(file, input_compression, max_record_bytes, watcher or Watcher())
         if output is None or dry_run:
             search.run(lambda _: None)
             return search.report(None)
         written = search.compression if compression == "same" else compression
-        with OutputGroup() as group:
+        with OutputGroup(force=force) as group:
             writer = group.open_records(output, written, index=index)
             search.run(writer.write)
             search.refuse_total_loss()
-            group.prepare()
-            _check_new(output, force)  # it may have appeared meanwhile
         return search.report(os.fspath(output))
-
-
-def _check_new(output: StrPath, force: bool) -> None:
-    if not force and os.path.lexists(output):
-        raise FileExistsError(
-            errno.EEXIST,
-            "the output exists; choose another name, or replace it with force=True (--force)",
-            output,
-        )
 
 
 @dataclass
@@ -275,9 +265,13 @@ class _Repair:
     def refuse_total_loss(self) -> None:
         """Raise an error if the file is damaged and has no sound record."""
         if self._records == 0 and (self._gaps.size or self._parts.size):
+            first = self._gaps.listed[0] if self._gaps.listed else None
+            reason = first.error.reason if isinstance(first, Gap) else ""
             raise CorruptRecordError(
-                "no sound record was found; is this a TFRecord file? If the start of a compressed "
-                "file is lost, set input_compression (--input-compression)",
+                reason
+                if reason in FOREIGN_REASONS
+                else "no sound record was found; is this a TFRecord file? If the start of a "
+                "compressed file is lost, set input_compression (--input-compression)",
                 path=self._file.path,
             )
 

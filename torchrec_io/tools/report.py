@@ -6,7 +6,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ..checks import check_choice
@@ -50,6 +50,8 @@ class Result:
         seconds: Duration in seconds.
         schema: Schema that reads the records of a conversion to TFRecord. None if the records have
             no features, and for everything else.
+        left_out: Number of records that have values of each feature that the schema of a conversion
+            from TFRecord does not read, by name.
     """
 
     paths: tuple[str, ...]
@@ -60,6 +62,7 @@ class Result:
     file_bytes: int
     seconds: float
     schema: Schema | None = None
+    left_out: dict[str, int] = field(default_factory=dict)
 
     @property
     def records(self) -> int:
@@ -128,6 +131,7 @@ class JobReport:
         *,
         file_bytes: int | None = None,
         schema: Schema | None = None,
+        left_out: dict[str, int] | None = None,
     ) -> Result:
         """Return the result of the job.
 
@@ -136,6 +140,7 @@ class JobReport:
             counts: Number of records in each of them.
             file_bytes: Size of all files in bytes. By default it is read from the file system.
             schema: Schema that reads the records.
+            left_out: Number of records with each feature that was not read.
         """
         return Result(
             tuple(paths),
@@ -146,4 +151,5 @@ class JobReport:
             sum(map(os.path.getsize, paths)) if file_bytes is None else file_bytes,
             time.perf_counter() - self._began,
             schema,
+            left_out or {},
         )

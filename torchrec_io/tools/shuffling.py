@@ -44,6 +44,7 @@ def shuffle(
     seed: int = 0,
     compression: Compression | None = None,
     index: bool = True,
+    force: bool = False,
     on_error: OnError = "raise",
     allow_missing: bool = False,
     jobs: int = 1,
@@ -67,6 +68,7 @@ def shuffle(
         seed: Seed of the order.
         compression: Compression of the outputs: ``None``, ``"gzip"`` or ``"zlib"``.
         index: Whether each output gets an index ``.tfidx``.
+        force: Whether outputs that exist are replaced. By default they are refused.
         on_error: ``"raise"``, or ``"skip"`` to skip and count damaged records. After a damaged
             length the rest of a file is lost.
         allow_missing: Read the files that exist, even if their names ``name-00001-of-00003`` say
@@ -81,7 +83,7 @@ def shuffle(
         CorruptRecordError: If a record is damaged, unless it is skipped.
         TruncatedFileError: If a file is truncated, unless its rest is skipped.
         FileNotFoundError: If a path matches no file, or shards are missing.
-        FileExistsError: If there are shards of this name and another number.
+        FileExistsError: If there are shards of this name, unless they may be replaced.
         ValueError: If not exactly one of ``num_shards`` and ``max_bytes`` is given, an argument is
             invalid, the name is a folder, or an input could be a shard.
     """
@@ -89,10 +91,16 @@ def shuffle(
     seed = check_seed(seed)
     report = JobReport(on_error, watcher)
     files = RecordFiles(paths, report, allow_missing=allow_missing)
-    refuse_shard_inputs(files.paths, name, num_shards)
-    with OutputGroup() as group:
+    refuse_shard_inputs(files.paths, name, None if force else num_shards)
+    with OutputGroup(force=force) as group:
         shards = ShardFiles(
-            group, name, num_shards, max_bytes=max_bytes, compression=compression, index=index
+            group,
+            name,
+            num_shards,
+            max_bytes=max_bytes,
+            compression=compression,
+            index=index,
+            replaces_others=force,
         )
         report.watcher.started(2 * files.size)
         with _temporary_folder(name) as temporary:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import shutil
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
 from ..checks import check_choice
@@ -43,13 +44,20 @@ class OutputGroup:
 
     Args:
         create_folders: Whether a missing folder of the targets is created.
+        force: Whether existing files of the same names are replaced. Otherwise they are refused:
+            when a file is opened, and again before the first one is renamed.
+
+    Attributes:
+        force: Whether existing files are replaced.
     """
 
-    def __init__(self, *, create_folders: bool = True) -> None:
+    def __init__(self, *, create_folders: bool = True, force: bool = True) -> None:
+        self.force = force
         self._create_folders = create_folders
         self._records: list[FrameWriter] = []
         self._others: list[PendingFile | PendingFolder] = []
         self._targets: set[str] = set()
+        self._removed: list[str] = []
         self._folder: str | None = None
         self._is_decided = False
 
@@ -82,6 +90,7 @@ class OutputGroup:
 
         Raises:
             ValueError: If the compression is invalid or the group already has this path.
+            FileExistsError: If the file exists and may not be replaced.
             OSError: If the file cannot be created.
         """
         check_choice("compression", compression, _COMPRESSIONS)
@@ -95,6 +104,7 @@ class OutputGroup:
 
         Raises:
             ValueError: If the group already has this path.
+            FileExistsError: If the file exists and may not be replaced.
             OSError: If the file cannot be created.
         """
         self._add_target(path)
@@ -117,6 +127,10 @@ class OutputGroup:
         self._others.append(folder)
         return folder.temporary
 
+    def remove(self, paths: Iterable[str]) -> None:
+        """Remove other files of the folder, and their indexes, in the same step as the commit."""
+        self._removed += [name for path in paths for name in (path, path + SUFFIX)]
+
     def prepare(self) -> None:
         """Write everything to storage, so that only the names are missing.
 
@@ -129,7 +143,7 @@ class OutputGroup:
             other.sync()
 
     def commit(self) -> None:
-        """Prepare all files and rename them to their targets, replacing files of these names.
+        """Prepare all files and rename them to their targets.
 
         A single output needs no journal: its old index is removed, then the file is renamed, then
         its index. Whenever that ends, the old or the new file is there, with its own index or
@@ -140,6 +154,7 @@ class OutputGroup:
         be by the next process that opens the folder.
 
         Raises:
+            FileExistsError: If there is a file of one of the names, and it may not be replaced.
             InterruptedCommitError: If an earlier commit to the folder cannot be completed.
             OSError: If the system refuses a write, a removal or a renaming. If it says that the new
                 files are complete, they are kept.
@@ -147,12 +162,15 @@ class OutputGroup:
         self.prepare()
         if self._folder is None:
             return
-        indexes = [file.path + SUFFIX for file in self._records]
+        if not self.force:
+            for output in (*self._records, *self._others):
+                refuse_existing(output.path)  # it may be new
+        indexes = [file.path + SUFFIX for file in self._records] + self._removed
         pending: list[tuple[PendingFile | PendingFolder, str]] = []
         for records in self._records:
             pending += records.pending
         pending += [(other, other.path) for other in self._others]
-        if len(self._records) + len(self._others) > 1:
+        if self._removed or len(self._records) + len(self._others) > 1:
             self._commit_several(self._folder, pending, indexes)
             return
         finish_interrupted(self._folder)
@@ -202,7 +220,23 @@ class OutputGroup:
             raise ValueError(
                 f"all outputs must be in the folder {self._folder or os.curdir!r}, got {target!r}"
             )
+        if not self.force:
+            refuse_existing(path)
         self._targets.add(target)
+
+
+def refuse_existing(path: StrPath) -> None:
+    """Raise an error if an output exists.
+
+    Raises:
+        FileExistsError: If there is a file, folder or link of this name.
+    """
+    if os.path.lexists(path):
+        raise FileExistsError(
+            errno.EEXIST,
+            "the output exists; choose another name, or replace it with force=True (--force)",
+            os.fspath(path),
+        )
 
 
 class PendingFolder:

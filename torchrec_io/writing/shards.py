@@ -64,11 +64,14 @@ class ShardFiles:
             is compressed. A larger record gets a shard of its own.
         compression: ``None``, ``"gzip"`` or ``"zlib"``.
         index: Whether each shard gets an index.
+        replaces_others: Whether shards of this name and another number are removed when the group
+            is committed. Otherwise they are refused.
 
     Raises:
         ValueError: If not exactly one of ``num_shards`` and ``max_bytes`` is given, or an argument
             is out of its range.
-        FileExistsError: If there are shards of this name and another number.
+        FileExistsError: If there are shards of this name and another number, or shards of this name
+            that the group may not replace.
         OSError: If a file cannot be created.
     """
 
@@ -81,6 +84,7 @@ class ShardFiles:
         max_bytes: int | None = None,
         compression: Compression | None = None,
         index: bool = False,
+        replaces_others: bool = False,
     ) -> None:
         if (num_shards is None) == (max_bytes is None):
             raise ValueError("exactly one of num_shards and max_bytes must be given")
@@ -94,10 +98,13 @@ class ShardFiles:
         self._max_bytes = max_bytes
         self._compression = compression
         self._index = index
+        self._replaces_others = replaces_others
         self._files: list[FrameWriter] = []
         self._next = 0  # shard of the next record without a key
-        if num_shards is not None:
-            refuse_other_shards(name, _SHARD_SUFFIX, shard_paths(name, num_shards))
+        if not group.force:
+            refuse_shards(name)
+        if num_shards is not None and not replaces_others:
+            refuse_other_shards(name, shard_paths(name, num_shards))
         for _ in range(num_shards or 1):
             self._open_next()
 
@@ -149,7 +156,10 @@ class ShardFiles:
         for file in self._files:
             file.prepare()
         paths = shard_paths(self._name, len(self._files))
-        refuse_other_shards(self._name, _SHARD_SUFFIX, paths)
+        if self._replaces_others:
+            self._group.remove(find_shards(self._name, outputs=paths))
+        else:
+            refuse_other_shards(self._name, paths)
         for file, path in zip(self._files, paths, strict=True):
             file.path = path
         return paths
@@ -292,24 +302,56 @@ def _key_bytes(key: Key) -> bytes:
         raise TypeError(f"key must be bytes, a str or an int, got {type(key).__name__}") from None
 
 
-def refuse_other_shards(name: StrPath, suffix: re.Pattern[str], outputs: Sequence[str]) -> None:
-    """Raise an error if there are other shards of a name, which readers would mix up with new ones.
+def find_shards(
+    name: StrPath, suffix: re.Pattern[str] = _SHARD_SUFFIX, outputs: Sequence[str] = ()
+) -> list[str]:
+    """Return the paths of the existing shards of a name that are not outputs.
 
     Args:
         name: Common start of the paths of the shards.
         suffix: Pattern of the rest of a shard's path.
+        outputs: Paths of the shards that will be written.
+    """
+    folder, start = os.path.split(name)
+    listed = folder or os.curdir
+    written = {os.path.basename(path) for path in outputs}
+    others = sorted({*os.listdir(listed)} - written) if os.path.isdir(listed) else []
+    return [
+        os.path.join(folder, other)
+        for other in others
+        if other.startswith(start) and suffix.fullmatch(other[len(start) :])
+    ]
+
+
+def refuse_shards(name: StrPath, suffix: re.Pattern[str] = _SHARD_SUFFIX) -> None:
+    """Raise an error if there are shards of a name, of any number.
+
+    Raises:
+        FileExistsError: If there is a shard.
+    """
+    for path in find_shards(name, suffix)[:1]:
+        raise FileExistsError(
+            errno.EEXIST,
+            "a shard of this name exists; choose another name, or replace all of them with "
+            "force=True (--force)",
+            path,
+        )
+
+
+def refuse_other_shards(name: StrPath, outputs: Sequence[str]) -> None:
+    """Raise an error if there are other shards of a name, which readers would mix up with new ones.
+
+    Args:
+        name: Common start of the paths of the shards.
         outputs: Paths of the shards that will be written. They may exist.
 
     Raises:
         FileExistsError: If there is another shard.
     """
-    folder, start = os.path.split(os.path.abspath(name))
-    written = {os.path.basename(path) for path in outputs}
-    for other in sorted({*os.listdir(folder)} - written) if os.path.isdir(folder) else []:
-        if other.startswith(start) and suffix.fullmatch(other[len(start) :]):
-            raise FileExistsError(
-                errno.EEXIST,
-                f"readers would mix it up with the {counted(len(outputs), 'shard')} to be written; "
-                "remove the old shards first",
-                os.path.join(folder, other),
-            )
+    for other in find_shards(name, outputs=outputs)[:1]:
+        raise FileExistsError(
+            errno.EEXIST,
+            f"readers would mix it up with the {counted(len(outputs), 'shard')} to be written; "
+            "remove the old shards first",
+            other,
+        )

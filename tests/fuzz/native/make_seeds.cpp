@@ -271,6 +271,40 @@ void write_sequences(Folder& folder) {
   }
 }
 
+// ---- survey: the same records, and values of every format ----
+
+void write_survey(Folder& folder) {
+  write_made_examples(folder);
+  write_sequences(folder);
+  const std::string tensor = head(TensorType::float32, {1}) + content("abcd");
+  for (const std::string& value :
+       {std::string("\xff\xd8\xff and so on"),
+        std::string("\x89PNG\r\n\x1a\n and so on"),
+        std::string("GIF89a and"),
+        std::string("BM and so on"),
+        raw({'I', 'I', '*', 0, 8, 0}),
+        std::string("RIFF....WEBPVP8"),
+        std::string("RIFF....WAVE"),
+        std::string("fLaC"),
+        std::string("OggS"),
+        std::string("ID3"),
+        std::string("\x93NUMPY"),
+        raw({'P', 'K', 3, 4}),
+        raw({0x1f, 0x8b, 8}),
+        tensor,
+        tensor + varint_list(7, {1}),
+        std::string("text, h\xc3\xa9h\xc3\xa9, \xe2\x82\xac \xf0\x9f\x98\x80\n"),
+        std::string("\xed\xa0\x80"),
+        std::string("\xc0\x80"),
+        std::string("\xf4\x90\x80\x80"),
+        std::string(70, 'x') + "\x7f"}) {
+    folder.write(
+        batch({example(bytes_entry("a", {value, ""})), example(bytes_entry("a", {value}))}));
+    folder.write(
+        batch({sequence("", list_entry("a", {feature(Kind::bytes, bytes_values({value}))}))}));
+  }
+}
+
 // ---- lists of examples: records as field 1 of a message ----
 
 void write_example_lists(Folder& folder) {
@@ -320,6 +354,7 @@ int main(int count, char** arguments) {
   Folder examples(root / "example");
   Folder lists(root / "example_list");
   Folder sequences(root / "sequence");
+  Folder surveys(root / "survey");
   Folder tensors(root / "tensor_proto");
   Folder encode(root / "encode");
   Folder jpegs(root / "jpeg_markers");
@@ -329,6 +364,7 @@ int main(int count, char** arguments) {
   write_made_examples(examples);
   write_example_lists(lists);
   write_sequences(sequences);
+  write_survey(surveys);
   write_tensors(tensors);
   write_encode(encode);
   write_jpegs(jpegs);

@@ -33,5 +33,6 @@ NB_MODULE(_core, module) {
   tio::bind_example_list(module);
   tio::bind_encode(module);
   tio::bind_image(module);
+  tio::bind_survey(module);
   tio::bind_timing(module);
 }

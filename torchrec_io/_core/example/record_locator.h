@@ -3,9 +3,9 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
-#include "example/entry_predictor.h"
+#include "example/entry_parts.h"
+#include "example/entry_walk.h"
 #include "example/feature.h"
 #include "example/parser.h"
 #include "example/sequence.h"
@@ -23,7 +23,7 @@ class RecordLocator {
   bool locate(Bytes record, std::span<Location> row) {
     record_ = record;
     row_ = row;
-    entry_number_ = 0;
+    entries_.restart();
     return wire::walk_tags(record, [&](std::uint32_t tag, Cursor& cursor) {
       Bytes part;
       if (tag == fields::kContext) {
@@ -50,7 +50,7 @@ class RecordLocator {
       return false;
     }
     std::size_t at = record.size() - features.size();
-    for (const EntryPredictor& predictor : predictors_) {
+    for (const EntryPredictor& predictor : entries_.predictors()) {
       std::size_t values = 0;
       std::size_t end = 0;
       if (at == record.size()) break;
@@ -62,97 +62,27 @@ class RecordLocator {
   }
 
  private:
-  static std::size_t offset_in(Bytes record, Bytes part) {
-    return static_cast<std::size_t>(part.data() - record.data());
-  }
-
   bool locate_features(std::size_t at, std::size_t limit) {
-    while (at < limit) {
-      const EntryPredictor* predictor = next_predictor();
-      std::size_t values = 0;
-      std::size_t end = 0;
-      if (predictor != nullptr && predictor->match(record_, at, limit, values, end)) {
-        const Location at_values{static_cast<std::uint32_t>(values),
-                                 static_cast<std::uint32_t>(end - values), Form::single,
-                                 predictor->kind()};
-        if (predictor->slot() >= 0 && !keep(predictor->slot(), at_values)) return false;
-        at = end;
-      } else if (!read_field(at, limit)) {
-        return false;
-      }
-      if (predictor != nullptr) ++entry_number_;
-    }
-    return true;
-  }
-
-  // Returns the predictor of the next entry. Returns null after more entries than real records
-  // have, so that a malicious record cannot use up memory.
-  EntryPredictor* next_predictor() {
-    constexpr std::size_t kMaxPredictors = 4096;
-    if (entry_number_ == kMaxPredictors) return nullptr;
-    if (entry_number_ == predictors_.size()) predictors_.emplace_back();
-    return &predictors_[entry_number_];
-  }
-
-  // Reads the field of Features at offset `at` and moves `at` past it.
-  bool read_field(std::size_t& at, std::size_t limit) {
-    Cursor cursor(record_.subspan(at, limit - at));
-    std::uint32_t tag = 0;
-    Bytes entry;
-    if (!cursor.read_tag(tag)) return false;
-    if (tag != fields::kMapEntry) {
-      if (!wire::skip_field(cursor, tag)) return false;
-    } else if (!cursor.read_delimited(entry) || !read_entry(at, entry)) {
-      return false;
-    }
-    at += cursor.position();
-    return true;
-  }
-
-  struct Entry {
-    Bytes key;
-    Bytes value;     // the last one
-    int values = 0;  // how many there are
-  };
-
-  static bool split_entry(Bytes bytes, Entry& entry) {
-    return wire::walk_tags(bytes, [&](std::uint32_t tag, Cursor& cursor) {
-      if (tag == fields::kMapKey) return cursor.read_delimited(entry.key);
-      if (tag != fields::kMapValue) return wire::skip_field(cursor, tag);
-      ++entry.values;
-      return cursor.read_delimited(entry.value);
-    });
+    return entries_.walk(
+        record_, at, limit,
+        [&](const EntryPredictor& predictor, const Location& values) {
+          return predictor.slot() < 0 || keep(predictor.slot(), values);
+        },
+        [&](std::size_t tag_at, Bytes bytes) { return read_entry(tag_at, bytes); });
   }
 
   bool read_entry(std::size_t tag_at, Bytes bytes) {
-    Entry entry;
+    EntryParts entry;
     if (!split_entry(bytes, entry)) return false;
     const int slot = parser_.find(entry.key, false);
     Location found;
     const bool is_plain =
         entry.values == 1 &&
         locate_simple_feature(entry.value, offset_in(record_, entry.value), found);
-    const std::size_t end = offset_in(record_, bytes) + bytes.size();
-    if (is_plain && found.form == Form::single && std::size_t{found.offset} + found.size == end) {
-      if (EntryPredictor* next = next_predictor()) {
-        next->learn(record_, tag_at, found.offset, end, entry.key.size(), slot, found.kind);
-      }
-    }
+    if (is_plain) entries_.learn(record_, tag_at, bytes, entry.key, found, slot);
     if (slot < 0) return true;  // not read
-    if (!is_plain && !locate_entry(bytes, entry, found)) return false;
+    if (!is_plain && !locate_entry(record_, bytes, entry, found)) return false;
     return keep(slot, found);
-  }
-
-  bool locate_entry(Bytes bytes, const Entry& entry, Location& found) const {
-    if (entry.values == 1) {
-      return locate_feature(entry.value, offset_in(record_, entry.value), found);
-    }
-    found = {static_cast<std::uint32_t>(offset_in(record_, bytes)),
-             static_cast<std::uint32_t>(bytes.size()), Form::entry, Kind::none};
-    std::size_t first = 0;
-    if (!resolve_kind(record_, found, found.kind, first)) return false;
-    if (found.kind == Kind::none) found.form = Form::missing;
-    return true;
   }
 
   // If several entries have one key, the last one counts. The others must still be valid.
@@ -165,16 +95,13 @@ class RecordLocator {
 
   bool locate_lists(Bytes lists) {
     return feature_detail::walk_fields(lists, fields::kMapEntry, [&](Bytes bytes) {
-      Entry entry;
+      EntryParts entry;
       if (!split_entry(bytes, entry)) return false;
       const int slot = parser_.find(entry.key, true);
       if (slot < 0) return true;
       Location& known = row_[static_cast<std::size_t>(slot)];
       if (!check_steps(known)) return false;
-      const Bytes where = entry.values == 1 ? entry.value : bytes;
-      known = {static_cast<std::uint32_t>(offset_in(record_, where)),
-               static_cast<std::uint32_t>(where.size()),
-               entry.values == 1 ? Form::list : Form::lists, Kind::none};
+      known = locate_steps(record_, bytes, entry);
       return true;
     });
   }
@@ -187,8 +114,7 @@ class RecordLocator {
   const ExampleParser& parser_;
   Bytes record_;
   std::span<Location> row_;
-  std::size_t entry_number_ = 0;
-  std::vector<EntryPredictor> predictors_;
+  EntryWalk entries_;
 };
 
 }  // namespace tio

@@ -1,6 +1,6 @@
 """A pool of threads or processes whose results come in order.
 
-Work on a lot of data follows this pattern::
+The tools for whole files follow this pattern::
 
     report = JobReport(on_error, watcher)
     report.watcher.started(total_bytes)

@@ -1,0 +1,102 @@
+"""The command ``torchrec-io report``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tests.support.examples import example_of
+from tests.support.tfrecord import write_tfrecord
+from torchrec_io.cli.commands import app
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["report", *map(str, arguments)])
+
+
+@pytest.fixture(autouse=True)
+def _input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for number in range(3):
+        records = [example_of(x=[i], color=[number]) for i in range(100)]
+        write_tfrecord(f"data-{number:05}-of-00003.tfrecord", records)
+
+
+def test_a_page_and_a_summary() -> None:
+    result = call(".", "-o", "report.html")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith(
+        "300 records in 3 files, all inspected, 2 features; written to report.html in "
+    )
+    page = Path("report.html").read_text("utf-8")
+    assert page.startswith("<!DOCTYPE html>")
+    assert "Order of the records" not in page
+
+
+def test_options() -> None:
+    result = call("data-*", "-o", "out.html", "--label", "color", "--duplicates", "-j", "2")
+    assert result.exit_code == 0, result.output
+    page = Path("out.html").read_text("utf-8")
+    assert "different files have different labels" in page
+    assert "300 of 300 records are different" in page
+    result = call("data-*", "-o", "few.html", "--max-records", "50")
+    assert "50 inspected" in result.stdout
+    assert "50 of 300 records" in Path("few.html").read_text("utf-8")
+    result = call("data-*", "-o", "all.html", "--max-records", "50", "--all")
+    assert "all inspected" in result.stdout
+
+
+def test_json() -> None:
+    result = call(".", "--json")
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    assert (report["records"], report["is_exact"]) == (300, True)
+    assert [feature["name"] for feature in report["features"]] == ["color", "x"]
+    assert not list(Path().glob("*.html"))
+    assert json.loads(call(".", "--json", "-o", "both.html").stdout)["records"] == 300
+    assert Path("both.html").exists()
+
+
+def test_existing_pages_need_force() -> None:
+    Path("report.html").write_text("old")
+    result = call(".", "-o", "report.html")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("report.html: the output exists; choose another name")
+    assert Path("report.html").read_text() == "old"
+    assert call(".", "-o", "report.html", "--force").exit_code == 0
+    assert Path("report.html").read_text("utf-8") != "old"
+
+
+def test_data_is_not_replaced_by_a_page() -> None:
+    before = Path("data-00000-of-00003.tfrecord").read_bytes()
+    result = call(".", "-o", "data-00000-of-00003.tfrecord", "--force")
+    assert result.exit_code == 2
+    assert "would overwrite the input" in result.output
+    assert Path("data-00000-of-00003.tfrecord").read_bytes() == before
+
+
+def test_damage_is_in_the_summary() -> None:
+    path = Path("data-00001-of-00003.tfrecord")
+    path.write_bytes(path.read_bytes()[:-3])
+    result = call(".", "-o", "report.html")
+    assert result.exit_code == 0
+    assert "1 damaged file; written to" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        ((".",), 2, "--output FILE is missing"),
+        (("nothing", "-o", "x.html"), 2, "no such file: 'nothing'"),
+        ((".", "-o", "x.html", "--label", "z"), 2, "label must be the name of a feature"),
+        ((".", "-o", "x.html", "--max-records", "0"), 2, "max-records"),
+    ],
+)
+def test_wrong_arguments(arguments: tuple[str, ...], status: int, message: str) -> None:
+    result = call(*arguments)
+    assert result.exit_code == status
+    assert message in result.output
+    assert not Path("x.html").exists()

@@ -1,0 +1,101 @@
+"""Jobs that are planned ahead, where the reader fetches ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from torchrec_io.datasets.prefetch import JobQueue, NumberedChunk
+
+
+@dataclass
+class NumbersPlan:
+    """A plan that has one byte for each record."""
+
+    numbers: Any
+
+    @property
+    def buffer_bytes(self) -> int:
+        return len(self.numbers)
+
+
+class AheadReader:
+    """Remembers what is announced."""
+
+    def __init__(self, ahead_bytes: int) -> None:
+        self.ahead_bytes = ahead_bytes
+        self.announced: list[list[int]] = []
+        self.dropped: list[int] = []
+
+    def plan(self, numbers: Any) -> NumbersPlan:
+        return NumbersPlan(numbers)
+
+    def read_ahead(self, plans: Sequence[NumbersPlan]) -> None:
+        self.announced.append([number for plan in plans for number in plan.numbers.tolist()])
+
+    def will_not_need(self, plans: Sequence[NumbersPlan]) -> None:
+        self.dropped += [number for plan in plans for number in plan.numbers.tolist()]
+
+
+def queue_of(count: int, reader: AheadReader, size: int = 4) -> JobQueue:
+    numbers = [np.arange(at, min(at + size, count)) for at in range(0, count, size)]
+    return JobQueue([(0, NumberedChunk(each)) for each in numbers], reader, size)
+
+
+def rest_of(queue: JobQueue) -> list[int]:
+    numbers: list[int] = []
+    while (job := queue.pop()) is not None:
+        numbers += job.chunk.numbers.tolist()
+    return numbers
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 10, 50, 1000])
+def test_jobs_come_in_their_order(ahead: int) -> None:
+    assert rest_of(queue_of(102, AheadReader(ahead))) == [*range(102)]
+
+
+def test_jobs_are_announced_once_and_several_at_a_time() -> None:
+    reader = AheadReader(20)
+    queue = queue_of(102, reader)
+    queue.peek()
+    assert reader.announced == [[*range(20)]]
+    assert rest_of(queue) == [*range(102)]
+    assert [number for each in reader.announced for number in each] == [*range(102)]
+    assert len(reader.announced) < 12
+    assert reader.dropped == []
+
+
+def test_local_readers_get_no_announcements() -> None:
+    reader = AheadReader(0)
+    queue = queue_of(40, reader)
+    rest_of(queue)
+    queue.abandon([])
+    assert (reader.announced, reader.dropped) == ([], [])
+
+
+@pytest.mark.parametrize("ahead", [0, 10, 1000])
+def test_records_that_are_taken_and_put_back(ahead: int) -> None:
+    queue = queue_of(30, AheadReader(ahead))
+    first = queue.pop()
+    assert first is not None
+    taken = queue.take(0, 3)
+    assert taken is not None
+    assert taken.numbers.tolist() == [4, 5, 6]
+    second = queue.pop()
+    assert second is not None
+    assert second.chunk.numbers.tolist() == [7, 8, 9, 10]  # filled up
+    queue.put_back([first, second])
+    assert rest_of(queue) == [0, 1, 2, 3, *range(7, 30)]
+
+
+def test_jobs_that_are_left_are_taken_back() -> None:
+    reader = AheadReader(20)
+    queue = queue_of(102, reader)
+    first = queue.pop()
+    assert first is not None
+    queue.abandon([first])
+    assert sorted(reader.dropped) == [*range(20)]

@@ -1,0 +1,184 @@
+"""Pages in a real browser: nothing runs, nothing is loaded, nothing is cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+import torchrec_io as tio
+from tests.reports import hostile
+from tests.support.browser import Browser
+from tests.support.examples import example_of
+from tests.support.images import encoded, smooth
+from tests.support.tfrecord import write_tfrecord
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with Browser(tmp_path_factory.mktemp("profile")) as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a page with every section."""
+    folder = tmp_path_factory.mktemp("data")
+    for number in range(6):
+        records = [
+            example_of(
+                image=[encoded(smooth(60 + i, 90), "JPEG")],
+                label=[number],
+                text=[b"A sentence about something that is long enough to be a sample %d." % i],
+                value=[i * 0.5] * (i % 4),
+                **{"a_very_long_name_of_a_feature_" * 4: [i]},
+            )
+            for i in range(40)
+        ]
+        write_tfrecord(folder / f"data-{number:05}-of-00006.tfrecord", [*records, records[0]])
+    damaged = folder / "data-00003-of-00006.tfrecord"
+    damaged.write_bytes(damaged.read_bytes()[:-500])
+    tio.report(folder, duplicates=True).save(folder / "report.html")
+    return folder / "report.html"
+
+
+@pytest.fixture(scope="module")
+def attacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("hostile")
+    path = write_tfrecord(folder / "<img src=x onerror='window.hacked=1'>", hostile.records())
+    tio.report(path).save(folder / "report.html")
+    return folder / "report.html"
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [1280, 400])
+def test_pages_fit_the_window(browser: Browser, page: Path, width: int, dark: bool) -> None:
+    browser.open(page, width, dark=dark)
+    assert browser.messages == []
+    assert [url for url in browser.requests if not url.startswith("data:")] == [page.as_uri()]
+    assert browser.scripts == 0
+    assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    # No text is wider than its box, except in boxes that scroll.
+    assert (
+        browser.evaluate(
+            """[...document.querySelectorAll("main *")].filter(each =>
+             each.scrollWidth > each.clientWidth + 1 && each.clientWidth > 0
+             && getComputedStyle(each).overflowX === "visible"
+             && getComputedStyle(each).display !== "inline"
+             && !each.closest(".scroll, pre, svg, nav")
+           ).map(each => each.outerHTML.slice(0, 100))"""
+        )
+        == []
+    )
+    headings = browser.evaluate("[...document.querySelectorAll('h2')].map(each => each.innerText)")
+    assert headings == [
+        "Files", "Damage", "Features", "Values", "Order of the records", "Duplicates",
+        "Code to copy",
+    ]  # fmt: skip
+    light = browser.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert light == ("rgb(15, 19, 25)" if dark else "rgb(245, 246, 248)")
+
+
+def test_pictures_are_shown(browser: Browser, page: Path) -> None:
+    browser.open(page)
+    sizes = browser.evaluate("[...document.images].map(each => each.naturalWidth * each.width)")
+    assert len(sizes) > 20
+    assert all(sizes)
+    heights = browser.evaluate(
+        "[...document.querySelectorAll('svg.bars')].filter(each => each.checkVisibility())"
+        ".map(each => each.getBoundingClientRect().height)"
+    )
+    assert len(heights) > 4
+    assert all(height > 50 for height in heights)
+    fill = "getComputedStyle(document.querySelector('svg.bars rect')).fill"
+    assert browser.evaluate(fill) == "rgb(59, 130, 196)"
+
+
+def test_the_keyboard_reaches_everything(browser: Browser, page: Path) -> None:
+    browser.open(page)
+    for _ in range(3):
+        for kind in ("keyDown", "keyUp"):
+            browser.call("Input.dispatchKeyEvent", type=kind, key="Tab", code="Tab",
+                         windowsVirtualKeyCode=9)  # fmt: skip
+    assert browser.evaluate("document.activeElement.closest('nav') !== null")
+    assert browser.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    reached = browser.evaluate(
+        "[...document.querySelectorAll('.scroll, pre')].every(each => each.tabIndex === 0)"
+    )
+    assert reached
+
+
+def test_screen_readers_get_names_and_ordered_headings(browser: Browser, page: Path) -> None:
+    browser.open(page)
+    nodes = browser.call("Accessibility.getFullAXTree")["nodes"]
+    shown = [node for node in nodes if not node["ignored"]]
+    roles = {node["role"]["value"] for node in shown}
+    assert {"banner", "navigation", "main", "contentinfo", "image", "table", "region"} <= roles
+    for node in shown:
+        if node["role"]["value"] in ("image", "link", "region", "article", "DisclosureTriangle"):
+            assert node["name"]["value"], node
+    levels = [
+        each["value"]["value"]
+        for node in shown
+        if node["role"]["value"] == "heading"
+        for each in node["properties"]
+        if each["name"] == "level"
+    ]
+    assert levels[0] == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+
+
+def test_a_click_selects_a_block_of_code(browser: Browser, page: Path) -> None:
+    browser.open(page)
+    [x, y] = browser.evaluate(
+        "(() => { const pre = document.querySelector('pre.copy'); pre.scrollIntoView("
+        "{behavior: 'instant', block: 'center'}); const box = pre.getBoundingClientRect();"
+        "return [box.x + 40, box.y + 30] })()"
+    )
+    for kind in ("mousePressed", "mouseReleased"):
+        browser.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+    selected = browser.evaluate("getSelection().toString()")
+    assert selected.startswith("import torchrec_io as tio")
+    assert "for batch in loader:" in selected
+
+
+def test_hostile_records_run_nothing(browser: Browser, attacked: Path) -> None:
+    for width in (1280, 400):
+        browser.open(attacked, width)
+        assert browser.messages == []
+        assert [url for url in browser.requests if not url.startswith("data:")] == [
+            attacked.as_uri()
+        ]
+        assert browser.scripts == 0
+        assert browser.evaluate("window.hacked") is None
+        assert (
+            browser.evaluate("document.scripts.length + document.querySelectorAll('iframe').length")
+            == 0
+        )
+        assert browser.evaluate("getComputedStyle(document.body).display") == "block"
+        assert browser.evaluate("document.documentElement.scrollWidth") <= width
+        assert browser.evaluate("document.querySelectorAll('h1').length") == 1
+
+
+def test_notebooks_show_the_page_in_a_frame(browser: Browser, tmp_path: Path) -> None:
+    report = tio.report(write_tfrecord(tmp_path / "x", [example_of(x=[1])]))
+    notebook = tmp_path / "notebook.html"
+    notebook.write_text(f"<!DOCTYPE html><h1>Notebook</h1>{report._repr_html_()}", "utf-8")
+    browser.open(notebook)
+    assert browser.messages == []
+    style = "getComputedStyle(document.body).backgroundColor"
+    assert browser.evaluate(style) == "rgba(0, 0, 0, 0)"  # the style of the page does not leak
+    tree = browser.call("DOM.getDocument", depth=-1, pierce=True)
+    assert "Code to copy" in str(tree)
+
+
+def test_a_thousand_files_open_at_once(browser: Browser, tmp_path: Path) -> None:
+    for number in range(1000):
+        write_tfrecord(tmp_path / f"data-{number:05}-of-01000.tfrecord", [example_of(x=[number])])
+    tio.report(tmp_path).save(tmp_path / "report.html")
+    browser.open(tmp_path / "report.html")
+    assert browser.messages == []
+    assert browser.evaluate("document.querySelectorAll('*').length") < 4000
+    assert "800 more files" in browser.evaluate("document.body.textContent")

@@ -1,0 +1,190 @@
+"""The helper process: it ends with its parent, and is replaced when it ends itself."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.support.web import WebServer
+from torchrec_io.storage.opening import open_file
+from torchrec_io.storage.remote.connection import HelperConnection, HelperError
+from torchrec_io.storage.remote.options import RemoteOptions
+from torchrec_io.storage.remote.process import access
+
+DATA = bytes(range(256)) * 5000
+START = """
+import os, signal, sys, time
+from torchrec_io.storage.opening import open_file
+from torchrec_io.storage.remote.options import RemoteOptions
+from torchrec_io.storage.remote.process import access
+url = sys.argv[1]
+options = RemoteOptions()
+assert len(open_file(url, options).read(0, 1 << 20)) == 1 << 20
+print(access(url, options).fetcher.client.helper_pid, flush=True)
+"""
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_until_ended(pid: int) -> None:
+    end = time.monotonic() + 30
+    while is_running(pid):
+        assert time.monotonic() < end, "the helper did not end"
+        time.sleep(0.02)
+
+
+def started(url: str, rest: str) -> tuple[subprocess.Popen[str], int]:
+    """Return a program that has read, and then runs further lines; and its helper's identifier."""
+    command = [sys.executable, "-X", "dev", "-W", "error", "-c", START + rest, url]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line:
+        _, errors = process.communicate()
+        raise AssertionError(errors)
+    return process, int(line)
+
+
+def test_the_helper_ends_with_its_parent(web: WebServer) -> None:
+    process, helper = started(web.put("/a", DATA), "")
+    output, errors = process.communicate(timeout=30)
+    assert (process.returncode, output, errors) == (0, "", "")
+    assert not is_running(helper)
+
+
+@pytest.mark.parametrize("has_child", [False, True])
+def test_the_helper_ends_when_its_parent_is_killed(web: WebServer, has_child: bool) -> None:
+    # A forked child has copies of all that is open.
+    rest = "if os.fork() == 0: time.sleep(60)\n" if has_child else ""
+    process, helper = started(web.put("/a", DATA), rest + "time.sleep(60)")
+    try:
+        assert is_running(helper)
+        process.kill()
+        process.wait()
+        wait_until_ended(helper)
+    finally:
+        if has_child:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def test_reading_goes_on_after_ctrl_c(web: WebServer) -> None:
+    web.put("/slow", DATA)
+    process, helper = started(
+        web.put("/a", DATA),
+        "file = open_file(url.replace('/a', '/slow'), options)\n"
+        "print('reading', flush=True)\n"
+        "try:\n"
+        "    file.read(0, 1000)\n"
+        "except KeyboardInterrupt:\n"
+        "    print('interrupted', flush=True)\n"
+        "print(len(file.read(0, 1000)), len(open_file(url, options).read(5, 10)))\n",
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "reading\n"
+    web.delay = 0.5
+    time.sleep(0.2)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    output, errors = process.communicate(timeout=30)
+    web.delay = 0
+    assert errors == ""
+    # The signal may come before or after the read.
+    assert output.splitlines()[-1] == "1000 10"
+    wait_until_ended(helper)
+
+
+def test_a_helper_that_was_killed_is_replaced(web: WebServer) -> None:
+    url = web.put("/a", DATA)
+    options = RemoteOptions()
+    file = open_file(url, options)
+    assert file.read(0, 100) == DATA[:100]
+    for _ in range(3):
+        client = access(url, options).fetcher.client
+        assert isinstance(client, HelperConnection)
+        os.kill(client.helper_pid, signal.SIGKILL)
+        assert file.read(50, 100) == DATA[50:150]
+        assert access(url, options).fetcher.client is not client
+        assert not Path(f"/proc/{client.helper_pid}").exists()  # no zombie
+
+
+def test_a_helper_that_ends_during_a_read(web: WebServer) -> None:
+    url = web.put("/a", DATA)
+    options = RemoteOptions()
+    file = open_file(url, options)
+    client = access(url, options).fetcher.client
+    assert isinstance(client, HelperConnection)
+    web.delay = 0.3
+    timer = threading.Timer(0.1, os.kill, (client.helper_pid, signal.SIGKILL))
+    timer.start()
+    assert file.read(0, 100) == DATA[:100]
+    timer.join()
+
+
+def test_messages_to_a_helper_that_has_ended() -> None:
+    connection = HelperConnection(1 << 20)
+    connection.close()
+    with pytest.raises(HelperError, match="the helper process for remote files"):
+        connection.ask("head", 0, "x")
+    assert connection.has_failed()
+
+
+def test_threads_share_a_helper(web: WebServer) -> None:
+    url = web.put("/a", DATA)
+    file = open_file(url)
+
+    def read(number: int) -> bool:
+        at = number * 997 % (len(DATA) - 5000)
+        return file.read(at, 5000) == DATA[at : at + 5000]
+
+    with ThreadPoolExecutor(16) as pool:
+        assert all(pool.map(read, range(400)))
+
+
+def test_nothing_is_started_for_local_files(tmp_path: Path) -> None:
+    code = (
+        "import sys, torchrec_io as tio\n"
+        f"path = {str(tmp_path / 'a.tfrecord')!r}\n"
+        "with tio.TFRecordWriter(path) as writer: writer.write(b'x')\n"
+        "for name in (path, 'file://' + path):\n"
+        "    assert list(tio.TFRecordDataset(name, storage_options={'region': 'x'})) == [b'x']\n"
+        "    assert list(tio.TFRecordStream(name)) == [b'x']\n"
+        "    assert len(tio.TFRecordMapDataset(name)) == 1\n"
+        "import os\n"
+        "print([n for n in sys.modules if 'obstore' in n or 'fsspec' in n or 'asyncio' in n])\n"
+        "print([n for n in sys.modules if n.startswith('torchrec_io.storage.remote.')])\n"
+        "print(os.listdir(f'/proc/{os.getpid()}/task'), open('/proc/self/task/' + "
+        "str(os.getpid()) + '/children').read())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60
+    )
+    packages, modules, tasks = done.stdout.splitlines()
+    assert "obstore" not in packages
+    assert modules == str([f"torchrec_io.storage.remote.{name}" for name in ("urls", "options")])
+    assert tasks.endswith("] ")
+
+
+def test_a_package_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    for url, text in (
+        ("s3://b/a", r"s3:// needs the package obstore: pip install torchrec-io\[remote\]"),
+        ("hf://b/a", r"hf:// needs the package fsspec: pip install fsspec"),
+    ):
+        with pytest.raises(ImportError, match=text):
+            open_file(url, RemoteOptions(None, (1 << 20) + 3))

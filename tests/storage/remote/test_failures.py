@@ -1,0 +1,100 @@
+"""Meanings of failed requests, and errors without secrets."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from torchrec_io import StaleIndexError
+from torchrec_io.storage.remote.failures import Failure, Kind, classify, error_of
+
+SIGNED = "https://bucket.s3.amazonaws.com/a?X-Amz-Signature=5f2a"
+
+
+class GenericError(Exception):
+    """An error that has the name and the text of one of obstore."""
+
+
+class PreconditionError(Exception):
+    """As above."""
+
+
+def answered(status: str, body: str = "") -> GenericError:
+    return GenericError(
+        f"Generic S3 error: Error performing GET {SIGNED} in 5ms - Server returned non-2xx status "
+        f"code: {status}: {body}\n\nDebug source:\nretries: 0, retry_timeout: 1s"
+    )
+
+
+def failed(cause: str) -> GenericError:
+    return GenericError(
+        f"Generic S3 error: Error performing GET {SIGNED} in 5ms - HTTP error: error sending "
+        f"request\n\nDebug source:\nretry_timeout: 1s, {cause}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "reason"),
+    [
+        (answered("503 Slow Down"), Kind.temporary, "HTTP 503"),
+        (answered("429 Too Many Requests"), Kind.temporary, "HTTP 429"),
+        (answered("500 x", "<Code>InternalError</Code>"), Kind.temporary, "HTTP 500 InternalError"),
+        (answered("400 x", "<Code>RequestTimeout</Code>"), Kind.temporary, "RequestTimeout"),
+        (answered("400 x", "<Code>ExpiredToken</Code>"), Kind.denied, "HTTP 400 ExpiredToken"),
+        (answered("401 Unauthorized"), Kind.denied, "HTTP 401"),
+        (answered("403 x", "<Code>AccessDenied</Code>"), Kind.denied, "HTTP 403 AccessDenied"),
+        (answered("404 x", "<Code>NoSuchBucket</Code>"), Kind.missing, "HTTP 404 NoSuchBucket"),
+        (answered("412 Precondition Failed"), Kind.changed, "HTTP 412"),
+        (answered("400 Bad Request"), Kind.refused, "HTTP 400"),
+        (FileNotFoundError("x"), Kind.missing, "HTTP 404"),
+        (PreconditionError("x"), Kind.changed, "HTTP 412"),
+        (TimeoutError(), Kind.temporary, "no answer in time"),
+        (failed("kind: ConnectionRefused, Connection refused"), Kind.temporary, "refused"),
+        (failed("kind: ConnectionReset"), Kind.temporary, "the connection was reset"),
+        (failed("source: TimedOut"), Kind.temporary, "no answer in time"),
+        (failed("dns error: failed to lookup address"), Kind.temporary, "host was not found"),
+        (failed("invalid peer certificate: UnknownIssuer"), Kind.refused, "certificate"),
+        (failed("URL scheme is not allowed"), Kind.refused, "allow_http"),
+        (failed("something new"), Kind.temporary, "the request failed"),
+        (
+            GenericError("Error performing PUT http://169.254.169.254/latest/api/token in 1s - x"),
+            Kind.denied,
+            "no credentials were found",
+        ),
+    ],
+)
+def test_meanings(error: Exception, kind: Kind, reason: str) -> None:
+    failure = classify(error)
+    assert failure.kind is kind
+    assert reason in failure.reason
+    text = str(error_of(failure, "s3://b/a", "the access key"))
+    assert "5f2a" not in text
+    assert "s3://b/a" in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (Kind.missing, FileNotFoundError),
+        (Kind.denied, PermissionError),
+        (Kind.changed, StaleIndexError),
+        (Kind.refused, OSError),
+        (Kind.temporary, ConnectionError),
+    ],
+)
+def test_errors_can_be_pickled(kind: Kind, expected: type[Exception]) -> None:
+    error = error_of(Failure(kind, "HTTP 999", 1), "s3://b/a", "nothing")
+    restored = pickle.loads(pickle.dumps(error))
+    assert type(restored) is type(error)
+    assert isinstance(restored, expected)
+    assert str(restored) == str(error)
+
+
+def test_the_number_of_attempts_is_named() -> None:
+    one, many = (
+        str(error_of(Failure(Kind.temporary, "HTTP 503", attempts), "s3://b/a", ""))
+        for attempts in (1, 7)
+    )
+    assert "after 1 attempt; last reason: HTTP 503" in one
+    assert "after 7 attempts; last reason: HTTP 503" in many

@@ -1,0 +1,298 @@
+"""Fetching ahead in bounded memory, with a client that keeps objects in memory."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from torchrec_io.storage.byte_source import ByteBuffer
+from torchrec_io.storage.remote import fetcher as fetcher_module
+from torchrec_io.storage.remote.areas import Areas
+from torchrec_io.storage.remote.client import OpenObject
+from torchrec_io.storage.remote.connection import Ticket
+from torchrec_io.storage.remote.failures import Failure, Kind
+from torchrec_io.storage.remote.fetcher import Fetcher, FetchError
+from torchrec_io.storage.remote.messages import Fetch, FetchReport, ObjectInfo
+from torchrec_io.storage.remote.parts import Part, PartsOfObject, Span, join_ranges
+from torchrec_io.storage.remote.request_cost import RequestCost
+
+CONTENT = np.random.default_rng(0).integers(0, 256, 100_000, dtype=np.uint8)
+OBJECT = OpenObject(0, ObjectInfo("a", len(CONTENT), '"1"', "", 0))
+
+
+class MemoryClient:
+    """Answers a request when somebody waits for it, and those before it."""
+
+    def __init__(self, memory_bytes: int) -> None:
+        self.memory: ByteBuffer = np.zeros(memory_bytes, np.uint8)
+        self.fetches: list[Fetch] = []
+        self.hurried: list[int] = []
+        self.cancelled: list[int] = []
+        self.failure: Failure | None = None
+        self._open: dict[int, tuple[Ticket, Fetch | None]] = {}
+        self._tickets: dict[int, Ticket] = {}
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+
+    def new_ticket(self) -> Ticket:
+        ticket = Ticket(next(self._numbers))
+        self._tickets[ticket.number] = ticket
+        return ticket
+
+    def send(self, messages: Sequence[tuple[Any, ...]]) -> None:
+        with self._lock:
+            for name, *arguments in messages:
+                if name == "fetch":
+                    fetch = Fetch(*arguments)
+                    self.fetches.append(fetch)
+                    self._open[fetch.ticket] = (self._tickets[fetch.ticket], fetch)
+                else:
+                    getattr(self, {"hurry": "hurried", "cancel": "cancelled"}[name]).extend(
+                        arguments[0]
+                    )
+
+    def ask(self, name: str, *arguments: Any) -> Any: ...
+
+    def wait(self, tickets: Iterable[Ticket]) -> None:
+        for ticket in tickets:
+            with self._lock:
+                if not ticket.is_done:
+                    self._answer(ticket)
+
+    def answer_all(self) -> None:
+        with self._lock:
+            for ticket, _ in list(self._open.values()):
+                self._answer(ticket)
+
+    def _answer(self, ticket: Ticket) -> None:
+        _, fetch = self._open.pop(ticket.number)
+        assert fetch is not None
+        if self.failure is not None:
+            ticket.result = self.failure
+        elif ticket.number not in self.cancelled:
+            part = CONTENT[fetch.begin : fetch.begin + fetch.size]
+            self.memory[fetch.target : fetch.target + fetch.size] = part
+            ticket.result = FetchReport(0.001, 0.001)
+        ticket.is_done = True
+
+    def has_failed(self) -> bool:
+        return False
+
+    def forget(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def ranges_of(*pairs: tuple[int, int]) -> Any:
+    """Return ranges of offsets and sizes, one after another in a buffer."""
+    sizes = np.array([size for _, size in pairs], np.int64)
+    offsets = np.array([offset for offset, _ in pairs], np.int64)
+    return np.stack((offsets, sizes, np.cumsum(sizes) - sizes), axis=1)
+
+
+def expect_read(fetcher: Fetcher, *pairs: tuple[int, int]) -> None:
+    out = np.zeros(sum(size for _, size in pairs), np.uint8)
+    fetcher.read(OBJECT, ranges_of(*pairs), out)
+    expected = [CONTENT[offset : offset + size] for offset, size in pairs]
+    assert out.tobytes() == b"".join(part.tobytes() for part in expected)
+
+
+def test_announced_ranges_are_fetched_once() -> None:
+    client = MemoryClient(50_000)
+    fetcher = Fetcher(client)
+    fetcher.announce(OBJECT, ranges_of((100, 50), (150, 50), (90_000, 10)))
+    assert [(fetch.begin, fetch.size) for fetch in client.fetches] == [(100, 100), (90_000, 10)]
+    assert not any(fetch.is_urgent for fetch in client.fetches)
+    fetcher.announce(OBJECT, ranges_of((100, 50)))
+    assert len(client.fetches) == 2
+    expect_read(fetcher, (150, 50), (100, 50))
+    assert len(client.fetches) == 2
+    assert client.hurried == [client.fetches[0].ticket]
+    assert fetcher.bytes_in_memory == 10
+    expect_read(fetcher, (90_000, 10))
+    assert fetcher.bytes_in_memory == 0
+
+
+def test_what_is_needed_now_comes_before_what_is_needed_later() -> None:
+    client = MemoryClient(50_000)
+    fetcher = Fetcher(client)
+    fetcher.announce(OBJECT, ranges_of((0, 10), (80_000, 10)))
+    fetcher.announce(OBJECT, ranges_of((80_000, 10), (90_000 + 8_000, 10)), is_urgent=True)
+    assert client.hurried == [client.fetches[1].ticket]
+    assert [fetch.is_urgent for fetch in client.fetches] == [False, False, True]
+    expect_read(fetcher, (80_000, 10))
+    assert client.hurried == [client.fetches[1].ticket]
+
+
+def test_ranges_that_were_not_announced() -> None:
+    client = MemoryClient(50_000)
+    fetcher = Fetcher(client)
+    fetcher.announce(OBJECT, ranges_of((1000, 100)))
+    expect_read(fetcher, (900, 300), (5, 0), (1050, 10))
+    assert fetcher.bytes_in_memory == 100  # what was announced is still to be read
+    expect_read(fetcher, (1000, 100))
+    assert fetcher.bytes_in_memory == 0
+
+
+def test_neighbors_are_joined_across_small_gaps_in_the_order_of_need() -> None:
+    assert join_ranges(ranges_of((500, 10), (0, 10), (14, 10), (515, 5), (5, 2)), 5) == [
+        Span(500, 520),
+        Span(0, 24),
+    ]
+    assert join_ranges(ranges_of((7, 0)), 5) == []
+    assert join_ranges(np.empty((0, 3), np.int64), 5) == []
+
+
+def test_announcements_leave_memory_for_others() -> None:
+    client = MemoryClient(1000)
+    fetcher = Fetcher(client)
+    fetcher.announce(OBJECT, ranges_of((0, 5000)))
+    assert 500 <= fetcher.bytes_in_memory <= 750
+    expect_read(fetcher, (50_000, 200))
+    expect_read(fetcher, (0, 5000))
+    assert fetcher.bytes_in_memory == 0
+
+
+def test_what_is_not_read_gives_way() -> None:
+    client = MemoryClient(1000)
+    fetcher = Fetcher(client)
+    fetcher.announce(OBJECT, ranges_of((0, 700)))
+    client.answer_all()
+    expect_read(fetcher, (50_000, 3000))
+    fetcher.forget(OBJECT, ranges_of((0, 700)))
+    assert fetcher.bytes_in_memory == 0
+
+
+def test_forgotten_ranges_are_cancelled() -> None:
+    client = MemoryClient(10_000)
+    fetcher = Fetcher(client)
+    fetcher.announce(OBJECT, ranges_of((0, 100), (90_000, 100)))
+    fetcher.forget(OBJECT, ranges_of((0, 100)))
+    assert client.cancelled == [client.fetches[0].ticket]
+    assert fetcher.bytes_in_memory == 200  # until the client says that it does not write there
+    expect_read(fetcher, (0, 100))
+    expect_read(fetcher, (90_000, 100))
+
+
+def test_old_announcements_do_not_stop_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = MemoryClient(1000)
+    fetcher = Fetcher(client)
+    fetcher.announce(OBJECT, ranges_of((0, 700)))
+    client.answer_all()
+    monkeypatch.setattr(fetcher_module, "_STALE_SECONDS", -1.0)
+    fetcher.announce(OBJECT, ranges_of((50_000, 700)))
+    assert client.fetches[-1].begin >= 50_000
+
+
+def test_a_failure_is_raised_and_tried_again() -> None:
+    client = MemoryClient(10_000)
+    fetcher = Fetcher(client)
+    fetcher.announce(OBJECT, ranges_of((0, 100)))
+    client.failure = Failure(Kind.temporary, "HTTP 503", 3)
+    with pytest.raises(FetchError) as caught:
+        expect_read(fetcher, (0, 100), (200, 100))
+    assert caught.value.failure == client.failure
+    client.failure = None
+    client.answer_all()
+    expect_read(fetcher, (0, 100), (200, 100))
+
+
+@hypothesis.given(st.data())
+def test_any_announcements_and_reads(data: st.DataObject) -> None:
+    size = data.draw(st.integers(1, 3000))
+    client = MemoryClient(size)
+    fetcher = Fetcher(client)
+    pairs = st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 2000)), min_size=1, max_size=6)
+    announced = []
+    for _ in range(data.draw(st.integers(1, 12))):
+        action = data.draw(st.sampled_from(["announce", "read", "forget", "answer"]))
+        if action == "answer":
+            client.answer_all()
+            continue
+        chosen = data.draw(pairs)
+        if action == "announce":
+            fetcher.announce(OBJECT, ranges_of(*chosen))
+            announced.append(chosen)
+        elif action == "forget":
+            fetcher.forget(OBJECT, ranges_of(*chosen))
+        else:
+            expect_read(fetcher, *chosen)
+        assert fetcher.bytes_in_memory <= size
+    for chosen in announced:
+        fetcher.forget(OBJECT, ranges_of(*chosen))
+    client.answer_all()
+    fetcher.announce(OBJECT, ranges_of((0, 1)))
+    fetcher._drop_cancelled()
+    assert fetcher.bytes_in_memory <= 1
+
+
+def test_many_threads_in_little_memory() -> None:
+    fetcher = Fetcher(MemoryClient(4000))
+    failures: list[BaseException] = []
+
+    def work(seed: int) -> None:
+        random = np.random.default_rng(seed)
+        try:
+            for _ in range(30):
+                pairs = [(int(at), 1500) for at in random.integers(0, 90_000, 4)]
+                if random.random() < 0.5:
+                    fetcher.announce(OBJECT, ranges_of(*pairs))
+                expect_read(fetcher, *pairs)
+        except BaseException as error:  # noqa: BLE001
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,), daemon=True) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert failures == []
+    assert not any(thread.is_alive() for thread in threads)
+
+
+@hypothesis.given(st.lists(st.integers(-20, 40), max_size=60))
+def test_areas(steps: list[int]) -> None:
+    areas = Areas(100)
+    taken: list[tuple[int, int]] = []
+    for step in steps:
+        if step <= 0 and taken:
+            areas.give_back(*taken.pop(-step % len(taken)))
+        elif step > 0 and (start := areas.take(step)) is not None:
+            taken.append((start, step))
+        used = [byte for start, size in taken for byte in range(start, start + size)]
+        assert len(used) == len(set(used)) == areas.used
+        assert all(0 <= byte < 100 for byte in used)
+    for area in taken:
+        areas.give_back(*area)
+    assert areas.take(100) == 0
+
+
+def test_missing_pieces() -> None:
+    parts = PartsOfObject()
+    for begin, end in ((10, 20), (30, 40)):
+        parts.add(Part(Span(begin, end), 0, is_ahead=True))
+    assert list(parts.missing(Span(0, 50))) == [Span(0, 10), Span(20, 30), Span(40, 50)]
+    assert list(parts.missing(Span(12, 18))) == []
+    assert list(parts.missing(Span(15, 35))) == [Span(20, 30)]
+    assert [(part.begin if part else None) for part in map(parts.at, (9, 10, 19, 20))] == [
+        None, 10, 10, None,
+    ]  # fmt: skip
+
+
+def test_the_gap_grows_with_the_cost_of_requests() -> None:
+    cost = RequestCost()
+    before = cost.gap
+    for _ in range(100):
+        cost.add(1 << 20, FetchReport(wait=0.0005, transfer=0.01))
+    assert cost.gap < before
+    for _ in range(200):
+        cost.add(1 << 20, FetchReport(wait=0.1, transfer=0.01))
+    assert cost.gap > 10 * before
+    assert cost.gap <= 1 << 20

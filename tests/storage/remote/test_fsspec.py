@@ -1,0 +1,83 @@
+"""Schemes that only fsspec knows, and filesystems of the user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import fsspec  # type: ignore[import-untyped]
+import pytest
+from torch.utils.data import DataLoader
+
+from tests.support.tfrecord import frame
+from torchrec_io import Schema, StaleIndexError, TFRecordDataset, TFRecordMapDataset, TFRecordStream
+
+RECORDS = [b"%d" % number * 100 for number in range(50)]
+
+
+@pytest.fixture
+def memory() -> Iterator[fsspec.AbstractFileSystem]:
+    """Return a filesystem in memory, with three shards."""
+    filesystem = fsspec.filesystem("memory")
+    for shard in range(3):
+        content = b"".join(map(frame, RECORDS[shard::3]))
+        filesystem.pipe_file(f"/set/x-{shard:05d}-of-00003", content)
+    filesystem.pipe_file("/set/notes.txt", b"text")
+    yield filesystem
+    filesystem.rm("/set", recursive=True)
+
+
+@pytest.mark.usefixtures("memory")
+@pytest.mark.parametrize(
+    "path",
+    [
+        "memory://set",
+        "memory://set/",
+        "memory://set/x-*",
+        "memory://se[t]/x-*",
+        "memory://set/x-{00000..00002}-of-00003",
+    ],
+)
+def test_paths(path: str) -> None:
+    dataset = TFRecordDataset(path, shuffle=True)
+    assert sorted(dataset) == sorted(RECORDS)
+    assert [file[:16] for file in dataset.paths] == ["memory://set/x-0"] * 3
+
+
+@pytest.mark.usefixtures("memory")
+def test_datasets() -> None:
+    assert sorted(TFRecordStream("memory://set")) == sorted(RECORDS)
+    assert TFRecordMapDataset("memory://set/x-00001-of-00003")[1] == RECORDS[4]
+    dataset = TFRecordDataset("memory://set", batch_size=5)
+    next(iter(dataset))
+    loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
+    assert sorted(record for batch in loader for record in batch) == sorted(RECORDS)
+
+
+def test_a_filesystem_of_the_user(memory: fsspec.AbstractFileSystem) -> None:
+    inside = fsspec.filesystem("dir", path="/set", fs=memory)
+    options = {"filesystem": inside}
+    dataset = TFRecordDataset("dir://x-*", storage_options=options)
+    assert sorted(dataset) == sorted(RECORDS)
+
+
+def test_a_file_that_is_replaced(memory: fsspec.AbstractFileSystem) -> None:
+    dataset = TFRecordDataset("memory://set")
+    assert len(list(dataset)) == 50
+    memory.pipe_file("/set/x-00001-of-00003", b"".join(map(frame, RECORDS[2:18])))
+    with pytest.raises(StaleIndexError):
+        list(dataset)
+
+
+@pytest.mark.usefixtures("memory")
+def test_missing() -> None:
+    with pytest.raises(FileNotFoundError, match="no such object or folder: 'memory://set/none'"):
+        TFRecordDataset("memory://set/none")
+    with pytest.raises(FileNotFoundError, match="matches no object"):
+        TFRecordDataset("memory://set/none*")
+
+
+def test_unknown_schemes() -> None:
+    with pytest.raises(ValueError, match="nonsense:// cannot be read: no installed package"):
+        TFRecordDataset("nonsense://a/b")
+    with pytest.raises(ImportError, match="fsspec cannot read gcs://: ImportError"):
+        Schema.infer("gcs://a/b")

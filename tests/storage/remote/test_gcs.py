@@ -1,0 +1,47 @@
+"""Objects of a server of Google Cloud Storage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.stores import GcsServer, gcs_server
+from tests.support.tfrecord import frame
+from torchrec_io import StaleIndexError, TFRecordDataset, TFRecordStream
+
+RECORDS = [b"%d" % number * 100 for number in range(40)]
+
+
+@pytest.fixture(scope="module")
+def gcs() -> Iterator[GcsServer]:
+    with gcs_server() as server:
+        for shard in range(2):
+            content = b"".join(map(frame, RECORDS[shard::2]))
+            server.put(f"set/x y-{shard:05d}-of-00002", content)
+        yield server
+
+
+@pytest.mark.parametrize("path", ["set", "set/x*", "set/x y-{00000..00001}-of-00002"])
+def test_paths(gcs: GcsServer, path: str) -> None:
+    dataset = TFRecordDataset(f"gs://data/{path}", shuffle=True, storage_options=gcs.options)
+    assert sorted(dataset) == sorted(RECORDS)
+    stream = TFRecordStream(f"gs://data/{path}", storage_options=gcs.options)
+    assert sorted(stream) == sorted(RECORDS)
+
+
+def test_an_object_that_is_replaced_is_stale(gcs: GcsServer) -> None:
+    url = gcs.put("other/a", frame(b"one") * 100)
+    # One is pinned by a listing and the other by a request for the object.
+    datasets = [
+        TFRecordDataset(path, storage_options=gcs.options) for path in (url, "gs://data/other/*")
+    ]
+    gcs.put("other/a", frame(b"two") * 100)
+    for dataset in datasets:
+        with pytest.raises(StaleIndexError, match="the object was replaced or changed"):
+            list(dataset)
+
+
+def test_missing(gcs: GcsServer) -> None:
+    with pytest.raises(FileNotFoundError, match="no such object or folder: 'gs://data/none'"):
+        TFRecordDataset("gs://data/none", storage_options=gcs.options)

@@ -1,0 +1,100 @@
+"""Secrets of storage_options: where they go, and where they never do."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import multiprocessing
+import pickle
+from typing import Any
+
+import pytest
+
+import torchrec_io as tio
+from torchrec_io.storage.remote.options import DEFAULT_FETCH_BYTES, RemoteOptions, is_public
+
+OPTIONS = {
+    "endpoint": "http://host:1",
+    "access_key_id": "name-5f2a",
+    "secret_access_key": "word-5f2a",
+}
+SIGNED = "https://host/a.tfrecord?X-Amz-Signature=5f2a"
+
+
+def made() -> RemoteOptions:
+    options = RemoteOptions(OPTIONS, 1 << 20)
+    options.name(SIGNED)
+    return options
+
+
+def test_repr_has_no_secrets() -> None:
+    text = repr(made())
+    assert "5f2a" not in text
+    assert "'endpoint': 'http://host:1'" in text
+    assert "secret_access_key" in text
+
+
+def test_pickles_have_no_secrets() -> None:
+    data = pickle.dumps(made())
+    assert b"5f2a" not in data
+    restored = pickle.loads(data)
+    assert restored.fetch_bytes == 1 << 20
+    with pytest.raises(ValueError, match=r"access_key_id, .*secrets are not pickled") as caught:
+        restored.options  # noqa: B018
+    assert "5f2a" not in str(caught.value)
+    # It stays known that they are missing.
+    with pytest.raises(ValueError, match="secrets are not pickled"):
+        pickle.loads(pickle.dumps(restored)).options  # noqa: B018
+
+
+def test_options_without_secrets_are_pickled() -> None:
+    options = RemoteOptions({"skip_signature": True, "region": "x", "aws_endpoint": "http://h"})
+    assert pickle.loads(pickle.dumps(options)).options == options.options
+    assert pickle.loads(pickle.dumps(options)) == options
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("AWS_REGION", "x", True),
+        ("endpoint", "http://host", True),
+        ("endpoint", "http://user:word@host", False),
+        ("token", "x", False),
+        ("something_new", "x", False),
+    ],
+)
+def test_what_is_public(name: str, value: str, expected: bool) -> None:
+    assert is_public(name, value) is expected
+
+
+def test_copies_keep_secrets() -> None:
+    options = made()
+    for other in (copy.copy(options), copy.deepcopy(options), copy.deepcopy([options])[0]):
+        assert other.options == OPTIONS
+        assert other.address("https://host/a.tfrecord") == SIGNED
+
+
+def send_back(options: RemoteOptions, queue: Any) -> None:
+    queue.put((options.options, options.address("https://host/a.tfrecord")))
+
+
+def test_processes_that_are_started_get_secrets() -> None:
+    context = multiprocessing.get_context("spawn")
+    queue = context.SimpleQueue()
+    process = context.Process(target=send_back, args=(made(), queue))
+    process.start()
+    assert queue.get() == (OPTIONS, SIGNED)
+    process.join()
+
+
+def test_wrong_types() -> None:
+    with pytest.raises(ValueError, match="storage_options must be a mapping or None, got a str"):
+        tio.TFRecordStream("x", storage_options="secret")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="fetch_bytes must be"):
+        tio.TFRecordStream("x", fetch_bytes=1)
+
+
+def test_the_default_of_the_limit_is_written_twice() -> None:
+    assert inspect.signature(tio.TFRecordDataset).parameters["fetch_bytes"].default == (
+        DEFAULT_FETCH_BYTES
+    )

@@ -1,0 +1,277 @@
+"""Objects of an S3 server: listing, datasets, credentials and processes."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch.utils.data import DataLoader
+
+import torchrec_io as tio
+from tests.support.examples import example_of
+from tests.support.proxy import proxy_to
+from tests.support.stores import S3Server
+from tests.support.tfrecord import frame
+from torchrec_io import RecordIndex, TFRecordDataset, TFRecordMapDataset, TFRecordStream
+from torchrec_io.records.verify import verify_file
+from torchrec_io.storage.paths import expand_paths
+from torchrec_io.storage.remote.options import RemoteOptions
+
+SCHEMA = {"n": tio.FixedLenFeature([], "int64")}
+SHARDS, EACH = 6, 50
+
+
+def records_of(shard: int) -> list[bytes]:
+    return [example_of(n=[number]) for number in range(shard * EACH, (shard + 1) * EACH)]
+
+
+@pytest.fixture(scope="module")
+def bucket(s3: S3Server, tmp_path_factory: pytest.TempPathFactory) -> S3Server:
+    """Return the server, with shards in set/, and other objects."""
+    folder = tmp_path_factory.mktemp("objects")
+    for shard in range(SHARDS):
+        path = folder / f"x-{shard:05d}-of-{SHARDS:05d}"
+        path.write_bytes(b"".join(map(frame, records_of(shard))))
+    (folder / "notes.txt").write_bytes(b"hello\n")
+    (folder / ".hidden.tfrecord").write_bytes(frame(b"hidden"))
+    (folder / "a b%20é+[1].tfrecord").write_bytes(frame(b"odd"))
+    (folder / "packed.tfrecord.gz").write_bytes(gzip.compress(frame(b"one") + frame(b"two")))
+    s3.put_files(folder, "set")
+    return s3
+
+
+def numbers_of(loader: Any) -> list[int]:
+    return sorted(int(number) for batch in loader for number in batch["n"])
+
+
+ALL = list(range(SHARDS * EACH))
+PATTERN = "s3://data/set/x-*"
+
+
+# ---- listing ----
+
+
+@pytest.mark.parametrize(
+    ("path", "count"),
+    [
+        ("s3://data/set", SHARDS + 2),
+        ("s3://data/set/", SHARDS + 2),
+        (PATTERN, SHARDS),
+        ("s3://data/se?/x-0000[0-3]*", 4),
+        ("s3://data/**/x-*-of-00006", SHARDS),
+        ("s3://data/set/x-{00000..00005}-of-00006", SHARDS),
+        ("s3://data/set/x-00003-of-00006", 1),
+        ("s3://data/set/*.txt", 1),
+        ("s3://data/set/a b%20é+[1].tfrecord", 1),
+    ],
+)
+def test_what_paths_stand_for(bucket: S3Server, path: str, count: int) -> None:
+    found = expand_paths(path, remote=RemoteOptions(bucket.options()))
+    assert len(found) == count
+    assert found == sorted(found)
+    assert all(each.startswith("s3://data/set/") for each in found)
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("s3://data/none", "no such object or folder: 's3://data/none'"),
+        ("s3://data/set/none", "no such object or folder"),
+        ("s3://data/none/*", "matches no object"),
+        ("s3://data/set/x-{00004..00007}-of-00006", r"2 of 4 objects are missing: '.*x-00006"),
+        ("s3://none/set/x", "no such object or folder: 's3://none/set/x'"),
+        ("s3://none/*", r"the pattern 's3://none/\*' matches no object"),
+    ],
+)
+def test_paths_that_stand_for_nothing(bucket: S3Server, path: str, message: str) -> None:
+    with pytest.raises(FileNotFoundError, match=message):
+        TFRecordDataset(path, storage_options=bucket.options())
+
+
+def test_missing_shards(bucket: S3Server, tmp_path: Path) -> None:
+    for name in ("y-00000-of-00003", "y-00002-of-00003"):
+        (tmp_path / name).write_bytes(frame(b"x"))
+    bucket.put_files(tmp_path, "gaps")
+    options = bucket.options()
+    with pytest.raises(
+        FileNotFoundError, match="1 of 3 shards is missing: 's3://data/gaps/y-00001"
+    ):
+        TFRecordDataset("s3://data/gaps", storage_options=options)
+    assert len(TFRecordDataset("s3://data/gaps", storage_options=options, allow_missing=True)) == 2
+
+
+def test_opening_takes_one_listing(bucket: S3Server) -> None:
+    TFRecordDataset(PATTERN, storage_options=bucket.options())  # builds indexes
+    with proxy_to(bucket.port) as proxy:
+        dataset = TFRecordDataset(PATTERN, storage_options=bucket.options(proxy.port))
+        assert len(dataset) == len(ALL)
+        assert len(proxy.requests) == 1
+        assert "list-type=2" in proxy.requests[0]
+
+
+# ---- reading ----
+
+
+def test_datasets(bucket: S3Server) -> None:
+    options = bucket.options()
+    dataset = TFRecordDataset(PATTERN, SCHEMA, batch_size=16, shuffle=True, storage_options=options)
+    assert numbers_of(dataset) == ALL
+    assert numbers_of(dataset.replace(shuffle=tio.Shuffle(block=20, window=60))) == ALL
+    assert numbers_of(TFRecordStream(PATTERN, SCHEMA, batch_size=7, storage_options=options)) == ALL
+    by_number = TFRecordMapDataset(PATTERN, SCHEMA, storage_options=options)
+    assert [int(by_number[n]["n"]) for n in (299, 0, 150)] == [299, 0, 150]
+    where = dataset.where(lambda batch: batch["n"] < 30, features=["n"])
+    assert numbers_of(where) == ALL[:30]
+    schema = tio.Schema.infer(PATTERN, storage_options=options)
+    assert dict(schema) == SCHEMA
+    packed = "s3://data/set/packed.tfrecord.gz"
+    assert list(TFRecordDataset(packed, storage_options=options)) == [b"one", b"two"]
+    assert RecordIndex.build(packed, storage_options=options).compression == "gzip"
+    odd = "s3://data/set/a b%20é+[1].tfrecord"
+    assert list(TFRecordStream(odd, storage_options=options)) == [b"odd"]
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        {"shuffle": True},
+        {"shuffle": tio.Shuffle(block=20, window=60)},
+        {"shuffle": 30, "rank": 1, "world_size": 3, "uneven": "keep"},
+    ],
+)
+def test_the_order_and_the_state_are_those_of_local_files(
+    bucket: S3Server, tmp_path: Path, order: dict[str, Any]
+) -> None:
+    for shard in range(SHARDS):
+        path = tmp_path / f"x-{shard:05d}-of-{SHARDS:05d}"
+        path.write_bytes(b"".join(map(frame, records_of(shard))))
+    options: dict[str, Any] = {"batch_size": 8, "seed": 3, "epochs": 2, **order}
+    local = TFRecordDataset(tmp_path, SCHEMA, **options)
+    remote = TFRecordDataset(PATTERN, SCHEMA, storage_options=bucket.options(), **options)
+    expected = [batch["n"].tolist() for batch in local]
+    assert [batch["n"].tolist() for batch in remote] == expected
+    interrupted = remote.replace()
+    items = iter(interrupted)
+    for _ in range(5):
+        next(items)
+    local.load_state_dict(interrupted.state_dict())
+    assert [batch["n"].tolist() for batch in local] == expected[5:]
+    again = remote.replace()
+    again.resume(epoch=0, batches=4)
+    assert [batch["n"].tolist() for batch in again][: len(expected) - 4] == expected[4:]
+
+
+def test_options_from_the_environment(bucket: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = bucket.options()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", options["endpoint"])
+    monkeypatch.setenv("AWS_REGION", options["region"])
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", options["access_key_id"])
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", options["secret_access_key"])
+    assert len(list(TFRecordDataset(PATTERN, SCHEMA))) == len(ALL)
+    assert verify_file(f"{PATTERN.removesuffix('*')}00001-of-00006").records == EACH
+
+
+def test_options_from_the_files_of_the_aws_tools(
+    bucket: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    options = bucket.options()
+    (tmp_path / "credentials").write_text(
+        f"[default]\naws_access_key_id = {options['access_key_id']}\n"
+        f"aws_secret_access_key = {options['secret_access_key']}\n"
+    )
+    (tmp_path / "config").write_text(
+        f"[default]\nregion = us-east-1\nendpoint_url = {options['endpoint']}\n"
+    )
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    assert len(list(TFRecordDataset(PATTERN, SCHEMA))) == len(ALL)
+
+
+def test_credentials_that_change_while_they_are_used(
+    bucket: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As where a tool of the store renews those in its file, or a notebook sets a variable."""
+    options = bucket.options()
+    file = tmp_path / "credentials"
+    start = f"[default]\naws_access_key_id = {options['access_key_id']}\naws_secret_access_key = "
+    file.write_text(f"{start}old\n")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
+    public = {name: options[name] for name in ("endpoint", "region")}
+    with pytest.raises(PermissionError):
+        TFRecordDataset(PATTERN, storage_options=public)
+    file.write_text(f"{start}{options['secret_access_key']}\n")
+    dataset = TFRecordDataset(PATTERN, SCHEMA, storage_options=public)
+    items = iter(dataset)
+    next(items)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", options["access_key_id"])
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", options["secret_access_key"])
+    assert len(list(TFRecordDataset(PATTERN, SCHEMA, storage_options=public))) == len(ALL)
+    assert len(list(items)) == len(ALL) - 1
+
+
+def test_wrong_credentials(bucket: S3Server) -> None:
+    options = {**bucket.options(), "secret_access_key": "wrong-5f2a"}
+    with pytest.raises(PermissionError) as caught:
+        TFRecordDataset(PATTERN, storage_options=options)
+    text = str(caught.value)
+    assert "access denied (HTTP 403 SignatureDoesNotMatch)" in text
+    assert "tried the access key of storage_options" in text
+    assert "5f2a" not in text
+    with pytest.raises(ValueError, match="nonsense") as wrong:
+        TFRecordDataset(PATTERN, storage_options={**bucket.options(), "nonsense": "word-5f2a"})
+    assert "5f2a" not in str(wrong.value)
+
+
+def test_connections_that_are_reset(bucket: S3Server) -> None:
+    with proxy_to(bucket.port) as proxy:
+        options = bucket.options(proxy.port)
+        dataset = TFRecordDataset(PATTERN, SCHEMA, batch_size=10, storage_options=options)
+        proxy.most_bytes = 1000
+        assert numbers_of(dataset) == ALL
+        assert proxy.most_bytes is None
+
+
+# ---- processes ----
+
+
+def test_a_forked_child_reads_after_its_parent(bucket: S3Server) -> None:
+    dataset = TFRecordDataset(PATTERN, SCHEMA, batch_size=10, storage_options=bucket.options())
+    parent = iter(dataset)
+    next(parent)
+    child = os.fork()
+    if child == 0:
+        try:
+            os._exit(0 if numbers_of(dataset) == ALL else 1)
+        except BaseException:  # noqa: BLE001
+            os._exit(2)
+    end = time.monotonic() + 60
+    status = 0
+    while time.monotonic() < end and not (done := os.waitpid(child, os.WNOHANG))[0]:
+        time.sleep(0.05)
+    status = done[1]
+    assert done[0] == child
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert len(list(parent)) == len(ALL) // 10 - 1
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    "method",
+    ["fork", pytest.param("spawn", marks=pytest.mark.slow), "forkserver"],
+)
+def test_workers_after_the_parent_has_read(bucket: S3Server, method: str) -> None:
+    dataset = TFRecordDataset(
+        PATTERN, SCHEMA, batch_size=10, shuffle=True, storage_options=bucket.options()
+    )
+    next(iter(dataset))
+    loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context=method)
+    assert numbers_of(loader) == ALL
+    by_number = TFRecordMapDataset(PATTERN, SCHEMA, storage_options=bucket.options())
+    by_number[0]
+    if method == "fork":
+        loader = DataLoader(by_number, batch_size=50, num_workers=2, multiprocessing_context=method)
+        assert numbers_of(loader) == ALL

@@ -1,0 +1,88 @@
+"""URLs of remote objects."""
+
+from __future__ import annotations
+
+import pytest
+
+from torchrec_io.storage.remote.options import RemoteOptions
+from torchrec_io.storage.remote.urls import (
+    Location,
+    expand_ranges,
+    is_url,
+    local_path,
+    public_url,
+    split_url,
+)
+from torchrec_io.storage.remote.web import store_of
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [("s3://b/x", True), ("memory://x", True), ("C://x", False), ("/a/b", False), ("a:b", False)],
+)
+def test_is_url(path: str, expected: bool) -> None:
+    assert is_url(path) is expected
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://u:p@host:8/a%20b?sig=x#y", "https://host:8/a%20b"),
+        ("HTTP://host/a", "http://host/a"),
+        ("s3://bucket/a?b#c@d", "s3://bucket/a?b#c@d"),
+        ("S3://bucket/a", "s3://bucket/a"),
+    ],
+)
+def test_public_url(url: str, expected: str) -> None:
+    assert public_url(url) == expected
+
+
+def test_credentials_in_the_url_of_a_store() -> None:
+    with pytest.raises(ValueError, match="credentials must be in storage_options") as caught:
+        public_url("s3://AKIA:sesame@bucket/a")
+    assert "sesame" not in str(caught.value)
+    assert "AKIA" not in str(caught.value)
+
+
+def test_local_path() -> None:
+    assert local_path("file:///a/b%20c") == "/a/b c"
+    assert local_path("file://localhost/a") == "/a"
+    with pytest.raises(ValueError, match="must name a file of this machine, got 'file://other/a'"):
+        local_path("file://other/a")
+
+
+def test_expand_ranges() -> None:
+    assert expand_ranges("s3://b/{08..11}-x") == [f"s3://b/{n}-x" for n in ("08", "09", "10", "11")]
+    assert len(expand_ranges("s3://b/{0..1}/{00000..00127}")) == 256
+    assert expand_ranges("s3://b/{0..1}{0..1}") == [f"s3://b/{n}" for n in ("00", "01", "10", "11")]
+    with pytest.raises(ValueError, match=r"ranges of numbers must ascend, got '\{3..1\}'"):
+        expand_ranges("s3://b/{3..1}")
+    with pytest.raises(ValueError, match="more than 1,000,000 names"):
+        expand_ranges("s3://b/{0..999999}{0..9}")
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("s3://bucket/a b/c%20d?", Location("s3://bucket", "a b/c%20d?")),
+        ("https://host/a/b.tfrecord", Location("https://host", "a/b.tfrecord")),
+        ("https://host/a%20b", Location("https://host/a%20b", "")),
+        ("https://host/a//b", Location("https://host/a//b", "")),
+        ("https://host/a/../b", Location("https://host/a/../b", "")),
+        ("hf://datasets/x/y", Location("hf://", "hf://datasets/x/y")),
+    ],
+)
+def test_store_of(url: str, expected: Location) -> None:
+    options = RemoteOptions()
+    assert store_of(options.name(url), options) == expected
+
+
+def test_secrets_stay_in_the_store() -> None:
+    options = RemoteOptions()
+    public = options.name("https://u:p@host/a?sig=1")
+    assert public == "https://host/a"
+    assert store_of(public, options) == Location("https://u:p@host/a?sig=1", "")
+    assert split_url(public) == Location("https://host", "a")
+    with pytest.raises(ValueError, match="two URLs differ only in their query") as caught:
+        options.name("https://host/a?sig=2")
+    assert "sig=" not in str(caught.value)

@@ -1,0 +1,410 @@
+"""Files of an HTTP server: ranges, faults, changes and secrets."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import traceback
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import torchrec_io as tio
+from tests.support.tfrecord import frame
+from tests.support.web import WebServer
+from torchrec_io import RecordIndex, StaleIndexError, TFRecordDataset, TFRecordStream
+from torchrec_io.storage.opening import open_file
+from torchrec_io.storage.remote.options import RemoteOptions
+from torchrec_io.storage.remote.process import access
+
+RECORDS = [b"%07d" % number * 1000 for number in range(300)]  # 2.1 MB
+DATA = b"".join(map(frame, RECORDS))
+SOME = 1_000_000  # is a single request
+FEW = {"max_attempts": 3, "timeout": 5}
+
+
+def read(url: str, options: dict[str, Any] | None = None, size: int = 1 << 30) -> bytes:
+    file = open_file(url, RemoteOptions({**FEW, **(options or {})}))
+    try:
+        return file.read(0, min(size, file.stamp.size))
+    finally:
+        file.close()
+
+
+# ---- reading ----
+
+
+def test_datasets_of_all_kinds(web: WebServer) -> None:
+    url = web.put("/a.tfrecord", DATA)
+    assert list(TFRecordDataset(url)) == RECORDS
+    assert list(TFRecordStream(url)) == RECORDS
+    assert tio.TFRecordMapDataset(url)[7:9] == RECORDS[7:9]
+    shuffled = TFRecordDataset(url, shuffle=True, with_key=True)
+    assert sorted(shuffled) == sorted(
+        (f"{url}:{number * len(frame(RECORDS[0]))}", record)
+        for number, record in enumerate(RECORDS)
+    )
+    [whole] = tio.WholeFileDataset(url)
+    assert whole == DATA
+    lines = web.put("/lines", b"one\ntwo\n")
+    assert list(tio.TextLineDataset(lines)) == [b"one", b"two"]
+    assert list(tio.FixedLengthRecordDataset(lines, 4)) == [b"one\n", b"two\n"]
+
+
+def test_several_files_by_a_range_of_numbers(web: WebServer) -> None:
+    for number in range(12):
+        web.put(f"/x-{number:05d}-of-00012", frame(b"%d" % number))
+    dataset = TFRecordDataset(web.url("/x-{00000..00011}-of-00012"))
+    assert list(dataset) == [b"%d" % number for number in range(12)]
+    with pytest.raises(
+        FileNotFoundError, match=r"2 of 14 objects are missing: .*x-00012-of-00012'"
+    ):
+        TFRecordDataset(web.url("/x-{00000..00013}-of-00012"))
+    some = TFRecordDataset(web.url("/x-{00000..00013}-of-00012"), allow_missing=True)
+    assert len(some) == 12
+
+
+def test_names_are_sent_as_they_are(web: WebServer) -> None:
+    for path in ("/a%20b/c%2Bd+e=f", "/%C3%A9/x~y", "/a/b.c-d_e", "/p//q"):
+        assert read(web.put(path, b"content")) == b"content"
+
+
+def test_empty_file(web: WebServer) -> None:
+    url = web.put("/empty", b"")
+    assert list(TFRecordStream(url)) == []
+    assert list(TFRecordDataset(url)) == []
+
+
+def test_servers_that_answer_no_head(web: WebServer) -> None:
+    web.has_head = False
+    assert read(web.put("/a?X-Amz-Signature=1", b"signed for GET alone")) == b"signed for GET alone"
+
+
+def test_server_without_ranges(web: WebServer) -> None:
+    web.has_ranges = False
+    with pytest.raises(OSError, match=r"the request was refused \(.*whole files only, no ranges"):
+        read(web.put("/a", DATA))
+
+
+@pytest.mark.parametrize("url", ["/dir/", "/dir/*.tfrecord"])
+def test_an_http_server_has_no_listing(web: WebServer, url: str) -> None:
+    with pytest.raises(ValueError, match="an HTTP server has no listing"):
+        TFRecordDataset(web.url(url))
+
+
+def test_sequential_reading_is_fetched_ahead_in_large_ranges(web: WebServer) -> None:
+    data = b"".join(map(frame, [bytes(50_000)] * 800))  # 40 MB
+    assert len(list(TFRecordStream(web.put("/big", data)))) == 800
+    sizes = [end - begin for begin, end in (r.range or (0, 0) for r in web.gets())]
+    assert sum(sizes) < 1.02 * len(data)
+    assert len(sizes) < 24
+    assert max(sizes) == 8 << 20
+
+
+def test_what_was_read_ahead_is_dropped_with_its_file(web: WebServer) -> None:
+    url = web.put("/a", DATA * 10)
+    remote = RemoteOptions(None, (64 << 20) + 1)  # a helper of its own
+    fetcher = access(url, remote).fetcher
+    file = open_file(url, remote)
+    for at in range(0, 1 << 20, 1 << 18):
+        file.read(at, 1 << 18)
+    assert fetcher.bytes_in_memory > 1 << 20
+    del file
+    open_file(url, remote).read(0, 1)
+    open_file(url, remote).read(0, 1)  # the answers to what was cancelled come first
+    fetcher._drop_cancelled()
+    assert fetcher.bytes_in_memory == 0
+    # At the end of a file nothing is left, either.
+    assert RecordIndex.build(web.put("/b", DATA), storage_options=remote).stream_bytes == len(DATA)
+    assert fetcher.bytes_in_memory == 0
+
+
+def test_a_record_that_is_larger_than_the_memory(web: WebServer) -> None:
+    data = DATA * 3
+    [whole] = tio.WholeFileDataset(web.put("/a", data), fetch_bytes=1 << 20)
+    assert whole == data
+    url = web.put("/b", frame(data) + frame(b"x"))
+    dataset = TFRecordDataset(url, fetch_bytes=1 << 20, num_threads=4)
+    assert list(dataset) == [data, b"x"]
+
+
+# ---- indexes ----
+
+
+def test_an_index_is_built_once(web: WebServer) -> None:
+    url = web.put("/a.tfrecord", DATA)
+    assert len(TFRecordDataset(url)) == 300
+    before = len(web.requests)
+    assert len(TFRecordDataset(url)) == 300
+    assert [r.range for r in web.requests[before:]] == [(0, 1)]  # the ETag says the rest
+    web.put("/a.tfrecord", DATA[: len(frame(RECORDS[0])) * 100], etag='"v2"')
+    assert len(TFRecordDataset(url)) == 100
+
+
+def test_an_index_beside_the_object_is_used(web: WebServer, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(DATA)
+    index = RecordIndex.build(tmp_path / "a")
+    url = web.put("/a.tfrecord", DATA)
+    web.put("/a.tfrecord.tfidx", index.file_bytes.tobytes())
+    assert len(TFRecordDataset(url)) == 300
+    read_bytes = sum(end - begin for begin, end in (r.range or (0, 0) for r in web.gets()))
+    assert read_bytes < 200_000
+    assert len(RecordIndex.load(url)) == 300
+    assert RecordIndex.load(f"{url}.tfidx").offsets.tolist() == index.offsets.tolist()
+    index.to_text(tmp_path / "text")
+    text = web.put("/text.idx", (tmp_path / "text").read_bytes())
+    assert len(RecordIndex.from_text(text, url)) == 300
+
+
+def test_an_index_beside_another_object_is_not_used(web: WebServer, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(DATA[: len(DATA) // 300])
+    url = web.put("/a.tfrecord", DATA)
+    web.put("/a.tfrecord.tfidx", RecordIndex.build(tmp_path / "a").file_bytes.tobytes())
+    assert len(TFRecordDataset(url)) == 300
+
+
+def test_saving_beside_a_remote_object(web: WebServer, tmp_path: Path) -> None:
+    index = RecordIndex.build(web.put("/a.tfrecord", DATA))
+    with pytest.raises(ValueError, match=r"path must name a local file: http://.* is a remote"):
+        index.save()
+    assert len(RecordIndex.load(index.save(tmp_path / "a.tfidx"), index.data_path)) == 300
+
+
+# ---- faults ----
+
+
+@pytest.mark.parametrize("fault", [429, 500, 503, 408, "reset", ("short", 0), ("short", 100_000)])
+def test_temporary_faults(web: WebServer, fault: Any) -> None:
+    url = web.put("/a", DATA)
+    web.faults = [fault] * 2
+    assert read(url) == DATA
+
+
+def test_a_body_that_breaks_off_is_resumed_inside_the_range(web: WebServer) -> None:
+    url = web.put("/a", DATA)
+    web.faults = [("short", 700_000)]
+    assert read(url, size=SOME) == DATA[:SOME]
+    first, second = (r.range for r in web.gets())
+    assert first == (0, SOME)
+    assert second is not None
+    assert 400_000 < second[0] <= 700_000
+    assert second[1] == SOME
+
+
+def test_a_server_that_does_not_answer(web: WebServer) -> None:
+    url = web.put("/a", DATA)
+    web.faults = ["stall"]
+    assert read(url, {"timeout": 0.3}) == DATA
+
+
+def test_a_server_that_does_not_answer_when_a_file_is_opened(web: WebServer) -> None:
+    url = web.put("/a", DATA)
+    web.delay = 1.0
+    with pytest.raises(ConnectionError, match="after 2 attempts; last reason: no answer in time"):
+        read(url, {"timeout": 0.2, "max_attempts": 2})
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (503, "HTTP 503"),
+        (429, "HTTP 429"),
+        ("reset", "the connection was closed"),
+        (("short", 10), "the body"),
+    ],
+)
+def test_faults_that_stay(web: WebServer, fault: Any, reason: str) -> None:
+    url = web.put("/a", DATA)
+    web.faults = [fault] * 99
+    with pytest.raises(ConnectionError) as caught:
+        read(url, size=SOME)
+    text = str(caught.value)
+    assert "the request failed after 3 attempts; last reason: " + reason in text
+    assert repr(url) in text
+    assert len(web.gets()) == 3
+    web.faults = []
+    assert read(url) == DATA  # a failed range is tried again
+
+
+def test_no_server() -> None:
+    with pytest.raises(ConnectionError, match="after 3 attempts; last reason: connection refused"):
+        read("http://127.0.0.1:1/a")
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_denied(web: WebServer, status: int) -> None:
+    url = web.put("/a", DATA)
+    web.faults = [status]
+    with pytest.raises(PermissionError, match=rf"access denied \(HTTP {status}\); tried the URL"):
+        read(url, size=SOME)
+    assert len(web.gets()) == 1
+
+
+def test_missing(web: WebServer) -> None:
+    with pytest.raises(FileNotFoundError, match="no such object"):
+        read(web.url("/none"))
+    with pytest.raises(FileNotFoundError, match="no such object"):
+        TFRecordDataset(web.url("/none"))
+
+
+# ---- changes ----
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"etag": '"v2"'},
+        {"etag": 'W/"v2"'},
+        {"etag": None, "changed": "Tue, 03 Nov 2026 10:00:00 GMT"},
+    ],
+)
+def test_an_object_that_is_replaced_is_stale(web: WebServer, fields: dict[str, Any]) -> None:
+    etag = fields["etag"]
+    first = {"etag": None if etag is None else etag.replace("2", "1")}
+    url = web.put("/a", DATA, **first)
+    # Less is fetched ahead than the object has.
+    options: dict[str, Any] = {"batch_size": 10, "fetch_bytes": 1 << 20}
+    dataset = TFRecordDataset(url, **options)
+    skipping = TFRecordDataset(url, on_error="skip", **options)
+    items = iter(dataset)
+    next(items)
+    web.put("/a", DATA, **fields)
+    with pytest.raises(StaleIndexError, match="the object was replaced or changed"):
+        list(items)
+    for each in (dataset, skipping):
+        with pytest.raises(StaleIndexError):
+            list(each)
+
+
+def test_what_was_fetched_ahead_is_dropped_with_its_iteration(web: WebServer) -> None:
+    url = web.put("/a", DATA)
+    dataset = TFRecordDataset(url, batch_size=2, storage_options={"max_attempts": 2})
+    remote = dataset.pipeline.records.indexes[0].remote
+    assert remote is not None
+    fetcher = access(url, remote).fetcher
+    items: Any = iter(dataset)
+    next(items)
+    assert fetcher.bytes_in_memory > 0
+    items.close()
+    file = open_file(url, remote)
+    file.read(0, 10)  # the answers to what was cancelled come first
+    fetcher._drop_cancelled()
+    assert fetcher.bytes_in_memory == 0
+
+
+def test_a_stream_reads_each_object_as_it_is(web: WebServer) -> None:
+    url = web.put("/a", DATA)
+    stream = TFRecordStream(url)
+    assert len(list(stream)) == 300
+    web.put("/a", frame(b"new"), etag='"v2"')
+    assert list(stream) == [b"new"]
+
+
+def test_an_object_that_shrinks_without_an_identity(web: WebServer) -> None:
+    url = web.put("/a", DATA, etag=None, changed=None)
+    file = open_file(url)
+    web.put("/a", DATA[:-1], etag=None, changed=None)
+    with pytest.raises(StaleIndexError):
+        file.read(0, 100)
+
+
+# ---- secrets ----
+
+
+def test_a_signed_query_appears_nowhere(
+    web: WebServer,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("TORCHREC_IO_CACHE", str(tmp_path / "cache"))
+    caplog.set_level("DEBUG")
+    url = web.put("/a.tfrecord?X-Amz-Signature=5f2a5f2a", DATA)
+    dataset = TFRecordDataset(url, with_key=True, shuffle=True, storage_options=FEW)
+    keys = [key for key, _ in dataset]
+    assert len(keys) == 300
+    web.faults = [503] * 99
+    with pytest.raises(ConnectionError) as caught:
+        list(dataset)
+    texts = [
+        repr(dataset), str(dataset.paths), *keys, repr(dataset.state_dict()), caplog.text,
+        "".join(traceback.format_exception(caught.value)),
+        str(list((tmp_path / "cache").iterdir())),
+    ]  # fmt: skip
+    assert [text for text in texts if "5f2a" in text] == []
+    assert b"5f2a" not in pickle.dumps(dataset)
+    assert all(b"5f2a" not in path.read_bytes() for path in (tmp_path / "cache").iterdir())
+
+
+def test_a_user_in_the_url_is_sent_as_a_header(web: WebServer) -> None:
+    web.put("/a", DATA)
+    url = f"http://me:sesame%20@127.0.0.1:{web.port}/a"
+    assert read(url) == DATA
+    wanted = "Basic " + base64.b64encode(b"me:sesame ").decode()
+    assert {request.headers.get("authorization") for request in web.requests} == {wanted}
+    web.faults = [403]
+    with pytest.raises(PermissionError, match="tried the user of the URL") as caught:
+        read(url)
+    assert "sesame" not in str(caught.value)
+
+
+def test_redirects_do_not_take_credentials_along(web: WebServer) -> None:
+    web.put("/a", DATA)
+
+    def redirect(handler: Any) -> None:
+        handler.status(302, Location=f"http://localhost:{web.port}/a")
+
+    web.faults = [redirect]
+    assert read(f"http://me:sesame@127.0.0.1:{web.port}/a") == DATA
+    [redirected] = [r for r in web.requests if r.headers["host"].startswith("localhost")]
+    assert "authorization" not in redirected.headers
+
+
+def test_wrong_options(web: WebServer) -> None:
+    url = web.put("/a", DATA)
+    with pytest.raises(ValueError, match="storage_options of HTTP has no nonsense") as caught:
+        read(url, {"nonsense": "secret-5f2a"})
+    assert "5f2a" not in str(caught.value)
+    with pytest.raises(ValueError, match="max_attempts must be") as caught:
+        read(url, {"max_attempts": 0})
+    with pytest.raises(ValueError, match="timeout must be a positive number of seconds, got 0"):
+        read(url, {"timeout": 0})
+    headers = {"client_options": {"default_headers": {"x": "secret-5f2a\n"}}}
+    with pytest.raises(ValueError, match="header") as caught:
+        read(url, headers)
+    assert "5f2a" not in str(caught.value)
+
+
+# ---- several ranges ----
+
+
+def test_ranges_in_any_order(web: WebServer) -> None:
+    url = web.put("/a", DATA)
+    file = open_file(url)
+    random = np.random.default_rng(0)
+    for _ in range(20):
+        sizes = random.integers(0, 3000, 50)
+        offsets = random.integers(0, len(DATA) - 3000, 50)
+        targets = np.cumsum(sizes) - sizes
+        ranges = np.stack((offsets, sizes, targets), axis=1)
+        out = np.empty(int(sizes.sum()), np.uint8)
+        if random.random() < 0.5:
+            file.will_need(ranges)
+        assert file.read_ranges(ranges, out) is None
+        expected = b"".join(DATA[o : o + s] for o, s in zip(offsets, sizes, strict=True))
+        assert out.tobytes() == expected
+    past_end = np.array([(0, 10, 0), (len(DATA) - 5, 6, 10)])
+    assert file.read_ranges(past_end, np.empty(16, np.uint8)) == 1
+
+
+def test_a_damaged_record_is_found(web: WebServer) -> None:
+    data = bytearray(DATA)
+    data[len(frame(RECORDS[0])) * 5 + 100] ^= 1
+    url = web.put("/a", bytes(data))
+    with pytest.raises(tio.CorruptRecordError) as caught:
+        list(TFRecordDataset(url))
+    assert (caught.value.path, caught.value.record) == (url, 5)
+    dataset = TFRecordDataset(url, on_error="skip")
+    assert len(list(dataset)) == 299

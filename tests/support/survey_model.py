@@ -1,0 +1,124 @@
+"""Surveys in plain Python, one record at a time: the model of the native survey."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from torchrec_io.schema.image_spec import ImageFeature
+from torchrec_io.schema.inspect import (
+    InspectedFeature,
+    Kind,
+    inspect_example,
+    inspect_sequence_example,
+)
+from torchrec_io.schema.sniff import IMAGES, image_size, sniff
+from torchrec_io.schema.survey import FeatureSummary, Survey
+
+
+class _Summary:
+    def __init__(self) -> None:
+        self.records = self.present = 0
+        self.kinds: set[Kind] = set()
+        self.counts: tuple[int, int] | None = None
+        self.steps: tuple[int, int] | None = None
+        self.extent: tuple[float, float] | None = None
+        self.formats: Counter[str] = Counter()
+        self.are_images_sound = True
+
+    def add(self, feature: InspectedFeature) -> None:
+        self.records += 1
+        if feature.kind != "none":
+            self.present += 1
+            self._add_values(feature)
+
+    def add_list(self, steps: list[InspectedFeature]) -> None:
+        self.records += 1
+        self.present += 1
+        self.steps = _widened(self.steps, len(steps))
+        for step in steps:
+            self._add_values(step)
+
+    def _add_values(self, feature: InspectedFeature) -> None:
+        if feature.kind != "none":
+            self.kinds.add(feature.kind)
+        self.counts = _widened(self.counts, len(feature.values))
+        for value in feature.values:
+            if isinstance(value, bytes):
+                self.extent = _widened(self.extent, len(value))
+                self._sniff(value)
+            elif not math.isnan(value):
+                self.extent = _widened(self.extent, value)
+
+    def _sniff(self, value: bytes) -> None:
+        found = sniff(value)
+        self.formats[found] += 1
+        if found in IMAGES:
+            size = image_size(value)
+            is_sound = size is not None and size[0] * size[1] <= ImageFeature().max_pixels
+            self.are_images_sound = self.are_images_sound and is_sound
+
+    def result(self) -> FeatureSummary:
+        return FeatureSummary(
+            self.records,
+            self.present,
+            frozenset(self.kinds),
+            self.counts,
+            self.steps,
+            self.extent if len(self.kinds) == 1 else None,
+            tuple(self.formats.most_common()),
+            self.are_images_sound or not set(self.formats) <= {*IMAGES},
+        )
+
+
+def _widened(ends: tuple[Any, Any] | None, value: Any) -> tuple[Any, Any]:
+    return (value, value) if ends is None else (min(ends[0], value), max(ends[1], value))
+
+
+def survey_model(
+    records: Iterable[bytes], *, with_lists: bool = True
+) -> tuple[Survey, list[int], int | None]:
+    """Return the survey, the records that are rejected, and the first that is only an Example."""
+    context: defaultdict[str, _Summary] = defaultdict(_Summary)
+    lists: defaultdict[str, _Summary] = defaultdict(_Summary)
+    rejected = []
+    first_example = None
+    count = 0
+    for position, record in enumerate(records):
+        parts = inspect_sequence_example(record) if with_lists else None
+        if parts is None:
+            features = inspect_example(record)
+            if features is None:
+                rejected.append(position)
+                continue
+            if with_lists and first_example is None:
+                first_example = position
+            parts = features, {}
+        count += 1
+        for name, feature in parts[0].items():
+            context[name].add(feature)
+        for name, steps in parts[1].items():
+            lists[name].add_list(steps)
+    found = Survey(
+        count,
+        {name: summary.result() for name, summary in context.items()},
+        {name: summary.result() for name, summary in lists.items()},
+    )
+    return found, rejected, first_example
+
+
+def comparable(survey: Survey) -> Survey:
+    """Return a survey without the soundness of images where it has no meaning."""
+
+    def plain(summary: FeatureSummary) -> FeatureSummary:
+        if {name for name, _ in summary.formats} <= {*IMAGES}:
+            return summary
+        return FeatureSummary(**{**vars(summary), "are_images_sound": True})
+
+    return Survey(
+        survey.records,
+        {name: plain(summary) for name, summary in survey.context.items()},
+        {name: plain(summary) for name, summary in survey.lists.items()},
+    )

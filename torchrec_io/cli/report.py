@@ -1,0 +1,104 @@
+"""The command ``report``."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..checks import counted
+from .options import (
+    DEFAULT_JOBS,
+    AllowMissingOption,
+    Paths,
+    files_of,
+    interruptible,
+    jobs_option,
+)
+from .progress import run_job
+from .text import printable
+
+if TYPE_CHECKING:
+    from ..reports.results import Report
+    from ..tools.report import Watcher
+
+
+@interruptible
+def write_report(
+    paths: Paths,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Page to write: an HTML file."),
+    ] = None,
+    *,
+    max_records: Annotated[
+        int, typer.Option("--max-records", min=1, help="Number of records whose values are read.")
+    ] = 10_000,
+    all_records: Annotated[
+        bool, typer.Option("--all", help="Read the values of all records.")
+    ] = False,
+    duplicates: Annotated[
+        bool,
+        typer.Option("--duplicates", help="Find records with the same content; reads all records."),
+    ] = False,
+    label: Annotated[
+        str | None,
+        typer.Option(metavar="FEATURE", help="Feature that is the label.  [default: by its name]"),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report in JSON.")] = False,
+    allow_missing: AllowMissingOption = False,
+    jobs: Annotated[int, jobs_option("Number of threads.")] = DEFAULT_JOBS,
+) -> None:
+    """Show what files hold and whether they are sound, as a page for a browser.
+
+    The page has totals, statistics of every feature, images, texts, how the label depends on the
+    order, damage, a schema and a training loop. Values are read from a sample of the records, or
+    from all of them with --all. The exit status is 0 even if files are damaged.
+    """
+    # It loads the image decoders, which other commands do not need.
+    from ..reports.reporting import report  # noqa: PLC0415
+    from ..tools.outputs import refuse_inputs  # noqa: PLC0415
+    from ..writing.output_group import refuse_existing  # noqa: PLC0415
+
+    if output is None and not as_json:
+        raise typer.BadParameter("--output FILE is missing; --json prints the report instead")
+    files = files_of(paths, allow_missing=allow_missing)
+    job = functools.partial(
+        report,
+        files,
+        max_records=None if all_records else max_records,
+        label=label,
+        duplicates=duplicates,
+        jobs=jobs,
+        allow_missing=allow_missing,
+    )
+
+    def make(watcher: Watcher) -> Report:
+        if output is not None:
+            refuse_inputs(files, [output])
+            if not force:
+                refuse_existing(output)
+        made = job(watcher=watcher)
+        if output is not None:
+            made.save(output, force=force)
+        return made
+
+    made = run_job(make)
+    if as_json:
+        typer.echo(made.to_json(indent=2))
+    else:
+        typer.echo(_summary(made, str(output)))
+
+
+def _summary(made: Report, output: str) -> str:
+    inspected = "all" if made.is_exact else f"{made.inspected:,}"
+    parts = [
+        f"{counted(made.records, 'record')} in {counted(len(made.files), 'file')}",
+        f"{inspected} inspected",
+        counted(len(made.features), "feature"),
+    ]
+    if not made.ok:
+        parts.append(f"{counted(len(made.damaged_files), 'damaged file')}")
+    return printable(f"{', '.join(parts)}; written to {output} in {made.seconds:.2f} s")

@@ -1,0 +1,249 @@
+"""The records to inspect of some files: all of them, or some from all parts of all files."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from ..checks import check_integer
+from ..errors import TorchRecIOError
+from ..storage.byte_source import Ints
+from ..storage.compression import detect_compression
+from ..storage.opening import is_seekable, open_file
+from ..storage.remote.options import RemoteOptions
+from ..storage.thread_pool import map_in_threads
+from .index import RecordIndex
+from .index_cache import find_matching
+from .sample_pieces import FrontPiece, IndexedPiece, Piece, UnindexedPiece
+
+MaxRecords: TypeAlias = int | Literal["auto"] | None
+
+# All records are read of files of at most this size, or with at most that many records, if their
+# indexes tell so. That many are read of other files.
+WHOLE_BYTES = 256 << 20
+WHOLE_RECORDS = 100_000
+# Files with few records may still be large.
+_WHOLE_INDEXED_BYTES = 4 << 30
+# Files without an index are scanned for the number of their records if they are this small.
+_SCANNED_COMPRESSED_BYTES = 16 << 20
+
+_RUNS = 16
+_PIECE_BYTES = 32 << 20
+_PIECE_RECORDS = 1 << 12
+
+
+@dataclass(frozen=True)
+class RecordSample:
+    """The records to inspect.
+
+    Attributes:
+        pieces: Parts of the records, in order.
+        total: Number of all records of the files; None if it is unknown, or if all are inspected.
+        is_all: Whether these are all records.
+    """
+
+    pieces: Sequence[Piece]
+    total: int | None
+    is_all: bool
+
+
+def choose_records(
+    files: Sequence[str], max_records: MaxRecords, remote: RemoteOptions | None = None
+) -> RecordSample:
+    """Choose records to inspect. The choice depends only on the files and their indexes.
+
+    No index is written.
+
+    Args:
+        files: Paths of the files.
+        max_records: Largest number of records, "auto", or None for all.
+        remote: Options for remote objects.
+
+    Raises:
+        ValueError: If ``max_records`` is neither a positive integer nor one of the above.
+    """
+    if max_records not in ("auto", None):
+        max_records = check_integer("max_records", max_records, 1)
+    found = map_in_threads(lambda path: _File.of(path, remote=remote), files)
+    if max_records is None:
+        return RecordSample(_whole(found), None, is_all=True)
+    size = sum(file.size for file in found)
+    if max_records == "auto" and size <= WHOLE_BYTES:
+        return RecordSample(_whole(found), None, is_all=True)
+    found = _with_indexes(found)
+    total = sum(file.count for file in found)
+    is_known = total < math.inf
+    if max_records == "auto":
+        if total <= WHOLE_RECORDS and size <= _WHOLE_INDEXED_BYTES:
+            return RecordSample(_whole(found), None, is_all=True)
+        return _sample(found, WHOLE_RECORDS, WHOLE_BYTES)
+    if is_known and total <= max_records:
+        return RecordSample(_whole(found), None, is_all=True)
+    return _sample(found, max_records, None)
+
+
+def all_records(indexes: Sequence[RecordIndex]) -> RecordSample:
+    """Return all records of indexed files."""
+    found = [_File.of(index.data_path, index) for index in indexes]
+    return RecordSample(_whole(found), None, is_all=True)
+
+
+# ---- files ----
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file and what is known about it.
+
+    Attributes:
+        path: Path of the file.
+        size: Size in bytes; infinite for a pipe.
+        is_plain: True if the file can be read at any offset and is not compressed.
+        index: Index, if it is known.
+        error: Damage that ended a scan of the file early.
+        remote: Options for a remote object.
+    """
+
+    path: str
+    size: float
+    is_plain: bool
+    index: RecordIndex | None = None
+    error: TorchRecIOError | None = field(default=None, compare=False)
+    remote: RemoteOptions | None = field(default=None, compare=False)
+
+    @classmethod
+    def of(
+        cls, path: str, index: RecordIndex | None = None, remote: RemoteOptions | None = None
+    ) -> _File:
+        if not is_seekable(path):
+            return cls(path, math.inf, is_plain=False)
+        with closing(open_file(path, remote)) as file:
+            is_plain = detect_compression(file.head()) is None
+            return cls(path, file.stamp.size, is_plain, index, remote=remote)
+
+    @property
+    def count(self) -> float:
+        """Number of records; infinite if it is unknown."""
+        return math.inf if self.index is None else len(self.index)
+
+
+def _with_indexes(files: Sequence[_File]) -> list[_File]:
+    """Return files with their indexes: those that exist, and others for small files."""
+    found = map_in_threads(_with_existing_index, files)
+    unknown = [file for file in found if file.index is None]
+    sizes = {
+        is_plain: sum(file.size for file in unknown if file.is_plain == is_plain)
+        for is_plain in (True, False)
+    }
+    limits = {True: WHOLE_BYTES, False: _SCANNED_COMPRESSED_BYTES}
+    return map_in_threads(
+        lambda file: (
+            _scanned(file)
+            if file.index is None and sizes[file.is_plain] <= limits[file.is_plain]
+            else file
+        ),
+        found,
+    )
+
+
+def _with_existing_index(file: _File) -> _File:
+    if file.size == math.inf:
+        return file
+    return replace(file, index=find_matching(file.path, file.remote))
+
+
+def _scanned(file: _File) -> _File:
+    index, error = RecordIndex.build_partial(file.path, storage_options=file.remote)
+    return replace(file, index=index, error=error)
+
+
+# ---- all records ----
+
+
+def _whole(files: Iterable[_File]) -> list[Piece]:
+    pieces: list[Piece] = []
+    for each in files:
+        file = each
+        if file.index is None and file.is_plain and file.size > 2 * _PIECE_BYTES:
+            file = _with_existing_index(file)  # several threads can read it then
+        if file.index is None or not file.is_plain or file.error is not None:
+            pieces.append(FrontPiece(file.path, remote=file.remote))
+            continue
+        count = len(file.index)
+        parts = max(1, min(count, round(file.size / _PIECE_BYTES)))
+        bounds = [count * part // parts for part in range(parts + 1)]
+        for begin, end in itertools.pairwise(bounds):
+            pieces.append(IndexedPiece(file.index, range(begin, end)))
+    return pieces
+
+
+# ---- some records ----
+
+
+def _sample(files: Sequence[_File], max_records: int, max_bytes: int | None) -> RecordSample:
+    total = sum(file.count for file in files)
+    if max_bytes is not None and total < math.inf:
+        # Records may be so large that fewer suffice.
+        size = sum(file.index.stream_end for file in files if file.index is not None)
+        max_records = max(1, min(max_records, int(total * max_bytes / max(size, 1))))
+        max_bytes = None
+    shares = _shares([file.count for file in files], max_records)
+    read = sum(share > 0 for share in shares)
+    bytes_per_file = None if max_bytes is None else max_bytes // max(read, 1)
+    pieces: list[Piece] = []
+    for file, share in zip(files, shares, strict=True):
+        if share == 0:
+            continue
+        if not file.is_plain:
+            pieces.append(FrontPiece(file.path, share, bytes_per_file, file.remote))
+        elif file.index is None:
+            pieces.append(UnindexedPiece(file.path, share, bytes_per_file, file.remote))
+        elif file.error is not None and share == file.count:
+            pieces.append(FrontPiece(file.path, remote=file.remote))  # it raises the error
+        else:
+            numbers = spread_numbers(len(file.index), share)
+            pieces += [
+                IndexedPiece(file.index, part) for part in np.array_split(numbers, _parts(share))
+            ]
+    return RecordSample(pieces, int(total) if total < math.inf else None, is_all=False)
+
+
+def _parts(share: int) -> int:
+    return max(1, share // _PIECE_RECORDS)
+
+
+def _shares(counts: Sequence[float], budget: int) -> list[int]:
+    """Divide a number of records between files: the same for each, more where others have fewer.
+
+    Of more files than records, those at equal distances get one.
+    """
+    shares = [0] * len(counts)
+    files = [file for file, count in enumerate(counts) if count > 0]
+    if len(files) > budget:
+        for position in range(budget):
+            shares[files[position * len(files) // budget]] = 1
+        return shares
+    files.sort(key=counts.__getitem__)
+    for position, file in enumerate(files):
+        shares[file] = int(min(counts[file], budget // (len(files) - position)))
+        budget -= shares[file]
+    return shares
+
+
+def spread_numbers(count: int, share: int) -> Ints:
+    """Return the numbers of some of the records of a file: runs from its first to its last one."""
+    runs = min(share, _RUNS)
+    sizes = [len(run) for run in np.array_split(np.arange(share), runs)]
+    starts = [0]
+    for run in range(1, runs):
+        between = (count - share) * run // (runs - 1) - (count - share) * (run - 1) // (runs - 1)
+        starts.append(starts[-1] + sizes[run - 1] + between)
+    return np.concatenate(
+        [np.arange(start, start + size) for start, size in zip(starts, sizes, strict=True)]
+    )

@@ -1,0 +1,1 @@
+"""Reports about the content of files, to look at: totals, features, images, order and damage."""

@@ -1,0 +1,151 @@
+"""The label of records, and the names of classes."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from ..convert.stored_columns import StoredColumn
+from ..errors import TorchRecIOError
+from ..schema.infer import Finding
+from ..tfds.connectors import ClassLabel
+from ..tfds.features_json import FEATURES_FILE, read_features
+from ..tfds.info import INFO_FILE, read_info
+
+# Names of the classes of a feature, by number.
+Names: TypeAlias = Mapping[int, str]
+
+# The label that conversions of images write.
+CONVERTED_LABEL = "image/class/label"
+
+_LABELS = ("label", "labels", "class", "target", "y")
+_NAMED_LABEL = re.compile(r"(?:^|.*[/_.-])(?:label|labels|class|target)(?:_?id)?$", re.IGNORECASE)
+_SHARD_NUMBER = re.compile(r"-\d{5,}-of-\d{5,}$")
+_MOST_NAMES = 10_000
+_MOST_LABELS_BYTES = 16 << 20
+
+
+class TfdsFacts(NamedTuple):
+    """Facts of the files that TensorFlow Datasets writes beside the data.
+
+    Attributes:
+        names: Names of the classes of features, by the feature's name.
+        target: Name of the label, or None.
+    """
+
+    names: dict[str, Names]
+    target: str | None
+
+
+def read_tfds_facts(folder: str) -> TfdsFacts:
+    """Return facts about the dataset in a folder; none if it is not one of TFDS, or is invalid."""
+    names: dict[str, Names] = {}
+    target = None
+    try:
+        if os.path.exists(os.path.join(folder, FEATURES_FILE)):
+            features = read_features(folder)
+            for leaf in features.leaves() if features is not None else ():
+                if isinstance(leaf.feature, ClassLabel) and leaf.feature.names is not None:
+                    names[leaf.name] = dict(enumerate(leaf.feature.names))
+        if os.path.exists(os.path.join(folder, INFO_FILE)):
+            keys = read_info(folder).supervised_keys
+            if isinstance(keys, tuple) and len(keys) == 2 and isinstance(keys[1], str):
+                target = keys[1]
+    except (TorchRecIOError, OSError):
+        return TfdsFacts({}, None)
+    return TfdsFacts(names, target)
+
+
+def read_labels_file(files: Sequence[str]) -> Names | None:
+    """Return the names in ``NAME.labels.txt``; None without.
+
+    Conversions of images write them, for the feature :data:`CONVERTED_LABEL`.
+    """
+    stem = _SHARD_NUMBER.sub("", files[0])
+    try:
+        with open(f"{stem}.labels.txt", encoding="utf-8", errors="replace") as file:
+            lines = file.read(_MOST_LABELS_BYTES).splitlines()
+    except OSError:
+        return None
+    return dict(enumerate(lines[:_MOST_NAMES]))
+
+
+def choose_label(findings: Mapping[str, Finding], target: str | None) -> str | None:
+    """Return the feature that is most likely the label of a record, or None.
+
+    It has one value in each record, and is the target that TFDS names, or has the name of a label.
+    """
+    candidates = [
+        name
+        for name, found in findings.items()
+        if found.where == "context"
+        and found.counts == (1, 1)
+        and (found.kind == "int64" or (found.kind == "bytes" and (found.extent or (0, 99))[1] < 64))
+    ]
+    if target in candidates:
+        return target
+    plain = [name for name in _LABELS if name in candidates]
+    named = [name for name in candidates if _NAMED_LABEL.match(name)]
+    named.sort(key=lambda name: (findings[name].kind != "int64", len(name)))
+    return next(iter([*plain, *named]), None)
+
+
+def twin_of(label: str, findings: Mapping[str, Finding]) -> str | None:
+    """Return the feature that holds the name of the class in text, such as ``image/class/text``."""
+    base = re.sub(r"(label|id|class)$", "", label)
+    names = [f"{base}{end}" for end in ("text", "name", "label_name", "class_name")]
+    names += [f"{label}_name", f"{label}_text", f"{label}/text", f"{label}/name"]
+    return next(
+        (
+            name
+            for name in names
+            if name != label
+            and name in findings
+            and findings[name].kind == "bytes"
+            and findings[name].counts == (1, 1)
+        ),
+        None,
+    )
+
+
+class TwinNames:
+    """Names of classes that the records themselves contain, beside the numbers."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, str] = {}
+        self._is_consistent = True
+
+    def add(self, numbers: Sequence[Any], texts: Sequence[Any]) -> None:
+        """Add the numbers and texts of some records; None where a record has none."""
+        for number, text in zip(numbers, texts, strict=True):
+            if not isinstance(number, int) or not isinstance(text, str):
+                continue
+            if self._names.setdefault(number, text) != text or len(self._names) > _MOST_NAMES:
+                self._is_consistent = False
+
+    @property
+    def names(self) -> Names | None:
+        """The names; None if there are none, or if a class has several."""
+        return self._names if self._is_consistent and self._names else None
+
+
+def first_values(column: StoredColumn) -> list[Any]:
+    """Return the first value of each record: a number or a text; None where there is none."""
+    splits = column.splits[0]
+    has_values = (np.diff(splits) > 0).tolist()
+    if column.offsets is None:
+        padded = np.append(column.values, 0)  # a record without values may start at the end
+        numbers = padded[splits[:-1]].tolist()
+        return [value if has else None for value, has in zip(numbers, has_values, strict=True)]
+    starts = splits[:-1].tolist()
+    ends = column.offsets.tolist()
+    return [
+        column.values[ends[at] : ends[at + 1]].tobytes().decode("utf-8", "backslashreplace")
+        if has
+        else None
+        for at, has in zip(starts, has_values, strict=True)
+    ]

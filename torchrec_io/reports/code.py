@@ -1,0 +1,68 @@
+"""A training loop to copy."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Sequence
+
+_SHARD = re.compile(r"^(.*)-\d{5,}(-of-\d{5,}.*)$", re.DOTALL)
+_MOST_LISTED = 10
+_BATCH_SIZE = 64
+
+
+def paths_source(files: Sequence[str]) -> str:
+    """Return an expression for files: a name, a pattern that matches all of them, or a list."""
+    if len(files) == 1:
+        return _quoted(files[0])
+    shards = {(match[1], match[2]) for path in files if (match := _SHARD.match(path))}
+    if len(shards) == 1 and all(map(_SHARD.match, files)):
+        [(start, end)] = shards
+        return _quoted(f"{glob.escape(start)}-*{glob.escape(end)}")
+    folders = {os.path.dirname(path) for path in files}
+    if len(files) > _MOST_LISTED and len(folders) == 1:
+        suffixes = {os.path.splitext(path)[1] for path in files}
+        end = glob.escape(suffixes.pop()) if len(suffixes) == 1 else ""
+        return _quoted(os.path.join(glob.escape(folders.pop()), f"*{end}"))
+    lines = "".join(f"        {_quoted(path)},\n" for path in files)
+    return f"[\n{lines}    ]"
+
+
+def _quoted(text: str) -> str:
+    """Return the source of a text, with double quotes as in the source of schemas."""
+    source = repr(text)
+    return source.replace("'", '"') if source.startswith("'") and '"' not in source else source
+
+
+def training_loop(
+    files: Sequence[str],
+    schema_source: str | None,
+    *,
+    shuffle: str,
+    label: str | None,
+    is_damaged: bool,
+) -> str:
+    """Return Python source of a training loop.
+
+    Args:
+        files: Files to read.
+        schema_source: Python source that imports ``tio`` and sets ``schema``; None for raw records.
+        shuffle: Source of the shuffle.
+        label: Name of the label, if it is known.
+        is_damaged: Whether damaged records must be skipped.
+    """
+    arguments = [paths_source(files)]
+    arguments += ["schema"] if schema_source is not None else []
+    arguments += [f"batch_size={_BATCH_SIZE}", f"shuffle={shuffle}"]
+    if is_damaged:
+        arguments.append('on_error="skip"')
+    lines = [schema_source.rstrip() if schema_source else "import torchrec_io as tio", ""]
+    lines += ["dataset = tio.TFRecordDataset("]
+    lines += [f"    {argument}," for argument in arguments]
+    lines += [")", "loader = tio.make_loader(dataset)", ""]
+    lines += ["for batch in loader:"]
+    if label is not None:
+        lines += [f"    labels = batch[{_quoted(label)}]"]
+    lines += ["    ...  # train on the batch"]
+    return "\n".join([*lines, ""])

@@ -1,0 +1,269 @@
+"""One pass over records that collects all statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import DecodeError
+from ..order.selection import Selection
+from ..ranking.schema import Schema as ListSchema
+from ..records.record_block import RecordBlock
+from ..schema.record_kind import natural_key
+from ..schema.schema import Schema
+from ..storage.ordered_pool import OrderedPool
+from ..tools.record_files import RecordFiles
+from .class_names import (
+    CONVERTED_LABEL,
+    Names,
+    TfdsFacts,
+    TwinNames,
+    choose_label,
+    first_values,
+    twin_of,
+)
+from .content import FeatureReport, LabelOrder, Structure
+from .duplicates import DuplicateStatistics, hash_records
+from .feature_statistics import FeatureStatistics, unread_feature
+from .file_damage import Faults
+from .label_order import LabelOrderStatistics
+from .number_statistics import NumberStatistics
+from .record_columns import ParsedBlock, PartColumns, column_parser
+from .text import shown
+
+# Different values that are counted exactly, of all features together.
+_MOST_VALUES = 1_000_000
+_LEAST_VALUES = 100
+_MOST_VALUES_EACH = 20_000
+# Records that are parsed together.
+_MOST_RECORDS = 4096
+_MOST_BYTES = 4 << 20
+# Names of the features of episodes that have one value for each step, as in RLDS.
+_STEP_NAMES = ("is_first", "is_last", "is_terminal", "discount", "reward")
+
+
+class _Studied(NamedTuple):
+    """A block of records whose columns were read in a thread."""
+
+    block: RecordBlock
+    parsed: ParsedBlock | None
+    hashes: npt.NDArray[np.uint64] | None
+
+
+class Collector:
+    """Statistics of the records of files.
+
+    Args:
+        files: Files of the records.
+        schema: Inferred schema; None if records have no features.
+        preview: Some of the records.
+        facts: Facts that TensorFlow Datasets wrote about the data.
+        label: Name of the label; None to find it by its name.
+        names: Names that a conversion of images wrote, or None.
+        duplicates: Whether records are compared with each other.
+
+    Attributes:
+        label: Name of the label, or None.
+        read: Number of sound records that were read.
+        records: Number of these that were parsed.
+
+    Raises:
+        ValueError: If there is no feature of the name of the label, or it has no single value.
+    """
+
+    def __init__(
+        self,
+        files: RecordFiles,
+        schema: Schema | ListSchema | None,
+        preview: RecordBlock | None,
+        *,
+        facts: TfdsFacts,
+        label: str | None,
+        names: Names | None,
+        duplicates: bool,
+    ) -> None:
+        self._files = files
+        self._schema = schema
+        self._findings = dict(schema.findings or {}) if schema is not None else {}
+        self._facts = facts
+        self._parser = None if schema is None else column_parser(schema)
+        self._duplicates = DuplicateStatistics() if duplicates else None
+        self._features: dict[str, FeatureStatistics] = {}
+        self._lists = NumberStatistics()
+        self._most_values = max(
+            _LEAST_VALUES, min(_MOST_VALUES_EACH, _MOST_VALUES // max(len(self._findings), 1))
+        )
+        self.records = self.read = 0
+        self.label = self._check_label(label)
+        self._names = names
+        self._twin = None if self.label is None else twin_of(self.label, self._findings)
+        self._twin_names = TwinNames()
+        self._order: LabelOrderStatistics | None = None
+        if self.label is not None and preview is not None and self._parser is not None:
+            _, labels = self._labels_of(self._parser.parse(preview))
+            known = [label for label in labels if label is not None]
+            if known:
+                ends = np.cumsum([len(index) for index in files.reader.indexes])
+                self._order = LabelOrderStatistics(ends, known)
+
+    def _check_label(self, label: str | None) -> str | None:
+        if label is None:
+            return choose_label(self._findings, self._facts.target)
+        found = self._findings.get(label)
+        if found is None:
+            names = ", ".join(map(repr, sorted(self._findings, key=natural_key)[:20])) or "none"
+            raise ValueError(f"label must be the name of a feature ({names}), got {label!r}")
+        if found.where == "list" or found.kind in ("mixed", "none"):
+            raise ValueError(f"label must be a feature with one value per record, got {label!r}")
+        return label
+
+    # ---- reading ----
+
+    def run(self, selection: Selection, jobs: int, faults: Faults) -> None:
+        """Read the records of a selection."""
+        blocks = self._files.blocks(
+            selection, jobs, max_records=_MOST_RECORDS, max_bytes=_MOST_BYTES
+        )
+        with closing(blocks), OrderedPool(self._study, jobs) as pool:
+            for studied in pool.map(blocks):
+                self._add(studied, faults)
+
+    def _study(self, block: RecordBlock) -> _Studied:
+        parsed = None if self._parser is None else self._parser.parse(block)
+        hashes = None if self._duplicates is None else hash_records(block)
+        return _Studied(block, parsed, hashes)
+
+    def _add(self, studied: _Studied, faults: Faults) -> None:
+        if studied.hashes is not None:
+            assert self._duplicates is not None
+            self._duplicates.add(studied.block.numbers, studied.hashes)
+        self.read += len(studied.block)
+        parsed = studied.parsed
+        if parsed is None:
+            return
+        self.records += parsed.records
+        for number, failure in parsed.failures:
+            path, record, offset = self._files.reader.location(number)
+            faults.refuse(
+                DecodeError(
+                    failure.reason, path=path, record=record, offset=offset, feature=failure.feature
+                )
+            )
+        if parsed.list_sizes is not None:
+            self._lists.add(parsed.list_sizes)
+        numbers, labels = self._labels_of(parsed)
+        self._add_labels(parsed, numbers, labels)
+        texts = dict(zip(numbers.tolist(), labels, strict=True))
+        for part in parsed.parts:
+            self._add_part(part, texts)
+
+    def _labels_of(self, parsed: ParsedBlock) -> tuple[npt.NDArray[np.int64], list[Any]]:
+        """Return the numbers of records, and the label of each; None where there is none."""
+        for part in parsed.parts:
+            if self.label in part.columns and part.part != "examples":
+                return part.numbers, first_values(part.columns[self.label])
+        return np.empty(0, np.int64), []
+
+    def _add_labels(
+        self, parsed: ParsedBlock, numbers: npt.NDArray[np.int64], labels: list[Any]
+    ) -> None:
+        if self._twin is not None:
+            for part in parsed.parts:
+                if self._twin in part.columns:
+                    self._twin_names.add(labels, first_values(part.columns[self._twin]))
+        if self._order is not None and labels:
+            has_label = np.array([label is not None for label in labels])
+            known = [label for label in labels if label is not None]
+            self._order.add(numbers[has_label], known)
+
+    def _add_part(self, part: PartColumns, texts: dict[int, Any]) -> None:
+        labels: Sequence[Any] = [texts.get(number) for number in part.numbers.tolist()]
+        for name, column in part.columns.items():
+            known = self._features.get(name)
+            if known is None:
+                finding = self._findings[name]
+                known = FeatureStatistics(name, part.part, finding, self._most_values)
+                self._features[name] = known
+            known.add(column, part.numbers, labels)
+
+    # ---- results ----
+
+    def features(self) -> tuple[FeatureReport, ...]:
+        """Return the report of each feature, in natural order of the names."""
+        names = self.class_names()
+        reports = []
+        for name in sorted(self._findings, key=natural_key):
+            found = self._features.get(name)
+            if found is None:
+                reports.append(unread_feature(name, self._part_of(name), self._findings[name]))
+                continue
+            own = names if name == self.label else self._facts.names.get(name)
+            reports.append(
+                found.report(own, self._locate, self._label_text, is_label=name == self.label)
+            )
+        return tuple(reports)
+
+    def class_names(self) -> Names | None:
+        """Return the names of the classes of the label: of TFDS, of a file or of the records."""
+        if self.label is None:
+            return None
+        converted = self._names if self.label == CONVERTED_LABEL else None
+        return self._facts.names.get(self.label) or converted or self._twin_names.names
+
+    def _label_text(self, label: Any) -> str:
+        names = self.class_names()
+        name = names.get(label) if names and isinstance(label, int) else None
+        return shown(str(label) if name is None else f"{label} {name}")
+
+    def _part_of(self, name: str) -> str:
+        finding = self._findings[name]
+        if isinstance(self._schema, ListSchema):
+            return "examples" if name in self._schema.examples else "context"
+        if isinstance(self._schema, Schema) and self._schema.is_sequence:
+            return "sequence" if finding.where == "list" else "context"
+        return "features"
+
+    def _locate(self, number: int) -> tuple[str, int]:
+        path, record, _ = self._files.reader.location(number)
+        return path, record
+
+    def label_order(self) -> LabelOrder | None:
+        """Return how the label depends on the position; None without a label."""
+        if self._order is None or self.label is None:
+            return None
+        mean = self._files.size / max(1, len(self._files))
+        return self._order.result(self.label, self._label_text, mean)
+
+    def duplicates(self) -> Any:
+        """Return the records with the same content; None if they were not compared."""
+        return None if self._duplicates is None else self._duplicates.result(self._locate)
+
+    def structures(self) -> tuple[Structure, ...]:
+        """Return the structure of records that are episodes or lists."""
+        found = []
+        if isinstance(self._schema, ListSchema):
+            names = tuple(sorted(self._schema.examples, key=natural_key))
+            found.append(Structure("lists", "", self.records, self._lists.summary(), names))
+        for group, counted in self._step_groups().items():
+            names = tuple(
+                name
+                for name in sorted(self._features, key=natural_key)
+                if name.startswith(f"{group}/")
+            )
+            sizes = counted.counts().summary()
+            found.append(Structure("episodes", group, self.records, sizes, names))
+        return tuple(found)
+
+    def _step_groups(self) -> dict[str, FeatureStatistics]:
+        """Return the feature that counts the steps of each group of features of episodes."""
+        groups: dict[str, FeatureStatistics] = {}
+        for last in _STEP_NAMES:
+            for name, feature in self._features.items():
+                group, _, own = name.rpartition("/")
+                if group and own == last and feature.part == "features" and feature.varies:
+                    groups.setdefault(group, feature)
+        return groups

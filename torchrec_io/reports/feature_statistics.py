@@ -1,0 +1,235 @@
+"""Statistics of one feature, computed in one pass."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..convert.stored_columns import StoredColumn
+from ..schema.infer import Finding
+from ..schema.python_form import entries_to_python
+from ..schema.sniff import IMAGES, TEXT
+from .class_names import Names
+from .content import FeatureReport, NumberSummary, TopValue, ValueSummary
+from .images import ImageStatistics, LabelText, Locate, find_images
+from .number_statistics import NumberStatistics
+from .random_sample import RandomSample
+from .text import decoded, sample_text
+from .value_counter import ValueCounter, count_integers
+
+_LISTED_VALUES = 10
+_LISTED_TEXTS = 5
+# Longer texts are shown as samples, and not counted by value.
+_MOST_TEXT_BYTES = 128
+_SAMPLE_BYTES = 4096
+
+
+class FeatureStatistics:
+    """Statistics of the values of a feature that were added so far.
+
+    Args:
+        name: Name of the feature.
+        part: Part of the record that it belongs to.
+        finding: Facts from inspecting some records.
+        most_values: Largest number of different values that are counted exactly.
+    """
+
+    def __init__(self, name: str, part: str, finding: Finding, most_values: int) -> None:
+        self.name = name
+        self.part = part
+        self._finding = finding
+        self._owners = self._present = 0
+        self._counts = NumberStatistics()
+        self._steps = NumberStatistics() if finding.where == "list" else None
+        self._role = _role(finding)
+        has_bytes = finding.kind == "bytes"
+        self._numbers = None if has_bytes else NumberStatistics()
+        self._lengths = NumberStatistics() if has_bytes else None
+        self._images = ImageStatistics() if self._role == "image" else None
+        self._texts: RandomSample[bytes] = RandomSample(_LISTED_TEXTS)
+        self._values: ValueCounter[Any] | None = None
+        if finding.kind == "int64" or (has_bytes and self._role != "image"):
+            self._values = ValueCounter(most_values)
+
+    @property
+    def varies(self) -> bool:
+        """Whether the numbers of values of records differ."""
+        counts = self._counts.summary()
+        return counts.minimum != counts.maximum
+
+    def counts(self) -> NumberStatistics:
+        """Return the statistics of the numbers of values."""
+        return self._counts
+
+    def add(
+        self,
+        column: StoredColumn,
+        numbers: npt.NDArray[np.int64],
+        labels: Sequence[Any],
+    ) -> None:
+        """Add the values of some records.
+
+        Args:
+            column: Values of the records.
+            numbers: Number of each record, or of the record of each example in lists.
+            labels: Label of each of these.
+        """
+        *outer, inner = column.splits
+        counts = np.diff(inner)
+        rows = np.arange(len(numbers))
+        if outer:
+            steps = np.diff(outer[0])
+            assert self._steps is not None
+            self._steps.add(steps)
+            rows = np.repeat(rows, steps)
+            self._present += int((steps > 0).sum())
+        else:
+            self._present += int((counts > 0).sum())
+        self._owners += len(numbers)
+        self._counts.add(counts)
+        rows = np.repeat(rows, counts)
+        if column.offsets is None:
+            self._add_numbers(column.values)
+        else:
+            self._add_bytes(column, rows, numbers, labels)
+
+    def _add_numbers(self, values: npt.NDArray[Any]) -> None:
+        assert self._numbers is not None
+        self._numbers.add(values)
+        if self._values is not None:
+            self._values.add(count_integers(values))
+
+    def _add_bytes(
+        self,
+        column: StoredColumn,
+        rows: npt.NDArray[np.int64],
+        numbers: npt.NDArray[np.int64],
+        labels: Sequence[Any],
+    ) -> None:
+        assert column.offsets is not None
+        assert self._lengths is not None
+        lengths = np.diff(column.offsets)
+        self._lengths.add(lengths)
+        if self._images is not None:
+            own = [labels[row] for row in rows.tolist()]
+            self._images.add(
+                find_images(column.values, column.offsets, numbers[rows].tolist(), own)
+            )
+            return
+        bounds = column.offsets.tolist()
+
+        def value_at(position: int) -> bytes:
+            begin, end = bounds[position], bounds[position + 1]
+            return column.values[begin : min(end, begin + _SAMPLE_BYTES)].tobytes()
+
+        self._texts.offer(len(lengths), value_at)
+        if self._values is not None and len(lengths):
+            if lengths.max() > _MOST_TEXT_BYTES:
+                self._values = None
+                return
+            self._values.add(Counter(map(value_at, range(len(lengths)))).items())
+
+    def report(
+        self, names: Names | None, locate: Locate, label_text: LabelText, *, is_label: bool
+    ) -> FeatureReport:
+        """Return the statistics.
+
+        Args:
+            names: Names of the classes that the values are numbers of, if known.
+            locate: Returns the path and the number in the file of a record.
+            label_text: Returns the text of a label of a record.
+            is_label: Whether the feature is the label.
+        """
+        values = self._value_summary(names)
+        role = "class" if is_label or names else self._role
+        samples: tuple[str, ...] = ()
+        if role == "text" and (values is None or 2 * values.distinct > self._counts_total()):
+            samples = tuple(map(sample_text, self._texts.items))
+        numbers = self._numbers.summary() if self._numbers is not None else None
+        finding = self._finding
+        return FeatureReport(
+            self.name,
+            self.part,
+            finding.kind,
+            role,
+            spec_source(finding),
+            finding.why,
+            self._owners,
+            self._present,
+            self._counts.summary(),
+            self._steps.summary() if self._steps is not None else None,
+            finding.formats,
+            self._remarks(numbers, values),
+            numbers,
+            self._lengths.summary() if self._lengths is not None else None,
+            values,
+            samples,
+            self._images.summary(locate, label_text) if self._images is not None else None,
+        )
+
+    def _counts_total(self) -> int:
+        source = self._numbers or self._lengths
+        return 0 if source is None else source.count
+
+    def _value_summary(self, names: Names | None) -> ValueSummary | None:
+        if self._values is None:
+            return None
+        found = self._values.result(_LISTED_VALUES)
+        top = []
+        for value, count in found.top:
+            if isinstance(value, bytes):
+                top.append(TopValue(decoded(value), count))
+            else:
+                name = None if names is None else names.get(value)
+                top.append(TopValue(value, count, name))
+        listed = sum(each.count for each in top)
+        return ValueSummary(
+            found.distinct, found.is_exact, tuple(top), max(0, found.total - listed)
+        )
+
+    def _remarks(
+        self, numbers: NumberSummary | None, values: ValueSummary | None
+    ) -> tuple[str, ...]:
+        remarks = []
+        total = self._counts_total()
+        is_constant = values is not None and values.distinct == 1
+        if numbers is not None:
+            if numbers.nan:
+                remarks.append("has NaN")
+            if numbers.positive_infinity or numbers.negative_infinity:
+                remarks.append("has infinities")
+            is_constant = numbers.minimum is not None and numbers.minimum == numbers.maximum
+        if is_constant and total > 1:
+            remarks.append("constant")
+        if values is not None and values.is_exact and values.distinct == total > 1:
+            remarks.append("all different")
+        return tuple(remarks)
+
+
+def unread_feature(name: str, part: str, finding: Finding) -> FeatureReport:
+    """Return the report of a feature whose values cannot be read."""
+    return FeatureReport(
+        name, part, finding.kind, "unread", "", finding.why, finding.records, finding.present,
+        formats=finding.formats,
+    )  # fmt: skip
+
+
+def spec_source(finding: Finding) -> str:
+    """Return the spec of a finding as Python; "" if the feature is left out."""
+    if finding.spec is None:
+        return ""
+    [entry] = entries_to_python({"": finding.spec})
+    return entry.partition(": ")[2].removesuffix(",")
+
+
+def _role(finding: Finding) -> str:
+    if finding.kind != "bytes":
+        return "number"
+    formats = finding.formats[:1]
+    if formats and formats[0] in IMAGES:
+        return "image"
+    return "text" if formats == (TEXT,) else "bytes"

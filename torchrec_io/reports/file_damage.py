@@ -1,0 +1,94 @@
+"""Damage of files that was found while their records were read."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+from ..errors import DecodeError, TorchRecIOError
+from ..records.index import RecordIndex
+from ..records.verify import verify_file
+from ..tools.report import Watcher
+from .content import FileReport
+
+_CELLS = 120
+# Damaged files up to this size in total are searched for all damage.
+_MOST_SEARCHED = 1 << 30
+_MOST_REASONS = 20
+
+
+class Faults(Watcher):
+    """The errors of a job, by file. Progress is passed on to another watcher.
+
+    Args:
+        watcher: Receiver of the progress.
+
+    Attributes:
+        damaged: Number of damaged records of each file.
+        lost: Reason why the rest of a file cannot be read, by path.
+        reasons: The first errors about records that do not match the schema.
+        unfit: Number of these records.
+    """
+
+    def __init__(self, watcher: Watcher | None) -> None:
+        self._watcher = watcher or Watcher()
+        self.damaged: Counter[str] = Counter()
+        self.lost: dict[str, str] = {}
+        self.reasons: list[str] = []
+        self.unfit = 0
+        self.is_indexed = False
+
+    @property
+    def has_any(self) -> bool:
+        """Whether a record or the rest of a file cannot be read."""
+        return bool(self.damaged or self.lost or self.unfit)
+
+    def started(self, total: int) -> None:
+        self._watcher.started(total)
+
+    def advanced(self, size: int, records: int) -> None:
+        self._watcher.advanced(size, records)
+
+    def skipped(self, error: TorchRecIOError) -> None:
+        """Count an error about a file, or, once all are indexed, about a record."""
+        path = error.path or ""
+        if self.is_indexed:
+            self.damaged[path] += 1
+        else:
+            self.lost[path] = error.reason
+
+    def refuse(self, error: DecodeError) -> None:
+        """Count a record that cannot be parsed."""
+        self.unfit += 1
+        if len(self.reasons) < _MOST_REASONS:
+            self.reasons.append(str(error))
+
+
+def report_files(indexes: tuple[RecordIndex, ...], faults: Faults) -> tuple[FileReport, ...]:
+    """Return a report of each file. Damaged files are searched for all damage, unless large."""
+    left = _MOST_SEARCHED
+    reports = []
+    for index in indexes:
+        path = index.data_path
+        size = os.path.getsize(path)
+        damaged, lost = faults.damaged[path], faults.lost.get(path, "")
+        cells: tuple[bool, ...] = ()
+        if (damaged or lost) and size <= left:
+            left -= size
+            found = verify_file(path, most_listed=0)
+            damaged = found.damaged
+            lost = found.lost.reason if found.lost is not None else ""
+            cells = tuple(found.damage_map.cells(_CELLS))
+        reports.append(
+            FileReport(
+                path,
+                len(index),
+                size,
+                int(index.lengths.sum()),
+                index.compression,
+                damaged,
+                lost,
+                cells,
+            )
+        )
+    return tuple(reports)

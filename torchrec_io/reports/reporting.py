@@ -1,0 +1,224 @@
+"""The function that makes a report."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.metadata import version
+from typing import NamedTuple
+
+from ..checks import check_integer, counted
+from ..errors import TorchRecIOError
+from ..presets.recognition import Preset, recognize_schema
+from ..ranking.schema import Schema as ListSchema
+from ..records.record_sample import MaxRecords
+from ..schema.record_kind import EXAMPLE_LIST, RecordKind
+from ..schema.schema import Schema
+from ..storage.local import StrPath
+from ..tfds.features_json import FEATURES_FILE
+from ..tools.record_files import RecordFiles
+from ..tools.report import JobReport, Watcher
+from .class_names import read_labels_file, read_tfds_facts
+from .code import training_loop
+from .collector import Collector
+from .content import NumberSummary
+from .extra import import_datasketches, import_jinja
+from .file_damage import Faults, report_files
+from .found_kinds import WITH_FEATURES, find_kinds
+from .number_statistics import NumberStatistics
+from .record_choice import choose_records, read_preview
+from .results import Report
+
+_MOST_RECORDS = 10_000
+_TITLE_NAMES = 3
+_SHARD_NUMBER = re.compile(r"-\d{5,}-of-\d{5,}.*")
+
+
+def report(
+    paths: StrPath | Iterable[StrPath],
+    *,
+    max_records: int | None = _MOST_RECORDS,
+    label: str | None = None,
+    duplicates: bool = False,
+    jobs: int = 1,
+    allow_missing: bool = False,
+    watcher: Watcher | None = None,
+) -> Report:
+    """Find out what files hold and whether they are sound, as a page to look at.
+
+    Numbers and sizes of records are always exact, because the files are indexed. The values of
+    features are read from some records, chosen evenly from all files and from all parts of them, or
+    from all records with ``max_records=None``. Memory is bounded: where there is more than fits,
+    quantiles and frequent values are estimated by sketches, and the report says so.
+
+    Args:
+        paths: Files, glob patterns or directories.
+        max_records: Largest number of records whose values are read; None for all. Fewer are read
+            if they are large: 256 MiB in all.
+        label: Feature that is the label. By default it is found by its name.
+        duplicates: Whether to find records with the same content. This reads all records.
+        jobs: Number of threads.
+        allow_missing: Whether shards of a set may be missing.
+        watcher: Receiver of progress messages.
+
+    Returns:
+        The report; ``report(paths).save("report.html")`` writes the page.
+
+    Raises:
+        ImportError: If an optional package is missing: ``pip install torchrec-io[report]``.
+        FileNotFoundError: If a path matches no file, or shards are missing.
+        OSError: If a file is a pipe or cannot be read.
+        ValueError: If an argument is invalid, or the label is not a feature with one value.
+    """
+    import_datasketches()
+    import_jinja()
+    began = time.perf_counter()
+    if max_records is not None:
+        check_integer("max_records", max_records, 1)
+    check_integer("jobs", jobs, 1)
+    faults = Faults(watcher)
+    files = RecordFiles(paths, JobReport("skip", faults), allow_missing=allow_missing)
+    faults.is_indexed = True
+    selection = choose_records(files, None if duplicates else max_records)
+    is_exact = len(selection) == len(files)
+    preview = read_preview(files, selection)
+    kinds = find_kinds(preview)
+    inferred = _infer(files.paths, kinds.main, None if is_exact else "auto")
+    collector = Collector(
+        files,
+        inferred.schema,
+        preview,
+        facts=read_tfds_facts(os.path.dirname(files.paths[0])),
+        label=label,
+        names=read_labels_file(files.paths),
+        duplicates=duplicates,
+    )
+    faults.started(files.size * len(selection) // max(1, len(files)))
+    collector.run(selection, jobs, faults)
+    order = collector.label_order()
+    shuffle = order.shuffle if order is not None else "True"
+    code = _write_code(files, inferred, shuffle, collector.label, is_damaged=faults.has_any)
+    return Report(
+        title=_title(files.paths),
+        kind=kinds.name,
+        files=report_files(files.reader.indexes, faults),
+        records=len(files),
+        inspected=collector.read,
+        is_exact=is_exact,
+        unfit=faults.unfit,
+        record_sizes=_record_sizes(files),
+        features=collector.features(),
+        structures=collector.structures(),
+        others=kinds.others,
+        label=collector.label,
+        label_order=order,
+        duplicates=collector.duplicates(),
+        notes=tuple(_notes(files, inferred, faults)),
+        schema_python=code.schema_python,
+        schema_json=code.schema_json,
+        schema_class="Schema" if inferred.schema is None else inferred.schema.public_name,
+        loop=code.loop,
+        seconds=time.perf_counter() - began,
+        version=version("torchrec-io"),
+    )
+
+
+def _title(paths: Sequence[str]) -> str:
+    if len(paths) == 1:
+        return os.path.basename(paths[0]) or paths[0]
+    names = {_SHARD_NUMBER.sub("", os.path.basename(path)) for path in paths}
+    folder = os.path.basename(os.path.dirname(os.path.abspath(paths[0])))
+    return ", ".join(sorted(names)) if len(names) <= _TITLE_NAMES else folder
+
+
+def _record_sizes(files: RecordFiles) -> NumberSummary:
+    sizes = NumberStatistics()
+    for index in files.reader.indexes:
+        sizes.add(index.lengths)
+    return sizes.summary()
+
+
+# ---- schemas and code ----
+
+
+class _Inferred(NamedTuple):
+    """The schema of some records.
+
+    Attributes:
+        schema: Inferred schema; None if there is none.
+        preset: Preset that fits, or None.
+        problem: Reason why there is no schema; or "".
+    """
+
+    schema: Schema | ListSchema | None
+    preset: Preset | None = None
+    problem: str = ""
+
+
+def _infer(paths: list[str], kind: RecordKind | None, max_records: MaxRecords) -> _Inferred:
+    if kind not in WITH_FEATURES:
+        return _Inferred(None)
+    try:
+        schema: Schema | ListSchema = (
+            ListSchema.infer(paths, max_records)
+            if kind is EXAMPLE_LIST
+            else Schema.infer(paths, max_records, on_error="skip")
+        )
+    except TorchRecIOError as error:
+        return _Inferred(None, None, str(error))
+    try:
+        return _Inferred(schema, recognize_schema(schema, paths))
+    except TorchRecIOError:  # the start of a file is damaged
+        return _Inferred(schema)
+
+
+class _Code(NamedTuple):
+    """Text to copy."""
+
+    schema_python: str
+    schema_json: str
+    loop: str
+
+
+def _write_code(
+    files: RecordFiles, inferred: _Inferred, shuffle: str, label: str | None, *, is_damaged: bool
+) -> _Code:
+    if not len(files):
+        return _Code("", "", "")
+    if inferred.schema is None:
+        loop = training_loop(files.paths, None, shuffle=shuffle, label=None, is_damaged=is_damaged)
+        return _Code("", "", loop)
+    schema = inferred.schema if inferred.preset is None else inferred.preset.schema
+    source = (inferred.preset or inferred.schema).to_python()
+    loop = training_loop(
+        files.paths,
+        source,
+        shuffle=shuffle,
+        label=label if label in schema else None,
+        is_damaged=is_damaged,
+    )
+    return _Code(source, schema.to_json(indent=2), loop)
+
+
+def _notes(files: RecordFiles, inferred: _Inferred, faults: Faults) -> Iterator[str]:
+    if inferred.problem:
+        yield f"No schema could be inferred: {inferred.problem}."
+    if inferred.preset is not None:
+        yield (
+            f"The preset tio.presets.{inferred.preset.name} reads these records: "
+            f"{inferred.preset.why}."
+        )
+    if faults.unfit:
+        yield (
+            f"{counted(faults.unfit, 'inspected record')} could not be parsed and "
+            f"{'is' if faults.unfit == 1 else 'are'} not in the statistics. The first error: "
+            f"{faults.reasons[0]}."
+        )
+    folder = os.path.dirname(files.paths[0])
+    if os.path.exists(os.path.join(folder, FEATURES_FILE)):
+        yield (
+            "The files are in a directory of TensorFlow Datasets: tio.TFRecordDataset.from_tfds "
+            "reads them as its features.json says."
+        )

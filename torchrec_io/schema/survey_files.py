@@ -1,0 +1,100 @@
+"""Survey of the records of files, by several threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ..errors import DecodeError
+from ..records.record_sample import RecordSample
+from ..records.sample_pieces import Piece, SampledBlock
+from ..storage.ordered_pool import OrderedPool
+from ..storage.thread_pool import most_storage_threads
+from .survey import Survey, Surveyor
+
+
+def survey_sample(
+    sample: RecordSample,
+    *,
+    skip_errors: bool,
+    jobs: int | None = None,
+    advanced: Callable[[int], None] = lambda _: None,
+) -> Survey:
+    """Survey the features of Examples and SequenceExamples.
+
+    Args:
+        sample: Records to inspect.
+        skip_errors: Whether to skip records that are damaged or are not Examples.
+        jobs: Number of threads. Default: the number of CPUs, at most 8.
+        advanced: Function that receives the number of bytes of records since the last call, in the
+            caller's thread.
+
+    Raises:
+        DecodeError: If a record is neither an Example nor a SequenceExample, or if it is only an
+            Example and others have feature lists; unless it is skipped.
+        SchemaError: If there are too many features.
+        CorruptRecordError, TruncatedFileError: If a record is damaged, unless it is skipped.
+    """
+    whole = Surveyor()
+    first_example: DecodeError | None = None
+    caller = threading.get_ident()
+
+    def survey(piece: Piece) -> _PieceSurvey:
+        advance = advanced if threading.get_ident() == caller else None
+        return _survey_piece(piece, skip_errors, advance, lambda: pool.is_stopped)
+
+    with OrderedPool(survey, jobs or most_storage_threads()) as pool:
+        for found in pool.map(sample.pieces):
+            whole.merge(found.surveyor)
+            first_example = first_example or found.first_example
+            advanced(found.unreported_bytes)
+    result = whole.result()
+    if result.lists and first_example is not None and not skip_errors:
+        raise first_example
+    return result
+
+
+class _PieceSurvey(NamedTuple):
+    """The survey of a piece.
+
+    Attributes:
+        surveyor: Facts about its records.
+        first_example: Error of the first record that is only an Example, for use if others are
+            SequenceExamples.
+        unreported_bytes: Size of the records, unless it was reported.
+    """
+
+    surveyor: Surveyor
+    first_example: DecodeError | None
+    unreported_bytes: int
+
+
+def _survey_piece(
+    piece: Piece,
+    skip_errors: bool,
+    advance: Callable[[int], None] | None,
+    is_stopped: Callable[[], bool],
+) -> _PieceSurvey:
+    surveyor = Surveyor()
+    first_example: DecodeError | None = None
+    unreported_bytes = 0
+    for block in piece.blocks(skip_errors=skip_errors):
+        if is_stopped():
+            break
+        batch = surveyor.add(block.block)
+        if batch.rejected and not skip_errors:
+            reason = "the record is neither a tf.train.Example nor a tf.train.SequenceExample"
+            raise _error(block, batch.rejected[0], reason)
+        if batch.first_example is not None and first_example is None:
+            reason = "the record is not a tf.train.SequenceExample, but other records are"
+            first_example = _error(block, batch.first_example, reason)
+        if advance is None:
+            unreported_bytes += block.stored_bytes
+        else:
+            advance(block.stored_bytes)
+    return _PieceSurvey(surveyor, first_example, unreported_bytes)
+
+
+def _error(block: SampledBlock, position: int, reason: str) -> DecodeError:
+    return DecodeError(reason, **block.locate(position))

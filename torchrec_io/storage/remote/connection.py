@@ -1,0 +1,235 @@
+"""The helper process, as seen by the process that it works for."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import mmap
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import weakref
+from collections.abc import Iterable, Sequence
+from multiprocessing.spawn import get_executable
+from typing import Any
+
+import numpy as np
+
+from ..byte_source import ByteBuffer
+from .messages import frame_of, take_frames
+
+_RECEIVE_BYTES = 1 << 18
+_SECONDS_TO_END = 5.0
+_PROGRAM = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); "
+    "from torchrec_io.storage.remote.helper import main; main()"
+)
+
+
+class HelperError(ConnectionError):
+    """The helper process ended before it answered."""
+
+
+class Ticket:
+    """A request, and later its answer.
+
+    Attributes:
+        number: Number of the request.
+        is_done: Whether there is an answer.
+        result: The answer.
+    """
+
+    __slots__ = ("is_done", "number", "result")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.is_done = False
+        self.result: Any = None
+
+
+class HelperConnection:
+    """A helper process and the memory that it shares with this process.
+
+    No thread of this process belongs to the helper: of the threads that wait for answers, one
+    receives those of all. Safe to use from several threads. After a fork, only :meth:`forget` may
+    be called.
+
+    Args:
+        memory_bytes: Size of the memory.
+
+    Attributes:
+        memory: The memory; uint8.
+        helper_pid: Process identifier of the helper.
+    """
+
+    def __init__(self, memory_bytes: int) -> None:
+        descriptor = _anonymous_file(memory_bytes)
+        try:
+            self.memory: ByteBuffer = np.frombuffer(mmap.mmap(descriptor, memory_bytes), np.uint8)
+            self._socket, self._process = _start_helper(descriptor)
+        finally:
+            os.close(descriptor)
+        self.helper_pid = self._process.pid
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, Ticket] = {}  # by number; changed under the condition
+        self._condition = threading.Condition()
+        self._sending = threading.Lock()
+        self._has_receiver = False
+        self._received = bytearray()
+        self._failure: str | None = None
+        self._end = weakref.finalize(self, _end_helper, self._socket, self._process, os.getpid())
+
+    def new_ticket(self) -> Ticket:
+        """Return the ticket of a new request."""
+        ticket = Ticket(next(self._numbers))
+        with self._condition:
+            self._waiting[ticket.number] = ticket
+        return ticket
+
+    def send(self, messages: Sequence[tuple[Any, ...]]) -> None:
+        """Send messages to the helper.
+
+        Raises:
+            HelperError: If the helper has ended.
+        """
+        frame = frame_of(list(messages))
+        try:
+            with self._sending:
+                self._socket.sendall(frame)
+        except OSError as error:
+            self._fail(f"the helper process for remote files has ended ({error.strerror})")
+        except BaseException:
+            self._fail("a message to the helper process was interrupted")
+            raise
+        self._check()
+
+    def ask(self, name: str, *arguments: Any) -> Any:
+        """Send a message that starts with a new ticket, and return the answer."""
+        ticket = self.new_ticket()
+        self.send([(name, ticket.number, *arguments)])
+        self.wait([ticket])
+        return ticket.result
+
+    def wait(self, tickets: Iterable[Ticket]) -> None:
+        """Wait until each of some requests is answered.
+
+        Raises:
+            HelperError: If the helper has ended.
+        """
+        for ticket in tickets:
+            while not ticket.is_done:
+                with self._condition:
+                    self._check()
+                    if ticket.is_done:
+                        break
+                    if self._has_receiver:
+                        self._condition.wait()
+                        continue
+                    self._has_receiver = True
+                self._receive_until(ticket)
+
+    def has_failed(self) -> bool:
+        """Return whether the helper has ended."""
+        return self._failure is not None
+
+    def close(self) -> None:
+        """End the helper."""
+        self._fail("the helper process for remote files was ended")
+        self._end()
+
+    def forget(self) -> None:
+        """Drop what belongs to the parent of this process, after a fork."""
+        detached = self._end.detach()
+        if detached is not None:
+            _end_helper(*detached[2])
+
+    def _receive_until(self, ticket: Ticket) -> None:
+        """Receive answers until that of a ticket is there."""
+        try:
+            while not ticket.is_done:
+                data = self._socket.recv(_RECEIVE_BYTES)
+                if not data:
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        self._process.wait(1.0)
+                    status = self._process.returncode
+                    self._fail(f"the helper process for remote files has ended (status {status})")
+                    return
+                self._received += data
+                self._answer(take_frames(self._received))
+        except OSError as error:
+            self._fail(f"the helper process for remote files has ended ({error.strerror})")
+        except BaseException:
+            # Ctrl-C may have come between a read and what is done with it.
+            self._fail("waiting for the helper process was interrupted")
+            raise
+        finally:
+            with self._condition:
+                self._has_receiver = False
+                self._condition.notify_all()
+
+    def _answer(self, frames: Iterable[Sequence[tuple[int, Any]]]) -> None:
+        with self._condition:
+            for number, result in itertools.chain.from_iterable(frames):
+                ticket = self._waiting.pop(number, None)
+                if ticket is not None:
+                    ticket.result = result
+                    ticket.is_done = True
+            self._condition.notify_all()
+
+    def _fail(self, reason: str) -> None:
+        with self._condition:
+            self._failure = self._failure or reason
+            self._waiting.clear()
+            self._condition.notify_all()
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise HelperError(self._failure)
+
+
+def _anonymous_file(size: int) -> int:
+    """Return the descriptor of a file without a name, whose memory is used once it is written."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("torchrec_io")
+    else:
+        with tempfile.TemporaryFile(prefix="torchrec_io-") as file:
+            descriptor = os.dup(file.fileno())
+    os.ftruncate(descriptor, size)
+    return descriptor
+
+
+def _start_helper(memory: int) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    """Start a helper process; return the socket to it, and the process."""
+    own, other = socket.socketpair()
+    with other:
+        descriptors = (other.fileno(), memory)
+        path = json.dumps([os.fspath(folder) or os.getcwd() for folder in sys.path])
+        arguments = [*map(str, descriptors), str(os.getpid())]
+        process = subprocess.Popen(  # noqa: S603  # Python itself
+            [os.fsdecode(get_executable()), "-c", _PROGRAM, path, *arguments],
+            pass_fds=descriptors,
+            # Whoever reads the output of this process need not wait for the helper.
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+    return own, process
+
+
+def _end_helper(connection: socket.socket, process: subprocess.Popen[bytes], owner: int) -> None:
+    if os.getpid() != owner:
+        connection.close()
+        process.returncode = 0  # the parent waits for it
+        return
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)  # wakes a thread that receives
+    connection.close()
+    try:
+        process.wait(_SECONDS_TO_END)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,141 @@
+"""Failures of requests: their causes, without secrets, and whether to try again."""
+
+from __future__ import annotations
+
+import errno
+import re
+from enum import Enum
+from typing import NamedTuple
+
+from ...errors import StaleIndexError
+
+# The status and the error code of an answer, in the text of an error of obstore. The text itself
+# is never shown: it has URLs, and bodies that the server wrote.
+_STATUS = re.compile(r"non-2xx status code: (\d{3})")
+_CODE = re.compile(r"<Code>(\w{1,60})</Code>|\"(?:code|error)\"\s*:\s*\"(\w{1,60})\"")
+_TEMPORARY_CODES = frozenset({"SlowDown", "InternalError", "RequestTimeout", "ServiceUnavailable"})
+_EXPIRED_CODES = frozenset({"ExpiredToken", "TokenRefreshRequired", "RequestExpired"})
+# Words of obstore's errors that show the cause if there is no status. The first match counts.
+_CAUSES = (
+    ("scheme is not allowed", "http:// is used without allow_http in storage_options"),
+    ("connection refused", "connection refused"),
+    ("connection reset", "the connection was reset"),
+    ("connectionreset", "the connection was reset"),
+    ("broken pipe", "the connection was reset"),
+    ("dns error", "the name of the host was not found"),
+    ("failed to lookup", "the name of the host was not found"),
+    ("certificate", "the certificate of the server is not valid"),
+    ("incompletemessage", "the connection was closed"),
+    ("connection closed", "the connection was closed"),
+    ("end of file", "the body ended early"),
+    ("unexpectedeof", "the body ended early"),
+    ("timed out", "no answer in time"),
+    ("timedout", "no answer in time"),
+    ("kind: timeout", "no answer in time"),
+    ("kind: body", "the body could not be read"),
+    ("kind: connect", "no connection"),
+)
+_PERMANENT_CAUSES = frozenset({_CAUSES[0][1], "the certificate of the server is not valid"})
+# Machines that give credentials to the programs that run on them.
+_METADATA_HOSTS = (
+    "169.254.169.254",
+    "169.254.170.2",
+    "metadata.google.internal",
+    "[fd00:ec2::254]",
+)
+
+
+class Kind(Enum):
+    """Meaning of a failed request."""
+
+    missing = 1
+    denied = 2
+    changed = 3
+    refused = 4
+    temporary = 5
+
+
+class Failure(NamedTuple):
+    """A request that failed for good.
+
+    Attributes:
+        kind: Meaning of the failure.
+        reason: The last reason, as the end of a sentence, without secrets.
+        attempts: Number of attempts.
+    """
+
+    kind: Kind
+    reason: str
+    attempts: int = 1
+
+
+# Errors of obstore that need no further look, by the names of their classes.
+_BY_CLASS = {
+    "FileNotFoundError": Failure(Kind.missing, "HTTP 404"),
+    "PreconditionError": Failure(Kind.changed, "HTTP 412"),
+    "NotSupportedError": Failure(Kind.refused, "the server sends whole files only, no ranges"),
+    "TimeoutError": Failure(Kind.temporary, "no answer in time"),
+}
+
+
+def classify(error: BaseException) -> Failure:
+    """Return what an error of obstore means, without its text."""
+    known = _BY_CLASS.get(type(error).__name__)
+    if known is not None:
+        return known
+    # The rest repeats it with other words, such as "retry_timeout", that would be misread.
+    text = str(error).partition("Debug source")[0]
+    if any(f"//{host}/" in text for host in _METADATA_HOSTS):
+        return Failure(Kind.denied, "no credentials were found")
+    found = _STATUS.search(text)
+    code = next((a or b for a, b in _CODE.findall(text)), "")
+    return _classify_cause(str(error)) if found is None else _classify_status(int(found[1]), code)
+
+
+def _classify_status(status: int, code: str) -> Failure:
+    reason = f"HTTP {status} {code}".rstrip()
+    if status == 404:
+        return Failure(Kind.missing, reason)
+    if status == 412:
+        return Failure(Kind.changed, reason)
+    if status in {401, 403} or code in _EXPIRED_CODES:
+        return Failure(Kind.denied, reason)
+    if status in {408, 425, 429} or status >= 500 or code in _TEMPORARY_CODES:
+        return Failure(Kind.temporary, reason)
+    return Failure(Kind.refused, reason)
+
+
+def _classify_cause(text: str) -> Failure:
+    lowered = text.lower()
+    cause = next((meaning for word, meaning in _CAUSES if word in lowered), "the request failed")
+    kind = Kind.refused if cause in _PERMANENT_CAUSES else Kind.temporary
+    return Failure(kind, cause)
+
+
+def error_of(failure: Failure, url: str, tried: str) -> Exception:
+    """Return the error to raise for a failed request.
+
+    Args:
+        failure: The failure.
+        url: Public URL of the object.
+        tried: Credentials that the request had, in words.
+    """
+    if failure.kind is Kind.missing:
+        return FileNotFoundError(errno.ENOENT, "no such object", url)
+    if failure.kind is Kind.changed:
+        return StaleIndexError(
+            "the object was replaced or changed after it was first opened", path=url
+        )
+    if failure.kind is Kind.denied:
+        return PermissionError(
+            errno.EACCES,
+            f"access denied ({failure.reason}); tried {tried}. Check the credentials and that they "
+            "may read and list objects, or pass storage_options",
+            url,
+        )
+    if failure.kind is Kind.refused:
+        return OSError(errno.EIO, f"the request was refused ({failure.reason})", url)
+    attempts = "1 attempt" if failure.attempts == 1 else f"{failure.attempts} attempts"
+    return ConnectionError(
+        errno.EIO, f"the request failed after {attempts}; last reason: {failure.reason}", url
+    )

@@ -1,0 +1,370 @@
+"""Fetching of ranges of objects ahead of their use, in bounded memory."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ... import _core
+from ..byte_source import ByteBuffer, Ints
+from .areas import Areas
+from .client import Client, KnownStore, OpenObject
+from .failures import Failure
+from .parts import Part, PartsOfObject, Span, join_ranges
+from .request_cost import RequestCost
+
+# The largest request. Larger ranges take several, which run at the same time.
+MOST_PART_BYTES = 8 << 20
+_FIRST_PART_BYTES = 1 << 20
+# Announced ranges may take this much of the memory, so that there is room for others.
+_MOST_AHEAD = 0.75
+# Announced ranges that are not read after this time are dropped.
+_STALE_SECONDS = 60.0
+_SECONDS_BETWEEN_TRIES = 0.05
+
+
+class HeldPart(NamedTuple):
+    """A part that a read waits for, or copies.
+
+    Attributes:
+        part: The part.
+        whole: The range that is read.
+        at: First byte of it that is taken from this part.
+        goal: Where that goes in the buffer.
+    """
+
+    part: Part
+    whole: Span
+    at: int
+    goal: int
+
+    def copy(self) -> tuple[int, int, int]:
+        """Return what is to be copied: offset in the memory, size, and offset in the buffer."""
+        size = min(self.whole.end, self.part.end) - self.at
+        return self.part.target + self.at - self.part.begin, size, self.goal
+
+
+class FetchError(Exception):
+    """A request failed for good.
+
+    Attributes:
+        failure: Why.
+    """
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.reason)
+        self.failure = failure
+
+
+class Fetcher:
+    """Fetches ranges of objects. Safe to use from several threads, but not after a fork.
+
+    Announced ranges are fetched ahead as far as there is memory. Reads take what was fetched, and
+    fetch the rest. Each byte is fetched once for all that announced it.
+
+    Args:
+        client: Carries out the requests.
+        environment: Number of the environment that the client was made in.
+
+    Attributes:
+        client: Carries out the requests.
+        environment: Number of the environment that the client was made in.
+        pid: Process that this is for.
+        stores: Stores that the client knows, by their address and options.
+    """
+
+    def __init__(self, client: Client, environment: int = 0) -> None:
+        self.client = client
+        self.environment = environment
+        self._store_numbers = itertools.count()
+        self.pid = os.getpid()
+        self.stores: dict[tuple[str, str], KnownStore] = {}
+        self._memory = client.memory
+        self._areas = Areas(len(self._memory))
+        self._part_bytes = max(1, min(MOST_PART_BYTES, len(self._memory) // 8))
+        self._most_ahead = int(len(self._memory) * _MOST_AHEAD)
+        self._lock = threading.Lock()
+        self._objects: dict[OpenObject, PartsOfObject] = {}
+        self._forgotten: deque[tuple[OpenObject, Ints]] = deque()  # appended to without the lock
+        self._cancelled: list[Part] = []  # their areas may still be written
+        self._cost = RequestCost()
+        self._next_sweep = 0.0
+
+    @property
+    def bytes_in_memory(self) -> int:
+        """Number of bytes that are in memory, or are being fetched."""
+        return self._areas.used
+
+    @property
+    def most_ahead(self) -> int:
+        """Number of bytes that are worth announcing."""
+        return self._most_ahead
+
+    def new_store_number(self) -> int:
+        """Return a number that no store has had."""
+        return next(self._store_numbers)
+
+    # ---- announcing ----
+
+    def announce(self, target: OpenObject, ranges: Ints, *, is_urgent: bool = False) -> None:
+        """Start to fetch ranges, as far as there is memory.
+
+        Args:
+            target: The object.
+            ranges: int64 ``[n, 3]``: offset and size, in the order in which they are needed.
+            is_urgent: Whether a read waits for them.
+        """
+        with self._lock, self._sending() as messages:
+            self._forget_dropped(messages)
+            parts = self._objects.setdefault(target, PartsOfObject())
+            new: list[Part] = []
+            hurried: list[int] = []
+            for span in join_ranges(ranges, self._cost.gap):
+                for piece in parts.missing(span):
+                    if not self._add_parts(parts, piece, new, messages, is_urgent=is_urgent):
+                        break
+            for offset, size, _ in ranges.tolist():
+                wanted = Span(offset, offset + size)
+                for part in parts.overlapping(wanted):
+                    part.wanted.add(wanted)
+                    if is_urgent and part.is_ahead:
+                        part.is_ahead = False
+                        hurried.append(part.ticket.number)
+            self._request(target, parts, new, messages)
+            if hurried:
+                messages.append(("hurry", hurried))
+
+    def forget_later(self, target: OpenObject, ranges: Ints) -> None:
+        """Do :meth:`forget` with the next request. May be called where garbage is collected."""
+        self._forgotten.append((target, ranges))
+
+    def forget(self, target: OpenObject, ranges: Ints) -> None:
+        """Drop ranges that were announced, and are not needed anymore."""
+        with self._lock, self._sending() as messages:
+            self._forget(target, ranges, messages)
+
+    def _forget_dropped(self, messages: list[tuple[Any, ...]]) -> None:
+        while self._forgotten:
+            self._forget(*self._forgotten.popleft(), messages)
+
+    def _forget(self, target: OpenObject, ranges: Ints, messages: list[tuple[Any, ...]]) -> None:
+        parts = self._objects.get(target, PartsOfObject())
+        for offset, size, _ in ranges.tolist():
+            span = Span(offset, offset + size)
+            for part in parts.overlapping(span):
+                part.wanted.discard(span)
+                if not part.wanted and not part.readers:
+                    self._drop(parts, part, messages)
+
+    # ---- reading ----
+
+    def read(self, target: OpenObject, ranges: Ints, out: ByteBuffer) -> None:
+        """Read ranges that lie inside the object.
+
+        Args:
+            target: The object.
+            ranges: int64 ``[n, 3]``: offset, size, and offset in ``out``.
+            out: Buffer; uint8.
+
+        Raises:
+            FetchError: If a request failed for good.
+            HelperError: If the client has ended.
+        """
+        held: list[HeldPart] = []
+        try:
+            for offset, size, goal in ranges.tolist():
+                whole = Span(offset, offset + size)
+                at = offset
+                while at < whole.end:
+                    part = self._hold(target, at, whole)
+                    if part is None:  # no memory: use what is there, and give it back
+                        self._copy(target, held, out)
+                        continue
+                    held.append(HeldPart(part, whole, at, goal + at - offset))
+                    at = min(whole.end, part.end)
+            if held:
+                self._copy(target, held, out)
+        finally:
+            self._release(target, held)
+            self.forget(target, ranges)
+
+    def _hold(self, target: OpenObject, at: int, whole: Span) -> Part | None:
+        """Return the part that has a byte of a range, fetched if necessary.
+
+        Returns:
+            None if there is no memory now.
+        """
+        with self._lock, self._sending() as messages:
+            self._forget_dropped(messages)
+            parts = self._objects.setdefault(target, PartsOfObject())
+            part = parts.at(at)
+            if part is None:
+                new: list[Part] = []
+                piece = next(parts.missing(Span(at, whole.end)))
+                self._add_parts(parts, piece, new, messages, is_urgent=True)
+                for each in new:
+                    each.wanted.add(whole)
+                self._request(target, parts, new, messages)
+                part = parts.at(at)
+            if part is not None:
+                part.readers += 1
+                if part.is_ahead and not part.ticket.is_done:
+                    part.is_ahead = False
+                    messages.append(("hurry", [part.ticket.number]))
+            return part
+
+    def _copy(self, target: OpenObject, held: list[HeldPart], out: ByteBuffer) -> None:
+        """Wait for parts, copy them to a buffer, and give them back."""
+        if not held:
+            self._wait_for_memory()
+            return
+        waiting = [each.part for each in held if not each.part.ticket.is_done]
+        self.client.wait([part.ticket for part in waiting])
+        for each in held:
+            if isinstance(each.part.ticket.result, Failure):
+                raise FetchError(each.part.ticket.result)
+        for part in waiting:
+            self._cost.add(part.size, part.ticket.result)
+        copies = np.array([each.copy() for each in held], np.int64)
+        _core.gather(self._memory, copies, out)
+        self._release(target, held)
+
+    def _release(self, target: OpenObject, held: list[HeldPart]) -> None:
+        """Give back parts that were read."""
+        with self._lock, self._sending() as messages:
+            parts = self._objects.get(target, PartsOfObject())
+            for part, whole, _, _ in held:
+                part.readers -= 1
+                part.wanted.discard(whole)
+                has_failed = part.ticket.is_done and isinstance(part.ticket.result, Failure)
+                if not part.readers and (not part.wanted or has_failed):
+                    self._drop(parts, part, messages)
+            held.clear()
+
+    # ---- memory ----
+
+    def _add_parts(
+        self,
+        parts: PartsOfObject,
+        piece: Span,
+        new: list[Part],
+        messages: list[tuple[Any, ...]],
+        *,
+        is_urgent: bool,
+    ) -> bool:
+        """Add parts for a piece of an object; return whether there was memory for all."""
+        begin = piece.begin
+        while begin < piece.end:
+            # The first bytes of an object are needed soon: small parts of it come first.
+            most = min(self._part_bytes, _FIRST_PART_BYTES << len(parts))
+            size = min(piece.end - begin, most)
+            span = Span(begin, begin + size)
+            if not is_urgent and not self._has_room_ahead(size, messages):
+                return False
+            start = self._take_area(size, messages)
+            if start is None:
+                return False
+            part = Part(span, start, is_ahead=not is_urgent)
+            parts.add(part)
+            new.append(part)
+            begin = span.end
+        return True
+
+    def _request(
+        self,
+        target: OpenObject,
+        parts: PartsOfObject,
+        new: list[Part],
+        messages: list[tuple[Any, ...]],
+    ) -> None:
+        """Request new parts, except those that lie in a gap between what is wanted."""
+        for part in new:
+            if part.wanted:
+                part.ticket = self.client.new_ticket()
+                where = (part.begin, part.size, part.target)
+                request = ("fetch", part.ticket.number, *target, *where, not part.is_ahead)
+                messages.append(request)
+            else:
+                parts.remove(part)
+                self._areas.give_back(part.target, part.size)
+
+    def _has_room_ahead(self, size: int, messages: list[tuple[Any, ...]]) -> bool:
+        if self._areas.used + size <= self._most_ahead:
+            return True
+        self._evict_stale(messages)
+        return self._areas.used + size <= self._most_ahead
+
+    def _take_area(self, size: int, messages: list[tuple[Any, ...]]) -> int | None:
+        start = self._areas.take(size)
+        if start is None:
+            self._drop_cancelled()
+            start = self._areas.take(size)
+        if start is None:
+            self._evict_stale(messages)
+            start = self._areas.take(size)
+        return start
+
+    def _drop(self, parts: PartsOfObject, part: Part, messages: list[tuple[Any, ...]]) -> None:
+        """Remove a part that no read uses. Its area is free once no request writes to it."""
+        parts.remove(part)
+        if part.ticket.is_done:
+            self._areas.give_back(part.target, part.size)
+        else:
+            self._cancelled.append(part)
+            messages.append(("cancel", [part.ticket.number]))
+
+    def _drop_cancelled(self) -> None:
+        waiting = [part for part in self._cancelled if not part.ticket.is_done]
+        for part in self._cancelled:
+            if part.ticket.is_done:
+                self._areas.give_back(part.target, part.size)
+        self._cancelled = waiting
+
+    def _evict_stale(self, messages: list[tuple[Any, ...]]) -> None:
+        """Drop announced parts that were not read for long. Most calls do nothing."""
+        now = time.monotonic()
+        if now < self._next_sweep:
+            return
+        self._next_sweep = now + _STALE_SECONDS / 10
+        self._evict(lambda part: part.announced < now - _STALE_SECONDS, messages)
+
+    def _evict(self, is_dropped: Callable[[Part], bool], messages: list[tuple[Any, ...]]) -> None:
+        for parts in list(self._objects.values()):
+            for part in list(parts):
+                if not part.readers and is_dropped(part):
+                    self._drop(parts, part, messages)
+
+    def _wait_for_memory(self) -> None:
+        """Make room for a part: drop what is needed last, or wait for others to end."""
+        with self._lock, self._sending() as messages:
+            idle = [part for parts in self._objects.values() for part in parts if not part.readers]
+            if idle:
+                # Half of them, so that this is rare.
+                idle.sort(key=lambda part: part.announced)
+                dropped = set(map(id, idle[len(idle) // 2 :]))
+                self._evict(lambda part: id(part) in dropped, messages)
+            cancelled = [part.ticket for part in self._cancelled]
+        if cancelled:
+            self.client.wait(cancelled[:1])
+            with self._lock:
+                self._drop_cancelled()
+        elif not idle:
+            time.sleep(_SECONDS_BETWEEN_TRIES)  # other threads hold all of it, for as long
+
+    @contextmanager
+    def _sending(self) -> Iterator[list[tuple[Any, ...]]]:
+        """Send the messages that a block of code has put into a list."""
+        messages: list[tuple[Any, ...]] = []
+        try:
+            yield messages
+        finally:
+            if messages:
+                self.client.send(messages)

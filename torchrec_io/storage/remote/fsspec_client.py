@@ -1,0 +1,160 @@
+"""Requests to filesystems of fsspec, for the schemes that obstore does not know.
+
+They run in threads of this process: a filesystem may be an object of the user, or exist in this
+process alone, as ``memory://`` does. fsspec makes new filesystems after a fork.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import datetime
+from typing import Any
+
+import fsspec  # type: ignore[import-untyped]
+import numpy as np
+
+from ..byte_source import ByteBuffer
+from .connection import Ticket
+from .failures import Failure, Kind
+from .messages import Fetch, FetchReport, ObjectInfo
+
+# Filesystems wait for their answers most of the time.
+_THREADS = 16
+_IDENTITIES = ("ETag", "etag", "e_tag", "checksum", "generation", "sha", "blob_id", "xet_hash")
+_TIMES = ("mtime", "LastModified", "last_modified", "updated", "created")
+
+
+class FsspecClient:
+    """Carries out requests to filesystems; see :class:`HelperConnection`.
+
+    Args:
+        memory_bytes: Size of the memory.
+
+    Attributes:
+        memory: The memory; uint8.
+    """
+
+    def __init__(self, memory_bytes: int) -> None:
+        self.memory: ByteBuffer = np.empty(memory_bytes, np.uint8)
+        self._numbers = itertools.count(1)
+        self._tickets: dict[int, Ticket] = {}
+        self._condition = threading.Condition()
+        self._pool = ThreadPoolExecutor(_THREADS, "torchrec_io-fsspec")
+        self._filesystems: dict[int, Any] = {}
+
+    def new_ticket(self) -> Ticket:
+        """Return the ticket of a new request."""
+        ticket = Ticket(next(self._numbers))
+        with self._condition:
+            self._tickets[ticket.number] = ticket
+        return ticket
+
+    def send(self, messages: Sequence[tuple[Any, ...]]) -> None:
+        """Start the requests of messages."""
+        for name, *arguments in messages:
+            if name == "fetch":
+                fetch = Fetch(*arguments)
+                self._start(fetch.ticket, functools.partial(self._fetch, fetch))
+
+    def ask(self, name: str, *arguments: Any) -> Any:
+        """Make a request and return its answer."""
+        ticket = self.new_ticket()
+        self._start(ticket.number, functools.partial(getattr(self, f"_{name}"), *arguments))
+        self.wait([ticket])
+        return ticket.result
+
+    def wait(self, tickets: Iterable[Ticket]) -> None:
+        """Wait until each of some requests is answered."""
+        with self._condition:
+            for ticket in tickets:
+                while not ticket.is_done:
+                    self._condition.wait()
+
+    def has_failed(self) -> bool:
+        """Return False: there is no other process that could end."""
+        return False
+
+    def close(self) -> None:
+        """End the threads."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def forget(self) -> None:
+        """Do nothing: the threads of the parent do not exist in its child."""
+
+    def _start(self, number: int, work: Any) -> None:
+        future = self._pool.submit(work)
+        future.add_done_callback(lambda done: self._answer(number, done))
+
+    def _answer(self, number: int, done: Future[Any]) -> None:
+        error = None if done.cancelled() else done.exception()
+        with self._condition:
+            ticket = self._tickets.pop(number)
+            ticket.result = done.result() if error is None else _failure_of(error)
+            ticket.is_done = True
+            self._condition.notify_all()
+
+    # ---- requests ----
+
+    def _store(self, store: int, root: str, options: Mapping[str, Any]) -> Any:
+        given = options.get("filesystem")
+        scheme = root.partition("://")[0]
+        try:
+            # The class keeps one instance for each process and its arguments.
+            self._filesystems[store] = (
+                fsspec.filesystem(scheme, **options) if given is None else given
+            )
+        except (ImportError, TypeError) as error:
+            return ImportError(f"fsspec cannot read {scheme}://: {type(error).__name__}")
+        except ValueError:
+            return ValueError(
+                f"URLs of {scheme}:// cannot be read: no installed package knows them"
+            )
+        return "the credentials that fsspec finds"
+
+    def _fetch(self, fetch: Fetch) -> FetchReport:
+        path, end = fetch.pin.key, fetch.begin + fetch.size
+        data = self._filesystems[fetch.store].cat_file(path, start=fetch.begin, end=end)
+        if len(data) != fetch.size:
+            raise EOFError
+        self.memory[fetch.target : fetch.target + fetch.size] = np.frombuffer(data, np.uint8)
+        return FetchReport(0.0, 0.0)
+
+    def _head(self, store: int, path: str) -> ObjectInfo:
+        info = self._filesystems[store].info(path)
+        if info["type"] != "file":
+            raise FileNotFoundError(path)
+        return _info_of(info, path)
+
+    def _list(self, store: int, path: str, is_recursive: bool) -> list[ObjectInfo]:
+        filesystem = self._filesystems[store]
+        root = filesystem._strip_protocol(path).rstrip("/")  # noqa: SLF001  # its only name
+        find = filesystem.find(path, maxdepth=None if is_recursive else 1, detail=True)
+        # Names in listings are those of the filesystem, which may differ from those of the URL.
+        return [
+            _info_of(info, path + name.removeprefix(root).lstrip("/"))
+            for name, info in find.items()
+        ]
+
+
+def _info_of(info: Mapping[str, Any], path: str) -> ObjectInfo:
+    identity = next((str(info[name]) for name in _IDENTITIES if info.get(name)), "")
+    changed = next((info[name] for name in _TIMES if info.get(name)), 0)
+    if isinstance(changed, datetime):
+        identity = identity or changed.isoformat()
+        changed = changed.timestamp()
+    seconds = int(changed) if isinstance(changed, (int, float)) else 0
+    return ObjectInfo(path, int(info["size"]), identity, "", seconds)
+
+
+def _failure_of(error: BaseException) -> Failure:
+    if isinstance(error, FileNotFoundError):
+        return Failure(Kind.missing, "no such file")
+    if isinstance(error, PermissionError):
+        return Failure(Kind.denied, "permission denied")
+    if isinstance(error, EOFError):
+        return Failure(Kind.changed, "the file has become shorter")
+    return Failure(Kind.temporary, type(error).__name__)

@@ -1,0 +1,187 @@
+"""Expansion of URLs, patterns, folders and ranges of numbers to objects, by few requests."""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import os
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ..byte_source import Stamp
+from ..thread_pool import REMOTE_THREADS, map_in_threads
+from .messages import ObjectInfo
+from .options import RemoteOptions
+from .process import access
+from .remote_file import stamp_of_info
+from .urls import can_pin, expand_ranges, has_ranges, is_url, is_web_url, split_url
+
+# Fewer names than this are asked for one by one, where all names are known.
+_WORTH_LISTING = 4
+
+
+class Found(NamedTuple):
+    """The objects that a URL stands for.
+
+    Attributes:
+        urls: Public URLs, in order.
+        is_exact: Whether the URL names each of them.
+    """
+
+    urls: list[str]
+    is_exact: bool
+
+
+def read_remote_stamp(url: str, options: RemoteOptions) -> Stamp:
+    """Return the stamp of an object as it is now.
+
+    Raises:
+        FileNotFoundError: If it does not exist.
+        OSError: If the request failed.
+    """
+    return stamp_of_info(access(url, options).head(url))
+
+
+def expand_url(
+    url: str,
+    options: RemoteOptions,
+    is_data: Callable[[str], bool],
+    *,
+    allow_missing: bool,
+) -> Found:
+    """Return the objects that a URL stands for, and remember their stamps.
+
+    Args:
+        url: URL, pattern, folder, or a URL with ranges of numbers; as the user gave it.
+        options: Options for remote objects.
+        is_data: Whether the object of a name in a folder is a data file.
+        allow_missing: Whether objects of a range may be missing.
+
+    Raises:
+        FileNotFoundError: If there is no such object, or objects of a range are missing.
+        OSError: If a request failed.
+        ValueError: If the URL is a pattern or folder of an HTTP server, which has no listing.
+    """
+    if has_ranges(url):
+        names = [options.name(each) for each in expand_ranges(url)]
+        return Found(_existing(names, options, allow_missing=allow_missing), is_exact=True)
+    public = options.name(url)
+    if is_web_url(public):
+        return Found(_existing([_checked(public)], options, allow_missing=False), is_exact=True)
+    if glob.has_magic(public):
+        matches = _matches(public, options)
+        # A name may have the characters of a pattern.
+        return Found([public], True) if public in options.stamps else Found(matches, False)
+    if not public.endswith("/") and _is_object(public, options):
+        return Found([public], is_exact=True)
+    return Found(_files_in(public, options, is_data), is_exact=False)
+
+
+def _checked(url: str) -> str:
+    if url.endswith("/") or "*" in url:
+        raise ValueError(
+            f"{url}: an HTTP server has no listing; name each file, or use a range of numbers "
+            "such as {00000..00127}"
+        )
+    return url
+
+
+def _is_object(url: str, options: RemoteOptions) -> bool:
+    """Return whether a URL names an object, and remember its stamp."""
+    if url in options.stamps:
+        return True
+    try:
+        options.stamps[url] = read_remote_stamp(url, options)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _existing(names: list[str], options: RemoteOptions, *, allow_missing: bool) -> list[str]:
+    """Return those of some URLs that exist, and remember their stamps."""
+    unknown = [name for name in names if name not in options.stamps]
+    if len(unknown) > _WORTH_LISTING and not is_web_url(names[0]):
+        for folder in dict.fromkeys(map(os.path.dirname, unknown)):
+            _list(f"{folder}/", options, is_recursive=False)
+    else:
+        map_in_threads(lambda name: _is_object(name, options), unknown, REMOTE_THREADS)
+    missing = [name for name in names if name not in options.stamps]
+    if missing and (not allow_missing or len(missing) == len(names)):
+        if len(names) == 1:
+            raise FileNotFoundError(f"no such object: {names[0]!r}")
+        raise FileNotFoundError(
+            f"{len(missing):,} of {len(names):,} objects are missing: {missing[0]!r}"
+            f"{' and others' if len(missing) > 1 else ''}; restore what is missing, or pass "
+            "allow_missing=True (--allow-missing) to read the files that exist"
+        )
+    return [name for name in names if name in options.stamps]
+
+
+def _matches(pattern: str, options: RemoteOptions) -> list[str]:
+    """Return the objects that match a pattern, in order."""
+    parts = pattern.split("/")
+    first = next(number for number, part in enumerate(parts) if glob.has_magic(part))
+    if first < 3 and can_pin(pattern):  # a filesystem may have no name of a store there
+        raise ValueError(f"the name of a store must have no wildcard, got {pattern!r}")
+    folder = "/".join(parts[:first]) + "/"
+    is_recursive = first < len(parts) - 1 or parts[-1] == "**"
+    matcher = _matcher(parts)
+    found = _list(folder, options, is_recursive=is_recursive)
+    matches = sorted(url for url in found if matcher(url) and not url.endswith(".tfidx"))
+    if not matches and pattern not in found:
+        raise FileNotFoundError(f"the pattern {pattern!r} matches no object")
+    return matches
+
+
+def _matcher(parts: Sequence[str]) -> Callable[[str], bool]:
+    """Return a function that tells whether a URL matches the parts of a pattern.
+
+    As for files, ``*`` stays within a folder, ``**`` stands for any number of folders, and hidden
+    names are matched only by patterns that start with a dot.
+    """
+    texts = []
+    for number, part in enumerate(parts):
+        is_last = number == len(parts) - 1
+        if part == "**":
+            texts.append(r"(?:(?!\.)[^/]+)(?:/(?!\.)[^/]+)*" if is_last else r"(?:(?!\.)[^/]+/)*")
+        else:
+            hidden = r"(?!\.)" if part[:1] in "*?[" and part else ""
+            text = fnmatch.translate(part).removeprefix("(?s:").removesuffix(r")\Z")
+            texts.append(hidden + text.replace(".*", "[^/]*") + ("" if is_last else "/"))
+    compiled = re.compile("".join(texts))
+    return lambda url: compiled.fullmatch(url) is not None
+
+
+def _files_in(folder: str, options: RemoteOptions, is_data: Callable[[str], bool]) -> list[str]:
+    """Return the data files in a folder, in order."""
+    folder = folder.rstrip("/") + "/"
+    found = _list(folder, options, is_recursive=False)
+    files = sorted(url for url in found if is_data(os.path.basename(url)))
+    if files:
+        return files
+    if not found:
+        raise FileNotFoundError(f"no such object or folder: {folder.rstrip('/')!r}")
+    raise FileNotFoundError(f"the folder {folder!r} holds no data file; use a pattern")
+
+
+def _list(folder: str, options: RemoteOptions, *, is_recursive: bool) -> list[str]:
+    """List a folder, and remember the stamps of its objects."""
+    reached = access(folder, options)
+    try:
+        infos: Sequence[ObjectInfo] = reached.ask(folder, "list", reached.key, is_recursive)
+    except FileNotFoundError:  # there is no such store
+        infos = []
+    root = split_url(folder).root
+    urls = []
+    for info in infos:
+        url = info.key if is_url(info.key) else f"{root}/{info.key}"
+        options.stamps[url] = stamp_of_info(info)
+        urls.append(url)
+    options.folders.add(folder)
+    return urls
+
+
+def is_known_missing(url: str, options: RemoteOptions) -> bool:
+    """Return whether a listing showed that an object does not exist."""
+    return url not in options.stamps and f"{os.path.dirname(url)}/" in options.folders

@@ -1,0 +1,98 @@
+"""Messages between a process that loads and its helper process.
+
+A message is a tuple, and a frame is a pickled list of messages. Both ends are one program, and the
+socket between them is theirs alone, so a frame is trusted.
+"""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from typing import Any, NamedTuple
+
+_FRAME_HEAD = struct.Struct("<I")
+
+
+class ObjectInfo(NamedTuple):
+    """An object of a store.
+
+    Attributes:
+        key: Its name in the store.
+        size: Size in bytes.
+        etag: Its ETag, with quotes; ``""`` if there is none.
+        version: Its version; ``""`` if there is none.
+        mtime: Time of the last change in whole seconds since 1970; 0 if it is unknown.
+    """
+
+    key: str
+    size: int
+    etag: str
+    version: str
+    mtime: int
+
+
+class Fetch(NamedTuple):
+    """A range of an object to fetch.
+
+    Attributes:
+        ticket: Number of the request.
+        store: Number of the store.
+        pin: The object as it was first seen.
+        begin: First byte of the range.
+        size: Size of the range in bytes.
+        target: Where to put it in the shared memory.
+        is_urgent: Whether a read waits for it.
+    """
+
+    ticket: int
+    store: int
+    pin: ObjectInfo
+    begin: int
+    size: int
+    target: int
+    is_urgent: bool
+
+
+class FetchReport(NamedTuple):
+    """Duration of a request. It shows the cost of requests and of bytes.
+
+    Attributes:
+        wait: Seconds until the first byte.
+        transfer: Seconds from the first byte to the last one.
+    """
+
+    wait: float
+    transfer: float
+
+
+def canonical_etag(etag: str) -> str:
+    """Return an ETag with its quotes, which some answers of a server lack."""
+    weak = "W/" if etag.startswith("W/") else ""
+    bare = etag.removeprefix("W/").strip('"')
+    return f'{weak}"{bare}"' if bare else ""
+
+
+def is_strong(etag: str) -> bool:
+    """Return whether a server compares an ETag with that of an object."""
+    return bool(etag) and not etag.startswith("W/")
+
+
+def frame_of(messages: list[Any]) -> bytes:
+    """Return messages as one frame."""
+    body = pickle.dumps(messages, pickle.HIGHEST_PROTOCOL)
+    return _FRAME_HEAD.pack(len(body)) + body
+
+
+def take_frames(received: bytearray) -> list[list[Any]]:
+    """Remove the whole frames from received bytes, and return their messages."""
+    frames: list[list[Any]] = []
+    at = 0
+    while len(received) - at >= _FRAME_HEAD.size:
+        (size,) = _FRAME_HEAD.unpack_from(received, at)
+        end = at + _FRAME_HEAD.size + size
+        if len(received) < end:
+            break
+        frames.append(pickle.loads(bytes(received[at + _FRAME_HEAD.size : end])))  # noqa: S301
+        at = end
+    del received[:at]
+    return frames

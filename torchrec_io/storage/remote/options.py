@@ -1,0 +1,154 @@
+"""Options for remote objects: the user's ``storage_options``, and limits."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from ..byte_source import Stamp
+from ..digest import digest_text
+from .urls import is_web_url, public_url
+
+DEFAULT_FETCH_BYTES = 256 << 20
+LEAST_FETCH_BYTES = 1 << 20
+
+# Options that are no secrets; without the prefix of the store. All others are treated as secrets.
+_PUBLIC = frozenset({
+    "account_name", "allow_http", "anon", "base_url", "bucket", "default_region", "endpoint",
+    "endpoint_url", "max_attempts", "region", "request_payer", "skip_signature", "timeout",
+    "use_emulator", "virtual_hosted_style_request",
+})  # fmt: skip
+_PREFIXES = ("aws_", "azure_storage_", "azure_", "google_")
+
+
+class RemoteOptions:
+    """Options for remote objects.
+
+    Secrets appear neither in its ``repr`` nor in its pickled form. The exception are the pickles
+    that start a process of :mod:`multiprocessing`, such as a worker of a DataLoader, which go from
+    one process to the other.
+
+    Args:
+        options: The user's ``storage_options``.
+        fetch_bytes: Size of the memory for ranges that are fetched, in bytes.
+
+    Attributes:
+        fetch_bytes: Size of the memory for ranges that are fetched, in bytes.
+        stamps: Stamps of objects that were listed or asked for, by their public URLs.
+        folders: Folders whose objects are all among these.
+    """
+
+    def __init__(
+        self, options: Mapping[str, Any] | None = None, fetch_bytes: int = DEFAULT_FETCH_BYTES
+    ) -> None:
+        self.fetch_bytes = fetch_bytes
+        self.stamps: dict[str, Stamp] = {}
+        self.folders: set[str] = set()
+        self._options = dict(options or {})
+        self._urls: dict[str, str] = {}  # public ones of HTTP to those with secrets
+        self._lost: tuple[str, ...] = ()  # names of secrets that were not pickled
+
+    @staticmethod
+    def of(options: StorageOptions) -> RemoteOptions | None:
+        """Return a user's options as an object of this class."""
+        if options is None or isinstance(options, RemoteOptions):
+            return options
+        return RemoteOptions(options)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The user's options, with secrets.
+
+        Raises:
+            ValueError: If secrets were left out when these options were pickled.
+        """
+        if self._lost:
+            raise ValueError(
+                f"{', '.join(self._lost)} cannot be used here: secrets are not pickled, except to "
+                "start a process. Create the dataset in this process, or give the secrets in the "
+                "environment"
+            )
+        return self._options
+
+    @property
+    def identity(self) -> str:
+        """Text that is equal for equal options."""
+        return digest_text(repr(sorted(self._options.items())))
+
+    def with_fetch_bytes(self, fetch_bytes: int) -> RemoteOptions:
+        """Return the same options with another limit."""
+        return RemoteOptions(self._options, fetch_bytes)
+
+    def name(self, url: str) -> str:
+        """Return the public form of a URL, and remember the rest of it.
+
+        Raises:
+            ValueError: If another URL differs from this one only in what is secret.
+        """
+        public = public_url(url)
+        if is_web_url(url) and public != url:
+            known = self._urls.setdefault(public, url)
+            if known != url:
+                raise ValueError(
+                    f"two URLs differ only in their query or user: {public}. Use URLs with "
+                    "different paths"
+                )
+        return public
+
+    def address(self, public: str) -> str:
+        """Return the whole URL of a public one, with what is secret."""
+        return self._urls.get(public, public)
+
+    def __repr__(self) -> str:
+        shown = (
+            f"{name!r}: {value!r}" if is_public(name, value) else f"{name!r}: ..."
+            for name, value in self._options.items()
+        )
+        return f"{{{', '.join(shown)}}}"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RemoteOptions):
+            return NotImplemented
+        return self.identity == other.identity and self.fetch_bytes == other.fetch_bytes
+
+    def __hash__(self) -> int:
+        return hash((self.identity, self.fetch_bytes))
+
+    def __copy__(self) -> RemoteOptions:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> RemoteOptions:
+        return self  # a copy would be pickled otherwise, without secrets
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from multiprocessing import context  # noqa: PLC0415  # only where processes are started
+
+        options, urls, lost = self._options, self._urls, self._lost
+        if context.get_spawning_popen() is None:  # as for authentication keys of multiprocessing
+            options = {name: value for name, value in options.items() if is_public(name, value)}
+            hidden = itertools.chain(self._options.keys() - options.keys(), urls)
+            lost = tuple(dict.fromkeys([*lost, *hidden]))
+            urls = {}
+        return _restore, (options, self.fetch_bytes, urls, lost)
+
+
+# Type of the argument ``storage_options`` of public functions.
+StorageOptions: TypeAlias = Mapping[str, Any] | RemoteOptions | None
+
+
+def _restore(
+    options: dict[str, Any], fetch_bytes: int, urls: dict[str, str], lost: tuple[str, ...]
+) -> RemoteOptions:
+    restored = RemoteOptions(options, fetch_bytes)
+    restored._urls = urls  # noqa: SLF001  # of this module
+    restored._lost = lost  # noqa: SLF001
+    return restored
+
+
+def is_public(name: str, value: Any) -> bool:
+    """Return whether an option is known to be no secret."""
+    plain = name.lower()
+    for prefix in _PREFIXES:
+        plain = plain.removeprefix(prefix)
+    return plain in _PUBLIC and "@" not in str(value)

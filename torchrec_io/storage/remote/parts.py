@@ -1,0 +1,128 @@
+"""Parts of objects that are in memory, or are being fetched."""
+
+from __future__ import annotations
+
+import bisect
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from ..byte_source import Ints
+from .connection import Ticket
+
+
+class Span(NamedTuple):
+    """Consecutive bytes of an object.
+
+    Attributes:
+        begin: First byte.
+        end: Byte after the last one.
+    """
+
+    begin: int
+    end: int
+
+
+class Part:
+    """Consecutive bytes of an object, in an area of the memory.
+
+    Args:
+        span: The bytes.
+        target: Start of the area.
+        is_ahead: True if no read waits for the part yet.
+
+    Attributes:
+        ticket: The request that fetches them, once it is made.
+        wanted: Ranges that were announced, and not read yet.
+        readers: Number of reads that wait for the part or copy it.
+        is_ahead: True until a read waits for the part.
+        announced: When it was requested, by the clock of :func:`time.monotonic`.
+    """
+
+    __slots__ = ("announced", "begin", "end", "is_ahead", "readers", "target", "ticket", "wanted")
+
+    ticket: Ticket
+
+    def __init__(self, span: Span, target: int, *, is_ahead: bool) -> None:
+        self.begin, self.end = span
+        self.target = target
+        self.wanted: set[Span] = set()
+        self.readers = 0
+        self.is_ahead = is_ahead
+        self.announced = time.monotonic()
+
+    @property
+    def size(self) -> int:
+        """Size in bytes."""
+        return self.end - self.begin
+
+
+class PartsOfObject:
+    """The parts of one object. No two of them overlap."""
+
+    def __init__(self) -> None:
+        self._begins: list[int] = []
+        self._parts: list[Part] = []
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def __iter__(self) -> Iterator[Part]:
+        return iter(self._parts)
+
+    def add(self, part: Part) -> None:
+        """Add a part."""
+        position = bisect.bisect(self._begins, part.begin)
+        self._begins.insert(position, part.begin)
+        self._parts.insert(position, part)
+
+    def remove(self, part: Part) -> None:
+        """Remove a part, if it is there."""
+        position = bisect.bisect_left(self._begins, part.begin)
+        if position < len(self._parts) and self._parts[position] is part:
+            del self._begins[position], self._parts[position]
+
+    def at(self, offset: int) -> Part | None:
+        """Return the part that has a byte."""
+        position = bisect.bisect(self._begins, offset) - 1
+        if position < 0 or self._parts[position].end <= offset:
+            return None
+        return self._parts[position]
+
+    def overlapping(self, span: Span) -> list[Part]:
+        """Return the parts that have some bytes of a span, in their order."""
+        first = max(0, bisect.bisect(self._begins, span.begin) - 1)
+        last = bisect.bisect_left(self._begins, span.end)
+        return [part for part in self._parts[first:last] if part.end > span.begin]
+
+    def missing(self, span: Span) -> Iterator[Span]:
+        """Yield the pieces of a span that no part has."""
+        at = span.begin
+        for part in self.overlapping(span):
+            if part.begin > at:
+                yield Span(at, part.begin)
+            at = part.end
+        if at < span.end:
+            yield Span(at, span.end)
+
+
+def join_ranges(ranges: Ints, gap: int) -> list[Span]:
+    """Return spans that cover ranges, in the order in which they are first needed.
+
+    Args:
+        ranges: int64 ``[n, 3]``: offset and size, in the order in which they are needed.
+        gap: Ranges with at most this many bytes between them are joined.
+    """
+    ranges = ranges[ranges[:, 1] > 0]
+    if not len(ranges):
+        return []
+    order = np.argsort(ranges[:, 0], kind="stable")
+    begins = ranges[order, 0]
+    ends = np.maximum.accumulate(begins + ranges[order, 1])
+    firsts = np.flatnonzero(np.append(True, begins[1:] > ends[:-1] + gap))
+    needed = np.minimum.reduceat(order, firsts)
+    lasts = np.append(firsts[1:], len(order)) - 1
+    spans = zip(begins[firsts].tolist(), ends[lasts].tolist(), strict=True)
+    return [span for _, span in sorted(zip(needed.tolist(), map(Span._make, spans), strict=True))]
