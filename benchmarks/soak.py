@@ -60,7 +60,7 @@ def measure(pids: set[int]) -> Use:
     made = [found for found in map(_NAME_OF_PYTORCH.match, names) if found is not None]
     ours = [found for found in made if int(found[1]) in pids]
     maps = Path("/proc/self/maps").read_text("ascii", "replace")
-    files, slots = maps.count(f" {_SHARED_MEMORY}/"), maps.count("memfd:torchrec_io")
+    files, slots = maps.count(f" {_SHARED_MEMORY}/"), maps.count("memfd:torchrec_io_slot")
     memory = memory_of()["VmRSS"]
     descriptors = len(os.listdir("/proc/self/fd"))
     return Use(memory, descriptors, len(os.listdir("/proc/self/task")), files + len(ours), slots)

@@ -77,7 +77,7 @@ def die() -> None:
 def mappings() -> dict[str, Any]:
     """Return the resources of this process."""
     gc.collect()
-    slots = Path("/proc/self/maps").read_text("ascii").count("memfd:torchrec_io")
+    slots = Path("/proc/self/maps").read_text("ascii").count("memfd:torchrec_io_slot")
     return {**census(), "slots": slots}
 
 

@@ -48,7 +48,7 @@ def held_by(pid: int) -> dict[str, int]:
     return {
         "files": len(os.listdir(process / "fd")),
         "threads": len(os.listdir(process / "task")),
-        "slots": (process / "maps").read_text().count("memfd:torchrec_io"),
+        "slots": (process / "maps").read_text().count("memfd:torchrec_io_slot"),
         "shared": (process / "maps").read_text().count(" /dev/shm/"),
     }
 

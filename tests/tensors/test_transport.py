@@ -25,7 +25,7 @@ import torchrec_io as tio
 from torchrec_io import _core
 from torchrec_io.tensors import transport
 
-MAPPED = "memfd:torchrec_io"
+MAPPED = "memfd:torchrec_io_slot"
 
 
 def batch_of(number: int, values: int) -> tio.Batch:

@@ -67,7 +67,7 @@ class _Slot:
         self.replaced = replaced
         grain = max(_GRAIN_BYTES, 1 << max(0, size.bit_length() - 4))
         capacity = -(-(size + _HEAD_BYTES) // grain) * grain
-        self.descriptor = os.memfd_create("torchrec_io")
+        self.descriptor = os.memfd_create("torchrec_io_slot")
         try:
             # Allocate the memory now: after ftruncate() alone, a lack of memory would kill the
             # process with a signal at the first write.

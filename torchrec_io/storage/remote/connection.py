@@ -194,7 +194,7 @@ class HelperConnection:
 def _anonymous_file(size: int) -> int:
     """Return the descriptor of a file without a name, whose memory is used once it is written."""
     if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("torchrec_io")
+        descriptor = os.memfd_create("torchrec_io_fetch")
     else:
         with tempfile.TemporaryFile(prefix="torchrec_io-") as file:
             descriptor = os.dup(file.fileno())
