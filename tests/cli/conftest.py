@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import torchrec_io as tio
+from tests.support.tfrecord import write_tfrecord
 from torchrec_io.cli.commands import app
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -30,6 +32,16 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         return subprocess.CompletedProcess(given, ended.exit_code, ended.stdout, ended.stderr)
 
     return call
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> None:
+    """Write two TFRecord files to ``in``, and a CSV file."""
+    (tmp_path / "in").mkdir()
+    for name in "ab":
+        records = [tio.encode_example({"n": number}) for number in range(4)]
+        write_tfrecord(tmp_path / "in" / f"{name}.tfrecord", records)
+    (tmp_path / "x.csv").write_text("n\n1\n2\n")
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 import torchrec_io as tio
 from tests.cli.conftest import Run
 from tests.support.tfds import numbered, write_tfds
-from tests.support.tfrecord import frame, write_tfrecord
+from tests.support.tfrecord import frame
 from torchrec_io.cli.commands import app
 from torchrec_io.storage.temporary import make_temporary_folder
 
@@ -41,12 +41,8 @@ LINES = {
 
 
 @pytest.fixture(autouse=True)
-def _inputs(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    for name in "ab":
-        records = [tio.encode_example({"n": number}) for number in range(4)]
-        write_tfrecord(tmp_path / "in" / f"{name}.tfrecord", records)
-    (tmp_path / "x.csv").write_text("n\n1\n2\n")
+def _inputs(tmp_path: Path, inputs: None) -> None:
+    del inputs
     write_tfds(tmp_path / "set", {"train": [numbered(1, 2, 3)]})
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import torchrec_io as tio
 from tests.cli.conftest import Run
 from tests.support.images import encoded, noise
 from tests.support.tfrecord import frame, write_tfrecord
@@ -40,12 +39,8 @@ COMMANDS = {
 
 
 @pytest.fixture(autouse=True)
-def _inputs(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    for name in "ab":
-        records = [tio.encode_example({"n": number}) for number in range(4)]
-        write_tfrecord(tmp_path / "in" / f"{name}.tfrecord", records)
-    (tmp_path / "x.csv").write_text("n\n1\n2\n")
+def _inputs(tmp_path: Path, inputs: None) -> None:
+    del inputs
     (tmp_path / "photos" / "cat").mkdir(parents=True)
     (tmp_path / "photos" / "cat" / "1.png").write_bytes(encoded(noise(4, 4)))
     (tmp_path / "out").mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tarfile
 from pathlib import Path
 
 from tests.cli.conftest import Run
@@ -52,3 +53,12 @@ def test_missing_shards_are_an_error(run: Run, tmp_path: Path) -> None:
     result = run("verify", ".", "--allow-missing")
     assert result.returncode == 0, result.stderr
     assert "1 file, 0 with errors; 5 records" in result.stdout
+
+
+def test_repair_is_not_suggested_for_other_kinds_of_files(run: Run, tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "a.tfrecord", "w") as archive:
+        archive.addfile(tarfile.TarInfo("x"))
+    ended = run("verify", "a.tfrecord")
+    assert ended.returncode == 1
+    assert "this is a tar archive" in ended.stdout + ended.stderr
+    assert "repair" not in ended.stdout + ended.stderr

@@ -9,6 +9,7 @@ from typing import Any
 import typer
 
 from ..checks import counted
+from ..records.foreign_files import FOREIGN_REASONS
 from ..records.formats import Progress
 from ..records.verify import VerifyReport, verify_file
 from .options import (
@@ -98,9 +99,10 @@ def _print_damage(meter: Meter, report: VerifyReport) -> None:
     if report.lost is not None:
         size = "" if report.lost_bytes is None else f" ({counted(report.lost_bytes, 'byte')})"
         place = _place(report.path, report.lost.record, report.lost.offset)
+        is_foreign = report.lost.reason in FOREIGN_REASONS
+        hint = "" if is_foreign else "; 'torchrec-io repair' may find more records in it"
         meter.line(
-            f"{place}{report.lost.reason}; the rest of the file{size} is lost to readers; "
-            "'torchrec-io repair' may find more records in it"
+            f"{place}{report.lost.reason}; the rest of the file{size} is lost to readers{hint}"
         )
 
 

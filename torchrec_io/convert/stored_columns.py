@@ -139,7 +139,7 @@ class StoredReader:
         schema: Features to read.
         survey: Facts about the features of all records, if they are known. If not, records are
             surveyed while they are read.
-        remedy: What the user can do about a record that does not fit the schema.
+        remedy: Advice in the error of a record that does not fit the schema.
 
     Attributes:
         schema: Schema of the stored values, with a FixedLenFeature or VarLenFeature for every

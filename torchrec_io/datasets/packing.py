@@ -191,7 +191,7 @@ class RowAssembler:
     def _without_repeats(self, loaded: Loaded, plan: _core.RowPlan) -> Loaded:
         """Return rows without the errors of documents that began in earlier rows.
 
-        Whoever has the first piece of a document reports it.
+        The process that has the first piece of a document reports it.
         """
         begun = plan.numbers[plan.documents[plan.begins == 0]]
         others = np.setdiff1d(plan.numbers, begun)
@@ -212,7 +212,7 @@ class RowAssembler:
         """Return the documents whose values are not as many as planned, and their failures.
 
         Args:
-            sources: Where the values are.
+            sources: Places of the values, by feature.
             lengths: Planned number of tokens of each document.
             positions: Documents that were loaded.
             rows: Row of each of these in its batch.

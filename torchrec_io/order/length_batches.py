@@ -15,6 +15,7 @@ from ..checks import counted
 from ..records.reader import Reader
 from ..records.record_reader import RecordReader
 from ..storage.digest import digest_number, digest_text
+from .latest import Latest
 from .orders import ENDLESS, PlanOf, RecordOrder
 from .selection import CHUNK, Numbers, Subset
 from .shuffle import is_shuffled
@@ -124,7 +125,7 @@ class LengthBatchedOrder:
             batch_tokens,
         )
         self._counts: dict[int, int] = {}
-        self._epochs: tuple[EpochBatches, ...] = ()
+        self._epochs = Latest(lambda epoch: EpochBatches(self._windows, epoch), _EPOCHS_KEPT)
 
     def __len__(self) -> int:
         return len(self.order)
@@ -193,12 +194,7 @@ class LengthBatchedOrder:
 
     def epoch(self, epoch: int) -> EpochBatches:
         """Return the batches of an epoch."""
-        for kept in self._epochs:
-            if kept.epoch == epoch:
-                return kept
-        made = EpochBatches(self._windows, epoch)
-        self._epochs = (made, *self._epochs[: _EPOCHS_KEPT - 1])
-        return made
+        return self._epochs.get(epoch)
 
     def _find_too_long(self) -> Numbers:
         values = self.lengths.values
@@ -238,7 +234,7 @@ class EpochBatches:
         self._ends = np.full(len(windows) + 1, _UNKNOWN, np.int64)
         self._ends[0] = 0
         self._counted = 0  # number of windows
-        self._kept: tuple[tuple[int, _Window], ...] = ()
+        self._window = Latest(lambda number: windows.find(number, epoch), _WINDOWS_KEPT)
 
     def __len__(self) -> int:
         """Return the number of batches in the epoch; computes all windows."""
@@ -262,24 +258,16 @@ class EpochBatches:
         if number < 0 or not self.reaches(number):
             raise IndexError(f"epoch {self.epoch} has no batch {number}")
         window = int(np.searchsorted(self._ends, number, side="right")) - 1
-        return self._window(window).records(number - int(self._ends[window]))
+        return self._window.get(window).records(number - int(self._ends[window]))
 
     def _count_window(self) -> bool:
         """Count the batches of the next window; return False if there is none."""
         counted = self._counted
         if counted == len(self._ends) - 1:
             return False
-        self._ends[counted + 1] = self._ends[counted] + len(self._window(counted))
+        self._ends[counted + 1] = self._ends[counted] + len(self._window.get(counted))
         self._counted = counted + 1
         return True
-
-    def _window(self, number: int) -> _Window:
-        for kept, window in self._kept:
-            if kept == number:
-                return window
-        found = self._windows.find(number, self.epoch)
-        self._kept = ((number, found), *self._kept[: _WINDOWS_KEPT - 1])
-        return found
 
 
 class _Windows:

@@ -46,10 +46,10 @@ class Pack:
         window: Number of documents that ``"fit"`` packs at a time, in the order of the epoch.
         separator: Token that is written after each document. By default there is none.
         pad_id: Token that fills rows up.
-        long: What ``"fit"`` does with documents longer than a row. ``"split"`` cuts them into
+        long: Treatment of documents longer than a row by ``"fit"``. ``"split"`` cuts them into
             pieces, which are packed as documents are. ``"drop"`` leaves them out. ``"error"``
             treats them as bad records, for which ``on_error`` holds.
-        last: What ``"chunk"`` does with the last row of an epoch, which is not full: ``"drop"`` or
+        last: Treatment of the last row of an epoch by ``"chunk"``, if it is not full: ``"drop"`` or
             ``"pad"``.
         positions: Positions of a piece that does not begin its document: they ``"restart"`` at 0,
             or ``"continue"`` from the piece before.

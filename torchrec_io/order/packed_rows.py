@@ -13,6 +13,7 @@ from .. import _core
 from ..records.reader import Reader
 from ..records.record_reader import RecordReader
 from ..storage.thread_pool import map_in_threads
+from .latest import Latest
 from .orders import ENDLESS, PlanOf, PositionOrder
 from .pack import Pack
 from .selection import Numbers
@@ -89,7 +90,7 @@ class PackedOrder:
         self.lengths = lengths
         self.pack = pack
         self._windows: _Windows = _Chunks(self) if pack.mode == "chunk" else _Fits(self)
-        self._epochs: tuple[EpochRows, ...] = ()
+        self._epochs = Latest(lambda epoch: EpochRows(self._windows, epoch), _EPOCHS_KEPT)
 
     def __len__(self) -> int:
         return len(self.whole)
@@ -154,12 +155,7 @@ class PackedOrder:
 
     def epoch(self, epoch: int) -> EpochRows:
         """Return the rows of an epoch."""
-        for kept in self._epochs:
-            if kept.epoch == epoch:
-                return kept
-        made = EpochRows(self._windows, epoch)
-        self._epochs = (made, *self._epochs[: _EPOCHS_KEPT - 1])
-        return made
+        return self._epochs.get(epoch)
 
 
 class EpochRows:
@@ -178,7 +174,7 @@ class EpochRows:
         self._windows = windows
         # Before each window counted so far, and at the end: the number of rows, or of tokens.
         self._ends = np.zeros(1, np.int64)
-        self._kept: tuple[tuple[int, Any], ...] = ()
+        self._window = Latest(lambda number: windows.find(number, epoch), _WINDOWS_KEPT)
 
     def __len__(self) -> int:
         """Return the number of rows in the epoch; counts all windows."""
@@ -204,7 +200,7 @@ class EpochRows:
         ends = self._ends_of(int(units.max())) if units.min() >= 0 else None
         if ends is None:
             raise IndexError(f"epoch {self.epoch} has no rows {int(units.min())}..{units.max()}")
-        return self._windows.plan(units, ends, self._window)
+        return self._windows.plan(units, ends, self._window.get)
 
     def _ends_of(self, number: int) -> Numbers | None:
         """Return what is before each window up to that of a row; None if there is no such row."""
@@ -222,14 +218,6 @@ class EpochRows:
             end = min(self._windows.count, counted + min(most, counted + 1))
             ends = _extended(ends, self._windows.measure(counted, end, self.epoch))
             self._ends = ends
-
-    def _window(self, number: int) -> Any:
-        for kept, window in self._kept:
-            if kept == number:
-                return window
-        found = self._windows.find(number, self.epoch)
-        self._kept = ((number, found), *self._kept[: _WINDOWS_KEPT - 1])
-        return found
 
 
 class _Windows:
@@ -285,7 +273,7 @@ class _Windows:
 
         Args:
             units: Numbers of the rows.
-            ends: What is before each window, and at the end.
+            ends: Number of rows, or of tokens, before each window and at the end.
             window: Returns a window by its number.
         """
         raise NotImplementedError

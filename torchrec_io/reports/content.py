@@ -152,7 +152,7 @@ class FeatureReport:
         name: Name of the feature.
         part: Part of the record: "features", "context", "sequence" or "examples".
         kind: Kind of the stored values: "bytes", "float", "int64", "mixed" or "none".
-        role: How it is shown: "number", "class", "text", "image", "bytes" or "unread".
+        role: Kind of display: "number", "class", "text", "image", "bytes" or "unread".
         spec: Spec that reads it, as Python; "" if it is left out of the schema.
         why: Reason for the spec, or for leaving it out.
         owners: Number of records, or of examples in lists, that were inspected.
@@ -249,7 +249,7 @@ class LabelOrder:
         within_files: Cramér's V of label and position in the file.
         neighbors: Share of neighboring records with the same label, compared with chance.
         is_sorted: Whether one of these is far from 0.
-        verdict: What this means, as a sentence.
+        verdict: Conclusion, as a sentence.
         shuffle: Recommended ``shuffle``, as Python.
         slow_shuffle: Recommended ``shuffle`` for slow storage, as Python.
         shares: Share of each of the most frequent labels in parts of the data, from its start to

@@ -45,7 +45,7 @@ class Report:
         structures: Structure of records that are episodes or lists.
         others: Records that are not Examples.
         label: Name of the label, or None.
-        label_order: How the label depends on where records are stored, or None.
+        label_order: Dependence of the label on the place of the record; None without a label.
         duplicates: Records with the same content, if they were compared.
         notes: Remarks about what was not possible, as sentences.
         schema_python: Schema as Python source; "" if there is none.

@@ -157,7 +157,7 @@ class RowLayout:
 
         Args:
             batch: The documents.
-            sources: Where their values are.
+            sources: Places of their values, by feature.
             plan: The rows.
             rows: Row in ``batch`` of each document of the plan; -1 if it is lost. Its place becomes
                 padding at the end of the row. None if the documents are the rows of the batch.

@@ -212,7 +212,7 @@ def _start_helper(memory: int) -> tuple[socket.socket, subprocess.Popen[bytes]]:
         process = subprocess.Popen(  # noqa: S603  # Python itself
             [os.fsdecode(get_executable()), "-c", _PROGRAM, path, *arguments],
             pass_fds=descriptors,
-            # Whoever reads the output of this process need not wait for the helper.
+            # A program that reads the output of this process need not wait for the helper.
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

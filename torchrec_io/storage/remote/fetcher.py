@@ -38,7 +38,7 @@ class HeldPart(NamedTuple):
         part: The part.
         whole: The range that is read.
         at: First byte of it that is taken from this part.
-        goal: Where that goes in the buffer.
+        goal: Offset of that in the buffer.
     """
 
     part: Part

@@ -40,7 +40,7 @@ class Fetch(NamedTuple):
         pin: The object as it was first seen.
         begin: First byte of the range.
         size: Size of the range in bytes.
-        target: Where to put it in the shared memory.
+        target: Offset of the result in the shared memory.
         is_urgent: Whether a read waits for it.
     """
 
