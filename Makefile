@@ -25,12 +25,12 @@ demo: build
 test: lint types docs native fuzz package unit slow
 
 # Run longer tests: 10 minutes of fuzzing per target, the build for OSS-Fuzz, a short soak test, 1000
-# examples per property.
+# examples per property, faults of all calls, and the tests marked long.
 long: build setup-tf
 	$(MAKE) fuzz SECONDS=600
 	tests/fuzz/oss-fuzz/check.sh build/oss-fuzz
 	python -m benchmarks.soak --minutes 0.5
-	python -m pytest -n auto --timeout 3600 --hypothesis-profile long
+	$(PYTEST) --timeout 3600 --hypothesis-profile long
 
 # ---- set-up ----
 
@@ -129,12 +129,14 @@ package: setup
 wheel: setup
 	python tests/package/wheels.py build/wheel
 
-# `unit` runs tests that take at most 10 seconds each, `slow` runs the others.
+# `unit` runs tests that take at most 10 seconds each, `slow` those that take longer, and `long` all. Tests
+# often wait for processes, so one more runs at a time than there are cores.
+PYTEST = python -m pytest -n $$(($(JOBS) + 1))
 unit: build setup-tf browser
-	python -m pytest -n auto -m "not slow"
+	$(PYTEST) -m "not slow and not long"
 
 slow: build setup-tf
-	python -m pytest -n auto -m slow --timeout 600
+	$(PYTEST) -m slow --timeout 600
 
 # Count records under each trainer, in all ways to use it (an hour), also with the second newest
 # Accelerate. The results make the table of docs/trainers.md.

@@ -25,6 +25,8 @@ _MEASUREMENTS = {
     "stats": "Statistics",
     "device": "To a GPU",
     "tfds": "TFDS directories",
+    "compressed": "Compressed files",
+    "remote": "Remote objects",
     "scale": "Scale",
 }
 

@@ -13,6 +13,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from train_digits import DATA, SCHEMA, make_model  # type: ignore[import-not-found]
 from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
@@ -104,6 +105,9 @@ def main() -> None:
     if trainer.is_world_process_zero():
         print(f"processes: {trainer.args.world_size}, {steps} steps in all")
         print(f"test accuracy {result['eval_accuracy']:.4f}")
+    if torch.distributed.is_initialized():
+        # Otherwise threads of PyTorch may abort a process that ends.
+        torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,15 +32,15 @@ _SHARED: dict[str, Any] = {
     "suppress_health_check": [hypothesis.HealthCheck.function_scoped_fixture],
 }
 hypothesis.settings.register_profile("quick", max_examples=30, **_SHARED)
-hypothesis.settings.register_profile("ci", max_examples=100, **_SHARED)
 hypothesis.settings.register_profile("long", max_examples=1000, **_SHARED)
-hypothesis.settings.load_profile("ci" if os.environ.get("CI") == "true" else "quick")
+hypothesis.settings.load_profile("quick")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marks of this suite."""
     config.addinivalue_line("markers", "gpu: needs a CUDA device; skipped without one")
     config.addinivalue_line("markers", "slow: takes over 10 seconds on 2 cores; see make slow")
+    config.addinivalue_line("markers", "long: takes over 30 seconds on 2 cores; see make long")
 
 
 def pytest_collection_finish() -> None:
@@ -64,6 +65,14 @@ _build()
 
 # A shell that starts the tests in the background may make them and their children ignore Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# torch.distributed looks up names of this machine many times, which takes 10 seconds each time on a
+# network without an answer. Nothing that tests need has such a name.
+os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo" if sys.platform == "linux" else "lo0")
+os.environ.setdefault("RES_OPTIONS", "timeout:1 attempts:1")
+
+# Tests end processes and not machines, so they do not wait for the disk.
+os.fsync = lambda fd: None  # noqa: ARG005
 
 # Otherwise each worker of a fork server imports torch, which takes longer than most tests.
 multiprocessing.set_forkserver_preload(

@@ -48,6 +48,7 @@ ROOMS = (
     "convert",
     "reports",
     "integrations",
+    "cluster",
     "cli",
 )
 FIRST_OPTIONAL = ROOMS.index("tfds")
@@ -238,7 +239,7 @@ def test_every_public_name_resolves(name: str) -> None:
 
 
 # Rooms whose public names are used as torchrec_io.ROOM.NAME.
-ROOMS_OF_NAMES = ("convert", "csv", "presets", "ranking", "tfds", "tools")
+ROOMS_OF_NAMES = ("cluster", "convert", "csv", "presets", "ranking", "tfds", "tools")
 # Rooms whose names are modules.
 ROOMS_OF_MODULES = ("integrations", "messages")
 
@@ -261,6 +262,7 @@ def test_public_names_of_a_room_resolve_after_all_its_submodules_are_imported(ro
         assert value.__doc__
 
 
+@pytest.mark.slow
 def test_public_names_stay_after_all_submodules_are_imported() -> None:
     """A submodule with the name of a public function would replace it at its first import."""
     modules = ["torchrec_io", *{module_of(path) for path in SOURCES}]

@@ -1,3 +1,4 @@
+from . import cluster as cluster
 from . import convert as convert
 from . import csv as csv
 from . import integrations as integrations
@@ -51,6 +52,7 @@ from .schema.specs import VarLenFeature as VarLenFeature
 from .schema.stored_specs import RawFeature as RawFeature
 from .schema.stored_specs import SequenceFeature as SequenceFeature
 from .schema.stored_specs import SerializedTensorFeature as SerializedTensorFeature
+from .storage.cache.block_cache import BlockCache as BlockCache
 from .tensors.batch import Batch as Batch
 from .tensors.collate import collate as collate
 from .tensors.collate import pad_collate as pad_collate

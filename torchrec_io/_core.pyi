@@ -192,6 +192,21 @@ def frame_records(records: list[bytes]) -> tuple[NDArray[numpy.uint8], NDArray[n
 def frame_ends(record: bytes) -> tuple[bytes, bytes]:
     """Return the header and the footer of the frame of a record."""
 
+def find_deflate_block(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], begin: int, end: int) -> int | None:
+    """
+    Find a place in a deflate stream where a block can start that is not the last one.
+
+    A block need not start there: try it. Blocks with fixed codes are not found.
+
+    Args:
+        data: Part of the stream.
+        begin: First bit where the block may start; bit 0 is the lowest of the first byte.
+        end: Bit before which it must start.
+
+    Returns:
+        The first such bit; None if there is none whose header lies in `data`.
+    """
+
 INDEX_HEADER_BYTES: int = 104
 
 INDEX_SIGNATURE: bytes = ...
@@ -204,6 +219,8 @@ class Compression(enum.Enum):
     gzip = 1
 
     zlib = 2
+
+    zstd = 3
 
 class GapKind(enum.Enum):
     """Reason why a part of a stream has no records."""
@@ -272,6 +289,10 @@ class IndexHeader:
     def footer_bytes(self) -> int:
         """Number of bytes of the stream after the last record."""
 
+    @property
+    def has_seek_points(self) -> bool:
+        """True if the index file has a section of seek points."""
+
 class Index:
     """
     An index file that was checked.
@@ -298,6 +319,12 @@ class Index:
     @property
     def restarts(self) -> list[tuple[int, int]]:
         """Points where decompression can start: (stream offset, file offset)."""
+
+    @property
+    def seek_points(self) -> tuple[int, int]:
+        """
+        Offset and size of the section of seek points in the index file; size 0: none.
+        """
 
     @property
     def stream_bytes(self) -> int:
@@ -333,7 +360,7 @@ def read_index_header(head: bytes) -> IndexHeader:
         ValueError: If they are not a valid header. The message explains why.
     """
 
-def encode_index(header: IndexHeader, starts: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], restarts: Annotated[NDArray[numpy.uint64], dict(shape=(None, None), order='C', device='cpu', writable=False)], gaps: Sequence[Gap] = ()) -> bytes:
+def encode_index(header: IndexHeader, starts: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], restarts: Annotated[NDArray[numpy.uint64], dict(shape=(None, None), order='C', device='cpu', writable=False)], gaps: Sequence[Gap], seek_points: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> bytes:
     """
     Return the bytes of an index file.
 
@@ -342,6 +369,7 @@ def encode_index(header: IndexHeader, starts: Annotated[NDArray[numpy.uint64], d
         starts: Stream offset of each record's frame, ascending.
         restarts: Points where decompression can start; [n, 2]: stream offset, file offset.
         gaps: Parts of the stream without records, ascending.
+        seek_points: Section of seek points; empty: there is none.
     """
 
 class ReadPlan:
@@ -533,6 +561,45 @@ def gather(source: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C'
         buffer: Bytes that receive the data.
     """
 
+class CheckedFile:
+    """An open file with a checksum of each chunk."""
+
+    def __init__(self, descriptor: int, size: int, checksums: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
+        """
+        Args:
+            descriptor: Descriptor of the file, open as long as the object is used.
+            size: Number of bytes that have checksums.
+            checksums: Those that `chunk_checksums` returned.
+        """
+
+def chunk_checksums(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> bytes:
+    """
+    Return the CRC-32C of each chunk of 4,096 bytes, as little-endian uint32.
+    """
+
+def block_numbers(ranges: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], block_bytes: int) -> list[int]:
+    """
+    Return the numbers of the blocks that ranges touch: those of each range in turn.
+
+    Args:
+        ranges: int64 [n, 3]: offset, size, offset in the buffer.
+        block_bytes: Size of a block.
+    """
+
+def read_blocks(files: Sequence[CheckedFile], ranges: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], block_bytes: int, buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> list[int]:
+    """
+    Read ranges of an object whose blocks are files, and compare the checksums.
+
+    Args:
+        files: The block of each number that `block_numbers` returns.
+        ranges: int64 [n, 3]: offset, size, offset in the buffer.
+        block_bytes: Size of a block.
+        buffer: Bytes that receive the data.
+
+    Returns:
+        Positions in `files` of those that could not be read, or are damaged.
+    """
+
 class FileWatch:
     """Notices that an open file is changed in place."""
 
@@ -562,6 +629,10 @@ class FrameBlock:
             buffer: Bytes that were read by the plan.
         """
 
+    @property
+    def nbytes(self) -> int:
+        """Size of the frames in bytes."""
+
 def gather_frames(blocks: Sequence[FrameBlock], block_numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], plan: ReadPlan, record_blocks: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> int | None:
     """
     Copy the frames of records from blocks in memory to a buffer.
@@ -582,6 +653,11 @@ def permute(positions: Annotated[NDArray[numpy.int64], dict(shape=(None,), order
     Return the values at `positions` of a keyed uniform permutation of 0..size-1.
     """
 
+def inverse_permute(values: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], size: int, key: int) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+    """
+    Return the positions of `values` in a keyed uniform permutation of 0..size-1.
+    """
+
 def window_permute(positions: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], size: int, window: int, key: int) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
     """
     Return the values at `positions` of a permutation of 0..size-1 that moves no value by more
@@ -592,6 +668,13 @@ def block_permute(positions: Annotated[NDArray[numpy.int64], dict(shape=(None,),
     """
     Return the values at `positions` of a permutation of 0..size-1 that permutes blocks of
     `block` values, and then each `window` positions.
+    """
+
+def lane_permute(positions: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], size: int, block: int, window: int, lanes: int, key: int) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+    """
+    Return the values at `positions` of a permutation of 0..size-1 that takes values of all
+    `lanes` in turn. Blocks of `block` values and pieces of the rest are assigned to lanes,
+    and each `window` values of a lane are permuted.
     """
 
 def count_bits(words: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
@@ -664,6 +747,18 @@ class RowPlan:
 
     def append(self, other: RowPlan) -> None:
         """Add the rows of another plan."""
+
+    def has_lengths(self, begins: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ends: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> bool:
+        """
+        Return whether documents have as many tokens as planned.
+
+        Args:
+            begins: First token of each document.
+            ends: Token after the last one of each.
+        """
+
+    def first_numbers(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """Return the record number of the first document of each row."""
 
     @property
     def numbers(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
@@ -1147,6 +1242,31 @@ class BatchReads:
             records: Records that will be in the buffer.
         """
 
+    @staticmethod
+    def of_blocks(blocks: Sequence[FrameBlock], block_numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], record_blocks: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], plan: ReadPlan, buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], records: Records) -> BatchReads:
+        """
+        Return reads that copy the frames from blocks in memory.
+
+        Args:
+            blocks: Blocks in memory, which together have all records of the plan.
+            block_numbers: Number of each block, ascending.
+            record_blocks: Number of each record's block.
+            plan: Plan of the records.
+            buffer: Bytes that receive the frames.
+            records: Records that will be in the buffer.
+        """
+
+    @staticmethod
+    def of_buffer(plan: ReadPlan, buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], records: Records) -> BatchReads:
+        """
+        Return reads of frames that are in the buffer already.
+
+        Args:
+            plan: Plan of the records.
+            buffer: Bytes with the frames.
+            records: Records in the buffer.
+        """
+
 class LoadResult:
     """The batches that were read and located."""
 
@@ -1426,6 +1546,56 @@ class ImageView:
     def eighths(self) -> int:
         """Scale of decoding, in eighths."""
 
+    @property
+    def shrinks_much(self) -> bool:
+        """
+        Whether the image shrinks so much that native resizing is not exact enough.
+        """
+
+class FitMethod(enum.Enum):
+    """Ways to reach a size."""
+
+    none = 0
+    """Images must have the size."""
+
+    stretch = 1
+    """Height and width are resized by their own ratios."""
+
+    cover = 2
+    """What extends past the size is cut off."""
+
+    contain = 3
+    """Something is left around the whole image."""
+
+class Fit:
+    """How images become values of one size."""
+
+    def __init__(self, size: tuple[int, int], method: FitMethod, short_side: int = 0) -> None:
+        """
+        Args:
+            size: Height and width of the values.
+            method: Way to reach it.
+            short_side: Length of the shorter side of an image that covers more than the
+                value; 0 for the smallest possible.
+        """
+
+    def place(self, height: int, width: int) -> tuple[tuple[float, float, float, float], tuple[int, int], tuple[int, int]]:
+        """
+        Return the part of an image that is resized (left, top, right, bottom), its size then, and its position in the value (top, left).
+        """
+
+class ViewRule:
+    """Which part of each image of a column is used."""
+
+    def __init__(self, fit: Fit, max_pixels: int, crop: tuple[int, int, int, int] | None = None, augment: RandomResizedCrop | RandomCrop | RandomFlip | None = None) -> None:
+        """
+        Args:
+            fit: How the part becomes a value.
+            max_pixels: Maximum number of pixels of an image.
+            crop: Top, left, height and width of what is cut out of every image first.
+            augment: Random part that is then used.
+        """
+
 class ByteFormat(enum.Enum):
     """Format that bytes seem to have."""
 
@@ -1588,6 +1758,12 @@ class Survey:
 
     def mark_unsound(self, image: ImageValue) -> None:
         """Note that a value is not an image that can be decoded."""
+
+    def state(self) -> bytes:
+        """Return all facts as bytes, to send them to another process."""
+
+    def restore(self, state: bytes) -> None:
+        """Add the facts of another survey to one without records."""
 
     @property
     def records(self) -> int:

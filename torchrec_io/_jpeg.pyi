@@ -54,3 +54,23 @@ def decode_jpegs(images: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(No
     Returns:
         The position of each image that cannot be decoded, with the reason.
     """
+
+def decode_column(records: torchrec_io._core.Records, which: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], sizes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], targets: Annotated[NDArray, dict(shape=(None, None, None, None), device='cpu')], rule: torchrec_io._core.ViewRule, max_scans: int, keys: bytes | None = None, tables: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, *, fast: bool = False) -> list[int]:
+    """
+    Decode those images of a column that are sound JPEGs.
+
+    Args:
+        records: Records that hold the images.
+        which: Position of the record of each image.
+        offsets: Offset of each image in its record.
+        sizes: Bytes of each image.
+        targets: Arrays of the images, `[n, height, width, channels]`, with any strides.
+        rule: Which part of each image is used. Pixels around it are not written.
+        max_scans: Most scans that an image may have.
+        keys: Key of the random numbers of each image; 16 bytes each.
+        tables: As for `decode_jpegs`.
+        fast: Use the fast DCT.
+
+    Returns:
+        The positions of the other images. Their targets may have any content.
+    """

@@ -1,8 +1,9 @@
 """Virtual environments of the peers: ``python -m benchmarks.peers.venvs [peer...]``.
 
 The environment ``common`` has PyTorch and the other packages that all peers need. Each peer's
-environment extends it, so PyTorch is installed once. Requirements list every needed package and are
-installed without their dependencies, because some depend on another PyTorch or on TensorFlow.
+environment extends it, so PyTorch is installed once; that of ``ray_data`` extends TensorFlow's.
+Requirements list every needed package and are installed without their dependencies, because some
+depend on another PyTorch or on TensorFlow.
 """
 
 from __future__ import annotations
@@ -48,10 +49,23 @@ def python_of(module: str) -> str:
         return sys.executable
     if module == "tfdata":
         return tensorflow_python()
-    common = _make("common", ["-c", str(ROOT / "constraints.txt"), *_COMMON], None)
+    if module == "ray_data":
+        common = Path(tensorflow_python()).parents[1]
+    else:
+        common = _make("common", ["-c", str(ROOT / "constraints.txt"), *_COMMON], None)
     requirements = _REQUIREMENTS / f"{module}.txt"
     venv = _make(module, ["--no-deps", "-r", str(requirements)], common)
     return str(venv / "bin" / "python")
+
+
+def python_without_torch(name: str) -> str:
+    """Return the Python of an environment that has only its own requirements.
+
+    Raises:
+        SetupError: The environment cannot be created.
+    """
+    requirements = _REQUIREMENTS / f"{name}.txt"
+    return str(_make(name, ["--no-deps", "-r", str(requirements)], None) / "bin" / "python")
 
 
 def _make(name: str, what: list[str], below: Path | None) -> Path:

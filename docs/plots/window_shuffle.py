@@ -1,4 +1,4 @@
-"""Draw window_shuffle.png and print the table of docs/shuffling.md, both computed from the orders.
+"""Draw window_shuffle.png and print the tables of docs/shuffling.md, all computed from the orders.
 
 python docs/plots/window_shuffle.py [picture]
 """
@@ -15,7 +15,10 @@ import numpy.typing as npt
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
-from torchrec_io.order.shuffle import Shuffle, ShuffleChoice, records_at
+from torchrec_io.order.lanes import LaneBlocks
+from torchrec_io.order.plan import EpochPlan
+from torchrec_io.order.selection import Span
+from torchrec_io.order.shuffle import Shuffle, ShuffleChoice, lanes_of, records_at
 
 Numbers = npt.NDArray[np.int64]
 
@@ -36,6 +39,17 @@ CHOICES: dict[str, ShuffleChoice] = {
     "`100_000`": 100_000,
     "`Shuffle(block=1_000, window=16_000)`": BLOCKS,
     "`Shuffle(block=100, window=16_000)`": Shuffle(block=100, window=16_000),
+    "`Shuffle(block=1_000, window=2_000, lanes=64)`": Shuffle(block=1_000, window=2_000, lanes=64),
+    "`True`": True,
+}
+
+# Shuffles of several ranks, each with a batch of BATCH_SIZE records.
+WORLD_SIZE = 8
+OF_RANKS: dict[str, ShuffleChoice] = {
+    "`Shuffle(block=1_000, window=16_000)`": BLOCKS,
+    "`Shuffle(block=1_000, window=16_000, lanes=8)`": Shuffle(block=1_000, window=16_000, lanes=8),
+    "`Shuffle(block=1_000, window=2_000, lanes=64)`": Shuffle(block=1_000, window=2_000, lanes=64),
+    "`Shuffle(block=100, window=2_000, lanes=64)`": Shuffle(block=100, window=2_000, lanes=64),
     "`True`": True,
 }
 
@@ -78,13 +92,21 @@ def neighbours_in_a_batch(batches: Numbers) -> float:
     return float((np.diff(batches, axis=1) == 1).mean())
 
 
+def blocks_of(records: Numbers, shuffle: Shuffle) -> Numbers:
+    """Return the block of each record."""
+    if shuffle.lanes is None:
+        return records // shuffle.block
+    whole = Span(0, NUM_RECORDS, NUM_RECORDS)
+    return LaneBlocks(whole, shuffle.block, shuffle.lanes).block_of(records)
+
+
 def block_reads(batches: Numbers, shuffle: Shuffle) -> float:
     """Return the mean number of block reads for a batch, if the last used blocks stay in memory."""
-    keep = -(-shuffle.window // shuffle.block) + 2
+    keep = (-(-shuffle.window // shuffle.block) + 3) * (shuffle.lanes or 1)
     held: OrderedDict[int, None] = OrderedDict()
     reads = 0
     for batch in batches:
-        blocks = np.unique(batch // shuffle.block).tolist()
+        blocks = np.unique(blocks_of(batch, shuffle)).tolist()
         for block in sorted(blocks, key=lambda block: block not in held):
             reads += block not in held
             held[block] = None
@@ -115,6 +137,35 @@ def table() -> str:
         lines.append(
             f"| {name} | {moved.mean():,.0f} | {moved.max():,} | {labels_in_a_batch(batches):.1f} "
             f"| {100 * neighbours_in_a_batch(batches):.3g} % | {reads:.3g} |"
+        )
+    return "\n".join(lines)
+
+
+def read_by_a_rank(records: Numbers, shuffle: ShuffleChoice) -> float:
+    """Return the part of all records that a rank reads for its own ones."""
+    if not isinstance(shuffle, Shuffle):
+        return len(records) / NUM_RECORDS
+    used = np.unique(blocks_of(records, shuffle))
+    return float(np.isin(blocks_of(np.arange(NUM_RECORDS), shuffle), used).mean())
+
+
+def table_of_ranks() -> str:
+    """Return the table of docs/shuffling.md for several ranks."""
+    lines = [
+        "| Shuffle | Labels per batch of a rank | Labels per global batch | Read by a rank |",
+        "| --- | ---: | ---: | ---: |",
+    ]
+    step = WORLD_SIZE * BATCH_SIZE
+    for name, shuffle in OF_RANKS.items():
+        lanes = lanes_of(shuffle)
+        plan = EpochPlan(NUM_RECORDS, BATCH_SIZE, world_size=WORLD_SIZE, lanes=lanes)
+        order = order_of(shuffle)
+        steps = np.sort(order[: NUM_RECORDS // step * step].reshape(-1, step), axis=1)
+        own = order[np.concatenate(list(plan.batches()))]
+        batches = np.sort(own[: len(steps) * BATCH_SIZE].reshape(-1, BATCH_SIZE), axis=1)
+        lines.append(
+            f"| {name} | {labels_in_a_batch(batches):.1f} | {labels_in_a_batch(steps):.1f} "
+            f"| {100 * read_by_a_rank(own, shuffle):.3g} % |"
         )
     return "\n".join(lines)
 
@@ -178,4 +229,6 @@ def draw(picture: Path) -> None:
 
 if __name__ == "__main__":
     print(table())
+    print()
+    print(table_of_ranks())
     draw(Path(sys.argv[1]) if len(sys.argv) > 1 else PICTURE)

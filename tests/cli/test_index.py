@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import pty
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.cli.conftest import Run
 from tests.support.indexes import write_index
-from tests.support.tfrecord import write_tfrecord
+from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io import RecordIndex
 
 RECORDS = [b"x" * i for i in range(20)]
@@ -181,3 +183,18 @@ def test_index_of_half_a_file(run: Run, folder: Path) -> None:
     assert f"the index covers bytes 0 to {offsets[10]} of a data file of" in check.stderr
     assert "indexed, 20 records" in run("index", path).stdout
     assert run("index", path, "--check").returncode == 0
+
+
+def test_seek_points(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "x.tfrecord.gz"
+    record = np.random.default_rng(0).bytes(1000)
+    path.write_bytes(gzip.compress(b"".join(frame(record) for _ in range(3000)), 0))
+    counts = []
+    for arguments in ([], ["--force", "--seek-points", "200KB"]):
+        result = run("index", path, *arguments)
+        assert result.returncode == 0, result.stderr
+        counts.append(len(RecordIndex.load(path).seek_points))
+    assert counts[0] == 1
+    assert 10 <= counts[1] <= 16
+    result = run("index", path, "--force", "--seek-points", "much")
+    assert result.returncode == 2

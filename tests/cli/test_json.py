@@ -14,6 +14,7 @@ from tests.cli.conftest import Run
 from tests.support.tfds import numbered, write_tfds
 from tests.support.tfrecord import frame
 from torchrec_io.cli.commands import app
+from torchrec_io.storage.cache.folder import CacheFolder
 from torchrec_io.storage.temporary import make_temporary_folder
 
 # Commands whose output is an object, and others, whose output is an object a line.
@@ -31,6 +32,7 @@ OBJECTS = {
     "schema": ["schema", "in"],
     "report": ["report", "in"],
     "tfds": ["tfds", "set"],
+    "cache": ["cache", "blocks"],
 }
 LINES = {
     "head": ["head", "in"],
@@ -44,6 +46,10 @@ LINES = {
 def _inputs(tmp_path: Path, inputs: None) -> None:
     del inputs
     write_tfds(tmp_path / "set", {"train": [numbered(1, 2, 3)]})
+    folder = CacheFolder(str(tmp_path / "blocks"), 1 << 20)
+    claim = folder.claim(f"{0:032x}-0", 3)
+    assert claim is not None
+    claim.publish(memoryview(b"abc"))
 
 
 def lines_of(result: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
@@ -76,7 +82,13 @@ def test_lines(run: Run, tmp_path: Path, arguments: list[str]) -> None:
 @pytest.mark.parametrize("arguments", [*OBJECTS.values(), *LINES.values()], ids=[*OBJECTS, *LINES])
 def test_errors(run: Run, arguments: list[str]) -> None:
     """They go to stderr, whatever goes to stdout. A path without a file is a usage error."""
-    places = {"in": "away", "in/a.tfrecord": "away", "x.csv": "away.csv", "set": "away"}
+    places = {
+        "in": "away",
+        "in/a.tfrecord": "away",
+        "x.csv": "away.csv",
+        "set": "away",
+        "blocks": "away",
+    }
     given = [places.get(argument, argument) for argument in arguments]
     failed = run(*given[:1], *(["away/x"] if given[0] == "clean" else given[1:]), "--json")
     assert failed.returncode in (1, 2)

@@ -18,7 +18,13 @@ from tests.support.states import rest_of, states_of, through_json
 from tests.support.tfrecord import write_tfrecord
 
 KINDS = ["lines", "fixed", "whole", "own"]
-SHUFFLES = [False, True, 10, tio.Shuffle(block=4, window=9)]
+SHUFFLES = [
+    False,
+    True,
+    10,
+    tio.Shuffle(block=4, window=9),
+    tio.Shuffle(block=4, window=9, lanes=2),
+]
 ALL = list(range(COUNT))
 
 
@@ -212,7 +218,7 @@ def test_signature_has_all_options_of_tfrecord(kind: str) -> None:
     """Options that only TFRecord files have, or that whole files do not need, are missing."""
     others = {"batch_tokens", "length_key", "pack", "verify_crc"}
     if kind == "whole":
-        others |= {"index", "compression"}
+        others |= {"index", "compression", "decode_cache_bytes"}
     wanted = inspect.signature(tio.TFRecordDataset).parameters
     classes = {
         "lines": tio.TextLineDataset,

@@ -63,7 +63,15 @@ def read_and_overwrite(batches: Iterable[Any], change: Callable[[], None], after
     assert CHANGED in str(error)
 
 
-@pytest.mark.parametrize("shuffle", [False, True, tio.Shuffle(block=100, window=1000)])
+@pytest.mark.parametrize(
+    "shuffle",
+    [
+        False,
+        True,
+        tio.Shuffle(block=100, window=1000),
+        tio.Shuffle(block=100, window=1000, lanes=2),
+    ],
+)
 @pytest.mark.parametrize("schema", [SCHEMA, None], ids=["native", "python"])
 def test_overwritten_while_it_is_read(tmp_path: Path, schema: Any, shuffle: Any) -> None:
     paths = write_both(tmp_path)

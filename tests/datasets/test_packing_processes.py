@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 
 import torchrec_io as tio
 from tests.support.documents import (
+    LENGTH,
     MODES,
     SHUFFLES,
     batches_of,
@@ -22,8 +24,11 @@ from tests.support.documents import (
     rows_of,
     write_documents,
 )
+from tests.support.examples import example_of
 from tests.support.states import rest_of, states_of, through_json
+from tests.support.tfrecord import write_tfrecord
 from torchrec_io.records.record_reader import RecordReader
+from torchrec_io.tensors.block_parser import ExampleBlockParser
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +61,24 @@ class TestProcesses:
         pack = packed(mode=mode)
         expected = batches_of(make(paths, pack, shuffle=True, num_threads=1))
         assert batches_of(make(paths, pack, shuffle=True, num_threads=4)) == expected
+
+    @pytest.mark.parametrize("mode", MODES)
+    def test_batches_that_are_prefetched_together_share_documents(
+        self, tmp_path: Path, mode: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = write_tfrecord(tmp_path / "long", [example_of(tokens=[*range(LENGTH * 40)])])
+        parsed: list[int] = []
+        parse = ExampleBlockParser.parse_run
+
+        def watched(self: ExampleBlockParser, reader: Any, plans: Any, randoms: Any) -> Any:
+            parsed.extend(number for plan in plans for number in plan.numbers.tolist())
+            return parse(self, reader, plans, randoms)
+
+        monkeypatch.setattr(ExampleBlockParser, "parse_run", watched)
+        schema = {"tokens": tio.VarLenFeature("int64")}
+        dataset = tio.TFRecordDataset(path, schema, pack=packed(mode=mode), batch_size=1)
+        assert [*itertools.chain(*rows_of(dataset))] == [*range(LENGTH * 40)]
+        assert len(parsed) < 20  # of 40 batches
 
     @pytest.mark.parametrize("mode", MODES)
     @pytest.mark.parametrize("uneven", ["keep", "drop", "pad"])
@@ -145,10 +168,12 @@ class TestResuming:
         ]
         assert dealt == whole[12 * steps :]
 
+    @pytest.mark.parametrize("mode", MODES)
     def test_resuming_reads_no_data_twice(
-        self, paths: list[str], monkeypatch: pytest.MonkeyPatch
+        self, paths: list[str], mode: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        dataset = make(paths, num_threads=1)
+        pack = packed(mode=mode)
+        dataset = make(paths, pack, num_threads=1)
         states = dict(states_of(dataset))
         fetched: list[int] = []
         plan = RecordReader.plan
@@ -157,7 +182,7 @@ class TestResuming:
             fetched.extend(numbers.tolist())
             return plan(self, numbers)
 
-        other = make(paths, num_threads=1)
+        other = make(paths, pack, num_threads=1)
         other.load_state_dict(states[5])
         monkeypatch.setattr(RecordReader, "plan", watched)
         batches = list(other)

@@ -23,7 +23,13 @@ from torchrec_io.records.record_reader import RecordReader
 
 SIZES = [13, 0, 7, 10]
 COUNT = sum(SIZES)
-SHUFFLES = [False, True, 10, tio.Shuffle(block=4, window=9)]
+SHUFFLES = [
+    False,
+    True,
+    10,
+    tio.Shuffle(block=4, window=9),
+    tio.Shuffle(block=4, window=9, lanes=2),
+]
 
 
 @pytest.fixture(scope="module")
@@ -119,17 +125,17 @@ class TestInOneProcess:
         self, paths: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         read: list[int] = []
-        open_files = RecordReader.open_files
+        open_frames = RecordReader.open_frames
 
         def counting(self: RecordReader, plan: Any) -> Any:
             read.extend(plan.numbers.tolist())
-            return open_files(self, plan)
+            return open_frames(self, plan)
 
         dataset = make(paths, shuffle=True, num_threads=1)
         whole, following = iterations_of(dataset, 2)
         dataset.set_epoch(0)
         states = dict(states_of(dataset))
-        monkeypatch.setattr(RecordReader, "open_files", counting)
+        monkeypatch.setattr(RecordReader, "open_frames", counting)
         for given_, state in states.items():
             other = make(paths, shuffle=True, num_threads=1)
             other.load_state_dict(state)
@@ -207,7 +213,7 @@ class TestOtherWorlds:
         after=st.integers(1, 4),
         batch_size=st.integers(1, 5),
         steps=st.integers(0, 20),
-        shuffle=st.sampled_from(SHUFFLES),
+        shuffle=st.sampled_from(SHUFFLES[:-1]),  # lanes fit only some numbers of ranks
     )
     def test_the_same_global_order_continues(
         self,

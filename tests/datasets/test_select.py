@@ -118,7 +118,11 @@ class TestSelect:
         part, _ = make(paths).split(0.5, 0.5)
         assert ids_of(part.select(range(5))) == ids_of(part)[:5]
 
-    @pytest.mark.parametrize("shuffle", [True, 9, tio.Shuffle(block=3, window=9)], ids=str)
+    @pytest.mark.parametrize(
+        "shuffle",
+        [True, 9, tio.Shuffle(block=3, window=9), tio.Shuffle(block=3, window=9, lanes=2)],
+        ids=str,
+    )
     def test_all_else_is_as_before(self, paths: list[str], shuffle: Any) -> None:
         chosen = make(paths, shuffle=shuffle, seed=3, with_key=True).select(range(0, COUNT, 3))
         expected = list(range(0, COUNT, 3))

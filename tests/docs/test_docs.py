@@ -144,7 +144,7 @@ class TestQueues:
 
 class TestOrder:
     def test_its_python_runs(self, tmp_path: Path) -> None:
-        run_page("order.md", tmp_path, [6, 5], 8)
+        run_page("order.md", tmp_path, [6, 5], 9)
 
     def test_an_uneven_epoch_raises_by_default(self, tmp_path: Path) -> None:
         paths = write_files(tmp_path, [6, 5])

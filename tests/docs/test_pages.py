@@ -23,7 +23,7 @@ from torchrec_io.tensors import batch, transport
         ("quickstart.md", 8),
         ("report.md", 4),
         ("selecting.md", 3),
-        ("shuffling.md", 1),
+        ("shuffling.md", 2),
         ("transforms.md", 5),
         ("wire-formats.md", 3),
     ],

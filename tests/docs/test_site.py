@@ -62,7 +62,15 @@ def test_each_public_name_has_one_place_on_an_api_page() -> None:
     assert len(shown) == len(set(shown))
     in_rooms = {
         f"{room.__name__}.{name}"
-        for room in (tio.convert, tio.csv, tio.presets, tio.ranking, tio.tfds, tio.tools)
+        for room in (
+            tio.cluster,
+            tio.convert,
+            tio.csv,
+            tio.presets,
+            tio.ranking,
+            tio.tfds,
+            tio.tools,
+        )
         for name in public_names(room)
     }
     in_rooms |= {

@@ -168,7 +168,13 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 def train_on_two_ranks(data: Path, folder: Path, stop: int, *options: str) -> list[list[Step]]:
     """Run the example with torchrun, and return the steps of each rank; 0 does not stop it."""
-    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    torchrun = [
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--local-addr=127.0.0.1",
+        "--nproc-per-node=2",
+    ]
     seen = folder / "seen"
     arguments = [*arguments_of(data, folder / "state.pt"), *options]
     done = subprocess.run(

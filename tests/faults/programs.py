@@ -5,6 +5,7 @@ All programs work in ``folder``: inputs are in ``in``, outputs in ``out``, the c
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import tarfile
@@ -20,11 +21,15 @@ from PIL import Image
 import torchrec_io as tio
 from tests.native import test_ownership
 from torchrec_io import _core
+from torchrec_io.cluster.parts import PartFolder
 from torchrec_io.records.index_file import SUFFIX
 from torchrec_io.records.sequential import iter_records
 from torchrec_io.records.verify import verify_file
 from torchrec_io.reports.extra import import_datasketches, import_jinja
 from torchrec_io.reports.reporting import report
+from torchrec_io.storage.cache.filling import BlockFill
+from torchrec_io.storage.cache.object_blocks import ObjectBlocks
+from torchrec_io.storage.cache.open_blocks import OpenBlocks
 from torchrec_io.storage.compression import Compression
 from torchrec_io.storage.paths import expand_paths
 
@@ -137,6 +142,24 @@ def compressed_inputs(folder: Path) -> None:
         path.unlink()
 
 
+def zstd_inputs(folder: Path) -> None:
+    inputs(folder)
+    tio.tools.compress(folder / "in", folder / "in", "zstd")
+    for name in ("a", "b"):
+        (folder / "in" / f"{name}.tfrecord").unlink()
+
+
+def seekable_inputs(folder: Path) -> None:
+    """Make compressed files with indexes, with a seek point at each member."""
+    inputs(folder)
+    for path in map(Path, expand_paths(folder / "in")):
+        packed = path.with_name(f"{path.name}.gz")
+        content = path.read_bytes()
+        packed.write_bytes(gzip.compress(content[:50]) + gzip.compress(content[50:]))
+        tio.RecordIndex.build(packed, seek_point_bytes=1).save()
+        path.unlink()
+
+
 def indexed_inputs(folder: Path) -> None:
     inputs(folder)
     for path in expand_paths(folder / "in"):
@@ -226,6 +249,14 @@ def write_without_index(folder: Path) -> None:
             writer.write(record)
 
 
+def write_parts(folder: Path) -> None:
+    """Write shards as the tasks and the driver of a cluster do."""
+    name = str(folder / "out" / "x")
+    with PartFolder.beside(name, None, index=True) as parts:
+        written = [parts.write(number, NEW[number::2]) for number in range(2)]
+        parts.commit(name, written, force=True)
+
+
 WRITERS = {
     "file": Program(write_file, read_records),
     "file over old": Program(write_file, read_records, old_file("x.tfrecord")),
@@ -241,6 +272,8 @@ WRITERS = {
         old_shards,
     ),
     "shards without index over indexed": Program(write_without_index, read_records, old_shards),
+    "parts of a cluster": Program(write_parts, read_records),
+    "parts of a cluster over old": Program(write_parts, read_records, old_shards),
     "shards by size over old": Program(
         lambda folder: write_shards(folder, NEW, max_bytes=150), read_records, old_shards
     ),
@@ -393,6 +426,16 @@ def by_length(folder: Path) -> list[list[int]]:
     return [batch["n"].values.tolist() for batch in dataset]
 
 
+def packed_rows(key: str, dtype: str) -> Callable[[Path], Any]:
+    def run(folder: Path) -> Any:
+        schema = {key: tio.VarLenFeature(dtype)}
+        pack = tio.Pack(16, key, window=50)
+        dataset = tio.TFRecordDataset(folder / "in", schema, pack=pack, batch_size=1)
+        return [[batch[key].tolist(), batch["record_numbers"].tolist()] for batch in dataset]
+
+    return run
+
+
 def by_predicate(folder: Path) -> int:
     dataset = tio.TFRecordDataset(folder / "in", SCHEMA, batch_size=4)
     return len(dataset.where(lambda batch: batch["n"] < 2, features=["n"], cache_key="few"))
@@ -422,6 +465,9 @@ INDEXES = {
     "index command": Program(index_command, read_index, inputs, under="in"),
     "cached index": Program(count_records, read_cached, inputs, under="cache"),
     "cached lengths": Program(by_length, by_length, inputs, under="cache"),
+    "cached lengths of documents": Program(
+        packed_rows("n", "int64"), packed_rows("n", "int64"), inputs, under="cache"
+    ),
     "cached predicate": Program(by_predicate, by_predicate, inputs, under="cache"),
 }
 
@@ -494,13 +540,18 @@ def reader(run: Callable[[Path], Any], prepare: Callable[[Path], object] = input
     return Program(run, nothing, prepare, under="in")
 
 
+LANES = tio.Shuffle(block=5, window=10, lanes=2)
 READERS = {
     "dataset": reader(all_ids()),
     "shuffled dataset with indexes": reader(all_ids(shuffle=True, seed=1), indexed_inputs),
+    "dataset with lanes": reader(all_ids(shuffle=LANES, seed=1)),
     "compressed dataset": reader(all_ids(), compressed_inputs),
+    "shuffled compressed dataset": reader(all_ids(shuffle=True, seed=1), seekable_inputs),
+    "shuffled zstd dataset": reader(all_ids(shuffle=True, seed=1), zstd_inputs),
     "stream": reader(stream),
     "compressed stream": reader(stream, compressed_inputs),
     "map-style dataset": reader(map_style),
+    "packed rows": reader(packed_rows("n", "int64")),
     "text lines": reader(text_lines, csv_input),
     "verify": reader(verify),
     "compressed verify": reader(verify, compressed_inputs),
@@ -514,6 +565,47 @@ READERS = {
     "merge": reader(merge_inputs),
     "convert csv": reader(convert_csv, csv_input),
 }
+
+# ---- the cache of remote objects ----
+
+
+def fill_block_cache(folder: Path) -> int:
+    """Bring an object into memory, through a cache that is too small for it.
+
+    No fault of the cache is an error: the data is downloaded then.
+    """
+    data = bytes(range(256)) * 64  # four blocks
+    cache = folder / "cache" / "blocks"
+    most = 42 << 10  # three of them
+    blocks = ObjectBlocks(str(cache), most, 4096, "0" * 32, len(data))
+    try:
+        memory = bytearray(len(data))
+        for half in (0, 8192):  # of the second one, a block removes another
+            fill = BlockFill(blocks, half, memoryview(memory)[half : half + 8192])
+            while not fill.is_done:
+                for begin, size in fill.next_runs():
+                    memory[begin : begin + size] = data[begin : begin + size]
+                    fill.store(begin, size)
+            fill.close()
+        assert memory == data
+        out = np.zeros(4096, np.uint8)
+        for begin in range(0, len(data), 4096):
+            if not len(OpenBlocks(blocks).read(np.array([(begin, 4096, 0)]), out)):
+                assert out.tobytes() == data[begin : begin + 4096]
+    except OSError as error:
+        raise AssertionError from error
+    return sum(memory)
+
+
+def read_block_cache(folder: Path) -> int:
+    """Return the result of the same work again, and check the bound of the cache."""
+    cache = folder / "cache" / "blocks"
+    total = fill_block_cache(folder)
+    assert sum(path.stat().st_blocks * 512 for path in cache.iterdir()) <= 42 << 10
+    return total
+
+
+CACHES = {"block cache": Program(fill_block_cache, read_block_cache, under="cache")}
 
 # ---- programs that allocate more ----
 
@@ -591,14 +683,21 @@ ALLOCATING = {
     "shuffled dataset": reader(
         all_features(tio.TFRecordDataset, shuffle=True, seed=2), many_inputs
     ),
+    "dataset with lanes": reader(
+        all_features(tio.TFRecordDataset, shuffle=LANES, seed=2), many_inputs
+    ),
     "compressed dataset": reader(all_features(tio.TFRecordDataset), many_compressed_inputs),
+    "shuffled compressed dataset": reader(
+        all_features(tio.TFRecordDataset, shuffle=True, seed=2), many_compressed_inputs
+    ),
     "stream": reader(all_features(tio.TFRecordStream), many_inputs),
+    "packed rows": reader(packed_rows("list", "float32"), lambda folder: many_inputs(folder, 12)),
     "rows": reader(rows, lambda folder: many_inputs(folder, 10)),
     "images": reader(decode_images, images),
     "writer": Program(write_many, read_records),
 }
 
-PROGRAMS = {**WRITERS, **TOOLS, **CONVERSIONS, **INDEXES} | {
+PROGRAMS = {**WRITERS, **TOOLS, **CONVERSIONS, **INDEXES, **CACHES} | {
     f"reading: {name}": program for name, program in READERS.items()
 }
 PROGRAMS |= {f"allocating: {name}": program for name, program in ALLOCATING.items()}

@@ -1,8 +1,8 @@
 """A process with the shim that runs programs under faults, each in a forked child.
 
-It reads requests from its standard input, a line of JSON each: the name of a program, the names of
-faults, and whether the recovery gets faults, too. It answers with a line of JSON: the number of
-cases, and a text for each that was wrong.
+It reads requests from its standard input, a line of JSON each: the name of a program, faults, with
+a second name for a fault of the recovery, and the distance between calls that get one. It answers
+with a line of JSON: the number of cases, and a text for each that was wrong.
 
 A fork for each case takes milliseconds; to start an interpreter and import torch takes seconds.
 """
@@ -153,11 +153,12 @@ def _plain(value: Any) -> Any:
 
 
 class Matrix:
-    """All cases of one program."""
+    """All cases of one program, or every n-th one, where ``step`` is n."""
 
-    def __init__(self, root: Path, program: Program) -> None:
+    def __init__(self, root: Path, program: Program, step: int) -> None:
         self._case = Case(root, program)
         self._program = program
+        self._step = step
         self.cases = 0
         self.wrong: list[str] = []
         self._case.reset()
@@ -171,7 +172,7 @@ class Matrix:
 
     def check(self, fault: Fault) -> None:
         """Inject a fault at one call after another, until there are no more."""
-        for number in count(1):
+        for number in count(1, self._step):
             self._case.reset()
             outcome = self._case.run(fault, number)
             if outcome.is_untouched:
@@ -191,13 +192,13 @@ class Matrix:
                 self.wrong += outcome.value
                 break
             self.wrong.append(f"out of memory at allocation {last.value}: {outcome.message}")
-        self.cases += last.value - 1
+        self.cases += last.value // self._step
 
     def _fail_allocations(self, last: ctypes.c_long) -> list[str]:
         """Make the allocations after the last one fail, and return what is wrong."""
         wrong: list[str] = []
         while True:
-            last.value += 1
+            last.value += self._step
             signal.alarm(_SECONDS)
             outcome = self._case.run_without_memory(last.value)
             if not outcome.hit:
@@ -222,8 +223,8 @@ class Matrix:
 
     def check_recovery(self, first: Fault, second: Fault) -> None:
         """Inject a second fault at each call of the process that comes after the first."""
-        for number in count(1):
-            for inner in count(1):
+        for number in count(1, self._step):
+            for inner in count(1, self._step):
                 self._case.reset()
                 outcome = self._case.run(first, number)
                 if outcome.is_untouched:
@@ -289,14 +290,16 @@ def main() -> None:
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            answer = _check(root, PROGRAMS[request["program"]], request["faults"])
+            answer = _check(root, PROGRAMS[request["program"]], request["faults"], request["step"])
         except Exception:  # noqa: BLE001  # the next program is another one
             answer = (0, [traceback.format_exc()])
         print(json.dumps(answer), flush=True)
 
 
-def _check(root: Path, program: Program, requested: list[list[str]]) -> tuple[int, list[str]]:
-    matrix = Matrix(root, program)
+def _check(
+    root: Path, program: Program, requested: list[list[str]], step: int
+) -> tuple[int, list[str]]:
+    matrix = Matrix(root, program, step)
     for names in requested:
         faults = [getattr(injection, name) for name in names]
         if faults == [injection.ALLOCATION]:

@@ -202,15 +202,12 @@ VECTOR_AT_FUNCTION(READ, preadv, off_t) VECTOR_AT_FUNCTION(READ, preadv64, off64
   }
         VECTOR_FLAGS_FUNCTION(READ, preadv2, off_t) VECTOR_FLAGS_FUNCTION(READ, preadv64v2, off64_t)
 
-#define DESCRIPTOR_FUNCTION(operation, name)                  \
-  int name(int descriptor) {                                  \
-    REAL(int, name, int)                                      \
-    CALL(operation, is_watched(descriptor), real(descriptor)) \
-  }
-            DESCRIPTOR_FUNCTION(SYNC, fsync) DESCRIPTOR_FUNCTION(SYNC, fdatasync)
-                DESCRIPTOR_FUNCTION(SYNC, syncfs)
+// Processes end here, and machines do not, so nothing waits for the disk.
+#define SYNC_FUNCTION(name) \
+  int name(int descriptor) { CALL(SYNC, is_watched(descriptor), 0) }
+            SYNC_FUNCTION(fsync) SYNC_FUNCTION(fdatasync) SYNC_FUNCTION(syncfs)
 
-                    int ftruncate(int descriptor, off_t size) {
+                int ftruncate(int descriptor, off_t size) {
   REAL(int, ftruncate, int, off_t)
   CALL(TRUNCATE, is_watched(descriptor), real(descriptor, size))
 }

@@ -19,7 +19,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.faults.injection import build_shims
-from tests.faults.programs import ALLOCATING, CONVERSIONS, INDEXES, READERS, TOOLS, WRITERS
+from tests.faults.programs import ALLOCATING, CACHES, CONVERSIONS, INDEXES, READERS, TOOLS, WRITERS
 
 
 class Server:
@@ -38,10 +38,17 @@ class Server:
         )
 
     def check(self, program: str, faults: list[list[str]]) -> int:
-        """Run a program under faults, and return the number of cases."""
+        """Run a program under faults, and return the number of cases.
+
+        Of the calls that may fail, each fourth one gets a fault, and all of them in ``make long``.
+        """
+        step = 1 if is_long() else 4
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        print(json.dumps({"program": program, "faults": faults}), file=self._process.stdin)
+        print(
+            json.dumps({"program": program, "faults": faults, "step": step}),
+            file=self._process.stdin,
+        )
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
         if not answer:
@@ -50,7 +57,7 @@ class Server:
             pytest.fail("\n".join(line for line in errors if "interrupted commit" not in line))
         cases, wrong = json.loads(answer)
         assert not wrong, "\n".join([f"{len(wrong)} of {cases} cases", *wrong[:10]])
-        return int(cases)
+        return int(cases) * step
 
     def close(self) -> None:
         self._process.kill()
@@ -83,6 +90,14 @@ READING = [["EIO_READING"], ["SHORT_READ"], ["SHORT_READS"], ["EINTR"]]
 @pytest.mark.parametrize("name", [*WRITERS, *TOOLS, *CONVERSIONS, *INDEXES])
 def test_outputs_are_old_or_new(server: Server, name: str) -> None:
     assert server.check(name, WRITING + is_long() * WRITING_LONG) >= 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CACHES)
+def test_faults_of_a_cache_are_no_errors(server: Server, name: str) -> None:
+    faults = [["LOST_ANSWER"], ["SHORT_WRITES"], *WRITING]
+    more = [["ENOSPC"], ["FULL"], ["BROKEN"], *READING]
+    assert server.check(name, faults + is_long() * more) > 50
 
 
 @pytest.mark.slow

@@ -52,7 +52,15 @@ def scales(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         seen.extend(view.eighths for view in views)
         return decode(images, views, *args, **options)
 
+    decode_column = _jpeg.decode_column
+
+    def record_column(records: Any, which: Any, *args: Any, **options: Any) -> Any:
+        left = decode_column(records, which, *args, **options)
+        seen.extend([8] * (len(which) - len(left)))
+        return left
+
     monkeypatch.setattr(_jpeg, "decode_jpegs", record)
+    monkeypatch.setattr(_jpeg, "decode_column", record_column)
     return seen
 
 

@@ -289,6 +289,7 @@ def test_resuming_at_every_step(
     assert ids_of(other) == following
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("sort", OF_WORKERS)
 def test_resuming_at_every_step_known_only_to_workers(

@@ -54,6 +54,7 @@ def train(
             yield epoch, batch["id"].tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 1, 2, 3])
 @pytest.mark.parametrize("shuffle", [True, 10])
 def test_every_step_of_an_epoch(paths: list[str], workers: int, shuffle: bool | int) -> None:
@@ -67,6 +68,7 @@ def test_every_step_of_an_epoch(paths: list[str], workers: int, shuffle: bool | 
         assert seen + ids_of(other) == whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("workers", "persistent"), [(0, False), (2, False), (2, True)])
 def test_training_loop_of_several_epochs(paths: list[str], workers: int, persistent: bool) -> None:
     whole = list(train(*make(paths, 0, shuffle=True), range(3)))

@@ -258,10 +258,7 @@ struct Reads {
     made.range_bounds = {0, 1};
     file.emplace(std::as_bytes(std::span(bytes)));
     buffer.resize(bytes.size());
-    batch = {{file->fd()},
-             std::make_shared<const ReadPlan>(made),
-             buffer,
-             nullptr,
+    batch = {std::vector<int>{file->fd()}, std::make_shared<const ReadPlan>(made), buffer, nullptr,
              std::make_shared<const Records>(Bytes(buffer), starts, sizes)};
   }
 
@@ -298,6 +295,8 @@ void test_parts_that_allocate_nothing() {
   const FrameBlock block{batch.plan, reads.buffer, nullptr};
   const std::vector<const FrameBlock*> blocks = {&block};
   const Numbers zeros = {0, 0};
+  const auto& descriptors = std::get<std::vector<int>>(batch.from);
+  const BatchBlocks in_memory{{block}, {0}, {0, 0}};
   std::vector<std::byte> gathered(reads.buffer.size());
   const std::string record = example(all_entries(3));
   const auto bytes = std::as_bytes(std::span(record));
@@ -306,8 +305,9 @@ void test_parts_that_allocate_nothing() {
   std::uint64_t waits = 0;
   check_allocates_nothing("frames", [&] {
     write_frames(std::span(&bytes, 1), framed);
-    return read_frames(*batch.plan, batch.descriptors, batch.buffer, true, waits) &&
-           !gather_frames(blocks, std::span(zeros).first(1), *batch.plan, zeros, gathered);
+    return read_frames(*batch.plan, descriptors, batch.buffer, true, waits) &&
+           !gather_frames(blocks, std::span(zeros).first(1), *batch.plan, zeros, gathered) &&
+           gather_checked_frames(in_memory, *batch.plan, gathered, true);
   });
   check_allocates_nothing("explaining", [&] { return !explain(parser, bytes); });
 }

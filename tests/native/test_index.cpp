@@ -131,6 +131,32 @@ std::vector<std::byte> small_index() {
   return encode_index(some_header(600), every(20, 29), restarts);
 }
 
+// A section of seek points follows the offsets, and is part of what the checksum covers.
+void test_seek_points() {
+  const std::vector<std::byte> section(37, std::byte{7});
+  const auto starts = every(20, 29);
+  const auto file = encode_index(some_header(600), starts, {}, {}, section);
+  const auto index = open(file);
+  if (!CHECK(index != nullptr)) return;
+  CHECK(index->header().has_seek_points);
+  const IndexRange range = index->seek_points();
+  CHECK_EQ(range.offset + range.size, file.size());
+  CHECK_EQ(range.size, section.size());
+  CHECK_EQ(index->offsets().size(), starts.size() * 4);
+  CHECK(!open(small_index())->header().has_seek_points);
+  CHECK_EQ(open(small_index())->seek_points().size, 0U);
+  for (const std::size_t piece : {1, 7, 4096}) {
+    std::string reason;
+    CHECK(scan(file, piece, reason) != nullptr);
+    for (const std::size_t cut : {1, 36, 37, 38}) {
+      CHECK(scan(Bytes(file).first(file.size() - cut), piece, reason) == nullptr);
+    }
+  }
+  auto damaged = file;
+  damaged.back() ^= std::byte{1};
+  CHECK(open(damaged) == nullptr);
+}
+
 // Whatever a file claims, its answers lie inside the stream that it describes.
 void check_answers(const Index& index, std::size_t file_bytes) {
   CHECK(index.header().records <= file_bytes / 4);
@@ -197,7 +223,7 @@ void test_huge_counts() {
 
 void test_unsupported_values() {
   std::string reason;
-  for (const std::uint32_t version : {0U, 1U, 3U, 0xffffffffU}) {
+  for (const std::uint32_t version : {0U, 1U, 4U, 0xffffffffU}) {
     auto other = small_index();
     store(other, 8, version);
     repair_index(other);
@@ -205,7 +231,7 @@ void test_unsupported_values() {
     CHECK_EQ(reason, version < 2 ? "an earlier release wrote it" : "its version is not supported");
   }
   auto compression = small_index();
-  store<std::uint32_t>(compression, 16, 3);
+  store<std::uint32_t>(compression, 16, 4);
   repair_index(compression);
   CHECK(Index::open(compression, nullptr, reason) == nullptr);
   CHECK_EQ(reason, "its compression is not supported");
@@ -291,6 +317,7 @@ int main() {
   using namespace tio::test;
   test_round_trips();
   test_uneven_gaps();
+  test_seek_points();
   test_every_cut();
   test_every_flip();
   test_huge_counts();

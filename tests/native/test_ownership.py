@@ -162,7 +162,9 @@ class IndexedFile:
             data_fingerprint=0,
             stream_end=len(frames),
         )
-        index = core.encode_index(header, starts, np.empty((0, 2), np.uint64))
+        index = core.encode_index(
+            header, starts, np.empty((0, 2), np.uint64), [], np.empty(0, np.uint8)
+        )
         self.indexes = core.IndexSet(np.array([len(starts)], np.int64))
         # Nothing else refers to the bytes of the index.
         self.indexes.mark_checked(0, core.Index(np.frombuffer(index, np.uint8).copy()), 1)
@@ -213,6 +215,25 @@ def test_reads_keep_their_buffer() -> None:
     del plan, buffer
     reuse_memory()
     [located] = core.load_batches(new_parser(), [reads], True).located
+    check_located(located, 3)
+
+
+def test_reads_keep_their_blocks() -> None:
+    file = IndexedFile(new_examples())
+    stored = file.plan(0, 1, 2)
+    content = np.zeros(stored.buffer_bytes, np.uint8)
+    core.read_ranges([file.descriptor], stored.range_bounds, stored.ranges, content)
+    plan = file.plan(2, 0, 1)
+    buffer = np.zeros(plan.buffer_bytes, np.uint8)
+    records = core.Records(buffer, plan.frame_starts + 12, plan.frame_sizes - 16)
+    zeros = np.zeros(4, np.int64)
+    blocks = [core.FrameBlock(stored, content)]
+    reads = core.BatchReads.of_blocks(blocks, zeros[:1], zeros[:3], plan, buffer, records)
+    del file, stored, content, plan, buffer, records, zeros, blocks
+    reuse_memory()
+    [located] = core.load_batches(new_parser(), [reads], True).located
+    del reads
+    reuse_memory()
     check_located(located, 3)
 
 

@@ -98,6 +98,26 @@ void test_cut_rows() {
   CHECK_EQ(cut_rows({numbers, lengths, Int64s{1, 3, 12}}, 0, 4, 4).has_value(), false);
   CHECK_EQ(cut_rows({numbers, lengths, Int64s{0, 3}}, 0, 4, 4).has_value(), false);
   CHECK_EQ(cut_rows({{}, {}, {}}, 0, 4, 4).has_value(), false);
+  for (const std::int64_t wrong : {INT64_MIN, std::int64_t{-1}, std::int64_t{2}}) {
+    CHECK_EQ(cut_rows({numbers, lengths, Int64s{0, 3, wrong}}, 0, 14, 4).has_value(), false);
+  }
+  CHECK_EQ(cut_rows({numbers, lengths, Int64s{-1, 3, 12}}, 0, 14, 4).has_value(), false);
+}
+
+void test_facts_of_plans() {
+  RowPlan plan;
+  plan.numbers = {8, 9};
+  plan.lengths = {3, 2};
+  plan.add_piece(1, 0, 2);
+  plan.end_row();
+  plan.add_piece(0, 0, 3);
+  plan.end_row();
+  CHECK_EQ(plan.first_numbers(), (Int64s{9, 8}));
+  CHECK_EQ(plan.has_lengths(Int64s{5, 0}, Int64s{8, 2}), true);
+  CHECK_EQ(plan.has_lengths(Int64s{5, 0}, Int64s{8, 3}), false);
+  CHECK_EQ(plan.has_lengths(Int64s{5}, Int64s{8}), false);
+  CHECK_EQ(plan.has_lengths(Int64s{8, 0}, Int64s{5, 2}), false);
+  CHECK_EQ(plan.has_lengths(Int64s{INT64_MIN, 0}, Int64s{INT64_MAX, 2}), false);
 }
 
 // One row with a document of 3 tokens and a separator, then one of 2 that may be lost.
@@ -154,6 +174,7 @@ int main() {
   tio::test::test_level_set();
   tio::test::test_each_token_once();
   tio::test::test_cut_rows();
+  tio::test::test_facts_of_plans();
   tio::test::test_writer();
   return tio::test::finish();
 }

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "check.h"
+#include "order/lane_permutation.h"
 #include "order/permutation.h"
 
 namespace tio::test {
@@ -125,6 +126,18 @@ void check_no_history(const Order& order, std::uint64_t size) {
   }
 }
 
+// Positions 0 and 256 have the same remainder, so they are confused if anything is.
+void test_repeated_positions() {
+  const Permutation order(1000, 5);
+  for (const std::size_t count : {0, 1, 255, 256, 257, 2000}) {
+    Values positions(count);
+    for (std::size_t i = 0; i < count; ++i) positions[i] = i * i % 7 * 128;
+    const Values wanted = values_at(order, positions);
+    order.apply_repeated(positions);
+    CHECK_EQ_IN(positions, wanted, count);
+  }
+}
+
 void test_orders_keep_no_history() {
   check_no_history(Permutation(1000, 5), 1000);
   check_no_history(Permutation(1024, 5), 1024);
@@ -132,6 +145,8 @@ void test_orders_keep_no_history() {
   check_no_history(WindowPermutation(1000, 500, 5), 1000);
   check_no_history(BlockPermutation(1000, 7, 50, 5), 1000);
   check_no_history(BlockPermutation(1000, 300, 999, 5), 1000);
+  check_no_history(LanePermutation(1000, 7, 50, 6, 5), 1000);
+  check_no_history(LanePermutation(1000, 300, 999, 64, 5), 1000);
   const Permutation order(1000, 5);
   const Values wanted = first_values(order, 1000);
   for (std::uint64_t i = 0; i < 1000; ++i) CHECK_EQ_IN(order(i), wanted[i], i);
@@ -222,6 +237,64 @@ void test_huge_blocks() {
   }
 }
 
+// ---- lanes ----
+
+// Returns the values of each lane, from an order that takes them in turn.
+std::vector<Values> lanes_of(const Values& order, std::size_t lanes) {
+  std::vector<Values> found(lanes);
+  for (std::size_t i = 0; i < order.size(); ++i) found[i % lanes].push_back(order[i]);
+  return found;
+}
+
+// Checks that each lane has the same values as without windows, window by window.
+void check_lanes(std::uint64_t size, std::uint64_t block, std::uint64_t window,
+                 std::uint64_t lanes) {
+  const std::string note = std::to_string(size) + " block " + std::to_string(block) + " window " +
+                           std::to_string(window) + " lanes " + std::to_string(lanes);
+  const LanePermutation order(size, block, window, lanes, size);
+  CHECK_EQ_IN(is_bijection(order, size), true, note);
+  std::vector<Values> mixed = lanes_of(first_values(order, size), lanes);
+  std::vector<Values> plain =
+      lanes_of(first_values(LanePermutation(size, block, 1, lanes, size), size), lanes);
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    CHECK_EQ_IN(mixed[lane].size(), (size + lanes - 1 - lane) / lanes, note);
+    for (std::size_t begin = 0; begin < mixed[lane].size(); begin += window) {
+      const std::size_t end = std::min<std::size_t>(begin + window, mixed[lane].size());
+      std::sort(mixed[lane].begin() + begin, mixed[lane].begin() + end);
+      std::sort(plain[lane].begin() + begin, plain[lane].begin() + end);
+    }
+    CHECK_EQ_IN(mixed[lane], plain[lane], note);
+  }
+}
+
+void test_lanes() {
+  for (std::uint64_t size = 1; size <= 24; ++size) {
+    for (std::uint64_t block = 1; block <= size + 1; ++block) {
+      for (const std::uint64_t lanes : {1, 2, 3, 5, 8, 30}) check_lanes(size, block, 4, lanes);
+    }
+  }
+  for (const std::uint64_t block : {1, 10, 999, 5000}) {
+    for (const std::uint64_t window : {1, 64, 4999}) check_lanes(5000, block, window, 7);
+  }
+}
+
+void test_huge_lanes() {
+  constexpr std::uint64_t kSize = (std::uint64_t{1} << 63) - 1;
+  for (const std::uint64_t block : {std::uint64_t{1}, std::uint64_t{1000}, kSize / 2, kSize}) {
+    for (const std::uint64_t lanes : {std::uint64_t{1}, std::uint64_t{64}, kSize / 3}) {
+      const LanePermutation order(kSize, block, kSize, lanes, 9);
+      Values values;
+      for (const std::uint64_t begin : {std::uint64_t{0}, kSize / 2, kSize - 1000}) {
+        const Values some = values_at(order, count_from(begin, 1000));
+        values.insert(values.end(), some.begin(), some.end());
+      }
+      std::sort(values.begin(), values.end());
+      CHECK(values.back() < kSize);
+      CHECK(std::adjacent_find(values.begin(), values.end()) == values.end());
+    }
+  }
+}
+
 // Saved training states depend on these values. A changed order needs a new name.
 void test_golden_values() {
   CHECK_EQ(mix(0), 0xe220a8397b1dcdafU);  // SplitMix64's published first output for seed 0
@@ -239,6 +312,10 @@ void test_golden_values() {
            (Values{4, 18, 19, 17, 15, 16, 3, 1, 2, 7, 8, 0, 6, 5, 10, 12, 9, 11, 14, 13}));
   CHECK_EQ(first_values(BlockPermutation(1'000'000'000, 1000, 16'000, 42), 4),
            (Values{27931920, 99957652, 99957621, 768380819}));
+  CHECK_EQ(first_values(LanePermutation(20, 3, 7, 4, 5), 20),
+           (Values{14, 7, 17, 0, 11, 18, 16, 2, 15, 19, 4, 12, 10, 8, 5, 1, 9, 6, 3, 13}));
+  CHECK_EQ(first_values(LanePermutation(1'000'000'000, 1000, 16'000, 64, 42), 4),
+           (Values{410708340, 285015095, 505409485, 135606246}));
 }
 
 }  // namespace
@@ -250,11 +327,14 @@ int main() {
   test_huge_sizes();
   test_small_sizes_are_uniform();
   test_windows();
+  test_repeated_positions();
   test_orders_keep_no_history();
   test_inverse();
   test_huge_windows();
   test_blocks();
   test_huge_blocks();
+  test_lanes();
+  test_huge_lanes();
   test_golden_values();
   return finish();
 }

@@ -54,6 +54,37 @@ void test_bound() {
   CHECK(pool::kept_bytes() <= std::size_t{1} << 27);
 }
 
+// A loader fills one block while another is in use, also if both are larger than what is kept when
+// nothing is in use.
+void test_large_blocks_take_turns() {
+  constexpr std::size_t kSize = std::size_t{3} << 26;
+  void* const first = pool::allocate(kSize);
+  void* second = pool::allocate(kSize);
+  pool::release(first, kSize);
+  CHECK(pool::kept_bytes() >= kSize);
+  void* const third = pool::allocate(kSize);
+  CHECK(third == first);
+  pool::release(second, kSize);
+  second = pool::allocate(kSize);
+  pool::release(third, kSize);
+  pool::release(second, kSize);
+  CHECK(pool::kept_bytes() <= std::size_t{1} << 27);
+}
+
+// Most of what was in use at the same time is returned to the system.
+void test_bound_while_blocks_are_in_use() {
+  constexpr std::size_t kSize = std::size_t{1} << 27;
+  std::vector<void*> held;
+  for (int i = 0; i < 12; ++i) held.push_back(pool::allocate(kSize));
+  for (int i = 0; i < 6; ++i) {
+    pool::release(held.back(), kSize);
+    held.pop_back();
+  }
+  CHECK(pool::kept_bytes() <= 3 * kSize);
+  for (void* memory : held) pool::release(memory, kSize);
+  CHECK(pool::kept_bytes() <= kSize);
+}
+
 // Sanitizers report a use of kept memory, as of freed memory.
 void test_kept_memory_is_forbidden() {
 #ifdef __SANITIZE_ADDRESS__
@@ -93,6 +124,8 @@ int main() {
   test_reuse();
   test_never_twice();
   test_bound();
+  test_large_blocks_take_turns();
+  test_bound_while_blocks_are_in_use();
   test_kept_memory_is_forbidden();
   test_threads();
   return finish();

@@ -234,6 +234,9 @@ class _NoReader:
     def end_epoch(self) -> None:
         pass
 
+    def note_ranks(self, num_ranks: int) -> None:
+        pass
+
 
 def dealt(dealer: EpochDealer, progress: Progress, workers: int) -> Iterator[tuple[int, list[int]]]:
     """Return epoch and records of each batch that a DataLoader yields to a rank."""

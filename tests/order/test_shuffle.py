@@ -15,7 +15,8 @@ from torchrec_io.order.shuffle import Shuffle, ShuffleChoice, check_shuffle, rec
 
 sizes = st.one_of(st.integers(1, 40), st.integers(1, 3000))
 counts = st.one_of(st.integers(1, 50), st.integers(1, 3500))
-block_shuffles = st.builds(Shuffle, block=counts, window=counts)
+lane_counts = st.one_of(st.none(), st.integers(1, 40), st.integers(1, 5000))
+block_shuffles = st.builds(Shuffle, block=counts, window=counts, lanes=lane_counts)
 shuffles = st.one_of(st.booleans(), st.integers(1, 3500), block_shuffles)
 seeds = st.integers(-(2**70), 2**70)
 epochs = st.integers(0, 2**40)
@@ -44,7 +45,11 @@ def test_order_without_shuffle_is_that_of_the_files() -> None:
         assert np.array_equal(whole_order(50, False, seed, epoch), np.arange(50))
 
 
-@pytest.mark.parametrize("shuffle", [True, 64, Shuffle(block=10, window=30)])
+@pytest.mark.parametrize(
+    "shuffle",
+    [True, 64, Shuffle(block=10, window=30), Shuffle(block=10, window=30, lanes=4)],
+    ids=str,
+)
 def test_seeds_and_epochs_have_different_orders(shuffle: ShuffleChoice) -> None:
     orders = [
         tuple(whole_order(200, shuffle, seed, epoch).tolist())
@@ -76,6 +81,34 @@ def test_orders_are_stable_between_releases() -> None:
     large = Shuffle(block=1000, window=16_000)
     records = records_at(np.array([0, 10**9]), 10**10 + 7, large, 7, 2)
     assert records.tolist() == [5169650960, 3413394946]
+
+
+def test_orders_of_lanes_are_stable_between_releases() -> None:
+    small = Shuffle(block=3, window=5, lanes=2)
+    assert whole_order(17, small, 3, 1).tolist() == [
+        3,
+        2,
+        7,
+        1,
+        5,
+        9,
+        4,
+        10,
+        6,
+        0,
+        13,
+        15,
+        12,
+        16,
+        14,
+        11,
+        8,
+    ]
+    few = Shuffle(block=3, window=5, lanes=4)
+    assert whole_order(10, few, 3, 1).tolist() == [3, 2, 7, 8, 4, 1, 6, 9, 5, 0]
+    large = Shuffle(block=1000, window=16_000, lanes=64)
+    records = records_at(np.array([0, 10**9]), 10**10 + 7, large, 7, 2)
+    assert records.tolist() == [5600317006, 9533243752]
 
 
 # ---- window ----
@@ -218,13 +251,19 @@ def test_windows_larger_than_all_records() -> None:
     assert np.array_equal(whole_order(50, 2**70, 1), whole_order(50, True, 1))
 
 
-@pytest.mark.parametrize("shuffle", [True, 3, Shuffle(block=2, window=3)])
+@pytest.mark.parametrize(
+    "shuffle", [True, 3, Shuffle(block=2, window=3), Shuffle(block=2, window=3, lanes=2)], ids=str
+)
 @pytest.mark.parametrize("position", [-1, 10, 2**62])
 def test_positions_outside_the_order_are_rejected(shuffle: ShuffleChoice, position: int) -> None:
     with pytest.raises(IndexError):
         records_at(np.array([0, position]), 10, shuffle, 0, 0)
 
 
-@pytest.mark.parametrize("shuffle", [False, True, 3, Shuffle(block=2, window=3)])
+@pytest.mark.parametrize(
+    "shuffle",
+    [False, True, 3, Shuffle(block=2, window=3), Shuffle(block=2, window=3, lanes=2)],
+    ids=str,
+)
 def test_empty_positions_of_an_empty_order(shuffle: ShuffleChoice) -> None:
     assert len(records_at(np.empty(0, np.int64), 0, shuffle, 0, 0)) == 0

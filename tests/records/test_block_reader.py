@@ -25,6 +25,7 @@ from torchrec_io import CorruptRecordError, RecordIndex, StaleIndexError, Trunca
 from torchrec_io.records.block_reader import BlockReader
 from torchrec_io.records.record_reader import ReadPlan, RecordReader
 from torchrec_io.storage.local import LocalFile
+from torchrec_io.storage.span_cache import process_cache
 
 Numbers = npt.NDArray[np.int64]
 
@@ -417,3 +418,16 @@ def test_gathering_rejects_ranges_outside(bad: tuple[int, int, int]) -> None:
     assert not target.any()
     with pytest.raises(ValueError, match="three columns"):
         _core.gather(source, np.zeros((1, 2), np.int64), target)
+
+
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_blocks_count_within_the_memory_of_decoded_data(
+    tmp_path: Path, compression: str | None
+) -> None:
+    path = write_tfrecord(tmp_path / "x", [b"0123456789"] * 20, compression)
+    reader = RecordReader([RecordIndex.build(path)], decode_cache_bytes=12345)
+    blocks = in_blocks(reader, 5, 2)
+    for first in (0, 5, 10, 0, 15):
+        blocks.fetch(blocks.plan(np.arange(first, first + 5)))
+    assert blocks.held_bytes == 2 * 5 * 26
+    assert (blocks in process_cache(12345).holders) == (compression is not None)

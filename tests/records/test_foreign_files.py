@@ -76,7 +76,6 @@ FILES = {
     "lmdb": (bytes(10) + b"\x08\0" + bytes(4) + b"\xde\xc0\xef\xbe\1" + bytes(99), "LMDB database"),
     "npy": (npy_of(), "NumPy array"),
     "sqlite": (sqlite_of(), "SQLite database"),
-    "zstd": (b"\x28\xb5\x2f\xfd" + bytes(99), "compressed by zstd"),
     "xz": (lzma.compress(b"abc"), "compressed by xz"),
     "bzip2": (bz2.compress(b"abc"), "compressed by bzip2"),
 }

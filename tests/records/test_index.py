@@ -21,6 +21,7 @@ from torchrec_io import (
     IndexFormatError,
     RecordIndex,
     StaleIndexError,
+    TFRecordWriter,
     TorchRecIOError,
     TruncatedFileError,
 )
@@ -121,9 +122,11 @@ class TestDamagedData:
 
     def test_text_and_compressed_files_read_as_plain_are_named(self, tmp_path: Path) -> None:
         assert "text" in self.check(tmp_path / "x", b"a,b,c\n1,2,3\n" * 9, CorruptRecordError, 0, 0)
-        write_tfrecord(tmp_path / "z", RECORDS, "gzip")
-        with pytest.raises(CorruptRecordError, match="looks compressed"):
-            RecordIndex.build(tmp_path / "z", compression=None)
+        for compression in ("gzip", "zlib", "zstd"):
+            with TFRecordWriter(tmp_path / compression, compression) as writer:
+                writer.write(b"a")
+            with pytest.raises(CorruptRecordError, match="looks compressed"):
+                RecordIndex.build(tmp_path / compression, compression=None)
 
     def test_plain_read_as_compressed(self, data: Path) -> None:
         for kind in ("gzip", "zlib"):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.tfrecord import write_tfrecord
+from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io import CorruptRecordError, RecordIndex
 from torchrec_io.episodes.reader import StepNumbers, StepReader
 from torchrec_io.records.block_reader import BlockReader
@@ -77,20 +77,24 @@ def test_damaged_record_is_an_error_with_its_location(tmp_path: Path, kind: str)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_plain_tfrecord_files_are_read_natively(tmp_path: Path, kind: str) -> None:
+def test_plain_tfrecord_files_and_blocks_are_read_natively(tmp_path: Path, kind: str) -> None:
     path = write_tfrecord(tmp_path / "x", RECORDS)
     reader, first, _ = reader_and_records(kind, path)
-    opened = reader.open_files(reader.plan(first))
-    assert reader.is_native == (opened is not None) == (kind == "records")
+    opened = reader.open_frames(reader.plan(first))
+    assert reader.is_native == (opened is not None) == (kind in ("records", "blocks"))
 
 
-def test_other_files_are_not_read_natively(tmp_path: Path) -> None:
-    packed = write_tfrecord(tmp_path / "x", RECORDS, "gzip")
+def test_compressed_files_are_read_before_native_code_parses_them(tmp_path: Path) -> None:
+    reader = RecordReader([RecordIndex.build(write_tfrecord(tmp_path / "x", RECORDS, "gzip"))])
+    frames = reader.open_frames(reader.plan(np.array([1])))
+    assert reader.is_native
+    assert frames is not None
+    assert frames.buffer is not None
+    assert frames.buffer.tobytes() == frame(RECORDS[1])
+
+
+def test_other_formats_are_not_read_natively(tmp_path: Path) -> None:
     (tmp_path / "lines").write_bytes(b"one\ntwo\n")
-    for index in (
-        RecordIndex.build(packed),
-        RecordIndex.build(tmp_path / "lines", format=TextLines()),
-    ):
-        reader = RecordReader([index])
-        assert not reader.is_native
-        assert reader.open_files(reader.plan(np.array([0]))) is None
+    reader = RecordReader([RecordIndex.build(tmp_path / "lines", format=TextLines())])
+    assert not reader.is_native
+    assert reader.open_frames(reader.plan(np.array([0]))) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -183,7 +184,7 @@ def test_pickled_and_forked_readers_open_their_own_files(reader: RecordReader) -
 
 
 class TestDamage:
-    def make(self, folder: Path, *, flip: int = 0, **options: bool) -> tuple[Path, RecordReader]:
+    def make(self, folder: Path, *, flip: int = 0, **options: Any) -> tuple[Path, RecordReader]:
         path = folder / "x"
         write_tfrecord(path, [b"aaaa", b"bbbb", b"cccc"])
         if flip:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pickle
 from typing import Any
 
 import pytest
@@ -129,7 +130,7 @@ def test_parts_are_merged(some: list[bytes], cuts: list[int]) -> None:
     for start, stop in zip([0, *sorted(cuts)], [*sorted(cuts), None], strict=True):
         part = Surveyor()
         part.add(RecordList.of(some[start:stop]))
-        whole.merge(part)
+        whole.merge(pickle.loads(pickle.dumps(part)))
     assert comparable(whole.result()) == survey_model(some)[0]
 
 
@@ -162,6 +163,21 @@ def test_every_character(start: int) -> None:
     formats = dict(surveyor.result().context["x"].formats)
     assert formats.get("UTF-8 text", 0) == printable
     assert sum(formats.values()) == len(some)
+
+
+def test_damaged_states_are_refused() -> None:
+    surveyor = Surveyor()
+    surveyor.add(RecordList.of([example_of(x=[b"text"], y=[1, 2])]))
+    state = surveyor._core.state()
+    count, features = state[8:16], state[16:-8]
+    assert (count, state[-8:]) == ((2).to_bytes(8, "little"), bytes(8))  # 2 features, no lists
+    repeated = state[:8] + (4).to_bytes(8, "little") + features * 2 + state[-8:]
+    cut = [state[:end] for end in range(len(state))]
+    for damaged_state in [*cut, state + b"\0", b"\xff" * 99, repeated]:
+        with pytest.raises(ValueError, match="state must be that of a survey"):
+            Surveyor()._core.restore(damaged_state)
+    with pytest.raises(ValueError, match="state must be that of a survey"):
+        surveyor._core.restore(state)
 
 
 # ---- limits ----

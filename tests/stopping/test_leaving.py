@@ -26,8 +26,8 @@ def test_open_objects_print_nothing_at_exit(tmp_path: Path) -> None:
     check(tmp_path, "few")
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.long
+@pytest.mark.timeout(3600)
 def test_no_way_to_leave_a_loop_prints_anything(tmp_path: Path) -> None:
     check(tmp_path, "all")
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
-import subprocess
-import sys
 import zlib
 from pathlib import Path
 
@@ -215,20 +212,14 @@ def test_compression_argument_is_checked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("members", [1, 7, 300])
-def test_random_access_in_a_compressed_file(tmp_path: Path, members: int) -> None:
+def test_reading_back_in_a_compressed_file(tmp_path: Path, members: int) -> None:
     rng = np.random.default_rng(1)
     data = rng.integers(0, 4, 3_000_000, np.uint8).tobytes()
     size = -(-len(data) // members)
     file = tmp_path / "x.gz"
     file.write_bytes(compressed("gzip", *(data[i : i + size] for i in range(0, len(data), size))))
-    front = CompressedFile(LocalFile(file), "gzip")
-    sink = memoryview(bytearray(1 << 16))
-    at = 0
-    while got := front.read_into(at, sink):
-        at += got
-    assert at == len(data)
-    source = CompressedFile(LocalFile(file), "gzip", front.restarts)
-    for offset in [*rng.integers(0, len(data), 60).tolist(), 0, len(data) - 5, len(data), 2**40]:
+    source = CompressedFile(LocalFile(file), "gzip")
+    for offset in [*rng.integers(0, len(data), 9).tolist(), 0, len(data) - 5, len(data), 2**40]:
         out = bytearray(7777)
         got = source.read_into(offset, memoryview(out))
         assert out[:got] == data[offset : offset + 7777]
@@ -254,27 +245,3 @@ def test_read_ranges_of_both_sources_equal_slices(
         source = open_decompressed(open_file(folder / name), kind)  # type: ignore[arg-type]
         assert source.read_ranges(ranges, out) is None
         assert out.tobytes() == b"".join(DATA[o : o + s] for o, s in rows)
-
-
-FULL = """
-import gzip, os, resource, sys
-from torchrec_io.storage.opening import open_decompressed, open_file
-resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
-source = open_decompressed(open_file(sys.argv[1]), "gzip")
-source.read(20 << 20, 1)
-try:
-    source.read(3 << 20, 1)
-except OSError as error:
-    print(error)
-"""
-
-
-def test_a_full_disk_of_temporary_files_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "data.gz"
-    path.write_bytes(gzip.compress(bytes(21 << 20), compresslevel=1))
-    command = [sys.executable, "-c", FULL, str(path)]
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-    assert f"for the decompressed content in {tmp_path}: set TMPDIR to a folder" in done.stdout
-    assert str(path) in done.stdout
-    assert list(tmp_path.iterdir()) == [path]

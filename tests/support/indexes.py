@@ -34,7 +34,10 @@ def write_index(
         footer_bytes=footer_bytes,
     )
     restarts = np.empty((0, 2), np.uint64)
-    content = _core.encode_index(header, np.array(starts, np.uint64), restarts, list(gaps))
+    no_points = np.empty(0, np.uint8)
+    content = _core.encode_index(
+        header, np.array(starts, np.uint64), restarts, list(gaps), no_points
+    )
     path = data.with_name(data.name + ".tfidx")
     path.write_bytes(content)
     return path

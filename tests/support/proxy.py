@@ -22,6 +22,8 @@ class Proxy:
         requests: First line of each request.
         most_bytes: Number of bytes of answers after which a connection is reset; None for all.
             It is set back by each reset.
+        most_sent: The same for requests.
+        is_broken: Whether every connection is reset at once.
     """
 
     def __init__(self, target: int) -> None:
@@ -31,6 +33,8 @@ class Proxy:
         self.latency = 0.0
         self.requests: list[str] = []
         self.most_bytes: int | None = None
+        self.most_sent: int | None = None
+        self.is_broken = False
         self._sockets: set[socket.socket] = set()
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -50,14 +54,20 @@ class Proxy:
                     threading.Thread(target=work, args=(client, server), daemon=True).start()
 
     def _send_requests(self, client: socket.socket, server: socket.socket) -> None:
+        sent = 0
         with contextlib.suppress(OSError):
-            while data := client.recv(1 << 16):
+            while (data := client.recv(1 << 16)) and not self.is_broken:
+                sent += len(data)
+                if self.most_sent is not None and sent > self.most_sent:
+                    self.most_sent = None
+                    break
                 self.requests += [
                     line.decode("latin-1")
                     for line in data.split(b"\r\n")
                     if line.endswith(b" HTTP/1.1")
                 ]
                 server.sendall(data)
+        _hang_up(client)
         _hang_up(server)
 
     def _send_answers(self, client: socket.socket, server: socket.socket) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import hashlib
+import hmac
 import importlib.util
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -17,6 +20,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import quote
@@ -49,6 +53,16 @@ class S3Server:
             "region": "us-east-1",
         }
 
+    def environment(self) -> dict[str, str]:
+        """Return the variables that have the same effect as the options."""
+        names = {
+            "endpoint": "AWS_ENDPOINT_URL",
+            "access_key_id": "AWS_ACCESS_KEY_ID",
+            "secret_access_key": "AWS_SECRET_ACCESS_KEY",
+            "region": "AWS_REGION",
+        }
+        return {names[name]: value for name, value in self.options().items()}
+
     def put(self, key: str, data: bytes) -> str:
         """Write an object."""
         self._run("obstore.put(store, arguments[0], sys.stdin.buffer.read())", key, data=data)
@@ -63,6 +77,16 @@ class S3Server:
         )
         self._run(program, str(folder), prefix)
 
+    def unfinished_uploads(self) -> list[str]:
+        """Return the keys of uploads that were neither completed nor given up."""
+        host, path, query = f"127.0.0.1:{self.port}", f"/{BUCKET}", "uploads="
+        headers = _signed_headers(host, path, query)
+        url = f"http://{host}{path}?{query}"
+        request = urllib.request.Request(url, headers=headers)
+        with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310  # of loopback
+            found = re.findall(r"<Upload>.*?<Key>(.*?)</Key>", answer.read().decode(), re.DOTALL)
+        return sorted(found)
+
     def _run(self, program: str, *arguments: str, data: bytes = b"") -> None:
         """Run a program with a store, in another process: obstore must not be used in this one."""
         start = (
@@ -75,6 +99,27 @@ class S3Server:
         code = f"{start}{program}\nos._exit(0)"
         command = [sys.executable, "-c", code, json.dumps(self.options()), *arguments]
         subprocess.run(command, input=data, check=True, timeout=120)
+
+
+def _signed_headers(host: str, path: str, query: str) -> dict[str, str]:
+    """Return the headers of a GET with a signature of AWS, version 4."""
+    stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+    empty = hashlib.sha256(b"").hexdigest()
+    names = "host;x-amz-content-sha256;x-amz-date"
+    lines = f"host:{host}\nx-amz-content-sha256:{empty}\nx-amz-date:{stamp}\n"
+    request = f"GET\n{path}\n{query}\n{lines}\n{names}\n{empty}"
+    scope = f"{stamp[:8]}/us-east-1/s3/aws4_request"
+    digest = hashlib.sha256(request.encode()).hexdigest()
+    key = f"AWS4{SECRET}".encode()
+    for part in (*scope.split("/"), f"AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{digest}"):
+        signature = hmac.new(key, part.encode(), "sha256")
+        key = signature.digest()
+    credential = f"Credential={KEY}/{scope}, SignedHeaders={names}"
+    return {
+        "x-amz-content-sha256": empty,
+        "x-amz-date": stamp,
+        "Authorization": f"AWS4-HMAC-SHA256 {credential}, Signature={signature.hexdigest()}",
+    }
 
 
 def free_ports(count: int) -> list[int]:

@@ -6,6 +6,7 @@ import contextlib
 import http.server
 import re
 import socket
+import socketserver
 import threading
 import time
 from collections.abc import Iterator
@@ -52,6 +53,7 @@ class WebServer:
     delay: float = 0.0
     has_ranges: bool = True
     has_head: bool = True
+    address: str = "127.0.0.1"
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def put(self, path: str, data: bytes, **fields: Any) -> str:
@@ -61,7 +63,7 @@ class WebServer:
 
     def url(self, path: str) -> str:
         """Return the URL of a path."""
-        return f"http://127.0.0.1:{self.port}{path}"
+        return f"http://{self.address}:{self.port}{path}"
 
     def gets(self) -> list[Request]:
         """Return the requests for ranges of more than the first byte."""
@@ -157,14 +159,20 @@ class _Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
+    def server_bind(self) -> None:
+        """Bind without looking up the name of the address, which may take 10 seconds."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name = "localhost"
+        self.server_port = self.socket.getsockname()[1]
+
     def handle_error(self, *_: Any) -> None: ...
 
 
 @contextlib.contextmanager
-def web_server() -> Iterator[WebServer]:
+def web_server(address: str = "127.0.0.1") -> Iterator[WebServer]:
     """Run a server on loopback."""
-    state = WebServer(0)
-    server = _Server(("127.0.0.1", 0), _Handler)
+    state = WebServer(0, address=address)
+    server = _Server((address, 0), _Handler)
     server.state = state
     state.port = server.server_port
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)

@@ -406,10 +406,12 @@ def test_memory_is_reused_safely_by_threads() -> None:
 
 
 def test_the_number_of_kept_layouts_is_bounded() -> None:
-    held = [allocate_arena(1 << 22) for _ in range(40)]
+    # Two more of the largest block in use are kept, whichever tests ran before.
+    largest = allocate_arena(1 << 26)
+    held = [allocate_arena(1 << 24) for _ in range(40)]
     assert len({arena.data_ptr() for arena in held}) == 40
     held.clear()
-    assert _core.kept_bytes() <= 1 << 27
+    assert _core.kept_bytes() <= (1 << 27) + 2 * largest.nbytes
 
 
 def test_every_byte_that_shows_is_written(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from tests.support.forms import batch_to_json
 from torchrec_io import _core
 from torchrec_io.parsing.parser import ExampleParser
 from torchrec_io.parsing.record_random import DEFAULT_RANDOM
+from torchrec_io.records.block_reader import BlockReader
 from torchrec_io.records.index_cache import open_indexes
+from torchrec_io.records.reader import Reader
 from torchrec_io.records.record_reader import RecordReader
 from torchrec_io.storage.byte_source import descriptors_of
 from torchrec_io.tensors.native_run import load_run
@@ -32,17 +35,27 @@ def reader_of(paths: list[str], **options: Any) -> RecordReader:
     return RecordReader(indexes, **options)
 
 
-def run_of(parser: ExampleParser, reader: RecordReader, plans: list[Any]) -> list[tio.Batch]:
+def in_blocks(reader: RecordReader) -> BlockReader:
+    """Return a reader of blocks of 7 records, of which it keeps few in memory."""
+    return BlockReader(
+        reader, lambda n: n // 7, lambda b: np.arange(7 * b, min(7 * b + 7, len(reader))), 2
+    )
+
+
+READERS: dict[str, Callable[[RecordReader], Reader]] = {"records": lambda r: r, "blocks": in_blocks}
+
+
+def run_of(parser: ExampleParser, reader: Reader, plans: list[Any]) -> list[tio.Batch]:
     loaded = load_run(parser, reader, plans, [DEFAULT_RANDOM] * len(plans))
     return [each.batch for each in loaded]
 
 
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    return write_files(tmp_path_factory.mktemp("data"), [40, 1, 30])
+@pytest.fixture(scope="module", params=[None, "gzip"])
+def files(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return write_files(tmp_path_factory.mktemp("data"), [40, 1, 30], request.param)
 
 
-def one_by_one(parser: ExampleParser, reader: RecordReader, plans: list[Any]) -> list[Any]:
+def one_by_one(parser: ExampleParser, reader: Reader, plans: list[Any]) -> list[Any]:
     """What is sound at the start, by the usual way."""
     batches = []
     for plan in plans:
@@ -54,21 +67,25 @@ def one_by_one(parser: ExampleParser, reader: RecordReader, plans: list[Any]) ->
     return batches
 
 
+@pytest.mark.parametrize("kind", READERS)
 @pytest.mark.parametrize("schema", ["any", "fixed"])
 @given(batches=st.lists(st.lists(st.integers(0, 70), min_size=1, max_size=30), max_size=6))
-def test_the_same_batches(files: list[str], schema: str, batches: list[list[int]]) -> None:
-    parser, reader = ExampleParser.of(SCHEMAS[schema]), reader_of(files)
+def test_the_same_batches(
+    files: list[str], kind: str, schema: str, batches: list[list[int]]
+) -> None:
+    parser, reader = ExampleParser.of(SCHEMAS[schema]), READERS[kind](reader_of(files))
     plans = [reader.plan(np.array(numbers, np.int64)) for numbers in batches]
     found = run_of(parser, reader, plans)
     assert [batch_to_json(batch) for batch in found] == one_by_one(parser, reader, plans)
     assert len(found) == len(plans)
 
 
+@pytest.mark.parametrize("kind", READERS)
 @pytest.mark.parametrize("schema", ["any", "fixed"])
 @pytest.mark.parametrize("bad", [0, 13, 29])
 @pytest.mark.parametrize("verify_crc", [True, False])
 def test_up_to_the_first_with_a_damaged_record(
-    tmp_path: Path, schema: str, bad: int, verify_crc: bool
+    tmp_path: Path, *, kind: str, schema: str, bad: int, verify_crc: bool
 ) -> None:
     (path,) = write_files(tmp_path, [30])
     reader = reader_of([path], verify_crc=verify_crc)
@@ -78,10 +95,10 @@ def test_up_to_the_first_with_a_damaged_record(
     with open(path, "r+b") as file:  # in place: the index still fits
         file.write(data)
     parser = ExampleParser.of(SCHEMAS[schema])
-    reader = reader_of([path], verify_crc=verify_crc)
-    plans = [reader.plan(np.arange(at, at + 5)) for at in range(0, 30, 5)]
-    found = [batch_to_json(batch) for batch in run_of(parser, reader, plans)]
-    assert found == one_by_one(parser, reader, plans)
+    blocks = READERS[kind](reader_of([path], verify_crc=verify_crc))
+    plans = [blocks.plan(np.arange(at, at + 5)) for at in range(0, 30, 5)]
+    found = [batch_to_json(batch) for batch in run_of(parser, blocks, plans)]
+    assert found == one_by_one(parser, blocks, plans)
     assert len(found) == bad // 5
 
 
@@ -112,13 +129,24 @@ def test_not_where_a_file_became_shorter_or_is_gone(tmp_path: Path) -> None:
     assert len(run_of(parser, reader, plans)) == 1
     Path(paths[2]).unlink()
     reader.begin_epoch()
-    assert run_of(parser, reader, plans[2:]) == []
+    with pytest.raises(FileNotFoundError):
+        run_of(parser, reader, plans[2:])
 
 
-def test_not_of_compressed_files(tmp_path: Path) -> None:
-    reader = reader_of(write_files(tmp_path, [5], "gzip"))
-    plans = [reader.plan(np.arange(5))]
-    assert run_of(ExampleParser.of(SCHEMAS["any"]), reader, plans) == []
+@pytest.mark.parametrize("schema", ["any", "fixed"])
+def test_up_to_the_first_that_cannot_be_decompressed(tmp_path: Path, schema: str) -> None:
+    paths = write_files(tmp_path, [5, 5, 5], "gzip")
+    reader = reader_of(paths)
+    plans = [reader.plan(np.arange(at, at + 5)) for at in (0, 5, 10)]
+    data = bytearray(Path(paths[1]).read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    with open(paths[1], "r+b") as file:  # in place: the index still fits
+        file.write(data)
+    parser = ExampleParser.of(SCHEMAS[schema])
+    found = [batch_to_json(batch) for batch in run_of(parser, reader, plans)]
+    assert found == one_by_one(parser, reader, plans[:1])
+    with pytest.raises(tio.TorchRecIOError):
+        reader.fetch(plans[1])
 
 
 def test_not_of_many_files_at_once(tmp_path: Path) -> None:
@@ -127,15 +155,38 @@ def test_not_of_many_files_at_once(tmp_path: Path) -> None:
     assert len(run_of(parser, reader, [reader.plan(some), reader.plan(all_)])) == 1
 
 
-def test_arguments_that_do_not_match_are_refused(files: list[str]) -> None:
+def test_blocks_that_lack_a_record_are_refused(files: list[str]) -> None:
     parser, reader = _core.ExampleParser([]), reader_of(files)
+    plan, stored = reader.plan(np.array([5, 1])), reader.plan(np.arange(4))
+    block = _core.FrameBlock(stored, reader.read(stored))
+    buffer = np.zeros(plan.buffer_bytes, np.uint8)
+    records = _core.Records(buffer, plan.frame_starts + 12, plan.frame_sizes - 16)
+    for numbers in ([0, 0], [7, 0]):
+        lacking = _core.BatchReads.of_blocks(
+            [block], np.array([0]), np.array(numbers), plan, buffer, records
+        )
+        assert _core.load_batches(parser, [lacking], True).located == []
+    with pytest.raises(ValueError, match="each block must have a number"):
+        _core.BatchReads.of_blocks(
+            [block], np.array([0, 1]), np.zeros(2, int), plan, buffer, records
+        )
+    with pytest.raises(ValueError, match="each record must have a block"):
+        _core.BatchReads.of_blocks([block], np.array([0]), np.zeros(1, int), plan, buffer, records)
+    with pytest.raises(ValueError, match="smaller than the plan"):
+        _core.BatchReads.of_blocks(
+            [block], np.array([0]), np.zeros(2, int), plan, buffer[:-1], records
+        )
+
+
+def test_arguments_that_do_not_match_are_refused(tmp_path: Path) -> None:
+    parser, reader = _core.ExampleParser([]), reader_of(write_files(tmp_path, [5]))
     plan = reader.plan(np.arange(3))
-    opened = reader.open_files(plan)
+    opened = reader.open_frames(plan)
     assert opened is not None
     buffer = np.zeros(plan.buffer_bytes, np.uint8)
     starts, lengths = plan.frame_starts + 12, plan.frame_sizes - 16
     records = _core.Records(buffer, starts, lengths)
-    descriptors = descriptors_of(opened)
+    descriptors = descriptors_of(opened.files)
     assert descriptors is not None
     good = _core.BatchReads(descriptors, plan, buffer, records)
     assert len(_core.load_batches(parser, [good], True).located) == 1

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import torchrec_io as tio
+from torchrec_io.cluster.parts import PartFolder
 from torchrec_io.storage.temporary import temporary_name
 from torchrec_io.tools.cleaning import Leftover
 
@@ -100,6 +101,74 @@ def test_files_of_other_machines_are_kept_for_a_day(tmp_path: Path) -> None:
     assert found.reason == "a process on another machine wrote it 5.0 hours ago"
     assert kinds(tio.tools.clean(tmp_path, older_than=4)) == [("file", "remove")]
     assert not other.exists()
+
+
+def job(folder: Path, name: str) -> PartFolder:
+    return PartFolder.named(str(folder / name), ["job"], None, index=False)
+
+
+def write_part(folder: Path, name: str) -> None:
+    """Write a part in a job that goes on."""
+    with PartFolder.of_job(str(folder / name), ["job"], None, index=False) as parts:
+        parts.write(0, [b"x"], key="k")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def make_old(folder: Path, hours: float) -> None:
+    for path in [folder, *folder.rglob("*")]:
+        written = path.stat().st_mtime - hours * 3600
+        os.utime(path, (written, written))
+
+
+def test_folders_of_jobs_are_kept_for_a_day(tmp_path: Path) -> None:
+    killed(lambda: write_part(tmp_path / "inner", "out"))
+    parts = Path(job(tmp_path / "inner", "out").path)
+    lock = Path(f"{parts}.lock")
+    assert lock.exists()
+    make_old(parts, 5)
+    [found] = tio.tools.clean(tmp_path)
+    assert (found.path, found.kind, found.action) == (str(parts), "folder", "keep")
+    assert found.reason == "a job that does not run wrote it 5.0 hours ago"
+    assert found.size > 0
+    assert kinds(tio.tools.clean(tmp_path / "inner" / "ou", older_than=4, dry_run=True)) == [
+        ("folder", "remove")
+    ]
+    assert tio.tools.clean(tmp_path / "inner" / "other") == []
+    assert parts.exists()
+    assert kinds(tio.tools.clean(tmp_path, older_than=4)) == [("folder", "remove")]
+    assert list((tmp_path / "inner").iterdir()) == []
+
+
+def test_folders_of_running_jobs_are_kept(tmp_path: Path) -> None:
+    with PartFolder.of_job(str(tmp_path / "out"), ["job"], None, index=False) as parts:
+        parts.write(0, [b"x"], key="k")
+        make_old(tmp_path, 99)
+        [found] = tio.tools.clean(tmp_path)
+        assert (found.path, found.action, found.reason) == (parts.path, "keep", "a job uses it")
+        assert parts.find(0, "k") is not None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_job_that_starts_while_it_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed(lambda: write_part(tmp_path, "out"))
+    monkeypatch.setattr("torchrec_io.tools.cleaning.is_locked", lambda _: False)
+    with PartFolder.of_job(str(tmp_path / "out"), ["job"], None, index=False) as parts:
+        [found] = tio.tools.clean(tmp_path, older_than=0)
+        assert found.action == "remove"
+        assert "a job uses the folder" in str(found.error)
+        assert parts.find(0, "k") is not None
+
+
+def test_a_lock_without_a_folder_is_removed(tmp_path: Path) -> None:
+    parts = Path(job(tmp_path, "out").path)
+    Path(f"{parts}.lock").touch()
+    assert kinds(tio.tools.clean(tmp_path)) == [("file", "keep")]
+    assert kinds(tio.tools.clean(tmp_path, older_than=0)) == [("file", "remove")]
+    parts.touch()  # no folder, so it is not of a job
+    assert tio.tools.clean(tmp_path, older_than=0) == []
+    assert list(tmp_path.iterdir()) == [parts]
 
 
 def test_start_of_names(tmp_path: Path) -> None:

@@ -155,14 +155,14 @@ def test_sample_is_the_first_part_of_a_split(tmp_path: Path) -> None:
     assert records_in(tmp_path / "out") == list(TFRecordDataset(path).split(0.1, 0.9, seed=3)[0])
 
 
-@pytest.mark.parametrize("compression", ["gzip", "zlib"])
+@pytest.mark.parametrize("compression", ["gzip", "zlib", "zstd"])
 @pytest.mark.parametrize("before", [None, "gzip", "zlib"])
 def test_compress_and_decompress(
     tmp_path: Path, compression: Compression, before: str | None
 ) -> None:
     paths = [write_tfrecord(tmp_path / f"{n}.tfrecord", numbered(n), before) for n in (0, 3, 900)]
     packed = compress(paths, tmp_path / "packed", compression, jobs=2)
-    suffix = {"gzip": ".gz", "zlib": ".zz"}[compression]
+    suffix = {"gzip": ".gz", "zlib": ".zz", "zstd": ".zst"}[compression]
     assert [Path(path).name for path in packed.paths] == [f"{p.name}{suffix}" for p in paths]
     assert {detect_compression(LocalFile(path).head()) for path in packed.paths[1:]} == {
         compression

@@ -14,13 +14,14 @@ FILE_SIZES = (1200, 993)
 NUM_RECORDS = sum(FILE_SIZES)
 BATCH_SIZE = 96
 EPOCHS = 2
+LANES = 4
 LIMIT = 5  # steps in an epoch, where a trainer limits them
 
 LOADERS = ("DataLoader", "make_loader", "StatefulDataLoader")
 TRAINERS = ("ddp", "accelerate", "transformers", "lightning")
 MODES = {
-    # A loop of one's own, which sets the epoch or does not.
-    "ddp": ("set_epoch", "automatic"),
+    # A loop of one's own, which sets the epoch or does not, or whose ranks have lanes.
+    "ddp": ("set_epoch", "automatic", "lanes"),
     "accelerate": (
         # Accelerate's options: one process reads for all, or each process reads and keeps a part;
         # batches are those of a process, or are split among the processes.
@@ -83,6 +84,8 @@ class Cell:
             return False  # map-style datasets have no rank
         if self.mode == "automatic" and self.kind == "map":
             return False  # PyTorch's samplers are told the epoch
+        if self.mode == "lanes" and self.kind == "map":
+            return False  # map-style datasets have no shuffle
         return self.mode not in ("unprepared", "ranked prepared") or self.loader != "make_loader"
 
 

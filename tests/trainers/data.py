@@ -14,7 +14,7 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 import torchrec_io as tio
 from tests.support.examples import example_of
 from tests.support.tfrecord import write_tfrecord
-from tests.trainers.cells import BATCH_SIZE, FILE_SIZES, Cell
+from tests.trainers.cells import BATCH_SIZE, FILE_SIZES, LANES, Cell
 
 SCHEMA = {
     "id": tio.FixedLenFeature([], "int64"),
@@ -40,7 +40,8 @@ def open_dataset(cell: Cell, paths: list[str], **options: Any) -> Any:
     """Return the dataset of a cell."""
     if cell.kind == "map":
         return tio.TFRecordMapDataset(paths, SCHEMA)
-    options = {"shuffle": True, "seed": 1, **options}
+    lanes = tio.Shuffle(block=40, window=300, lanes=LANES)
+    options = {"shuffle": lanes if cell.mode == "lanes" else True, "seed": 1, **options}
     if cell.world_size > 1:
         options["uneven"] = "pad"
     if cell.batched_by == "dataset":

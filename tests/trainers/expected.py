@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tests.trainers.cells import BATCH_SIZE, NUM_RECORDS, Cell
+from tests.trainers.cells import BATCH_SIZE, LANES, NUM_RECORDS, Cell
 from tests.trainers.launch import Outcome
 
 
@@ -112,6 +112,8 @@ def _dispatches(cell: Cell) -> bool:
 def _repeated(cell: Cell) -> int:
     if cell.world_size == 1 or cell.mode == "limit":
         return 0
+    if cell.mode == "lanes":
+        return -NUM_RECORDS % LANES  # so that each lane has equally many
     if not trainer_divides(cell):
         return -NUM_RECORDS % cell.world_size  # so that each rank has equally many
     if _dispatches(cell):

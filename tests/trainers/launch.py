@@ -78,7 +78,13 @@ def launch_jobs(
     write_data(folder)
     listed = [{"cell": dataclasses.asdict(cell), **job} for cell, job in jobs]
     (folder / "jobs.json").write_text(json.dumps(listed), "utf-8")
-    run = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={world_size}"]
+    run = [
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--local-addr=127.0.0.1",
+        f"--nproc-per-node={world_size}",
+    ]
     with (folder / "log.txt").open("w") as log:
         done = subprocess.run(
             [python, *run, "-m", "tests.trainers.run_cells", str(folder)],

@@ -13,7 +13,7 @@ import pytest
 from tests.trainers.cells import BATCH_SIZE, EPOCHS, NUM_RECORDS, Cell
 from tests.trainers.launch import Result, launch_jobs
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 CELLS = [
     Cell(trainer, mode, loader, "iterable", batched_by, 1, workers)
@@ -66,7 +66,10 @@ def _places(runs: list[list[list[int]]], whole: list[list[list[int]]]) -> str:
     return f"has steps {places}"
 
 
-@pytest.mark.parametrize("world_size", [1, 2])
+@pytest.mark.parametrize(
+    "world_size",
+    [pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.long)],
+)
 @pytest.mark.parametrize("trainer", ["lightning", "accelerate", "transformers"])
 def test_a_resumed_run_is_the_rest(trainer: str, world_size: int, tmp_path: Path) -> None:
     cells = [

@@ -203,3 +203,38 @@ def test_other_files_are_removed_with_the_commit(tmp_path: Path, count: int) -> 
         group.remove([str(tmp_path / "old"), str(tmp_path / "older")])
         assert names(tmp_path) >= {"old", "old.tfidx", "older"}
     assert names(tmp_path) == {f"new{number}" for number in range(count)}
+
+
+@pytest.mark.parametrize("index", [False, True])
+def test_a_complete_file_is_adopted(tmp_path: Path, index: bool) -> None:
+    staging = tmp_path / ".staging"
+    with OutputGroup() as group:
+        group.open_records(staging / "0", index=True).write(b"new")
+    (tmp_path / "a").write_bytes(frame(b"old"))
+    RecordIndex.build(tmp_path / "a").save()
+    group = OutputGroup()
+    group.adopt(str(staging / "0"), tmp_path / "a", index=index)
+    assert (tmp_path / "a").read_bytes() == frame(b"old")
+    group.commit()
+    assert (tmp_path / "a").read_bytes() == frame(b"new")
+    assert (tmp_path / "a.tfidx").exists() == index
+    if index:
+        assert len(RecordIndex.load(tmp_path / "a")) == 1
+
+
+def test_adopted_files_are_removed_with_their_group(tmp_path: Path) -> None:
+    staging = tmp_path / ".staging"
+    with OutputGroup() as group:
+        group.open_records(staging / "0", index=True).write(b"new")
+    with pytest.raises(KeyError), OutputGroup(force=False) as group:
+        group.adopt(str(staging / "0"), tmp_path / "a", index=True)
+        raise KeyError
+    assert names(tmp_path) == set()
+
+
+def test_an_adopted_file_replaces_nothing_without_force(tmp_path: Path) -> None:
+    (tmp_path / "0").write_bytes(frame(b"new"))
+    (tmp_path / "a").write_bytes(frame(b"old"))
+    with pytest.raises(FileExistsError), OutputGroup(force=False) as group:
+        group.adopt(str(tmp_path / "0"), tmp_path / "a", index=False)
+    assert names(tmp_path) == {"0", "a"}

@@ -293,7 +293,7 @@ def test_too_many_open_files(tmp_path: Path) -> None:
         ({"num_shards": 0}, "num_shards must be an integer from 1 to 99999, got 0"),
         ({"num_shards": 100_000}, "got 100000"),
         ({"max_bytes": 0}, "max_bytes must be a positive integer, got 0"),
-        ({"num_shards": 2, "compression": "auto"}, r"one of None, 'gzip', 'zlib', got"),
+        ({"num_shards": 2, "compression": "auto"}, r"one of None, 'gzip', 'zlib', 'zstd', got"),
     ],
 )
 def test_invalid_arguments(tmp_path: Path, options: dict[str, Any], reason: str) -> None:

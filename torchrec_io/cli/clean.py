@@ -20,7 +20,9 @@ _DONE = {"remove": "removed", "complete": "completed", "keep": "kept"}
 def clean_folders(
     paths: Annotated[
         list[str],
-        typer.Argument(metavar="PATH", help="Folders, or starts of the paths of outputs."),
+        typer.Argument(
+            metavar="PATH", help="Folders, starts of the paths of outputs, or URLs of folders."
+        ),
     ],
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only print what would be done.")
@@ -31,7 +33,8 @@ def clean_folders(
             "--older-than",
             min=0,
             metavar="HOURS",
-            help="Age at which files of processes on other machines are removed.",
+            help="Age at which files of processes on other machines, and folders of jobs on a "
+            "cluster that do not run, are removed.",
         ),
     ] = 24.0,
     as_json: Annotated[
@@ -40,12 +43,13 @@ def clean_folders(
 ) -> None:
     """Remove temporary files of killed writers, and complete commits that they had not finished.
 
-    Files of a living process are kept. Folders are searched with all folders in them. The exit
-    status is 1 if something could not be removed or completed.
+    Files of a living process or running job are kept. Folders are searched with all folders in
+    them. In a store, what there is of an unfinished commit is removed. The exit status is 1 if
+    something could not be removed or completed.
     """
     try:
         found = clean(paths, dry_run=dry_run, older_than=older_than)
-    except OSError as error:
+    except (OSError, ImportError, ValueError) as error:
         typer.echo(f"error: {printable(str(error))}", err=True)
         raise typer.Exit(2) from None
     if as_json:

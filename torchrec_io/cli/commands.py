@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from .cache import show_cache
 from .clean import clean_folders
 from .convert import convert
 from .head import show_head
@@ -37,6 +38,7 @@ app.command("tfds")(show_tfds)
 app.command("verify")(verify_files)
 app.command("repair")(repair_file)
 app.command("clean")(clean_folders)
+app.command("cache")(show_cache)
 for command in COMMANDS:
     app.command()(command)
 

@@ -15,6 +15,8 @@ import typer
 from .. import convert as conversions
 from ..errors import SchemaError
 from ..schema.schema import Schema
+from ..storage.opening import is_remote, local_name
+from ..storage.remote.options import RemoteOptions
 from ..tools.report import OnError, Result, Watcher
 from .options import (
     DEFAULT_JOBS,
@@ -22,13 +24,14 @@ from .options import (
     CompressionOption,
     JsonOption,
     MaxBytesOption,
+    RayOption,
     ShardsOption,
     calls,
     files_of,
     given_options,
     jobs_option,
 )
-from .progress import print_result, run_job, summary_of
+from .progress import connect_to_ray, print_result, run_job, summary_of
 from .text import printable
 
 SourceKind: TypeAlias = Literal["images", "npz", "csv", "parquet", "jsonl"]
@@ -53,18 +56,23 @@ def _convert(
     kind: SourceKind | None,
     allow_missing: bool,
     as_json: bool,
+    ray: str | None,
     **options: Any,
 ) -> None:
     given = given_options(options)
+    remote = RemoteOptions()
     if target != "tfrecord":
+        if ray is not None:
+            raise typer.BadParameter("--ray cannot be used with --to: Ray Data writes such formats")
         if kind is not None:
             given["from"] = kind
         function = getattr(conversions, f"to_{target}")
         _check_allowed(given, function, f"--to {target}")
         if target == "files" and "feature" not in given:
             raise typer.BadParameter("--to files needs --feature")
-        files = files_of(sources, allow_missing=allow_missing)
-        result = run_job(functools.partial(_export, function, files, destination, given))
+        files = files_of(sources, allow_missing=allow_missing, remote=remote)
+        arguments = {**given, "storage_options": remote}
+        result = run_job(functools.partial(_export, function, files, destination, arguments))
         print_result(result, as_json=as_json)
         return
     if allow_missing:
@@ -74,8 +82,15 @@ def _convert(
         raise typer.BadParameter("--from images takes a single folder")
     function = getattr(conversions, f"from_{kind}")
     _check_allowed(given, function, f"--from {kind}")
+    if ray is not None:
+        from .. import cluster  # noqa: PLC0415  # rarely needed
+
+        function = getattr(cluster, f"from_{kind}")
+        del given["jobs"]
+        connect_to_ray(ray)
     source = sources[0] if kind == "images" else sources
-    result = run_job(functools.partial(function, source, destination, **given))
+    job = functools.partial(function, source, destination, **given, storage_options=remote)
+    result = run_job(job)
     if as_json:
         print_result(result, as_json=True)
     else:
@@ -128,6 +143,7 @@ def convert(
             help="raise: stop at data that cannot be converted; skip: skip and report it."
         ),
     ] = "raise",
+    ray: RayOption = None,
     allow_missing: AllowMissingOption = False,
     as_json: JsonOption = False,
     label_pattern: Annotated[
@@ -197,9 +213,14 @@ def _kind_of(source: str) -> SourceKind:
     suffix = os.path.splitext(source)[1].lower()
     if suffix in _KINDS:
         return _KINDS[suffix]
-    if os.path.isdir(source):
+    if is_remote(source):
+        is_folder, is_there = source.endswith("/"), True
+    else:
+        is_folder = os.path.isdir(local_name(source))
+        is_there = os.path.exists(local_name(source))
+    if is_folder:
         return "images"
-    if not os.path.exists(source):
+    if not is_there:
         typer.echo(f"error: no such file: {printable(repr(source))}", err=True)
         raise typer.Exit(2)
     kinds = ", ".join(get_args(SourceKind))

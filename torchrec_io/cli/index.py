@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from typing import Annotated, Literal, NamedTuple, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import typer
@@ -12,26 +14,36 @@ from ..checks import counted
 from ..errors import IndexFormatError, StaleIndexError
 from ..records.formats import Progress
 from ..records.index import RecordIndex
-from ..records.index_file import SUFFIX
+from ..records.index_manifest import ManifestEntry
+from ..records.index_places import IndexFormat, IndexPlaces
+from ..records.index_update import update_index
+from ..records.manifests import update_manifest
 from ..storage.compression import detect_compression
-from ..storage.opening import open_file
+from ..storage.opening import is_remote, open_file
+from ..storage.remote.options import RemoteOptions
+from ..storage.remote.urls import is_web_url
 from .options import (
     DEFAULT_JOBS,
     AllowMissingOption,
-    FileJobs,
     JsonLinesOption,
     Paths,
+    RayOption,
     files_of,
     interruptible,
+    parse_size,
+    usage_errors,
 )
 from .progress import FileOutcome, Meter, for_each_file
+from .text import error_line, printable
 
-IndexFormat: TypeAlias = Literal["tfidx", "text"]
+# Objects wait for their answers most of the time.
+_REMOTE_JOBS = 16
 
 
 class _Indexed(NamedTuple):
     state: str  # "indexed", "up to date" or "index matches"
     records: int
+    entry: ManifestEntry | None = None
 
 
 @interruptible
@@ -44,7 +56,30 @@ def make_indexes(
         ),
     ] = "tfidx",
     *,
-    jobs: FileJobs = DEFAULT_JOBS,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--jobs",
+            "-j",
+            min=1,
+            help="Number of files processed at the same time.",
+            show_default=f"number of CPUs, at most 8; {_REMOTE_JOBS} for URLs",
+        ),
+    ] = None,
+    upload: Annotated[
+        bool,
+        typer.Option(
+            "--upload", help="Write the indexes of URLs beside the objects, and a manifest of them."
+        ),
+    ] = False,
+    output_dir: Annotated[
+        str | None,
+        typer.Option(
+            "--output-dir",
+            metavar="DIR",
+            help="Write the indexes to this directory or URL instead.",
+        ),
+    ] = None,
     force: Annotated[
         bool,
         typer.Option(
@@ -55,6 +90,15 @@ def make_indexes(
         bool,
         typer.Option("--check", help="Build nothing; report indexes that are missing or stale."),
     ] = False,
+    seek_points: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Decompressed bytes between two seek points of a new index of a compressed file, "
+            "such as 1MB. By default about 4 MiB, so that they take less than 1 % of the file.",
+        ),
+    ] = None,
+    ray: RayOption = None,
     allow_missing: AllowMissingOption = False,
     as_json: JsonLinesOption = False,
 ) -> None:
@@ -63,89 +107,158 @@ def make_indexes(
     Files may be compressed. The exit status is 1 if a file fails; the other files are still
     indexed.
 
+    Objects of a store are read once, many at the same time. --upload also writes a manifest of each
+    folder: with it, a dataset opens thousands of objects by a listing and one request.
+
     A line of --json has the members file, state, records, file_bytes and seconds. The state is
     indexed, "up to date", "index matches" or failed, with an error.
     """
     if check and force:
         raise typer.BadParameter("--check cannot be used with --force: it builds nothing")
+    remote = RemoteOptions()
+    files = files_of(paths, allow_missing=allow_missing, remote=remote)
+    with usage_errors():
+        span_bytes = None if seek_points is None else parse_size(seek_points)
+        places = IndexPlaces(index_format, remote, output_dir)
+        _check_places(places, files, upload=upload, writes=not check)
+    if not check:
+        places.read_manifests(files)
     states: Counter[str] = Counter()
+    entries: dict[str, ManifestEntry] = {}
 
     def work(path: str, progress: Progress) -> _Indexed:
         if check:
-            return _check(path, index_format, progress)
-        return _make(path, index_format, force, progress)
+            return _check(path, places, progress)
+        return _make(path, places, force, span_bytes, progress)
 
     def done(meter: Meter, outcome: FileOutcome[_Indexed]) -> None:
         if outcome.error is not None:
             meter.error(outcome.path, outcome.error)
         indexed = outcome.value
         states[indexed.state if indexed else "failed"] += 1
-        if as_json:
-            state = {"state": "failed"} if indexed is None else indexed._asdict()
-            meter.line(outcome.as_json(state))
-        elif indexed and not meter.has_bar:
-            records = counted(indexed.records, "record")
-            size = counted(outcome.file_bytes, "byte")
-            meter.line(
-                f"{outcome.path}: {indexed.state}, {records}, {size}, {outcome.seconds:.3f} s"
-            )
+        if indexed and indexed.entry:
+            entries[outcome.path] = indexed.entry
+        _show(meter, outcome, as_json=as_json)
 
-    meter = for_each_file(files_of(paths, allow_missing=allow_missing), jobs, work, done)
+    at_once = jobs or (_REMOTE_JOBS if any(map(is_remote, files)) else DEFAULT_JOBS)
+    meter = for_each_file(files, at_once, work, done, remote, ray=ray)
+    has_manifests = _write_manifests(places, entries, is_silent=as_json)
     if meter.has_bar and not as_json:
         totals = ", ".join(f"{count:,} {state}" for state, count in states.items())
         typer.echo(f"{totals}; {meter.summary()}")
-    if states["failed"]:
+    if states["failed"] or not has_manifests:
         raise typer.Exit(1)
 
 
-def _make(path: str, index_format: IndexFormat, force: bool, progress: Progress) -> _Indexed:
-    if index_format == "text":
-        _refuse_compressed(path)
-    if not force:
-        try:
-            index = _load(path, index_format)
-            if not index.gaps:  # otherwise building it raises the error
-                return _Indexed("up to date", len(index))
-        except (FileNotFoundError, StaleIndexError):
-            pass  # the index is missing or stale, so it is built
-        except IndexFormatError as error:
-            if index_format == "text":  # other programs use this suffix, too
-                reason = f"{error.reason}; replace the file with --force, or move it away"
-                raise IndexFormatError(reason, path=error.path) from None
-    index = RecordIndex.build(path, progress=progress)
-    if index_format == "text":
-        index.to_text(_index_path(path, index_format))
-    else:
-        index.save()
-    return _Indexed("indexed", len(index))
+def _check_places(places: IndexPlaces, files: Sequence[str], *, upload: bool, writes: bool) -> None:
+    """Check that the indexes of files have places; make a local directory for them.
+
+    Args:
+        places: The places.
+        files: Data files; public URLs of remote objects.
+        upload: Whether indexes may be written beside remote objects.
+        writes: Whether indexes are written, not only read.
+
+    Raises:
+        ValueError: If they have none.
+        OSError: If the directory cannot be made.
+    """
+    remote = next(filter(is_remote, files), None)
+    folder = places.output_dir
+    if upload and folder is not None:
+        raise ValueError("--upload cannot be used with --output-dir: choose one place")
+    if folder is not None:
+        names = Counter(map(os.path.basename, files))
+        name, count = max(names.items(), key=lambda item: item[1])
+        if count > 1:
+            raise ValueError(
+                f"--output-dir needs files with different names, got {count} named {name!r}"
+            )
+    elif writes and remote is not None and not upload:
+        raise ValueError(
+            f"{remote} is a remote object: add --upload to write its index beside it, or "
+            "--output-dir DIR"
+        )
+    target = places.index_of(files[0] if remote is None else remote)
+    if writes and is_web_url(target):
+        raise ValueError(f"an HTTP server cannot be written: use --output-dir, got {target}")
+    if places.index_format == "text" and is_remote(target):
+        raise ValueError("--format text needs a local directory: use --output-dir DIR")
+    if writes and folder is not None and not is_remote(folder):
+        os.makedirs(folder, exist_ok=True)
 
 
-def _check(path: str, index_format: IndexFormat, progress: Progress) -> _Indexed:
-    target = _index_path(path, index_format)
+def _show(meter: Meter, outcome: FileOutcome[_Indexed], *, as_json: bool) -> None:
+    """Print the line of a file."""
+    indexed = outcome.value
+    if as_json:
+        found = {"state": indexed.state, "records": indexed.records} if indexed else None
+        meter.line(outcome.as_json(found or {"state": "failed"}))
+    elif indexed and not meter.has_bar:
+        records = counted(indexed.records, "record")
+        size = counted(outcome.file_bytes, "byte")
+        meter.line(f"{outcome.path}: {indexed.state}, {records}, {size}, {outcome.seconds:.3f} s")
+
+
+def _make(
+    path: str, places: IndexPlaces, force: bool, span_bytes: int | None, progress: Progress
+) -> _Indexed:
+    is_text = places.index_format == "text"
+    if is_text:
+        _refuse_compressed(path, places.remote)
+    if not force and (entry := places.entry_up_to_date(path)) is not None:
+        return _Indexed("up to date", entry.facts.records, entry)
     try:
-        index = _load(path, index_format)
+        updated = update_index(
+            path,
+            places.load,
+            places.write,
+            force=force,
+            replaces_others=not is_text,  # other programs use the suffix of text indexes, too
+            seek_point_bytes=span_bytes,
+            remote=places.remote,
+            progress=progress,
+        )
+    except IndexFormatError as error:
+        reason = f"{error.reason}; replace the file with --force, or move it away"
+        raise IndexFormatError(reason, path=error.path) from None
+    return _Indexed(updated.state, len(updated.index), places.entry_of(updated.index))
+
+
+def _check(path: str, places: IndexPlaces, progress: Progress) -> _Indexed:
+    try:
+        index = places.load(path)
     except FileNotFoundError:
         raise ValueError("the index does not exist") from None
-    fresh = RecordIndex.build(path, progress=progress)
+    fresh = RecordIndex.build(path, progress=progress, storage_options=places.remote)
     same_end = index.stream_end == fresh.stream_end
     if not (same_end and np.array_equal(index.offsets, fresh.offsets)):
-        raise StaleIndexError("the index does not match the records of the data file", path=target)
+        raise StaleIndexError(
+            "the index does not match the records of the data file", path=places.index_of(path)
+        )
     return _Indexed("index matches", len(index))
 
 
-def _load(path: str, index_format: IndexFormat) -> RecordIndex:
-    target = _index_path(path, index_format)
-    if index_format == "text":
-        return RecordIndex.from_text(target, path)
-    return RecordIndex.load(target, path)
+def _write_manifests(
+    places: IndexPlaces, entries: Mapping[str, ManifestEntry], *, is_silent: bool
+) -> bool:
+    """Write the manifest of each folder; return whether that was possible."""
+    is_done = True
+    for folder, found in places.by_folder(entries).items():
+        try:
+            written = update_manifest(folder, found, places.remote)
+        except (OSError, StaleIndexError, ValueError) as error:
+            typer.echo(error_line(folder, error), err=True)
+            is_done = False
+            continue
+        if not is_silent:
+            records = counted(sum(entry.facts.records for entry in found.values()), "record")
+            typer.echo(printable(f"{written}: {counted(len(found), 'object')}, {records}"))
+    return is_done
 
 
-def _index_path(path: str, index_format: IndexFormat) -> str:
-    return path + (SUFFIX if index_format == "tfidx" else ".idx")
-
-
-def _refuse_compressed(path: str) -> None:
-    compression = detect_compression(open_file(path).head())
+def _refuse_compressed(path: str, remote: RemoteOptions) -> None:
+    compression = detect_compression(open_file(path, remote).head())
     if compression is not None:
         raise ValueError(
             f"a text index of a {compression} file is not possible: its readers do not decompress; "

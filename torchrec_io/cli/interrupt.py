@@ -1,4 +1,4 @@
-"""What Ctrl-C does: it ends the command line with one line and status 130."""
+"""Handling of Ctrl-C: the command line ends with one line and status 130."""
 
 from __future__ import annotations
 

@@ -11,8 +11,10 @@ from typing import Annotated, Any, ParamSpec, TypeAlias
 
 import typer
 
+from ..errors import TorchRecIOError
 from ..storage.compression import Compression
 from ..storage.paths import expand_paths
+from ..storage.remote.options import RemoteOptions
 from ..tools.report import OnError
 from .interrupt import MESSAGE, STATUS, raised_at_interrupt
 from .text import printable
@@ -29,7 +31,7 @@ def jobs_option(text: str) -> Any:
 
 
 Paths: TypeAlias = Annotated[
-    list[str], typer.Argument(metavar="PATH", help="Files, glob patterns or directories.")
+    list[str], typer.Argument(metavar="PATH", help="Files, glob patterns, directories or URLs.")
 ]
 AllowMissingOption: TypeAlias = Annotated[
     bool,
@@ -64,6 +66,15 @@ MaxBytesOption: TypeAlias = Annotated[
     str | None,
     typer.Option("--max-bytes", help="Largest size of an output file: 100MB, 1GiB."),
 ]
+RayOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--ray",
+        metavar="ADDRESS",
+        help="Do the work on a Ray cluster: its address, auto for the cluster of this machine, or "
+        "local to start one here.",
+    ),
+]
 
 
 def interruptible(command: Callable[P, None]) -> Callable[P, None]:
@@ -95,14 +106,19 @@ def usage_errors() -> Iterator[None]:
         raise typer.BadParameter(printable(str(error))) from None
 
 
-def files_of(paths: Sequence[str], *, allow_missing: bool = False) -> list[str]:
+def files_of(
+    paths: Sequence[str], *, allow_missing: bool = False, remote: RemoteOptions | None = None
+) -> list[str]:
     """Return the data files that arguments match, each once.
+
+    The credentials of remote objects are those of the environment. ``remote`` remembers what is
+    secret in URLs, and what the objects were like.
 
     Exit with status 2 without a match, or if shards of a set are missing that may not be.
     """
     try:
-        files = dict.fromkeys(expand_paths(paths, allow_missing=allow_missing))
-    except (OSError, ValueError) as error:
+        files = dict.fromkeys(expand_paths(paths, allow_missing=allow_missing, remote=remote))
+    except (OSError, ValueError, ImportError, TorchRecIOError) as error:
         typer.echo(f"error: {printable(str(error))}", err=True)
         raise typer.Exit(2) from None
     # A shell's `*` also matches the indexes of the files.

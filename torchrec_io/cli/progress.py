@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -21,7 +22,9 @@ from rich.text import Text
 from ..checks import counted
 from ..errors import TorchRecIOError
 from ..records.formats import Progress
+from ..storage.opening import file_size
 from ..storage.ordered_pool import OrderedPool
+from ..storage.remote.options import RemoteOptions
 from ..tools.report import Result, Watcher
 from .options import usage_errors
 from .text import error_line, error_members, printable, shorten
@@ -41,12 +44,12 @@ class Meter(Watcher):
     It is also the watcher of a tool or conversion.
     """
 
-    def __init__(self, files: Sequence[str]) -> None:
+    def __init__(self, files: Sequence[str], remote: RemoteOptions | None = None) -> None:
         self.records = 0
         self.bytes = 0
         self.has_bar = False
         self._console = Console()
-        self._total = sum(map(_size, files))
+        self._total = sum(_size(path, remote) for path in files)
         self._lock = threading.Lock()
         self._began = time.perf_counter()
 
@@ -117,9 +120,9 @@ class Meter(Watcher):
             typer.echo(error_line(path, error), err=True)
 
 
-def _size(path: str) -> int:
+def _size(path: str, remote: RemoteOptions | None) -> int:
     try:
-        return os.path.getsize(path)
+        return file_size(path, remote)
     except OSError:
         return 0
 
@@ -153,19 +156,25 @@ def for_each_file(
     jobs: int,
     work: Callable[[str, Progress], T],
     done: Callable[[Meter, FileOutcome[T]], None],
+    remote: RemoteOptions | None = None,
+    *,
+    ray: str | None = None,
 ) -> Meter:
-    """Process files in threads and report the outcomes in order.
+    """Process files in threads, or on a cluster, and report the outcomes in order.
 
     Args:
         files: Paths of the files.
         jobs: Number of files that are processed at the same time.
         work: Function that processes a file, called in a thread with the path and a function that
-            receives the progress.
+            receives the progress. It must be possible to pickle it for a cluster.
         done: Function that is called in the main thread with the outcome of each file.
+        remote: Options for remote objects.
+        ray: Address of a Ray cluster that does the work; None for this process.
     """
+    if ray is not None:
+        return _for_each_file_on_ray(files, work, done, remote, ray)
 
     def run(path: str) -> FileOutcome[T]:
-        began = time.perf_counter()
         seen = (0, 0)
 
         def progress(file_bytes: int, records: int) -> None:
@@ -175,20 +184,63 @@ def for_each_file(
             meter.advanced(file_bytes - seen[0], records - seen[1])
             seen = (file_bytes, records)
 
-        value, error = None, None
-        try:
-            value = work(path, progress)
-        except _FILE_ERRORS as raised:
-            error = raised
-        size = _size(path)
-        meter.advance_bar(size - seen[0])
-        return FileOutcome(path, size, time.perf_counter() - began, value, error)
+        outcome = _outcome(path, work, progress, remote)
+        meter.advance_bar(outcome.file_bytes - seen[0])
+        return outcome
 
     # All files may wait in the pool, so that no thread is idle while a large file is processed.
-    with Meter(files) as meter, OrderedPool(run, jobs, max_items=len(files)) as pool:
+    with Meter(files, remote) as meter, OrderedPool(run, jobs, max_items=len(files)) as pool:
         for outcome in pool.map(files):
             done(meter, outcome)
     return meter
+
+
+def _outcome(
+    path: str, work: Callable[[str, Progress], T], progress: Progress, remote: RemoteOptions | None
+) -> FileOutcome[T]:
+    began = time.perf_counter()
+    value, error = None, None
+    try:
+        value = work(path, progress)
+    except _FILE_ERRORS as raised:
+        error = raised
+    return FileOutcome(path, _size(path, remote), time.perf_counter() - began, value, error)
+
+
+def _for_each_file_on_ray(
+    files: Sequence[str],
+    work: Callable[[str, Progress], T],
+    done: Callable[[Meter, FileOutcome[T]], None],
+    remote: RemoteOptions | None,
+    address: str,
+) -> Meter:
+    from ..cluster.shared_paths import absolute_paths  # noqa: PLC0415  # rarely needed
+    from ..cluster.tasks import run_tasks  # noqa: PLC0415
+
+    connect_to_ray(address)
+    run = functools.partial(_outcome, work=work, progress=_no_progress, remote=remote)
+    paths = absolute_paths(files)
+    with Meter(paths, remote) as meter:
+        sizes = [_size(path, remote) for path in paths]
+        for outcome, size in run_tasks(run, paths, sizes):
+            meter.advanced(size, getattr(outcome.value, "records", 0))
+            done(meter, outcome)
+    return meter
+
+
+def connect_to_ray(address: str) -> None:
+    """Connect to a Ray cluster; exit with status 2 if that is not possible."""
+    from ..cluster.tasks import connect  # noqa: PLC0415  # rarely needed
+
+    try:
+        connect(address)
+    except (ConnectionError, ImportError, ValueError) as error:
+        typer.echo(error_line("error", error), err=True)
+        raise typer.Exit(2) from None
+
+
+def _no_progress(file_bytes: int, records: int) -> None:
+    """Receive the progress of a file on another machine, which is counted at its end."""
 
 
 # ---- commands that call a tool or conversion ----

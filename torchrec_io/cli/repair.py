@@ -14,13 +14,14 @@ from rich.filesize import decimal
 from ..checks import counted
 from ..records.record_size import MAX_RECORD_BYTES
 from ..storage.compression import CompressionChoice
+from ..storage.remote.options import RemoteOptions
 from ..tools.repairing import Loss, OutputCompression, RepairReport, repair
 from .options import IndexOption, interruptible, parse_size, usage_errors
 from .progress import run_job
 from .text import damage_bar, printable
 
-OutputChoice: TypeAlias = Literal["same", "none", "gzip", "zlib"]
-InputChoice: TypeAlias = Literal["auto", "none", "gzip", "zlib"]
+OutputChoice: TypeAlias = Literal["same", "none", "gzip", "zlib", "zstd"]
+InputChoice: TypeAlias = Literal["auto", "none", "gzip", "zlib", "zstd"]
 
 _MAX_PRINTED = 20
 
@@ -51,7 +52,7 @@ def repair_file(
 ) -> None:
     """Write every sound record of a damaged file to a new file, in order, and report the rest.
 
-    Damaged data loses one record. After damaged lengths, lost bytes and damaged gzip or zlib data,
+    Damaged data loses one record. After damaged lengths, lost bytes and damaged compressed data,
     the next sound record is searched. IN is never changed, and OUT is complete or absent. The exit
     status is 0 if OUT was written, even if records were lost.
     """
@@ -70,6 +71,7 @@ def repair_file(
             force=force,
             dry_run=dry_run,
             max_record_bytes=limit,
+            storage_options=RemoteOptions(),
         )
     )
     if as_json:

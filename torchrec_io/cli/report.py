@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..checks import counted
+from ..storage.remote.options import RemoteOptions
 from .options import (
     DEFAULT_JOBS,
     AllowMissingOption,
@@ -59,12 +60,13 @@ def write_report(
     """
     # It loads the image decoders, which other commands do not need.
     from ..reports.reporting import report  # noqa: PLC0415
+    from ..storage.outputs import refuse_existing  # noqa: PLC0415
     from ..tools.outputs import refuse_inputs  # noqa: PLC0415
-    from ..writing.output_group import refuse_existing  # noqa: PLC0415
 
     if output is None and not as_json:
         raise typer.BadParameter("--output FILE is missing; --json prints the report instead")
-    files = files_of(paths, allow_missing=allow_missing)
+    remote = RemoteOptions()
+    files = files_of(paths, allow_missing=allow_missing, remote=remote)
     job = functools.partial(
         report,
         files,
@@ -73,16 +75,17 @@ def write_report(
         duplicates=duplicates,
         jobs=jobs,
         allow_missing=allow_missing,
+        storage_options=remote,
     )
 
     def make(watcher: Watcher) -> Report:
         if output is not None:
             refuse_inputs(files, [output])
             if not force:
-                refuse_existing(output)
+                refuse_existing(output, remote)
         made = job(watcher=watcher)
         if output is not None:
-            made.save(output, force=force)
+            made.save(output, force=force, storage_options=remote)
         return made
 
     made = run_job(make)

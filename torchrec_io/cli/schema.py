@@ -14,9 +14,14 @@ from rich.table import Table
 from rich.text import Text
 
 from ..errors import TorchRecIOError
+from ..records.record_sample import MaxRecords
 from ..schema.infer import Finding, Inspected
+from ..schema.schema import Schema
+from ..storage.folders import has_file
+from ..storage.remote.options import RemoteOptions
 from ..tools.report import OnError
-from .options import Paths, files_of, interruptible
+from .options import Paths, RayOption, files_of, interruptible
+from .progress import Meter, connect_to_ray
 from .text import error_line, printable, shorten, table_width, values_text
 
 # Tables of this width and less have one column for all facts about a feature.
@@ -47,21 +52,31 @@ def print_schema(
         OnError,
         typer.Option("--on-error", help="raise: stop at a damaged record; skip: leave it out."),
     ] = "raise",
+    ray: RayOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
     """Print a schema that reads the records; the reasons for it go to stderr.
 
     If the records have a well-known layout, the preset for it is printed.
+
+    With --ray, all records are inspected, which must be Examples or SequenceExamples.
     """
     # It loads the image decoders, which the other commands do not need.
-    from ..presets.recognition import infer_any, recognize_schema  # noqa: PLC0415
+    from ..presets.recognition import AnySchema, infer_any, recognize_schema  # noqa: PLC0415
 
     if all_records and max_records is not None:
         raise typer.BadParameter("--all cannot be used with --max-records")
-    files = files_of(paths, allow_missing=True)
+    if ray is not None and max_records is not None:
+        raise typer.BadParameter("--ray cannot be used with --max-records: it inspects all records")
+    remote = RemoteOptions()
+    files = files_of(paths, allow_missing=True, remote=remote)
     try:
-        schema = infer_any(files, None if all_records else max_records or "auto", on_error)
-        preset = recognize_schema(schema, files)
+        if ray is None:
+            limit: MaxRecords = None if all_records else max_records or "auto"
+            schema: AnySchema = infer_any(files, limit, on_error, remote)
+        else:
+            schema = _infer_on_ray(files, on_error, remote, ray)
+        preset = recognize_schema(schema, files, remote)
     except (TorchRecIOError, OSError, MemoryError) as error:
         typer.echo(error_line(getattr(error, "filename", None) or "error", error), err=True)
         raise typer.Exit(1) from None
@@ -70,17 +85,27 @@ def print_schema(
     if preset is not None:
         why = printable(preset.why)
         typer.echo(f"tio.presets.{preset.name} reads these records: {why}.", err=True)
-    _point_to_tfds(files)
+    _point_to_tfds(files, remote)
     if as_json or schema_format == "json":
         typer.echo((preset.schema if preset else schema).to_json(indent=2))
     else:
         typer.echo((preset or schema).to_python(), nl=False)
 
 
-def _point_to_tfds(files: Sequence[str]) -> None:
+def _infer_on_ray(
+    files: Sequence[str], on_error: OnError, remote: RemoteOptions, address: str
+) -> Schema:
+    from ..cluster.inference import infer  # noqa: PLC0415  # rarely needed
+
+    connect_to_ray(address)
+    with Meter([]) as meter:
+        return infer(files, on_error=on_error, watcher=meter, storage_options=remote)
+
+
+def _point_to_tfds(files: Sequence[str], remote: RemoteOptions) -> None:
     """Print a hint if the files are in a directory with a features.json."""
     for folder in dict.fromkeys(os.path.dirname(file) for file in files):
-        if os.path.exists(os.path.join(folder, "features.json")):
+        if has_file(os.path.join(folder, "features.json"), remote):
             typer.echo(
                 f"{printable(folder or '.')} is a directory of TensorFlow Datasets: use "
                 "tio.Schema.from_tfds to get the schema of its features.json.",

@@ -37,7 +37,9 @@ def error_line(path: str, error: BaseException) -> str:
 def _reason(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "out of memory"
-    return str(error.strerror if isinstance(error, OSError) else error)
+    if isinstance(error, OSError) and error.strerror is not None:
+        return error.strerror
+    return str(error)
 
 
 def error_members(error: BaseException) -> dict[str, str | int | None]:

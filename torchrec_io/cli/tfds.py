@@ -15,6 +15,7 @@ from rich.filesize import decimal
 from ..checks import counted
 from ..errors import TorchRecIOError
 from ..records.formats import Progress
+from ..storage.remote.options import RemoteOptions
 from ..tfds.connectors import (
     Audio,
     BBox,
@@ -57,13 +58,14 @@ def show_tfds(
     its first record with features.json. The exit status is 1 if anything is wrong. If there are
     several configs, they are listed.
     """
-    configs = find_configs(directory)
+    remote = RemoteOptions()
+    configs = find_configs(directory, remote)
     if config is None and len(configs) > 1 and "" not in configs:
         _list_configs(configs, as_json=as_json)
         return
     try:
         with usage_errors():
-            found = Directory(directory, config, version)
+            found = Directory(directory, config, version, storage_options=remote)
             outline = found.outline()
             files = _shards(found)
     except (TorchRecIOError, OSError, MemoryError) as error:
@@ -211,7 +213,7 @@ def _check(
     counts: Counter[tuple[str, str]] = Counter()
 
     def work(path: str, progress: Progress) -> int:
-        records = check_shard(path, shards[path][1], outline.keys)
+        records = check_shard(path, shards[path][1], outline.keys, found.remote)
         progress(0, records)
         return records
 
@@ -224,7 +226,7 @@ def _check(
             counts[split, "missing" if is_missing else "invalid"] += 1
             meter.error(outcome.path, outcome.error)
 
-    for_each_file(list(shards), jobs, work, done)
+    for_each_file(list(shards), jobs, work, done, found.remote)
     return [
         _Split(
             name,

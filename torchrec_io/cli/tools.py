@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from types import ModuleType
 from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from .. import tools
 from ..storage.compression import Compression
+from ..storage.remote.options import RemoteOptions
 from .options import (
     DEFAULT_JOBS,
     AllowMissingOption,
@@ -21,13 +23,14 @@ from .options import (
     MaxBytesOption,
     OnErrorOption,
     Paths,
+    RayOption,
     ShardsOption,
     files_of,
     given_options,
     interruptible,
     jobs_option,
 )
-from .progress import print_result, run_job
+from .progress import connect_to_ray, print_result, run_job
 
 Jobs: TypeAlias = Annotated[int, jobs_option("Number of threads.")]
 OutputFile: TypeAlias = Annotated[str, typer.Option("--output", "-o", help="Output file.")]
@@ -41,15 +44,32 @@ SeedOption: TypeAlias = Annotated[int, typer.Option(help="Seed of the random cho
 
 
 def _calls_tool(command: Callable[..., None]) -> Callable[..., None]:
-    """Make a command call the tool of the same name with the options that were given."""
+    """Make a command call the tool of the same name with the options that were given.
+
+    With ``--ray`` it is the function of the cluster.
+    """
 
     @functools.wraps(command)
     def wrapper(
-        paths: list[str], output: str, *, allow_missing: bool, as_json: bool, **options: Any
+        paths: list[str],
+        output: str,
+        *,
+        allow_missing: bool,
+        as_json: bool,
+        ray: str | None = None,
+        **options: Any,
     ) -> None:
         arguments = given_options(options)
-        tool = getattr(tools, command.__name__)
-        files = files_of(paths, allow_missing=allow_missing)
+        room: ModuleType = tools
+        if ray is not None:
+            from .. import cluster as room  # noqa: PLC0415  # rarely needed
+
+            del arguments["jobs"]
+            connect_to_ray(ray)
+        tool = getattr(room, command.__name__)
+        remote = RemoteOptions()
+        files = files_of(paths, allow_missing=allow_missing, remote=remote)
+        arguments["storage_options"] = remote
         result = run_job(functools.partial(tool, files, output, **arguments))
         print_result(result, as_json=as_json)
 
@@ -115,6 +135,7 @@ def reshard(
     on_error: OnErrorOption = "raise",
     allow_missing: AllowMissingOption = False,
     jobs: Jobs = DEFAULT_JOBS,
+    ray: RayOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write the records of all files to shards: NAME-00000-of-00008 and so on."""
@@ -134,11 +155,13 @@ def shuffle(
     on_error: OnErrorOption = "raise",
     allow_missing: AllowMissingOption = False,
     jobs: Jobs = DEFAULT_JOBS,
+    ray: RayOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write the records of all files to shards, in a uniform random order.
 
-    It needs disk space for a copy of the data beside the shards while it runs.
+    It needs disk space for a copy of the data beside the shards while it runs. --ray needs
+    --num-shards.
     """
 
 
@@ -175,7 +198,7 @@ def compress(
     output: OutputFolder,
     *,
     compression: Annotated[
-        Compression, typer.Option(help="gzip writes NAME.gz, zlib writes NAME.zz.")
+        Compression, typer.Option(help="gzip writes NAME.gz, zlib writes NAME.zz, zstd NAME.zst.")
     ] = "gzip",
     index: IndexOption = True,
     force: ForceOption = False,

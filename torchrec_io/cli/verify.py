@@ -12,12 +12,14 @@ from ..checks import counted
 from ..records.foreign_files import FOREIGN_REASONS
 from ..records.formats import Progress
 from ..records.verify import VerifyReport, verify_file
+from ..storage.remote.options import RemoteOptions
 from .options import (
     DEFAULT_JOBS,
     AllowMissingOption,
     FileJobs,
     JsonLinesOption,
     Paths,
+    RayOption,
     files_of,
     interruptible,
 )
@@ -30,6 +32,7 @@ def verify_files(
     paths: Paths,
     jobs: FileJobs = DEFAULT_JOBS,
     *,
+    ray: RayOption = None,
     allow_missing: AllowMissingOption = False,
     as_json: JsonLinesOption = False,
 ) -> None:
@@ -42,9 +45,10 @@ def verify_files(
     lost (why no record can be read from some offset on), file_bytes and seconds.
     """
     totals: Counter[str] = Counter()
+    remote = RemoteOptions()
 
     def work(path: str, progress: Progress) -> VerifyReport:
-        return verify_file(path, progress=progress)
+        return verify_file(path, progress=progress, storage_options=remote)
 
     def done(meter: Meter, outcome: FileOutcome[VerifyReport]) -> None:
         report = outcome.value
@@ -56,8 +60,8 @@ def verify_files(
         elif report is not None:
             _print_report(meter, report, outcome.seconds)
 
-    files = files_of(paths, allow_missing=allow_missing)
-    meter = for_each_file(files, jobs, work, done)
+    files = files_of(paths, allow_missing=allow_missing, remote=remote)
+    meter = for_each_file(files, jobs, work, done, remote, ray=ray)
     with_errors = totals["files with errors"]
     if not as_json:
         typer.echo(f"{counted(len(files), 'file')}, {with_errors:,} with errors; {meter.summary()}")

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, TypedDict, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO, Generic, NamedTuple, TypedDict, TypeVar
 
 from ..errors import ConversionError, TorchRecIOError
 from ..schema.schema import Schema
+from ..storage.binary_file import open_binary
 from ..storage.compression import Compression
 from ..storage.local import StrPath
-from ..storage.opening import is_seekable
+from ..storage.opening import file_size, is_remote, is_seekable, local_name
 from ..storage.ordered_pool import OrderedPool
-from ..storage.paths import has_data_suffix
+from ..storage.outputs import refuse_existing
+from ..storage.paths import expand_paths, has_data_suffix
+from ..storage.remote.options import RemoteOptions, StorageOptions
 from ..tools.outputs import check_file_name, refuse_inputs, refuse_shard_inputs
 from ..tools.report import JobReport, OnError, Result, Watcher
-from ..writing.output_group import OutputGroup, refuse_existing
+from ..writing.output_group import OutputGroup
 from ..writing.shards import ShardFiles, refuse_shards
 from .column_kinds import ColumnKinds, Types
 from .value_counts import ValueCounts
@@ -32,7 +36,7 @@ class Options(TypedDict, total=False):
             ``i % num_shards``. By default there is one file, ``NAME``; ``.tfrecord`` is added if
             the name has no such suffix.
         max_bytes: Instead of ``num_shards``, the largest size of a file in bytes.
-        compression: Compression of the files: None (the default), "gzip" or "zlib".
+        compression: Compression of the files: None (the default), "gzip", "zlib" or "zstd".
         index: Whether each file gets an index ``.tfidx``. Default: True.
         force: Whether outputs that exist are replaced. Default: False, they are refused.
         jobs: Number of processes, or of threads for images. The output does not depend on it. A
@@ -40,6 +44,8 @@ class Options(TypedDict, total=False):
         on_error: "raise" (the default), or "skip" to skip what cannot be converted and list it in
             the result.
         watcher: Receiver of progress messages, a :class:`Watcher`.
+        storage_options: Options of remote objects, of sources and outputs, as for
+            :class:`TFRecordDataset`.
     """
 
     num_shards: int | None
@@ -50,13 +56,40 @@ class Options(TypedDict, total=False):
     jobs: int
     on_error: OnError
     watcher: Watcher | None
+    storage_options: StorageOptions
 
 
 class SourceFile(NamedTuple):
-    """A file to convert and its size in bytes."""
+    """A file to convert.
+
+    Attributes:
+        path: Path or URL of the file.
+        size: Size in bytes.
+        remote: Options for remote objects.
+    """
 
     path: str
     size: int
+    remote: RemoteOptions
+
+    def open(self) -> BinaryIO:
+        """Open the file for reading."""
+        return open_binary(self.path, self.remote)
+
+
+@dataclass(frozen=True)
+class SourcePart(Generic[Item]):
+    """A part of the sources, which can be read by itself, also by another process.
+
+    Attributes:
+        key: Identity of the part among those of the same sources.
+        size: Size of the part in bytes.
+        read: Function that yields the pieces of the part. It can be pickled.
+    """
+
+    key: str
+    size: int
+    read: Callable[[], Iterator[Item]]
 
 
 class KindsOfPiece(NamedTuple):
@@ -98,6 +131,7 @@ class Conversion:
 
     Attributes:
         report: Counts of the conversion.
+        remote: Options for remote objects.
 
     Raises:
         TypeError: If there is an unknown option.
@@ -110,6 +144,7 @@ class Conversion:
             allowed = ", ".join(Options.__annotations__)
             raise TypeError(f"unknown option {min(unknown)!r}; the options are {allowed}")
         self.report = JobReport(options.get("on_error", "raise"), options.get("watcher"))
+        self.remote = RemoteOptions.of(options.get("storage_options")) or RemoteOptions()
         self._options = options
         self._jobs = options.get("jobs", 1)
         self._force = options.get("force", False)
@@ -136,7 +171,7 @@ class Conversion:
         paths = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
         if not paths:
             raise ValueError("sources is empty; name at least one file")
-        files = [_source_file(os.fspath(path)) for path in paths]
+        files = [file for path in paths for file in self._files_of(path)]
         self._sources = files
         inputs = [file.path for file in files]
         if self._is_sharded:
@@ -144,18 +179,17 @@ class Conversion:
         else:
             refuse_inputs(inputs, [self._name])
         if not self._force:
-            # Before the first pass over the source. The group refuses all others, too.
-            refuse_shards(self._name) if self._is_sharded else refuse_existing(self._name)
+            self._refuse_outputs()
         return files
 
     def find_dtypes(
-        self, work: Callable[[Item], KindsOfPiece], pieces: Iterable[Item], types: Types
+        self, work: Callable[[Item], KindsOfPiece], parts: Sequence[SourcePart[Item]], types: Types
     ) -> dict[str, str]:
         """Read all pieces of the source in processes to find the stored dtype of each column.
 
         Args:
             work: Function of a module that finds the kinds of values in a piece.
-            pieces: Pieces of the source.
+            parts: Parts of the source.
             types: Stored dtypes of columns that do not depend on their values.
 
         Raises:
@@ -164,7 +198,7 @@ class Conversion:
         """
         kinds = ColumnKinds()
         with OrderedPool(work, self._jobs, processes=True) as pool:
-            for found in pool.map(pieces):
+            for found in pool.map(_pieces_of(parts)):
                 kinds.merge(found.kinds)
                 if found.errors and self.report.on_error == "raise":
                     raise found.errors[0]
@@ -174,7 +208,7 @@ class Conversion:
     def write(
         self,
         work: Callable[[Item], ConvertedPiece],
-        pieces: Iterable[Item],
+        parts: Sequence[SourcePart[Item]],
         schema_of: Callable[[ValueCounts, int], Schema | None],
         *,
         processes: bool = True,
@@ -184,7 +218,7 @@ class Conversion:
 
         Args:
             work: Function of a module that converts a piece.
-            pieces: Pieces of the source, in the order of the records.
+            parts: Parts of the source, in the order of the records.
             schema_of: Function that returns the schema for the numbers of values of the features
                 and the number of records.
             processes: Whether to use processes or threads.
@@ -198,7 +232,7 @@ class Conversion:
         compression, index = self._options.get("compression"), self._options.get("index", True)
         with (
             OrderedPool(work, self._jobs, processes=processes) as pool,
-            OutputGroup(force=self._force) as group,
+            OutputGroup(force=self._force, remote=self.remote) as group,
         ):
             output = (
                 ShardFiles(
@@ -216,23 +250,49 @@ class Conversion:
             for path, content in (companions or {}).items():
                 with group.open_file(path) as file:
                     file.write(content)
-            for converted in pool.map(pieces):
+            for converted in pool.map(_pieces_of(parts)):
                 for record in converted.records:
                     output.write(record)
                 counts.merge(converted.counts)
                 report.add(len(converted.records), converted.size, converted.errors)
-            if not report.records:
-                only = self._sources[0].path if len(self._sources) == 1 else None
-                raise ConversionError("there is no record to write", path=only)
+            self._check_count(report.records)
             paths = output.finish()
         schema = schema_of(counts, report.records)
-        return report.result(paths, output.counts, schema=schema)
+        return report.result(paths, output.counts, schema=schema, remote=self.remote)
+
+    def _refuse_outputs(self) -> None:
+        """Raise an error if an output exists, before the first pass over the source.
+
+        The group of the outputs refuses all others, too.
+        """
+        if self._is_sharded:
+            refuse_shards(self._name, remote=self.remote)
+        else:
+            refuse_existing(self._name, self.remote)
+
+    def _check_count(self, records: int) -> None:
+        """Raise an error if there is no record."""
+        if not records:
+            only = self._sources[0].path if len(self._sources) == 1 else None
+            raise ConversionError("there is no record to write", path=only)
+
+    def _files_of(self, path: StrPath) -> list[SourceFile]:
+        """Return the files of a path, or those that a URL stands for."""
+        if not is_remote(path):
+            return [_local_file(local_name(path), self.remote)]
+        urls = expand_paths(path, tfrecord_names=False, remote=self.remote)
+        return [SourceFile(url, file_size(url, self.remote), self.remote) for url in urls]
 
 
-def _source_file(path: str) -> SourceFile:
+def _pieces_of(parts: Iterable[SourcePart[Item]]) -> Iterator[Item]:
+    for part in parts:
+        yield from part.read()
+
+
+def _local_file(path: str, remote: RemoteOptions) -> SourceFile:
     size = os.stat(path).st_size
     if os.path.isdir(path):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     if not is_seekable(path):
         raise ValueError(f"{path!r} is a pipe, which cannot be read twice; save it to a file first")
-    return SourceFile(path, size)
+    return SourceFile(path, size, remote)

@@ -17,7 +17,7 @@ from ..errors import ConversionError, TorchRecIOError
 from ..storage.local import StrPath
 from ..tools.report import Result
 from .column_kinds import ColumnKinds, FoundValue, Kind, Types, check_types, shortened
-from .conversion import Conversion, ConvertedPiece, KindsOfPiece, Options, SourceFile
+from .conversion import Conversion, ConvertedPiece, KindsOfPiece, Options, SourceFile, SourcePart
 from .rows import Row, encode_rows
 
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ def from_csv(
         types: Stored dtypes of some columns: "int64", "float32" (parsed by ``float``) or "string"
             (the unchanged field). If all columns have a type, files are read once.
         options: Keyword options of all conversions, see :class:`Options`: ``num_shards``,
-            ``max_bytes``, ``compression``, ``index``, ``force``, ``jobs``, ``on_error`` and
-            ``watcher``.
+            ``max_bytes``, ``compression``, ``index``, ``force``, ``jobs``, ``on_error``,
+            ``watcher`` and ``storage_options``.
 
     Returns:
         Paths, schema, counts and errors of the conversion.
@@ -102,21 +102,30 @@ def from_csv(
         ValueError: If an argument is invalid.
         OSError: If a file cannot be read or written.
     """
-    conversion = Conversion(destination, options)
+    return convert_csv(Conversion(destination, options), sources, columns, types)
+
+
+def convert_csv(
+    conversion: Conversion,
+    sources: StrPath | Sequence[StrPath],
+    columns: Sequence[str] | None,
+    types: Types | None,
+) -> Result:
+    """Run a conversion of CSV files; see :func:`from_csv`."""
     files = conversion.source_files(sources)
     names = _columns_of(files, columns)
     types = check_types(types, names)
     has_types = len(types) == len(names)
     size = sum(file.size for file in files)
     conversion.report.watcher.started(size if has_types else 2 * size)
-    pieces = functools.partial(_pieces, files, names, columns is None)
-    with _any_size():
-        dtypes = types if has_types else conversion.find_dtypes(_find_kinds, pieces(), types)
-        work = functools.partial(_convert, dtypes=dtypes)
-        ordered = {name: dtypes[name] for name in names if name in dtypes}
-        return conversion.write(
-            work, pieces(), lambda counts, records: counts.schema(ordered, records)
-        )
+    parts = [
+        SourcePart(file.path, file.size, functools.partial(_pieces, file, names, columns is None))
+        for file in files
+    ]
+    dtypes = types if has_types else conversion.find_dtypes(_find_kinds, parts, types)
+    work = functools.partial(_convert, dtypes=dtypes)
+    ordered = {name: dtypes[name] for name in names if name in dtypes}
+    return conversion.write(work, parts, lambda counts, records: counts.schema(ordered, records))
 
 
 # ---- reading ----
@@ -125,7 +134,7 @@ def from_csv(
 def _columns_of(files: Sequence[SourceFile], columns: Sequence[str] | None) -> list[str]:
     names = list(columns or [])
     if columns is None:
-        headers = [_header(file.path) for file in files]
+        headers = [_header(file) for file in files]
         names = headers[0]
         for file, header in zip(files, headers, strict=True):
             if header != names:
@@ -145,8 +154,9 @@ def _columns_of(files: Sequence[SourceFile], columns: Sequence[str] | None) -> l
     return names
 
 
-def _header(path: str) -> list[str]:
-    with open(path, "rb") as file:
+def _header(source: SourceFile) -> list[str]:
+    path = source.path
+    with source.open() as file:
         reader = csv.reader(_text(file, [0]), _dialect(path), strict=True)
         try:
             header = next(reader, [])
@@ -159,18 +169,17 @@ def _header(path: str) -> list[str]:
     return header
 
 
-def _pieces(files: Iterable[SourceFile], columns: list[str], has_header: bool) -> Iterator[_Piece]:
-    for path, _ in files:
-        read = [0]
-        rows: list[_Line | TorchRecIOError] = []
-        begin = 0
-        with open(path, "rb") as file:
-            for line in _lines(path, _text(file, read), len(columns), has_header):
-                rows.append(line)
-                if read[0] - begin >= _PIECE_BYTES:
-                    yield _Piece(path, columns, rows, read[0] - begin)
-                    rows, begin = [], read[0]
-        yield _Piece(path, columns, rows, read[0] - begin)
+def _pieces(source: SourceFile, columns: list[str], has_header: bool) -> Iterator[_Piece]:
+    path, read = source.path, [0]
+    rows: list[_Line | TorchRecIOError] = []
+    begin = 0
+    with _any_size(), source.open() as file:
+        for line in _lines(path, _text(file, read), len(columns), has_header):
+            rows.append(line)
+            if read[0] - begin >= _PIECE_BYTES:
+                yield _Piece(path, columns, rows, read[0] - begin)
+                rows, begin = [], read[0]
+    yield _Piece(path, columns, rows, read[0] - begin)
 
 
 def _lines(

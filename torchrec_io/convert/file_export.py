@@ -15,10 +15,13 @@ from ..schema.feature import Feature
 from ..schema.schema import Schema
 from ..schema.specs import FixedLenFeature, VarLenFeature
 from ..storage.local import StrPath
+from ..storage.opening import is_remote, local_name
 from ..storage.ordered_pool import OrderedPool
+from ..storage.remote.options import RemoteOptions, StorageOptions
 from ..tools.record_files import RecordFiles
 from ..tools.report import JobReport, OnError, Result, Watcher
-from ..writing.output_group import OutputGroup, open_named
+from ..writing.named_file import open_named
+from ..writing.output_group import OutputGroup
 from .file_names import UsedPaths, checked_path, suffix_of
 from .stored_columns import StoredBlock, StoredReader, infer_schema
 
@@ -39,6 +42,7 @@ def to_files(
     allow_missing: bool = False,
     jobs: int = 1,
     watcher: Watcher | None = None,
+    storage_options: StorageOptions = None,
 ) -> Result:
     """Write a bytes feature of each record as a separate file.
 
@@ -47,8 +51,8 @@ def to_files(
     an earlier record.
 
     Args:
-        paths: Files, glob patterns or directories. Compression is detected from the content.
-        folder: Path of the output folder, which must be new or empty.
+        paths: Files, glob patterns, directories or URLs. Compression is detected from the content.
+        folder: Path of the output folder, which must be new or empty; no URL of a store.
         feature: Name of the feature with the content of the file: one bytes value in each record.
         name_from: Name of the feature with the name of the file: one bytes value in each record. It
             may contain folders. A name without a suffix gets the suffix of the content. By default
@@ -61,6 +65,7 @@ def to_files(
             that a directory or pattern lacks some.
         jobs: Number of threads that read and write. The output does not depend on it.
         watcher: Receiver of progress messages.
+        storage_options: Options of remote inputs, as for :class:`TFRecordDataset`.
 
     Returns:
         Path of the folder, number of records and other facts of the output.
@@ -73,11 +78,18 @@ def to_files(
         FileExistsError: If the folder exists and is not empty.
         ValueError: If an argument is invalid.
     """
+    if is_remote(folder):
+        raise ValueError(
+            f"the output must be a folder of this machine, got {os.fspath(folder)!r}; upload it "
+            "with the tool of the store"
+        )
+    remote = RemoteOptions.of(storage_options)
+    folder = local_name(folder)
     target = os.path.realpath(folder)  # it may be a link to an empty folder
     if os.path.lexists(target) and (not os.path.isdir(target) or os.listdir(target)):
         raise FileExistsError(errno.EEXIST, "the output must be a new or empty folder", target)
     report = JobReport(on_error, watcher)
-    files = RecordFiles(paths, report, allow_missing=allow_missing)
+    files = RecordFiles(paths, report, allow_missing=allow_missing, remote=remote)
     report.watcher.started(2 * files.size)
     seen = infer_schema(files, jobs)
     schema = _schema(Schema(**seen.parts), feature, name_from, by_class)

@@ -7,7 +7,6 @@ import io
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -23,10 +22,14 @@ from ..order.shuffle import check_seed, records_at
 from ..schema.image_spec import ImageFeature
 from ..schema.schema import Schema
 from ..schema.specs import FixedLenFeature
+from ..storage.binary_file import open_binary
+from ..storage.digest import digest_text
 from ..storage.local import StrPath
+from ..storage.opening import local_name
+from ..storage.remote.options import RemoteOptions
 from ..tools.report import Result
 from ..writing.encode import encode_examples
-from .conversion import Conversion, ConvertedPiece, Options
+from .conversion import Conversion, ConvertedPiece, Options, SourcePart
 from .labels import LabelledImage, label_images
 from .value_counts import ValueCounts
 
@@ -47,6 +50,9 @@ _MODES = {
 # Limits of a piece.
 _PIECE_IMAGES = 64
 _PIECE_BYTES = 1 << 22
+# Limits of a part.
+_PART_IMAGES = 1 << 12
+_PART_BYTES = 1 << 26
 
 _TEXT = FixedLenFeature([], "string")
 _NUMBER = FixedLenFeature([], "int64")
@@ -65,7 +71,7 @@ SCHEMA = Schema(
 )
 
 
-class _Coding(NamedTuple):
+class Coding(NamedTuple):
     """Options that control how images are encoded.
 
     Attributes:
@@ -130,8 +136,8 @@ def from_images(
         shuffle: Seed of a uniform permutation of the images. By default images are sorted by class
             and name.
         options: Keyword options of all conversions, see :class:`Options`: ``num_shards``,
-            ``max_bytes``, ``compression``, ``index``, ``force``, ``jobs``, ``on_error`` and
-            ``watcher``.
+            ``max_bytes``, ``compression``, ``index``, ``force``, ``jobs``, ``on_error``,
+            ``watcher`` and ``storage_options``.
 
     Returns:
         Paths, schema, counts and errors of the conversion. Files without the suffix of an image
@@ -145,24 +151,58 @@ def from_images(
         ValueError: If an argument is invalid.
         OSError: If the folder cannot be read or a file cannot be written.
     """
-    conversion = Conversion(destination, options)
-    coding = _checked(_Coding(resize, encode, quality))
+    coding = Coding(resize, encode, quality)
+    return convert_images(
+        Conversion(destination, options),
+        source,
+        f"{local_name(destination)}.labels.txt",
+        label_pattern=label_pattern,
+        labels=labels,
+        coding=coding,
+        shuffle=shuffle,
+    )
+
+
+def convert_images(
+    conversion: Conversion,
+    source: StrPath,
+    companion: str,
+    *,
+    label_pattern: str | re.Pattern[str] | None,
+    labels: StrPath | None,
+    coding: Coding,
+    shuffle: int | None,
+) -> Result:
+    """Run a conversion of images; see :func:`from_images`.
+
+    Args:
+        conversion: The conversion.
+        source: Folder of the images.
+        companion: Path of the file with the names of the classes.
+        label_pattern: Regular expression that finds the class in a file name.
+        labels: CSV file with the labels.
+        coding: Options that control how images are encoded.
+        shuffle: Seed of a uniform permutation of the images.
+    """
+    _check_coding(coding)
     seed = None if shuffle is None else check_seed(shuffle)
-    images, classes = label_images(source, conversion.report, label_pattern, labels)
+    images, classes = label_images(
+        source, conversion.report, label_pattern, labels, remote=conversion.remote
+    )
     if seed is not None:
         images = _shuffled(images, seed)
     conversion.report.watcher.started(sum(image.file.size for image in images))
     Image.init()  # not thread-safe, and opening an image would call it
     return conversion.write(
-        functools.partial(_convert, coding=coding),
-        _pieces(images),
+        functools.partial(_convert, coding=coding, remote=conversion.remote),
+        list(_parts(images)),
         lambda *_: SCHEMA,
         processes=False,  # Pillow releases the GIL
-        companions={f"{os.fspath(destination)}.labels.txt": _lines(classes)},
+        companions={companion: _lines(classes)},
     )
 
 
-def _checked(coding: _Coding) -> _Coding:
+def _check_coding(coding: Coding) -> None:
     resize = 1 if coding.resize is None else coding.resize
     sides = resize if isinstance(resize, Sequence) else (resize, resize)
     if len(sides) != 2 or not all(is_integer(side) and 1 <= side <= 1 << 16 for side in sides):
@@ -172,7 +212,6 @@ def _checked(coding: _Coding) -> _Coding:
         )
     check_choice("encode", coding.encode, (None, "jpeg", "png"))
     check_integer("quality", coding.quality, 1, 100)
-    return coding
 
 
 def _shuffled(images: list[LabelledImage], seed: int) -> list[LabelledImage]:
@@ -187,36 +226,51 @@ def _lines(classes: Iterable[str]) -> bytes:
     return b"".join(os.fsencode(name) + b"\n" for name in classes)
 
 
-def _pieces(images: Iterable[LabelledImage]) -> Iterator[list[LabelledImage]]:
-    piece: list[LabelledImage] = []
+def _parts(images: Iterable[LabelledImage]) -> Iterator[SourcePart[list[LabelledImage]]]:
+    """Yield parts of consecutive images."""
+    for part in _grouped(images, _PART_IMAGES, _PART_BYTES):
+        key = "\0".join(map(repr, part))
+        size = sum(image.file.size for image in part)
+        read = functools.partial(_grouped, part, _PIECE_IMAGES, _PIECE_BYTES)
+        yield SourcePart(digest_text(key), size, read)
+
+
+def _grouped(
+    images: Iterable[LabelledImage], max_images: int, max_bytes: int
+) -> Iterator[list[LabelledImage]]:
+    """Yield lists of consecutive images up to a number and a size."""
+    group: list[LabelledImage] = []
     size = 0
     for image in images:
-        if piece and (len(piece) == _PIECE_IMAGES or size + image.file.size > _PIECE_BYTES):
-            yield piece
-            piece, size = [], 0
-        piece.append(image)
+        if group and (len(group) == max_images or size + image.file.size > max_bytes):
+            yield group
+            group, size = [], 0
+        group.append(image)
         size += image.file.size
-    if piece:
-        yield piece
+    if group:
+        yield group
 
 
 # ---- in the threads ----
 
 
-def _convert(images: list[LabelledImage], coding: _Coding) -> ConvertedPiece:
+def _convert(images: list[LabelledImage], coding: Coding, remote: RemoteOptions) -> ConvertedPiece:
     features, errors = [], list[TorchRecIOError]()
     for image in images:
         try:
-            features.append(_features_of(image, coding))
+            features.append(_features_of(image, coding, remote))
         except ConversionError as error:
             errors.append(error)
     size = sum(image.file.size for image in images)
     return ConvertedPiece(encode_examples(features), size, errors, ValueCounts())
 
 
-def _features_of(image: LabelledImage, coding: _Coding) -> dict[str, bytes | int]:
+def _features_of(
+    image: LabelledImage, coding: Coding, remote: RemoteOptions
+) -> dict[str, bytes | int]:
     try:
-        data = Path(image.file.path).read_bytes()
+        with open_binary(image.file.path, remote) as file:
+            data = file.read()
     except OSError as error:
         reason = f"the image cannot be read: {error.strerror}"
         raise ConversionError(reason, path=image.file.path) from None
@@ -234,7 +288,7 @@ def _features_of(image: LabelledImage, coding: _Coding) -> dict[str, bytes | int
     }
 
 
-def _encode_again(image: LabelledImage, data: bytes, coding: _Coding) -> tuple[bytes, Image.Image]:
+def _encode_again(image: LabelledImage, data: bytes, coding: Coding) -> tuple[bytes, Image.Image]:
     """Return the bytes to store and the image that they encode."""
     try:
         picture = _decoded(data)
@@ -276,7 +330,7 @@ def _check_readable(picture: ImageFile.ImageFile) -> None:
         raise ValueError(f"its pixels (mode {picture.mode}) have more bits than ImageFeature reads")
 
 
-def _encoded(picture: ImageFile.ImageFile, coding: _Coding) -> bytes:
+def _encoded(picture: ImageFile.ImageFile, coding: Coding) -> bytes:
     encode = coding.encode or ("jpeg" if picture.format in ("JPEG", "MPO") else "png")
     kind = encode.upper()
     rotated = ImageOps.exif_transpose(picture)
@@ -287,7 +341,7 @@ def _encoded(picture: ImageFile.ImageFile, coding: _Coding) -> bytes:
     return file.getvalue()
 
 
-def _in_mode(picture: Image.Image, kind: str, coding: _Coding) -> Image.Image:
+def _in_mode(picture: Image.Image, kind: str, coding: Coding) -> Image.Image:
     """Convert an image to a mode that can be encoded, and resized if necessary."""
     mode = picture.mode
     if mode in ("I", "F") or mode.startswith("I;16"):

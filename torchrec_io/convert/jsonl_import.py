@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ConversionError, TorchRecIOError
 from ..storage.local import StrPath
 from ..tools.report import Result
 from .column_kinds import ColumnKinds, FoundValue, Kind, Types, check_types
-from .conversion import Conversion, ConvertedPiece, KindsOfPiece, Options, SourceFile
+from .conversion import Conversion, ConvertedPiece, KindsOfPiece, Options, SourceFile, SourcePart
 from .rows import Row, encode_rows
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ def from_jsonl(
         types: Stored dtypes of some features: "int64", "float32" or "string". A line with a value
             of another kind is then an error.
         options: Keyword options of all conversions, see :class:`Options`: ``num_shards``,
-            ``max_bytes``, ``compression``, ``index``, ``force``, ``jobs``, ``on_error`` and
-            ``watcher``.
+            ``max_bytes``, ``compression``, ``index``, ``force``, ``jobs``, ``on_error``,
+            ``watcher`` and ``storage_options``.
 
     Returns:
         Paths, schema, counts and errors of the conversion.
@@ -73,26 +73,28 @@ def from_jsonl(
         ValueError: If an argument is invalid.
         OSError: If a file cannot be read or written.
     """
-    conversion = Conversion(destination, options)
+    return convert_jsonl(Conversion(destination, options), sources, types)
+
+
+def convert_jsonl(
+    conversion: Conversion, sources: StrPath | Sequence[StrPath], types: Types | None
+) -> Result:
+    """Run a conversion of JSON lines; see :func:`from_jsonl`."""
     types = check_types(types)
     files = conversion.source_files(sources)
     conversion.report.watcher.started(2 * sum(file.size for file in files))
-    dtypes = conversion.find_dtypes(
-        functools.partial(_find_kinds, types=types), _pieces(files), types
-    )
+    parts = [SourcePart(file.path, file.size, functools.partial(_pieces, file)) for file in files]
+    dtypes = conversion.find_dtypes(functools.partial(_find_kinds, types=types), parts, types)
     work = functools.partial(_convert, dtypes=dtypes)
-    return conversion.write(
-        work, _pieces(files), lambda counts, records: counts.schema(dtypes, records)
-    )
+    return conversion.write(work, parts, lambda counts, records: counts.schema(dtypes, records))
 
 
-def _pieces(files: Iterable[SourceFile]) -> Iterator[_Piece]:
-    for file in files:
-        first = 1
-        with open(file.path, "rb") as lines:
-            while piece := lines.readlines(_PIECE_BYTES):
-                yield _Piece(file.path, first, piece)
-                first += len(piece)
+def _pieces(file: SourceFile) -> Iterator[_Piece]:
+    first = 1
+    with file.open() as lines:
+        while piece := lines.readlines(_PIECE_BYTES):
+            yield _Piece(file.path, first, piece)
+            first += len(piece)
 
 
 # ---- in the processes ----

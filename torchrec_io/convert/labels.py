@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import errno
+import io
 import os
 import re
 from collections import Counter
@@ -12,7 +13,10 @@ from typing import NamedTuple
 
 from ..checks import counted
 from ..errors import ConversionError
+from ..storage.binary_file import open_binary
 from ..storage.local import StrPath
+from ..storage.opening import is_remote, public_name
+from ..storage.remote.options import RemoteOptions
 from ..tools.report import JobReport
 
 # Files with other suffixes are ignored.
@@ -63,6 +67,8 @@ def label_images(
     report: JobReport,
     label_pattern: str | re.Pattern[str] | None = None,
     labels: StrPath | None = None,
+    *,
+    remote: RemoteOptions,
 ) -> LabelledImages:
     """Find the images of a folder and their classes.
 
@@ -71,6 +77,7 @@ def label_images(
         report: Report that counts images without a class, and ignored files.
         label_pattern: Regular expression that finds the class in a file name.
         labels: Path of a CSV file with the columns ``name`` and ``label``.
+        remote: Options for remote objects.
 
     Raises:
         ConversionError: If there are no images; or if an image has no class, or a class or label
@@ -80,15 +87,16 @@ def label_images(
     """
     if label_pattern is not None and labels is not None:
         raise ValueError("label_pattern and labels cannot be used together")
-    root = os.fspath(source)
+    root = public_name(source, remote)
     pattern = None if label_pattern is None else _compiled(label_pattern)
-    found = list(_images_in(root, "", report.ignored, ()))
+    find = _objects_in(root, remote, report.ignored) if is_remote(root) else None
+    found = list(find or _images_in(root, "", report.ignored, ()))
     if not found:
         raise ConversionError("the folder has no images", path=root)
     if pattern is not None:
         return _with_classes(_by_pattern(found, pattern, report))
     if labels is not None:
-        return _with_classes(_by_file(found, os.fspath(labels), report))
+        return _with_classes(_by_file(found, public_name(labels, remote), report, remote))
     return _by_folder(root, found, report)
 
 
@@ -121,6 +129,21 @@ def _images_in(
             ignored["not a file"] += 1
 
 
+def _objects_in(folder: str, remote: RemoteOptions, ignored: Counter[str]) -> Iterator[FoundImage]:
+    """Yield the images of a folder of a store, in the order of :func:`_images_in`."""
+    from ..storage.remote.object_commit import list_folder  # noqa: PLC0415  # not for local files
+
+    root = folder.rstrip("/")
+    found = list_folder(root, remote, is_recursive=True)
+    for name in sorted(found, key=lambda name: name.split("/")):
+        if name.startswith(".") or "/." in name:
+            ignored["hidden"] += 1
+        elif not name.lower().endswith(IMAGE_SUFFIXES):
+            ignored[os.path.splitext(name)[1].lower() or "no suffix"] += 1
+        else:
+            yield FoundImage(f"{root}/{name}", name, found[name].size)
+
+
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
@@ -133,11 +156,14 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 # ---- classes ----
 
 
-def _by_folder(root: str, found: Iterable[FoundImage], report: JobReport) -> LabelledImages:
-    with os.scandir(root) as entries:
-        classes = sorted(
-            entry.name for entry in entries if _is_folder(entry) and entry.name[0] != "."
-        )
+def _by_folder(root: str, found: Sequence[FoundImage], report: JobReport) -> LabelledImages:
+    if is_remote(root):  # a store has no empty folders
+        classes = sorted({image.name.partition("/")[0] for image in found if "/" in image.name})
+    else:
+        with os.scandir(root) as entries:
+            classes = sorted(
+                entry.name for entry in entries if _is_folder(entry) and entry.name[0] != "."
+            )
     if not classes:
         raise ConversionError(
             "the folder has no folders for classes; use label_pattern or labels", path=root
@@ -185,9 +211,9 @@ def _by_pattern(
 
 
 def _by_file(
-    found: Iterable[FoundImage], labels: str, report: JobReport
+    found: Iterable[FoundImage], labels: str, report: JobReport, remote: RemoteOptions
 ) -> Iterator[tuple[FoundImage, str]]:
-    wanted = _read_labels(labels)
+    wanted = _read_labels(labels, remote)
     for image in found:
         place = wanted.pop(image.name, None)
         if place is None:
@@ -200,10 +226,13 @@ def _by_file(
         report.skip(ConversionError(reason, path=labels))
 
 
-def _read_labels(path: str) -> dict[str, tuple[str, int]]:
+def _read_labels(path: str, remote: RemoteOptions) -> dict[str, tuple[str, int]]:
     """Return the label and line number of each name."""
     wanted: dict[str, tuple[str, int]] = {}
-    with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+    with (
+        open_binary(path, remote) as content,
+        io.TextIOWrapper(content, "utf-8-sig", "surrogateescape", newline="") as file,
+    ):
         reader = csv.reader(file, strict=True)
         try:
             header = next(reader, [])

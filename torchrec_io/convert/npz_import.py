@@ -19,7 +19,7 @@ from ..schema.schema import Schema
 from ..schema.specs import FixedLenFeature, VarLenFeature
 from ..storage.local import StrPath
 from ..tools.report import Result
-from .conversion import Conversion, ConvertedPiece, Options, SourceFile
+from .conversion import Conversion, ConvertedPiece, Options, SourceFile, SourcePart
 from .rows import Row, encode_rows
 
 if TYPE_CHECKING:
@@ -91,8 +91,8 @@ def from_npz(
         sources: One archive or several, with arrays of the same names, dtypes and row shapes.
         destination: Path of the output file, or common start of the paths of the shards.
         options: Keyword options of all conversions, see :class:`Options`: ``num_shards``,
-            ``max_bytes``, ``compression``, ``index``, ``force``, ``jobs``, ``on_error`` and
-            ``watcher``.
+            ``max_bytes``, ``compression``, ``index``, ``force``, ``jobs``, ``on_error``,
+            ``watcher`` and ``storage_options``.
 
     Returns:
         Paths, schema, counts and errors of the conversion.
@@ -106,25 +106,32 @@ def from_npz(
         ValueError: If an argument is invalid.
         OSError: If a file cannot be read or written.
     """
-    conversion = Conversion(destination, options)
+    return convert_npz(Conversion(destination, options), sources)
+
+
+def convert_npz(conversion: Conversion, sources: StrPath | Sequence[StrPath]) -> Result:
+    """Run a conversion of archives; see :func:`from_npz`."""
     files = conversion.source_files(sources)
-    archives = [_arrays_of(file.path) for file in files]
+    archives = [_arrays_of(file) for file in files]
     for file, arrays in zip(files, archives, strict=True):
         if _row_formats(arrays) != _row_formats(archives[0]):
             reason = (
                 f"names, row shapes or dtypes of the arrays differ from those of {files[0].path!r}"
             )
             raise ConversionError(reason, path=file.path)
-    conversion.report.watcher.started(
-        sum(array.row_bytes * array.shape[0] for arrays in archives for array in arrays)
-    )
+    parts = [
+        SourcePart(file.path, _stored_bytes(arrays), functools.partial(_pieces, file, arrays))
+        for file, arrays in zip(files, archives, strict=True)
+    ]
+    conversion.report.watcher.started(sum(part.size for part in parts))
     schema = Schema({array.name: array.spec() for array in archives[0]})
     work = functools.partial(_convert, dtypes={array.name: array.stored for array in archives[0]})
-    return conversion.write(work, _pieces(files, archives), lambda *_: schema)
+    return conversion.write(work, parts, lambda *_: schema)
 
 
-def _arrays_of(path: str) -> list[_Array]:
-    with _named_damage(path), zipfile.ZipFile(path) as archive:
+def _arrays_of(source: SourceFile) -> list[_Array]:
+    path = source.path
+    with _named_damage(path), source.open() as file, zipfile.ZipFile(file) as archive:
         arrays = [_array(archive, name) for name in archive.namelist()]
     if not arrays:
         raise ConversionError("the archive has no arrays", path=path)
@@ -189,21 +196,25 @@ def _named_damage(path: str) -> Iterator[None]:
 # ---- reading ----
 
 
-def _pieces(files: Iterable[SourceFile], archives: Iterable[list[_Array]]) -> Iterator[_Piece]:
-    for file, arrays in zip(files, archives, strict=True):
-        row_bytes = max(1, sum(array.row_bytes for array in arrays))
-        step = max(1, min(_PIECE_ROWS, _PIECE_BYTES // row_bytes))
-        with (
-            _named_damage(file.path),
-            zipfile.ZipFile(file.path) as archive,
-            contextlib.ExitStack() as stack,
-        ):
-            opened = [stack.enter_context(archive.open(array.member)) for array in arrays]
-            readers = [_read_rows(*pair, step) for pair in zip(opened, arrays, strict=True)]
-            for first in range(0, arrays[0].shape[0], step):
-                rows = [next(reader) for reader in readers]
-                named = {array.name: part for array, part in zip(arrays, rows, strict=True)}
-                yield _Piece(file.path, first, named, len(rows[0]) * row_bytes)
+def _stored_bytes(arrays: Iterable[_Array]) -> int:
+    return sum(array.row_bytes * array.shape[0] for array in arrays)
+
+
+def _pieces(file: SourceFile, arrays: Sequence[_Array]) -> Iterator[_Piece]:
+    row_bytes = max(1, sum(array.row_bytes for array in arrays))
+    step = max(1, min(_PIECE_ROWS, _PIECE_BYTES // row_bytes))
+    with (
+        _named_damage(file.path),
+        file.open() as content,
+        zipfile.ZipFile(content) as archive,
+        contextlib.ExitStack() as stack,
+    ):
+        opened = [stack.enter_context(archive.open(array.member)) for array in arrays]
+        readers = [_read_rows(*pair, step) for pair in zip(opened, arrays, strict=True)]
+        for first in range(0, arrays[0].shape[0], step):
+            rows = [next(reader) for reader in readers]
+            named = {array.name: part for array, part in zip(arrays, rows, strict=True)}
+            yield _Piece(file.path, first, named, len(rows[0]) * row_bytes)
 
 
 def _read_rows(file: IO[bytes], array: _Array, step: int) -> Iterator[npt.NDArray[Any]]:

@@ -16,6 +16,7 @@ from ..order.selection import Span
 from ..schema.schema import Schema
 from ..schema.specs import FixedLenFeature, VarLenFeature
 from ..storage.local import StrPath
+from ..storage.remote.options import RemoteOptions, StorageOptions
 from ..tools.outputs import check_file_name, refuse_inputs
 from ..tools.record_files import RecordFiles
 from ..tools.report import JobReport, OnError, Result, Watcher
@@ -44,6 +45,7 @@ def to_parquet(
     allow_missing: bool = False,
     jobs: int = 1,
     watcher: Watcher | None = None,
+    storage_options: StorageOptions = None,
 ) -> Result:
     """Write records as rows of Parquet files.
 
@@ -60,7 +62,7 @@ def to_parquet(
     schema as JSON under the key ``torchrec_io.schema``. Row groups have about 32 MiB of records.
 
     Args:
-        paths: Files, glob patterns or directories. Compression is detected from the content.
+        paths: Files, glob patterns, directories or URLs. Compression is detected from the content.
         destination: Path of the output file. ``.parquet`` is added if it is missing.
         schema: Features to read from each record. By default all records are inspected first, and
             the schema fits all of them. :attr:`Result.left_out` counts features that a schema
@@ -74,6 +76,8 @@ def to_parquet(
             that a directory or pattern lacks some.
         jobs: Number of threads that read. The output does not depend on it.
         watcher: Receiver of progress messages.
+        storage_options: Options of remote objects, of inputs and outputs, as for
+            :class:`TFRecordDataset`.
 
     Returns:
         Paths, numbers of records and other facts of the outputs.
@@ -91,15 +95,16 @@ def to_parquet(
         ValueError: If an argument is invalid or an output is an input.
     """
     import_pyarrow()
-    outputs, others = _outputs(destination, num_shards, force=force)
+    remote = RemoteOptions.of(storage_options) or RemoteOptions()
+    outputs, others = _outputs(destination, num_shards, remote, force=force)
     report = JobReport(on_error, watcher)
-    files = RecordFiles(paths, report, allow_missing=allow_missing)
+    files = RecordFiles(paths, report, allow_missing=allow_missing, remote=remote)
     refuse_inputs(files.paths, [*outputs, *others])
     reader = StoredReader.start(files, schema, jobs)
     count = len(files)
     bounds = [count * shard // len(outputs) for shard in range(len(outputs) + 1)]
     counts = []
-    with OutputGroup(force=force) as group:
+    with OutputGroup(force=force, remote=remote) as group:
         for path, begin, end in zip(outputs, bounds[:-1], bounds[1:], strict=True):
             selection = Span(begin, end - begin, count)
             blocks = reader.blocks(selection, jobs, max_records=_MAX_RECORDS, max_bytes=_MAX_BYTES)
@@ -107,11 +112,11 @@ def to_parquet(
             with closing(blocks), group.open_file(path) as file:
                 counts.append(_write(file, reader.schema, blocks, report))
         group.remove(others)
-    return report.result(outputs, counts, left_out=reader.left_out())
+    return report.result(outputs, counts, left_out=reader.left_out(), remote=remote)
 
 
 def _outputs(
-    destination: StrPath, num_shards: int | None, *, force: bool
+    destination: StrPath, num_shards: int | None, remote: RemoteOptions, *, force: bool
 ) -> tuple[list[str], list[str]]:
     """Return the paths of the outputs, and those of other shards that they replace."""
     name = check_file_name(os.fspath(destination).removesuffix(_SUFFIX))
@@ -120,8 +125,8 @@ def _outputs(
     num_shards = check_integer("num_shards", num_shards, 1)
     outputs = [path + _SUFFIX for path in shard_paths(name, num_shards)]
     if not force:
-        refuse_shards(name, _SHARD_SUFFIX)
-    return outputs, find_shards(name, _SHARD_SUFFIX, outputs)
+        refuse_shards(name, _SHARD_SUFFIX, remote=remote)
+    return outputs, find_shards(name, _SHARD_SUFFIX, outputs, remote=remote)
 
 
 def _write(file: BinaryIO, schema: Schema, blocks: Iterable[StoredBlock], report: JobReport) -> int:

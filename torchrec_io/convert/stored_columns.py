@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .. import _core
 from ..errors import DecodeError, SchemaError
 from ..order.selection import Selection
 from ..parsing.columns.base import Arena, view_of
 from ..parsing.layout import BytesColumn, Column, DenseColumns, Numbers, RaggedColumn, Values
 from ..parsing.parser import ExampleParser, RecordFailure
+from ..parsing.valid_records import parse_valid
 from ..records.record_block import RecordBlock
 from ..records.record_sample import all_records
 from ..schema.feature import Feature
@@ -102,18 +102,9 @@ class StoredParser:
         Returns:
             The records that fit the schema, and the number and failure of each of the others.
         """
-        rest, failures = block, dict[int, RecordFailure]()  # by number
-        while True:
-            located = self._parser.locate(rest)
-            found = located.failures
-            if not found:
-                arena = _core.allocate(located.arena_bytes)
-                columns, found = located.fill(arena)
-            if not found:
-                return StoredBlock(rest, self._views(columns, arena)), sorted(failures.items())
-            for failure in found:
-                failures.setdefault(int(rest.numbers[failure.position]), failure)
-            rest = rest.without([failure.position for failure in found])
+        parsed = parse_valid(self._parser, block)
+        views = self._views(parsed.columns, parsed.arena)
+        return StoredBlock(parsed.block, views), parsed.failures
 
     def _views(self, columns: tuple[Column, ...], arena: Arena) -> dict[str, StoredColumn]:
         found: dict[str, StoredColumn] = {}

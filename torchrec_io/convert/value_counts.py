@@ -51,6 +51,17 @@ class ValueCounts:
             known = self._seen.setdefault(name, [0, least, most])
             known[:] = known[0] + present, min(known[1], least), max(known[2], most)
 
+    def to_json(self) -> dict[str, list[int]]:
+        """Return the counts as JSON stores them."""
+        return {name: list(known) for name, known in self._seen.items()}
+
+    @classmethod
+    def from_json(cls, members: Mapping[str, list[int]]) -> ValueCounts:
+        """Return counts that JSON stored."""
+        counts = cls()
+        counts._seen = {name: list(known) for name, known in members.items()}
+        return counts
+
     def schema(
         self, dtypes: Mapping[str, str], records: int, lists: frozenset[str] = frozenset()
     ) -> Schema | None:

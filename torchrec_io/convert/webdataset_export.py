@@ -22,6 +22,7 @@ from ..schema.dtypes import is_integer_dtype
 from ..schema.schema import Schema
 from ..schema.specs import FixedLenFeature, VarLenFeature
 from ..storage.local import StrPath
+from ..storage.remote.options import RemoteOptions, StorageOptions
 from ..tools.outputs import check_file_name, refuse_inputs
 from ..tools.record_files import RecordFiles
 from ..tools.report import JobReport, OnError, Result, Watcher
@@ -54,6 +55,7 @@ def to_webdataset(
     allow_missing: bool = False,
     jobs: int = 1,
     watcher: Watcher | None = None,
+    storage_options: StorageOptions = None,
 ) -> Result:
     """Write records as samples of ``name-000000.tar``, ``name-000001.tar`` and so on.
 
@@ -73,7 +75,7 @@ def to_webdataset(
     Equal records give equal tar files, byte by byte.
 
     Args:
-        paths: Files, glob patterns or directories. Compression is detected from the content.
+        paths: Files, glob patterns, directories or URLs. Compression is detected from the content.
         name: Common start of the paths of the tar files.
         schema: Features to read from each record. By default all records are inspected first, and
             the schema fits all of them. :attr:`Result.left_out` counts features that a schema
@@ -93,6 +95,8 @@ def to_webdataset(
             that a directory or pattern lacks some.
         jobs: Number of threads that read. The output does not depend on it.
         watcher: Receiver of progress messages.
+        storage_options: Options of remote objects, of inputs and outputs, as for
+            :class:`TFRecordDataset`.
 
     Returns:
         Paths, numbers of records and other facts of the outputs.
@@ -110,17 +114,18 @@ def to_webdataset(
             an input.
     """
     name = check_file_name(name)
+    remote = RemoteOptions.of(storage_options) or RemoteOptions()
     if max_bytes is not None:
         max_bytes = check_integer("max_bytes", max_bytes, 1)
     if not force:
-        refuse_shards(name, _SHARD_SUFFIX)
+        refuse_shards(name, _SHARD_SUFFIX, remote=remote)
     report = JobReport(on_error, watcher)
-    files = RecordFiles(paths, report, allow_missing=allow_missing)
+    files = RecordFiles(paths, report, allow_missing=allow_missing, remote=remote)
     reader = StoredReader.start(files, schema, jobs)
     members = _members(reader.schema, extensions or {}, key)
     blocks = reader.blocks(files.all, jobs, max_records=_MAX_RECORDS, max_bytes=_MAX_BYTES)
     with (
-        OutputGroup(force=force) as group,
+        OutputGroup(force=force, remote=remote) as group,
         closing(_TarFiles(group, name, max_bytes)) as tars,
         closing(blocks),
     ):
@@ -134,13 +139,13 @@ def to_webdataset(
                     reader.skip(int(rows.block.numbers[position]), str(error), key)
             report.add(count, 0)
         tars.close()
-        others = find_shards(name, _SHARD_SUFFIX, tars.paths)
+        others = find_shards(name, _SHARD_SUFFIX, tars.paths, remote=remote)
         refuse_inputs(files.paths, [*tars.paths, *others])
         if force:
             group.remove(others)
         else:
-            refuse_shards(name, _SHARD_SUFFIX)  # they may have appeared meanwhile
-    return report.result(tars.paths, tars.counts, left_out=reader.left_out())
+            refuse_shards(name, _SHARD_SUFFIX, remote=remote)  # they may have appeared meanwhile
+    return report.result(tars.paths, tars.counts, left_out=reader.left_out(), remote=remote)
 
 
 def _key_of(rows: StoredBlock, position: int, key: str | None) -> str:

@@ -1,4 +1,4 @@
-"""How Hugging Face Accelerate, which its Trainer uses, shares a dataset among processes.
+"""Partition of a dataset among processes by Hugging Face Accelerate, which its Trainer uses.
 
 ``Accelerator.prepare`` lets every process (``IterableDatasetShard``) or process 0
 (``DataLoaderDispatcher``) iterate the whole dataset, and passes on parts of what it yields. So a

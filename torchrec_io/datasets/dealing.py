@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..checks import counted
 from ..errors import StateMismatchError
+from ..order.lanes import check_lanes
 from ..order.orders import ENDLESS, Order, StreamOrder
 from ..order.plan import EpochPlan
 from ..order.progress import ProcessLayout, Progress
@@ -223,7 +224,11 @@ class EpochDealer(Dealer):
         if self.order.has_batches:
             return 1
         batch_size: int | None = self.options["batch_size"]
+        if self.order.lanes is not None:
+            check_lanes(self.order.lanes, self.world_size, batch_size)
         at_once = batch_size or self._samples_at_once
+        if at_once is None and self.order.lanes is not None:
+            return self.order.lanes // self.world_size
         most = _MOST_ROWS if self.order.has_rows else _MOST_AT_ONCE
         return at_once or _chunk_size(self.order.guess_count(), self.world_size, most)
 
@@ -247,6 +252,7 @@ class EpochDealer(Dealer):
             num_workers=layout.num_workers,
             drop_last=self.options["drop_last"],
             uneven=self.options["uneven"] or "keep",
+            lanes=self.order.lanes,
         )
 
     def num_units(self, progress: Progress, layout: ProcessLayout) -> int | None:
@@ -274,7 +280,7 @@ class EpochDealer(Dealer):
     def _epoch_batches(
         self, reader: Any, progress: Progress, layout: ProcessLayout
     ) -> Iterator[Chunk]:
-        del reader
+        reader.note_ranks(layout.world_size)
         batches = self.order.deal(
             progress.epoch,
             lambda count: self._plan_of(count, layout, progress),
@@ -311,6 +317,7 @@ class EpochDealer(Dealer):
             num_units=self.count(progress.epoch),
             num_own=self.plan(before, progress).num_worker_records,
             in_batches=self.in_batches,
+            lanes=self.order.lanes,
         )
 
     def check_state(self, progress: Progress, layout: ProcessLayout) -> None:

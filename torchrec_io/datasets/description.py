@@ -1,4 +1,4 @@
-"""What datasets say about themselves: files, records, order, options and the rank's share."""
+"""Descriptions of datasets: files, records, order, options and the part of the rank."""
 
 from __future__ import annotations
 
@@ -57,7 +57,11 @@ def describe_share(session: Session) -> str | None:
         return None
     source = rank_source(dealer.options["rank"])
     text = f"rank {dealer.rank} of {dealer.world_size} ({source})"
-    return ": ".join([text, *_about_share(dealer, session.state.clock.epoch)])
+    try:
+        about = ", ".join(_about_share(dealer, session.state.clock.epoch))
+    except ValueError as error:  # lanes that the ranks cannot divide
+        about = str(error)
+    return f"{text}: {about}" if about else text
 
 
 def describe_files(paths: Sequence[str]) -> str:
@@ -128,5 +132,10 @@ def _about_share(dealer: Dealer, epoch: int) -> Iterator[str]:
         return
     plan = dealer.plan(dealer.layout(), Progress(epoch))
     records = f"{plan.num_rank_records:,} of {counted(plan.num_records, 'record')}"
+    if plan.lanes is not None:
+        own = plan.lanes // plan.world_size
+        first, last = plan.rank * own, (plan.rank + 1) * own - 1
+        lanes = f"lane {first}" if own == 1 else f"lanes {first} to {last}"
+        yield f"{lanes} of {plan.lanes}"
     batches = counted(plan.num_rank_batches, "batch", "batches")
     yield f"{records}, {batches}" if dealer.in_batches else records

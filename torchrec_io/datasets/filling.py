@@ -114,7 +114,7 @@ class BatchFiller:
         """Return a batch, and the number of planned records that it takes.
 
         Args:
-            first: What the batch begins with.
+            first: First piece of the batch.
             random: Random number generators of the epoch's records.
         """
         if first.begin == 0 and not first.loaded.has_lost:

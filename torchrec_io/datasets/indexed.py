@@ -203,7 +203,7 @@ class IndexedDataset(SelectingDataset, CountedDataset):
 
     def _selectable(self) -> SelectableRecords:
         pipeline = self.pipeline
-        # The reader of single records: blocks of a shuffle are of no use in the stored order.
+        # The reader of single records: blocks of a shuffle do not help in the stored order.
         order = dataclasses.replace(pipeline.record_order, shuffle=False)
         return SelectableRecords(
             pipeline.records.indexes,

@@ -366,13 +366,35 @@ class Iteration:
                 with contextlib.suppress(TorchRecIOError, OSError):
                     self.loader.reader.will_need(then.plan)
         planned = [*itertools.takewhile(lambda job: job.error is None, jobs)]
-        loaded = self.loader.load_run(
-            [job.plan for job in planned], [self._random(job) for job in planned]
-        )
+        try:
+            run = self._load_run(planned)
+        except OSError as error:  # ends the iteration at the first batch
+            return [Outcome(None, error)] * len(jobs)
         outcomes = [
-            Outcome(self._completed(each, job)) for each, job in zip(loaded, jobs, strict=False)
+            Outcome(self._transformed(each, job)) for each, job in zip(run, jobs, strict=False)
         ]
-        return outcomes + [self._outcome(job) for job in jobs[len(outcomes) :]]
+        for job in jobs[len(outcomes) :]:
+            last = outcomes[-1].error if outcomes else None
+            # A request that fails takes long, and the iteration ends anyway.
+            outcomes.append(
+                Outcome(None, last) if isinstance(last, OSError) else self._outcome(job)
+            )
+        return outcomes
+
+    def _load_run(self, jobs: Sequence[LoadJob]) -> list[Loaded]:
+        """Read and parse batches together, up to the first one with an error.
+
+        Raises:
+            OSError: If the first batch cannot be read.
+        """
+        is_one_epoch = len({job.epoch for job in jobs}) == 1
+        if self.assembler is not None and is_one_epoch and len(jobs) > 1:
+            chunks = [job.chunk for job in jobs]
+            return self.assembler.load_run(self.loader, chunks, self._random(jobs[0]))
+        loaded = self.loader.load_run(
+            [job.plan for job in jobs], [self._random(job) for job in jobs]
+        )
+        return [self._assembled(each, job) for each, job in zip(loaded, jobs, strict=False)]
 
     def _outcome(self, job: LoadJob) -> Outcome:
         if job.error is not None:
@@ -381,15 +403,19 @@ class Iteration:
             loaded = self.loader.load(job.plan, self._random(job))
         except BaseException as error:  # noqa: BLE001  # raised when this batch is asked for
             return Outcome(None, error)
-        return Outcome(self._completed(loaded, job))
+        return Outcome(self._transformed(self._assembled(loaded, job), job))
 
-    def _completed(self, loaded: Loaded, job: LoadJob) -> Loaded:
-        """Return loaded records, transformed if none is to be replaced first."""
+    def _assembled(self, loaded: Loaded, job: LoadJob) -> Loaded:
+        """Return loaded records, or the rows made of them."""
         if self.options["on_error"] == "raise":
             loaded = loaded._replace(block=None)  # no batch is filled with the stored records
-        if self.assembler is not None:
-            with parsing():
-                loaded = self.assembler.assemble(loaded, job.chunk)
+        if self.assembler is None:
+            return loaded
+        with parsing():
+            return self.assembler.assemble(loaded, job.chunk)
+
+    def _transformed(self, loaded: Loaded, job: LoadJob) -> Loaded:
+        """Return loaded records, transformed if none is to be replaced first."""
         if self.transform is None or loaded.has_lost or not len(loaded.numbers):
             return loaded
         if self.dealer.in_batches:

@@ -1,4 +1,4 @@
-"""What Lightning cannot save: the position of a plain DataLoader.
+"""Detection of a position that Lightning cannot save: that of a plain DataLoader.
 
 Lightning saves the positions of loaders that have a ``state_dict`` method.
 """

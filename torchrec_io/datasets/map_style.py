@@ -16,6 +16,7 @@ from ..order.orders import RecordOrder
 from ..order.selection import Numbers
 from ..records.record_reader import RecordReader
 from ..storage.local import StrPath
+from ..storage.remote.options import StorageOptions
 from ..storage.thread_pool import most_storage_threads
 from ..tensors.block_parser import SchemaLike, parser_of_messages
 from ..tensors.registration import is_accelerated
@@ -87,6 +88,8 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
             files.indexes,
             verify_crc=known["verify_crc"],
             max_record_bytes=known["max_record_bytes"],
+            decode_cache_bytes=known["decode_cache_bytes"],
+            cache=known["cache"],
         )
         self._loader = RecordLoader(self._reader, parser_of_messages(schema))
         self._given_schema = schema
@@ -107,6 +110,7 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
         features: FeatureChoice | None = None,
         verify_crc: bool = True,
         with_key: bool = False,
+        storage_options: StorageOptions = None,
     ) -> Self:
         """Open a directory that TensorFlow Datasets (TFDS) wrote, without TensorFlow.
 
@@ -118,13 +122,15 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
             features: Features to read, or specs in place of the dataset's own.
             verify_crc: Verify the checksum of each record's data.
             with_key: Return ``(key, sample)``.
+            storage_options: Options of remote objects, as for :class:`TFRecordDataset`.
 
         Raises:
             TorchRecIOError, OSError, ValueError: As :meth:`TFRecordDataset.from_tfds` does.
         """
         from ..tfds.directory import Directory  # noqa: PLC0415  # an optional room
 
-        plan = Directory(directory, config, version).open(split, features)
+        found = Directory(directory, config, version, storage_options=storage_options)
+        plan = found.open(split, features)
         files = DataFiles(plan.paths, plan.indexes, (), plan.selection)
         return cls(files, plan.schema, verify_crc=verify_crc, with_key=with_key)
 

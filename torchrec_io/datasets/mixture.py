@@ -53,8 +53,8 @@ def mix(
 
     Raises:
         ValueError: If weights do not match the datasets or are not positive, the datasets differ,
-            one has batches by length or is empty in an endless mixture, or another argument is
-            invalid.
+            one has batches by length or lanes or is empty in an endless mixture, or another
+            argument is invalid.
         TypeError: If an option is unknown, or something other than datasets is given.
     """
     parts = [_checked(dataset) for dataset in _as_list(datasets)]
@@ -86,6 +86,8 @@ def mix(
             indexes,
             verify_crc=first.records.verify_crc,
             max_record_bytes=first.records.max_record_bytes,
+            decode_cache_bytes=max(part.records.decode_cache_bytes for part in parts),
+            cache=next((part.records.cache for part in parts if part.records.cache), None),
         ),
         orders,
     )
@@ -134,6 +136,11 @@ def _checked(dataset: Any) -> IndexedPipeline:
         raise ValueError("a dataset with batches by length cannot be mixed")
     if dataset.pipeline.options.get("pack") is not None:
         raise ValueError("a dataset with packed rows cannot be mixed: give pack to mix()")
+    if dataset.record_order.lanes is not None:
+        raise ValueError(
+            "a dataset with lanes cannot be mixed, because the ranks of a mixture read all of its "
+            "lanes: use Shuffle(block=..., window=...) without lanes"
+        )
     return dataset.pipeline
 
 

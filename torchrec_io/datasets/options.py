@@ -16,8 +16,9 @@ from ..errors import TorchRecIOError
 from ..order.distributed import resolve_rank
 from ..order.pack import Pack
 from ..order.plan import UNEVEN_CHOICES, Uneven
-from ..order.shuffle import ShuffleChoice, check_seed, check_shuffle, is_shuffled
+from ..order.shuffle import ShuffleChoice, check_seed, check_shuffle, is_shuffled, lanes_of
 from ..records.index_cache import IndexChoice
+from ..storage.cache.block_cache import BlockCache
 from ..storage.compression import CompressionChoice
 from ..storage.remote.options import LEAST_FETCH_BYTES, RemoteOptions
 
@@ -120,6 +121,15 @@ def _check_storage_options(name: str, value: Any) -> Any:
         # The value may be a secret.
         raise ValueError(f"{name} must be a mapping or None, got a {type(value).__name__}")
     return RemoteOptions.of(value)
+
+
+def _check_cache(name: str, value: Any) -> Any:
+    if value is not None and not isinstance(value, BlockCache):
+        raise ValueError(
+            f"{name} must be a BlockCache, such as tio.BlockCache('/tmp/blocks', max_bytes=1 << 40)"
+            f", or None, got {value!r}"
+        )
+    return value
 
 
 # ---- options ----
@@ -290,13 +300,17 @@ class RemoteAccessOptions(TypedDict, total=False):
             find them: in the environment, in files, on the machine. Secrets are shown nowhere, and
             are pickled only to start a process.
         fetch_bytes: Size of the memory for ranges of remote objects that are fetched ahead, in
-            bytes, for each process that loads.
+            bytes. All datasets of a process share it: the largest value counts.
+        cache: Cache on the local disk for what is read from remote objects, and for decompressed
+            parts of compressed files, shared by all processes and later runs on the machine: a
+            :class:`BlockCache`. None keeps nothing.
     """
 
     storage_options: Annotated[
         Mapping[str, Any] | RemoteOptions | None, Option(None, _check_storage_options)
     ]
     fetch_bytes: Annotated[int, Option(256 << 20, _at_least(LEAST_FETCH_BYTES))]
+    cache: Annotated[BlockCache | None, Option(None, _check_cache)]
 
 
 @_documented
@@ -304,11 +318,24 @@ class CompressionOptions(TypedDict, total=False):
     """The compression of the data files.
 
     Attributes:
-        compression: Compression of the files: ``"auto"`` (by content), ``None``, ``"gzip"`` or
-            ``"zlib"``.
+        compression: Compression of the files: ``"auto"`` (by content), ``None``, ``"gzip"``,
+            ``"zlib"`` or ``"zstd"``.
     """
 
     compression: Annotated[CompressionChoice, Option("auto")]
+
+
+@_documented
+class DecodeCacheOptions(TypedDict, total=False):
+    """Memory for the content of compressed files.
+
+    Attributes:
+        decode_cache_bytes: Memory for decompressed parts of compressed files, in bytes, for each
+            process that loads. A shuffle of more data than fits decompresses parts several times;
+            see docs/compressed.md.
+    """
+
+    decode_cache_bytes: Annotated[int, Option(256 << 20, _at_least(1 << 20))]
 
 
 @_documented
@@ -431,6 +458,7 @@ class FileOptions(
     RemoteAccessOptions,
     IndexOptions,
     CompressionOptions,
+    DecodeCacheOptions,
     SizeOptions,
     LoadingOptions,
     total=False,
@@ -451,6 +479,7 @@ class TFRecordOptions(
     RemoteAccessOptions,
     IndexOptions,
     CompressionOptions,
+    DecodeCacheOptions,
     ChecksumOptions,
     SizeOptions,
     LoadingOptions,
@@ -467,6 +496,7 @@ class TfdsOptions(
     UnevenOptions,
     SeedOptions,
     EpochOptions,
+    RemoteAccessOptions,
     ChecksumOptions,
     SizeOptions,
     LoadingOptions,
@@ -481,6 +511,7 @@ class MapOptions(
     RemoteAccessOptions,
     IndexOptions,
     CompressionOptions,
+    DecodeCacheOptions,
     ChecksumOptions,
     SizeOptions,
     KeyOptions,
@@ -575,6 +606,8 @@ def change_options(
         raise ValueError("drop_last needs a batch_size")
     if options.get("pack") is not None:
         _check_packed(options)
+    if lanes_of(options.get("shuffle", False)) is not None:
+        _check_laned(options)
     resolve_rank(options.get("rank"), options.get("world_size"))
     return options
 
@@ -592,11 +625,30 @@ def _check_packed(options: Mapping[str, Any]) -> None:
         )
 
 
+def _check_laned(options: Mapping[str, Any]) -> None:
+    if has_length_batches(options):
+        raise ValueError(
+            "a shuffle with lanes has no batches by length: batch_tokens and length_key must be "
+            "None, or use Shuffle(block=..., window=...) without lanes"
+        )
+    if options.get("pack") is not None:
+        raise ValueError(
+            "a shuffle with lanes has no packed rows: pack must be None, or use "
+            "Shuffle(block=..., window=...) without lanes"
+        )
+
+
 def remote_options(options: Mapping[str, Any]) -> RemoteOptions:
     """Return how remote objects are accessed, as options say."""
     given = options["storage_options"] or RemoteOptions()
     fetch_bytes: int = options["fetch_bytes"]
-    return given.with_fetch_bytes(fetch_bytes)
+    cache: BlockCache | None = options["cache"]
+    if cache is not None and fetch_bytes < 4 * cache.block_bytes:
+        raise ValueError(
+            "fetch_bytes must be at least four blocks of the cache "
+            f"({4 * cache.block_bytes:,} bytes), got {fetch_bytes:,}"
+        )
+    return given.with_limits(fetch_bytes, cache)
 
 
 def resolved_rank(options: Mapping[str, Any]) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,12 @@ from ..order.selection import Numbers
 from ..parsing.failures import Failures, Ints
 from ..parsing.lengths import LengthFeature, find_lengths
 from ..parsing.parser import RecordFailure
+from ..parsing.record_random import RecordRandom
 from ..records.reader import Reader
 from ..records.record_reader import RecordReader
 from ..tensors.batch import Batch
 from ..tensors.packing import RowLayout, TokenSource, check_columns, made_columns
+from ..timing.steps import parsing
 from .length_batching import length_feature
 from .record_loader import Loaded, RecordLoader
 
@@ -156,6 +158,53 @@ class RowAssembler:
         packed = {self._key, *self._pack.also}
         return [*made_columns(self._pack)[-2:], *(name for name in names if name not in packed)]
 
+    def load_run(
+        self, loader: RecordLoader, batches: Sequence[PackedRows], random: RecordRandom
+    ) -> list[Loaded]:
+        """Load the rows of several batches together, up to the first batch with an error.
+
+        A document is read and parsed once for all of them.
+
+        Args:
+            loader: Reads and parses the documents.
+            batches: The rows of each batch.
+            random: Random number generators of the documents.
+        """
+        numbers, found = np.unique(
+            np.concatenate([batch.numbers for batch in batches]), return_inverse=True
+        )
+        try:
+            plan = self._reader.plan(numbers)
+        except (TorchRecIOError, OSError):
+            return []
+        loaded = loader.load_run([plan], [random])
+        if not loaded or loaded[0].has_lost:
+            return []
+        with parsing():
+            return list(self._divided(loaded[0].items, batches, found))
+
+    def _divided(
+        self, documents: Batch, batches: Sequence[PackedRows], found: Ints
+    ) -> Iterator[Loaded]:
+        """Yield the rows of several batches, up to the first one with an error.
+
+        Args:
+            documents: Documents of all batches.
+            batches: The rows of each batch.
+            found: Row in ``documents`` of each document of each batch.
+        """
+        sources = self._layout.sources(documents)
+        begin = 0
+        for batch in batches:
+            plan = batch.rows
+            rows = found[begin : begin + len(plan.numbers)]
+            begin += len(rows)
+            if not _is_as_planned(sources, plan, rows):
+                return
+            yield Loaded(
+                self._layout.make(documents, sources, plan, rows), plan.first_numbers(), []
+            )
+
     def assemble(self, loaded: Loaded, rows: PackedRows) -> Loaded:
         """Return rows. Documents that cannot be put into them are lost.
 
@@ -166,8 +215,8 @@ class RowAssembler:
         batch: Batch = loaded.items
         plan = rows.rows
         sources = self._layout.sources(batch)
-        numbers = plan.numbers[plan.documents[plan.row_begins[:-1]]]
-        if not loaded.has_lost and self._is_as_planned(sources, plan.lengths):
+        numbers = plan.first_numbers()
+        if not loaded.has_lost and _is_as_planned(sources, plan, None):
             return Loaded(self._layout.make(batch, sources, plan, None), numbers, [])
         positions = loaded.positions_in(plan.numbers)
         found = np.full(len(plan.numbers), -1, np.int64)
@@ -184,9 +233,6 @@ class RowAssembler:
             sound_items=int(np.searchsorted(plan.row_begins, lost[0], side="right")) - 1,
         )
         return packed if self._raises else self._without_repeats(packed, plan)
-
-    def _is_as_planned(self, sources: Mapping[str, TokenSource], planned: Ints) -> bool:
-        return all(np.array_equal(source.lengths, planned) for source in sources.values())
 
     def _without_repeats(self, loaded: Loaded, plan: _core.RowPlan) -> Loaded:
         """Return rows without the errors of documents that began in earlier rows.
@@ -240,6 +286,21 @@ class RowAssembler:
         return (
             f"the feature must have one value for each of {counted(planned, 'token')}, got {got:,}"
         )
+
+
+def _is_as_planned(
+    sources: Mapping[str, TokenSource], plan: _core.RowPlan, rows: Ints | None
+) -> bool:
+    """Return whether documents have as many values as planned.
+
+    Args:
+        sources: Places of the values, by feature.
+        plan: The plan.
+        rows: Row of each document in its batch; None if they are the rows of the batch.
+    """
+    if rows is None:
+        return all(plan.has_lengths(each.begins, each.ends) for each in sources.values())
+    return all(plan.has_lengths(each.begins[rows], each.ends[rows]) for each in sources.values())
 
 
 def _joined(first: Failures, others: list[RecordFailure]) -> Failures:

@@ -19,6 +19,7 @@ from ..storage.compression import CompressionChoice
 from ..storage.local import StrPath
 from ..storage.paths import expand_paths
 from ..storage.remote.options import RemoteOptions
+from ..storage.span_cache import DEFAULT_CACHE_BYTES
 from ..tensors.block_parser import BlockParser
 from .options import has_length_batches
 from .record_loader import RecordLoader
@@ -153,6 +154,8 @@ class IndexedPipeline(Pipeline):
                 files.indexes,
                 verify_crc=options.get("verify_crc", True),
                 max_record_bytes=options["max_record_bytes"],
+                decode_cache_bytes=options.get("decode_cache_bytes", DEFAULT_CACHE_BYTES),
+                cache=options.get("cache"),
             ),
             record_order=files.order(options.get("split")),
             make_parser=make_parser,

@@ -22,7 +22,7 @@ _Result = TypeVar("_Result")
 # A run of batches of this many bytes fits the caches.
 _RUN_BYTES = 1 << 20
 # Jobs that are planned ahead of those that threads have started.
-_MOST_PLANNED = 512
+_MOST_PLANNED = 4096
 
 
 class Chunk(Protocol):
@@ -113,6 +113,7 @@ class JobQueue:
         self._ahead_bytes = int(reader.ahead_bytes)
         self._returned: deque[tuple[int, Chunk]] = deque()  # come before the other batches
         self._planned: deque[LoadJob] = deque()  # come before those
+        self._planned_bytes = 0  # of these
         self._failure: Exception | None = None  # of `batches`; raised after all jobs
 
     def peek(self) -> LoadJob | None:
@@ -126,12 +127,14 @@ class JobQueue:
         job = self.peek()
         if job is not None:
             self._planned.popleft()
+            self._planned_bytes -= job.buffer_bytes
         return job
 
     def put_back(self, jobs: Iterable[LoadJob]) -> None:
         """Put jobs before all others."""
         following = [*self._planned]
         self._planned.clear()
+        self._planned_bytes = 0
         for job in reversed([*jobs, *following]):
             if job.error is not None and len(job.chunk) == 0:
                 self._failure = job.error
@@ -154,18 +157,22 @@ class JobQueue:
         if self._ahead_bytes:
             self._plan_ahead(self._ahead_bytes)
         elif (job := self._make()) is not None:
-            self._planned.append(job)
+            self._add_planned(job)
+
+    def _add_planned(self, job: LoadJob) -> None:
+        self._planned.append(job)
+        self._planned_bytes += job.buffer_bytes
 
     def _plan_ahead(self, most: int) -> None:
-        left = sum(job.buffer_bytes for job in self._planned)
-        if self._planned and (2 * left >= most or len(self._planned) * 2 >= _MOST_PLANNED):
+        # A quarter at a time: neighbors among many records are joined, and the rest is under way.
+        is_enough = 4 * self._planned_bytes >= 3 * most or len(self._planned) * 2 >= _MOST_PLANNED
+        if self._planned and is_enough:
             return
         new: list[LoadJob] = []
         while len(self._planned) < _MOST_PLANNED and (job := self._make()) is not None:
-            self._planned.append(job)
+            self._add_planned(job)
             new.append(job)
-            left += job.buffer_bytes
-            if job.error is not None or left >= most:
+            if job.error is not None or self._planned_bytes >= most:
                 break
         plans = [job.plan for job in new if job.plan is not None]
         if plans:

@@ -24,10 +24,10 @@ from ..timing.steps import active_profiler, parsing, reading
 
 
 class Transformed(NamedTuple):
-    """What a transform made of loaded records.
+    """Results of a transform of loaded records.
 
     Attributes:
-        results: Its results, up to the first error: one for each sample, or one for a batch.
+        results: The results up to the first error: one for each sample, or one for a batch.
         error: The error that ended it.
     """
 
@@ -50,7 +50,7 @@ class Loaded(NamedTuple):
             be read.
         failed: Numbers of these records.
         made: The samples of the loaded records, if they were made already.
-        transformed: What the user's transform made of the records, if it was called already.
+        transformed: Results of the user's transform, if it was called already.
         sound_items: Number of items before the first one that lacks a lost record; None if each
             item is one record.
     """
@@ -187,6 +187,9 @@ class RecordLoader:
         """Load several batches together, up to the first one with an error.
 
         This is faster than :meth:`load`, which must load the remaining batches.
+
+        Raises:
+            OSError: If the first batch cannot be read.
         """
         if active_profiler() is None:  # native code measures its steps by itself
             batches = self.parser.parse_run(self.reader, plans, randoms)

@@ -25,7 +25,7 @@ class Piece(NamedTuple):
     Attributes:
         begin: Position of the first one among the selected records.
         numbers: Numbers of the records; int64 ``[n]``.
-        loaded: Those that could be loaded.
+        loaded: The records that could be loaded.
     """
 
     begin: int

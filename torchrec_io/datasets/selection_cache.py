@@ -42,11 +42,11 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class PassIdentity:
-    """What the result of a predicate depends on, as texts that are equal if nothing changed.
+    """Everything that the result of a predicate depends on, as texts: equal if nothing changed.
 
     Attributes:
         files: The data files.
-        schema: How records are read.
+        schema: The features that are read, and how.
         records: The records on which the predicate is evaluated.
         predicate: Code and values of the predicate.
     """
@@ -91,7 +91,7 @@ def cached_pick(
 
     Args:
         key: Name of the predicate.
-        identity: What the result depends on.
+        identity: Everything that the result depends on.
         total: Number of records to choose from.
         evaluate: Evaluates the predicate.
         allow_lost: Whether a result with lost records can be used.

@@ -108,7 +108,7 @@ class LoadingCounters:
         return LoadingCounters.shared, (self._tensor,)
 
     def meter(self, *, counts_waiting: bool, counts_pauses: bool) -> _core.Meter:
-        """Return a meter that adds to these numbers; see there."""
+        """Return a meter that adds to these numbers."""
         return _core.Meter(self._numbers, counts_waiting, counts_pauses)
 
     def add_records(self, count: int) -> None:

@@ -102,7 +102,7 @@ class TFRecordDataset(IndexedDataset):
 
         Args:
             directory: Directory of a version, such as ``~/tensorflow_datasets/mnist/3.0.1``, or of
-                a config or dataset that contains versions.
+                a config or dataset that contains versions. It may be a URL.
             split: ``"train"``, ``"train[:80%]+validation"``, a :class:`torchrec_io.tfds.Split`, or
                 one of :func:`torchrec_io.tfds.even_splits`.
             config: Name of the config, if the directory has several.
@@ -133,7 +133,8 @@ class TFRecordDataset(IndexedDataset):
         _check_steps(steps)
         if steps != "ragged":
             check_no_length_batches(options, "a dataset of steps")
-        found = Directory(directory, config, version)
+        remote = remote_options(complete(TfdsOptions, options))
+        found = Directory(directory, config, version, storage_options=remote)
         plan = found.open(split, features)
         files = DataFiles(plan.paths, plan.indexes, (), plan.selection, plan.described)
         dataset = cls(files, plan.schema, **options)

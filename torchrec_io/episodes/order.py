@@ -27,12 +27,22 @@ class StepOrder(RecordOrder):
     Attributes:
         numbers: Numbers of all samples.
         chosen: The records whose samples are read: all of them, or those that are selected.
+
+    Raises:
+        ValueError: If ``shuffle`` or ``seed`` is invalid, or the shuffle has lanes.
     """
 
     numbers: StepNumbers = field(kw_only=True)
     chosen: Selection = field(kw_only=True)
 
     can_batch_by_length: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.lanes is not None:
+            raise ValueError(
+                "a dataset of steps has no lanes: use Shuffle(block=..., window=...) without lanes"
+            )
 
     @classmethod
     def from_records(cls, order: RecordOrder, numbers: StepNumbers) -> StepOrder:

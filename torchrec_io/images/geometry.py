@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
+from .. import _core
 from ..schema.crops import Augment, Crop
 from ..schema.image_spec import ImageFeature
 from .bad_value import BadValueError
@@ -15,6 +17,13 @@ from .random_crop import choose_builtin, generator_of, is_builtin
 KeyFactory: TypeAlias = Callable[[], bytes]
 # Left, top, right and bottom, as for Pillow.
 Box: TypeAlias = tuple[float, float, float, float]
+
+_METHODS = {
+    "stretch": _core.FitMethod.stretch,
+    "cover": _core.FitMethod.cover,
+    "contain": _core.FitMethod.contain,
+    None: _core.FitMethod.none,
+}
 
 
 class View(NamedTuple):
@@ -85,21 +94,21 @@ def find_view(feature: ImageFeature, height: int, width: int, make_key: KeyFacto
     if feature.size is None:
         return View(box, (0, 0, width, height), (height, width), is_flipped=is_flipped)
     rows, columns = feature.size
-    resized_box, size = (0, 0, width, height), (rows, columns)
-    if feature.resize is None and (height, width) != size:
+    if feature.resize is None and (height, width) != (rows, columns):
         raise BadValueError(
             f"the image has {height} x {width} pixels, the schema wants {rows} x {columns}"
         )
-    if feature.resize == "cover":
-        part = _covering_box(height, width, size)
-        if feature.short_side is not None:
-            part = _central_box(height, width, feature.short_side, size)
-        return View(box, part, size, is_flipped=is_flipped)
-    if feature.resize == "contain":
-        size = _contained_size(height, width, size)
-    # Rounds half to even, as PIL.ImageOps.pad does.
-    position = round((rows - size[0]) * 0.5), round((columns - size[1]) * 0.5)
-    return View(box, resized_box, size, position, is_flipped)
+    return View(box, *fit_of(feature).place(height, width), is_flipped)
+
+
+def fit_of(feature: ImageFeature) -> _core.Fit:
+    """Return how images become values of a feature's ``size``."""
+    return _fit((feature.size or (1, 1)), feature.resize, feature.short_side)
+
+
+@functools.lru_cache(maxsize=64)
+def _fit(size: tuple[int, int], resize: str | None, short_side: int | None) -> _core.Fit:
+    return _core.Fit(size, _METHODS[resize], short_side or 0)
 
 
 def _random_crop(augment: Augment, height: int, width: int, key: bytes) -> Crop:
@@ -134,40 +143,3 @@ def _crop(*box: int, flip: bool = False) -> Crop:
 def _fits(crop: Crop, height: int, width: int) -> bool:
     rows = crop.top >= 0 and 1 <= crop.height <= height - crop.top
     return rows and crop.left >= 0 and 1 <= crop.width <= width - crop.left
-
-
-def _covering_box(height: int, width: int, size: tuple[int, int]) -> Box:
-    """Return the central part of an image with the shape of a size, as PIL.ImageOps.fit does."""
-    rows, columns = size
-    ratio = columns / rows
-    box_height, box_width = float(height), float(width)
-    if width / height >= ratio:
-        box_width = ratio * height
-    else:
-        box_height = width / ratio
-    left, top = (width - box_width) * 0.5, (height - box_height) * 0.5
-    return left, top, left + box_width, top + box_height
-
-
-def _central_box(height: int, width: int, short_side: int, size: tuple[int, int]) -> Box:
-    """Return the part of an image that is the center of the image resized to a shorter side.
-
-    Sizes and positions are rounded as in torchvision's Resize and CenterCrop.
-    """
-    if height <= width:
-        resized_height, resized_width = short_side, int(short_side * width / height)
-    else:
-        resized_height, resized_width = int(short_side * height / width), short_side
-    top, left = round((resized_height - size[0]) / 2.0), round((resized_width - size[1]) / 2.0)
-    down, across = height / resized_height, width / resized_width
-    return left * across, top * down, (left + size[1]) * across, (top + size[0]) * down
-
-
-def _contained_size(height: int, width: int, size: tuple[int, int]) -> tuple[int, int]:
-    """Return the largest size in another one with an image's shape, as PIL.ImageOps.contain."""
-    rows, columns = size
-    if width / height > columns / rows:
-        return max(1, round(height / width * columns)), columns
-    if width / height < columns / rows:
-        return rows, max(1, round(width / height * rows))
-    return size

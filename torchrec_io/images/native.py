@@ -13,15 +13,17 @@ import numpy.typing as npt
 from PIL import Image
 
 from .. import _core
+from ..checks import MOST
 from ..schema.image_spec import ImageFeature
 from .bad_value import BadValueError
 from .exif import Rotation, rotation_of
-from .geometry import KeyFactory, View, find_view
+from .geometry import KeyFactory, View, find_view, fit_of
+from .jpeg_markers import MAX_SCANS, check_jpeg
 from .jpeg_markers import SIGNATURE as JPEG_SIGNATURE
-from .jpeg_markers import check_jpeg
 from .levels import fill_values, inner_part, write_levels
 from .limits import check_pixels
 from .png import CHANNELS, read_header
+from .random_crop import is_builtin, native_rule
 
 try:
     from .. import _jpeg
@@ -33,9 +35,7 @@ except ImportError:  # built without libdeflate
     _png = None  # type: ignore[assignment]
 
 Pixels = npt.NDArray[Any]
-
-# Native weights have 14 bits. Of more than twice as many pixels, they are too small to be exact.
-_MOST_SHRINKAGE = 32
+Ints = npt.NDArray[np.int64]
 
 
 def decodes_jpegs(feature: ImageFeature) -> bool:
@@ -51,6 +51,66 @@ def decodes_pngs(feature: ImageFeature) -> bool:
     return is_wanted and feature.dtype != "uint16"
 
 
+def column_rule(feature: ImageFeature) -> _core.ViewRule | None:
+    """Return how :func:`decode_column` decodes a feature's JPEGs; None if it cannot."""
+    if not decodes_jpegs(feature) or feature.size is None:
+        return None
+    if feature.apply_exif_orientation or feature.fast:
+        return None
+    augment = feature.augment
+    if augment is not None and not is_builtin(augment):
+        return None
+    return _core.ViewRule(
+        fit_of(feature),
+        feature.max_pixels,
+        None if feature.crop is None else _box(*feature.crop),
+        None if augment is None else native_rule(augment),
+    )
+
+
+def _box(*numbers: int) -> tuple[int, int, int, int]:
+    """Return a box in numbers that fit in 64 bits. Larger ones lie outside of every image."""
+    top, left, height, width = (min(number, MOST) for number in numbers)
+    return top, left, height, width
+
+
+def decode_column(
+    rule: _core.ViewRule,
+    feature: ImageFeature,
+    images: StoredImages,
+    values: Pixels,
+    tables: Pixels | None,
+) -> list[int]:
+    """Decode the JPEGs of a column into arrays of the feature's ``size``, without Python for each.
+
+    Args:
+        rule: The result of :func:`column_rule`.
+        feature: Feature spec.
+        images: The images.
+        values: Arrays for the images; ``[n, H, W, C]`` with any strides.
+        tables: Tables of values, as for :func:`decode_into`.
+
+    Returns:
+        The positions of the images that were not decoded: other formats, bad images, and those that
+        shrink much. :func:`decode_into` decodes them, or says what is wrong.
+    """
+    if feature.resize == "contain":
+        values[...] = fill_values(feature, tables)
+    left: list[int] = _jpeg.decode_column(
+        images.records,
+        images.which,
+        images.offsets,
+        images.sizes,
+        values,
+        rule,
+        MAX_SCANS,
+        images.keys,
+        _stored(tables),
+        fast=feature.tf_compatible,
+    )
+    return left
+
+
 def is_native(data: memoryview, feature: ImageFeature) -> bool:
     """Return whether an image is decoded natively."""
     if data[:3] == JPEG_SIGNATURE:
@@ -64,6 +124,24 @@ def _is_plain_png(data: memoryview) -> bool:
     if header is None or header.depth != 8 or header.color_type not in CHANNELS:
         return False
     return not (header.compression or header.filters or header.interlace)
+
+
+class StoredImages(NamedTuple):
+    """Image files in records.
+
+    Attributes:
+        records: The records.
+        which: Position of each image's record; int64 ``[n]``.
+        offsets: Offset of each image in its record; int64 ``[n]``.
+        sizes: Size of each image in bytes; int64 ``[n]``.
+        keys: Key of the random numbers of each image, 16 bytes each; None without ``augment``.
+    """
+
+    records: _core.Records
+    which: Ints
+    offsets: Ints
+    sizes: Ints
+    keys: bytes | None
 
 
 class _Stored(NamedTuple):
@@ -151,9 +229,7 @@ def decode_one(
 
 def _shrinks_much(view: View, feature: ImageFeature) -> bool:
     """Return whether an image shrinks so much that native resizing is not exact enough."""
-    (height, width), (left, top, right, bottom) = view.size, view.resized_box
-    shrinks = right - left > _MOST_SHRINKAGE * width or bottom - top > _MOST_SHRINKAGE * height
-    return shrinks and not feature.fast
+    return not feature.fast and _core.ImageView(*view[:3]).shrinks_much
 
 
 def _shrink(
@@ -207,7 +283,7 @@ def _decode(
     """Decode parts of images, by their places; return the places of bad ones, with the reason."""
     jpegs = {place: part for place, part in parts.items() if part.is_jpeg}
     pngs = {place: part for place, part in parts.items() if not part.is_jpeg}
-    stored_tables = None if tables is None else tables.reshape(-1).view(np.uint8)
+    stored_tables = _stored(tables)
     failures: list[tuple[int, str]] = []
     if jpegs:
         is_fast = feature.fast or feature.tf_compatible
@@ -216,6 +292,10 @@ def _decode(
     if pngs:
         failures += _named(pngs, _png.decode_pngs(*_arguments(pngs), stored_tables))
     return failures
+
+
+def _stored(tables: Pixels | None) -> npt.NDArray[np.uint8] | None:
+    return None if tables is None else tables.reshape(-1).view(np.uint8)
 
 
 def _arguments(

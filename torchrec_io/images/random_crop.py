@@ -14,7 +14,7 @@ import numpy as np
 from .. import _core
 from ..schema.crops import Augment, Crop, RandomCrop, RandomFlip, RandomResizedCrop
 
-_NativeCrop: TypeAlias = "_core.RandomResizedCrop | _core.RandomCrop | _core.RandomFlip"
+NativeCrop: TypeAlias = "_core.RandomResizedCrop | _core.RandomCrop | _core.RandomFlip"
 _Builtin: TypeAlias = "RandomResizedCrop | RandomCrop | RandomFlip"
 _BUILTIN = frozenset({RandomResizedCrop, RandomCrop, RandomFlip})
 
@@ -36,7 +36,7 @@ def choose_builtin(augment: Any, height: int, width: int, key: bytes) -> Crop:
     Raises:
         ValueError: If the image is too small.
     """
-    return Crop(*_native(augment).choose(height, width, key))
+    return Crop(*native_rule(augment).choose(height, width, key))
 
 
 def generator_of(key: bytes) -> np.random.Generator:
@@ -49,7 +49,8 @@ def generator_of(key: bytes) -> np.random.Generator:
 
 
 @functools.lru_cache(maxsize=64)
-def _native(augment: _Builtin) -> _NativeCrop:
+def native_rule(augment: _Builtin) -> NativeCrop:
+    """Return the native form of an object of one of the classes."""
     if isinstance(augment, RandomFlip):
         return _core.RandomFlip(augment.flip)
     if isinstance(augment, RandomCrop):

@@ -1,4 +1,4 @@
-"""What trainers need beyond PyTorch's own contract; each module needs its trainer installed."""
+"""Support for trainers beyond PyTorch's own contract; each module needs its trainer installed."""
 
 import lazy_loader
 

@@ -98,7 +98,7 @@ def describe_bottleneck(stats: LoadingStats, decoded: str = "values") -> str:
 
     Args:
         stats: Statistics of a loop.
-        decoded: What is decoded.
+        decoded: Plural noun for the values that are decoded.
     """
     shares = [f"waits {_percent(stats.waiting_for_data, stats.seconds)} of the time"]
     if stats.copying > 0:

@@ -98,6 +98,7 @@ class LengthBatchedOrder:
 
     has_batches = True
     has_rows = False
+    lanes = None
 
     def __init__(
         self,

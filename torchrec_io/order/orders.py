@@ -13,6 +13,7 @@ from ..records.block_reader import BlockReader
 from ..records.reader import Reader
 from ..records.record_reader import RecordReader
 from ..storage.digest import digest_text
+from .lanes import LaneBlocks
 from .plan import EpochPlan
 from .selection import Mask, Numbers, Selection
 from .shuffle import (
@@ -20,6 +21,7 @@ from .shuffle import (
     ShuffleChoice,
     check_seed,
     check_shuffle,
+    lanes_of,
     records_at,
 )
 
@@ -49,6 +51,10 @@ class Order(Protocol):
     @property
     def seed(self) -> int:
         """Seed of the random choices in an epoch, together with the epoch's number."""
+
+    @property
+    def lanes(self) -> int | None:
+        """Number of lanes that units come from in turn and ranks own; None without lanes."""
 
     @property
     def total(self) -> int:
@@ -111,6 +117,11 @@ class PositionOrder:
     def seed(self) -> int:
         """Seed of the random choices in an epoch, together with the epoch's number."""
         raise NotImplementedError
+
+    @property
+    def lanes(self) -> int | None:
+        """Number of lanes that records come from in turn; None without lanes."""
+        return None
 
     def contains(self, numbers: Numbers) -> Mask:
         """Return which records may come in an epoch; bool ``[n]``."""
@@ -187,6 +198,10 @@ class RecordOrder(PositionOrder):
         object.__setattr__(self, "seed", check_seed(self.seed))
 
     @property
+    def lanes(self) -> int | None:
+        return lanes_of(self.shuffle)
+
+    @property
     def records(self) -> Selection:
         """The stored records that the selection comes from."""
         return self.selection
@@ -229,12 +244,19 @@ class RecordOrder(PositionOrder):
     def fit_reader(self, reader: RecordReader, at_once: int) -> Reader:
         """Return a reader of whole blocks if the shuffle is by blocks, else of single records."""
         if not isinstance(self.shuffle, Shuffle):
+            if self.shuffle is True:
+                reader.report_decodings()
             return reader
         most = max(1, len(self))
         size = min(self.shuffle.block, most)
         # Where one window follows another, the records of both are in use.
         in_use = max(min(self.shuffle.window, most), min(at_once, most))
-        return self._block_reader(reader, size, 2 * (in_use // size + 2))
+        if self.lanes is None:
+            return self._block_reader(reader, size, 2 * (in_use // size + 2))
+        blocks = LaneBlocks(self.selection, size, self.lanes)
+        # A window may have the lane's piece, too.
+        keep = 2 * (in_use // size + 3)
+        return BlockReader(reader, blocks.block_of, blocks.numbers_of, keep, self.lanes)
 
     def mixture_reader(self, reader: RecordReader, orders: Sequence[Any]) -> Reader:
         """Return the reader of a mixture.

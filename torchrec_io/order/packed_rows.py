@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -84,6 +85,7 @@ class PackedOrder:
 
     has_batches = False
     has_rows = True
+    lanes = None
 
     def __init__(self, whole: PositionOrder, lengths: Lengths, pack: Pack) -> None:
         self.whole = whole
@@ -197,10 +199,18 @@ class EpochRows:
         Raises:
             IndexError: If the epoch has no such row.
         """
-        ends = self._ends_of(int(units.max())) if units.min() >= 0 else None
+        runs = _runs(units)
+        first, last = min(runs)[0], max(end for _, end in runs) - 1
+        ends = self._ends_of(last) if first >= 0 else None
         if ends is None:
-            raise IndexError(f"epoch {self.epoch} has no rows {int(units.min())}..{units.max()}")
-        return self._windows.plan(units, ends, self._window.get)
+            raise IndexError(f"epoch {self.epoch} has no rows {first}..{last}")
+        return _joined(
+            [
+                part
+                for begin, end in runs
+                for part in self._windows.plan(begin, end, ends, self._window.get)
+            ]
+        )
 
     def _ends_of(self, number: int) -> Numbers | None:
         """Return what is before each window up to that of a row; None if there is no such row."""
@@ -268,11 +278,14 @@ class _Windows:
         """Return a window, for :meth:`plan`."""
         raise NotImplementedError
 
-    def plan(self, units: Numbers, ends: Numbers, window: Callable[[int], Any]) -> _core.RowPlan:
-        """Return rows by their numbers.
+    def plan(
+        self, begin: int, end: int, ends: Numbers, window: Callable[[int], Any]
+    ) -> Iterator[_core.RowPlan]:
+        """Yield rows beside each other, in parts.
 
         Args:
-            units: Numbers of the rows.
+            begin: Number of the first row.
+            end: Number after that of the last row.
             ends: Number of rows, or of tokens, before each window and at the end.
             window: Returns a window by its number.
         """
@@ -298,16 +311,17 @@ class _Fits(_Windows):
         numbers, _ = self._numbers(number, number + 1, epoch)
         return _core.pack_window(self._lengths, numbers, *self._pieces)
 
-    def plan(self, units: Numbers, ends: Numbers, window: Callable[[int], Any]) -> _core.RowPlan:
-        windows = np.searchsorted(ends, units, side="right") - 1
-        if windows[0] == windows[-1] and (windows == windows[0]).all():
-            plan: _core.RowPlan = window(int(windows[0]))
-            return plan.take(units - ends[windows[0]])
-        parts = []
-        for run in _runs(windows):
-            number = int(windows[run.start])
-            parts.append(window(number).take(units[run] - ends[number]))
-        return _joined(parts)
+    def plan(
+        self, begin: int, end: int, ends: Numbers, window: Callable[[int], Any]
+    ) -> Iterator[_core.RowPlan]:
+        number = bisect.bisect_right(ends, begin) - 1
+        while begin < end:
+            first, last = int(ends[number]), min(end, int(ends[number + 1]))
+            if begin < last:
+                plan: _core.RowPlan = window(number)
+                yield plan.take(np.arange(begin - first, last - first, dtype=np.int64))
+                begin = last
+            number += 1
 
 
 class _Chunks(_Windows):
@@ -335,34 +349,22 @@ class _Chunks(_Windows):
         whole = lengths + self._pack.extra
         return numbers, lengths, np.cumsum(whole) - whole
 
-    def plan(self, units: Numbers, ends: Numbers, window: Callable[[int], Any]) -> _core.RowPlan:
-        runs = _runs(units - np.arange(len(units)))
-        parts = [
-            self._run(int(units[run.start]), int(units[run.stop - 1]) + 1, ends, window)
-            for run in runs
-        ]
-        return _joined(parts)
-
-    def _run(
-        self, first: int, last: int, ends: Numbers, window: Callable[[int], Any]
-    ) -> _core.RowPlan:
-        """Return rows beside each other."""
+    def plan(
+        self, begin: int, end: int, ends: Numbers, window: Callable[[int], Any]
+    ) -> Iterator[_core.RowPlan]:
         length = self._pack.length
-        begin, end = first * length, min(last * length, int(ends[-1]))
-        windows = np.searchsorted(ends, (begin, end - 1), side="right") - 1
-        parts = [window(number) for number in range(int(windows[0]), int(windows[1]) + 1)]
-        numbers, lengths, starts = (list(each) for each in zip(*parts, strict=True))
-        starts = [each + ends[number] for number, each in enumerate(starts, int(windows[0]))]
-        if len(parts) == 1:
-            return _core.cut_rows(numbers[0], lengths[0], starts[0], begin, end, length)
-        return _core.cut_rows(
-            np.concatenate(numbers),
-            np.concatenate(lengths),
-            np.concatenate(starts),
-            begin,
-            end,
-            length,
-        )
+        first, last = begin * length, min(end * length, int(ends[-1]))
+        low, high = bisect.bisect_right(ends, first), bisect.bisect_right(ends, last - 1)
+        numbers, lengths, starts = window(low - 1)
+        base = int(ends[low - 1])
+        if low < high:
+            others = [window(number) for number in range(low, high)]
+            numbers = np.concatenate([numbers, *(each[0] for each in others)])
+            lengths = np.concatenate([lengths, *(each[1] for each in others)])
+            begins = ends[low:high] - base
+            shifted = [each[2] + at for each, at in zip(others, begins, strict=True)]
+            starts = np.concatenate([starts, *shifted])
+        yield _core.cut_rows(numbers, lengths, starts, first - base, last - base, length)
 
 
 def _joined(plans: Sequence[_core.RowPlan]) -> _core.RowPlan:
@@ -379,7 +381,7 @@ def _extended(ends: Numbers, counts: Numbers) -> Numbers:
     return np.concatenate((ends, ends[-1] + np.cumsum(counts)))
 
 
-def _runs(values: Numbers) -> list[slice]:
-    """Return runs of equal values."""
-    starts = [0, *(np.flatnonzero(np.diff(values)) + 1).tolist(), len(values)]
-    return [slice(begin, end) for begin, end in itertools.pairwise(starts)]
+def _runs(units: Numbers) -> list[tuple[int, int]]:
+    """Return the first number of each run of consecutive numbers, and that after its last one."""
+    cuts = [0, *((units[1:] - units[:-1] != 1).nonzero()[0] + 1).tolist(), len(units)]
+    return [(int(units[begin]), int(units[end - 1]) + 1) for begin, end in itertools.pairwise(cuts)]

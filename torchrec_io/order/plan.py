@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ..checks import check_choice, check_integer
+from .lanes import check_lanes
 
 Uneven: TypeAlias = Literal["keep", "drop", "pad"]
 
@@ -26,6 +28,10 @@ class EpochPlan:
     the process layout. The records of the last, incomplete step are divided evenly among the ranks,
     as ``uneven`` specifies.
 
+    If records come from lanes in turn, rank r takes those of the r-th group of lanes from each
+    global step instead of a slice. Then ``uneven`` makes lanes even, so it leaves out, or repeats,
+    fewer than ``lanes`` records: the same ones for any number of ranks.
+
     Attributes:
         num_records: Number of records in the epoch's order.
         batch_size: Number of records in a batch of one rank.
@@ -36,9 +42,11 @@ class EpochPlan:
         num_workers: Number of loader processes of the rank.
         drop_last: Whether a batch of fewer than ``batch_size`` records is left out.
         uneven: Handling of records that cannot be divided evenly among the ranks. ``"keep"``
-            reads all of them, so some ranks get one more. ``"drop"`` leaves out fewer than
-            ``world_size`` of them. ``"pad"`` repeats fewer than ``world_size`` records from the
-            start of the epoch.
+            reads all of them, so some ranks get one more (with lanes, one of each lane).
+            ``"drop"`` leaves out fewer than ``world_size`` of them. ``"pad"`` repeats fewer than
+            ``world_size`` records from the start of the epoch (with lanes, the last record of
+            each lane that is shorter by one).
+        lanes: Number of lanes: position p belongs to lane ``p % lanes``. ``None`` without lanes.
 
     Raises:
         ValueError: If a value is out of its range.
@@ -53,6 +61,7 @@ class EpochPlan:
     num_workers: int = 1
     drop_last: bool = False
     uneven: Uneven = "keep"
+    lanes: int | None = None
 
     def __post_init__(self) -> None:
         check_integer("num_records", self.num_records)
@@ -63,25 +72,40 @@ class EpochPlan:
         check_integer("rank", self.rank, 0, self.world_size - 1)
         check_integer("num_workers", self.num_workers, 1)
         check_integer("worker", self.worker, 0, self.num_workers - 1)
+        if self.lanes is not None and self.world_size > 1:
+            check_lanes(self.lanes, self.world_size, self.batch_size)
+            if self.begin % self.lanes and self.begin < self.num_records:
+                raise ValueError(f"begin must be a multiple of {self.lanes}, got {self.begin}")
 
     @property
-    def _full_steps(self) -> int:
-        return (self.num_records - self.begin) // (self.world_size * self.batch_size)
+    def _step_size(self) -> int:
+        return self.world_size * self.batch_size
 
-    def _last_step(self) -> tuple[int, int]:
-        """Return the first position and the size of this rank's part of the incomplete step."""
-        begin = self.begin + self._full_steps * self.world_size * self.batch_size
-        size, extra = divmod(self.num_records - begin, self.world_size)
-        if self.uneven == "keep":
-            return begin + self.rank * size + min(self.rank, extra), size + (self.rank < extra)
+    @cached_property
+    def _end(self) -> int:
+        """End of the positions, without those that are left out or with those that are repeated."""
+        if self.uneven == "keep" or self.begin >= self.num_records:
+            return self.num_records
+        # Lanes divide the whole epoch, wherever a run was resumed.
+        begin, parts = (self.begin, self.world_size) if self.lanes is None else (0, self.lanes)
+        extra = (self.num_records - begin) % parts
         if self.uneven == "pad" and extra:
-            size += 1
-        return begin + self.rank * size, size
+            return self.num_records + parts - extra
+        return max(self.begin, self.num_records - extra)
+
+    @cached_property
+    def _full_steps(self) -> int:
+        return (self._end - self.begin) // self._step_size
+
+    @property
+    def _last_step_size(self) -> int:
+        """Number of records of all ranks in the incomplete step."""
+        return (self._end - self.begin) % self._step_size
 
     @property
     def num_rank_records(self) -> int:
         """Number of records of this rank in the epoch, over all its workers."""
-        last = self._last_step()[1]
+        last = self._num_own(self._last_step_size)
         if self.drop_last and last < self.batch_size:
             last = 0
         return self._full_steps * self.batch_size + last
@@ -130,14 +154,11 @@ class EpochPlan:
             int64 ``[n]``, ascending: the part of a batch. The nearest batch comes first.
         """
         number, within = self._rank_place(consumed)
-        step = self.world_size * self.batch_size
         yield self.batch(number)[:within]
-        while (end := self.begin + (number - 1) * step + (self.rank + 1) * self.batch_size) > 0:
+        while self.begin + number * self._step_size > 0:
             number -= 1
-            if number >= 0:
-                yield self.batch(number)
-            else:
-                yield np.arange(max(0, end - self.batch_size), end, dtype=np.int64)
+            batch = self.batch(number)
+            yield batch if number >= 0 else batch[batch >= 0]
 
     def after(self, consumed: int) -> Iterator[npt.NDArray[np.int64]]:
         """Yield the positions that the rank reads from a place in this worker's part on.
@@ -159,13 +180,38 @@ class EpochPlan:
         return self.worker + done * self.num_workers, within
 
     def batch(self, number: int) -> npt.NDArray[np.int64]:
-        """Return the positions of one batch of the rank."""
-        if number < self._full_steps:
-            begin = self.begin + (number * self.world_size + self.rank) * self.batch_size
-            size = self.batch_size
-        else:
-            begin, size = self._last_step()
-        positions = np.arange(begin, begin + size, dtype=np.int64)
-        if begin + size > self.num_records:  # padding repeats records from the start
-            positions %= max(1, self.num_records)
+        """Return the positions of one batch of the rank.
+
+        Args:
+            number: Number of the batch. Batches before ``begin`` have negative numbers.
+        """
+        is_full = number < self._full_steps
+        begin = self.begin + min(number, self._full_steps) * self._step_size
+        positions = self._own(begin, self._step_size if is_full else self._last_step_size)
+        if len(positions) and positions[-1] >= self.num_records:
+            repeats = positions >= self.num_records
+            if self.lanes is not None and self.lanes <= self.num_records:
+                positions[repeats] -= self.lanes  # the last record of the lane is still in memory
+            else:
+                positions[repeats] %= max(1, self.num_records)
         return positions
+
+    def _num_own(self, count: int) -> int:
+        """Return the number of this rank's records in a global step of ``count`` records."""
+        if self.lanes is None:
+            return count // self.world_size + (self.rank < count % self.world_size)
+        own = self.lanes // self.world_size
+        rows, extra = divmod(count, self.lanes)
+        return rows * own + min(max(0, extra - self.rank * own), own)
+
+    def _own(self, begin: int, count: int) -> npt.NDArray[np.int64]:
+        """Return this rank's positions in a global step of ``count`` records."""
+        size = self._num_own(count)
+        if self.lanes is None:
+            each, extra = divmod(count, self.world_size)
+            first = begin + self.rank * each + min(self.rank, extra)
+            return np.arange(first, first + size, dtype=np.int64)
+        own = self.lanes // self.world_size
+        rows = np.arange(-(-size // own), dtype=np.int64) * self.lanes
+        lanes = np.arange(own, dtype=np.int64) + (begin + self.rank * own)
+        return (rows[:, None] + lanes).reshape(-1)[:size]

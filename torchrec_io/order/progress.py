@@ -70,6 +70,7 @@ class Progress:
         num_units: int,
         num_own: int,
         in_batches: bool,
+        lanes: int | None = None,
     ) -> Progress:
         """Return the progress from which a process of another layout continues.
 
@@ -80,6 +81,7 @@ class Progress:
             num_own: Number of units assigned to ``before`` from ``begin`` on.
             in_batches: Whether ranks yield whole batches, so that all of them have yielded the same
                 number.
+            lanes: Number of lanes of the order, of which a step takes equal parts.
 
         Raises:
             StateMismatchError: If the progress of the other processes does not follow from this
@@ -106,13 +108,16 @@ class Progress:
             consumed = -(-consumed // before.batch_size) * before.batch_size
         if is_alike:
             return dataclasses.replace(self, consumed=consumed)
-        if consumed % before.batch_size and before.world_size > 1:
+        begin = min(self.begin + consumed * before.world_size, num_units)
+        is_inside = consumed % before.batch_size and before.world_size > 1
+        if lanes is not None and now.world_size > 1:
+            is_inside = is_inside or (begin % lanes and begin < num_units)
+        if is_inside:
             raise StateMismatchError(
                 f"the state was taken inside a global step of {before.world_size} x "
                 f"{before.batch_size} records: resuming from it takes the same world_size and "
                 "number of workers"
             )
-        begin = min(self.begin + consumed * before.world_size, num_units)
         return Progress(self.epoch, self.first_epoch, begin)
 
 

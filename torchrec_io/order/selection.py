@@ -97,7 +97,8 @@ class Span:
 
     def positions_of(self, numbers: Numbers) -> Numbers:
         _check_range(numbers, self.total + 1, "number")
-        return np.clip(numbers - self.begin, 0, self.size)
+        # Faster for few numbers than clip().
+        return np.minimum(np.maximum(numbers - self.begin, 0), self.size)
 
     def mask(self, begin: int, end: int) -> Mask:
         mask = np.zeros(end - begin, np.bool_)

@@ -9,11 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core
-from ..checks import is_integer
+from ..checks import check_integer, is_integer
 from ..storage.digest import digest_number
 
+# More lanes than this would have no use: each needs a process, or memory for a window.
+MOST_LANES = 1 << 20
 
-@dataclass(frozen=True, kw_only=True)
+
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Shuffle:
     """A shuffle of whole blocks of records, for storage with slow random access.
 
@@ -22,16 +25,26 @@ class Shuffle:
     uniformly. So a window reads few blocks, each of them whole, and mixes records from anywhere in
     the dataset.
 
+    With ``lanes``, each rank reads a part of the blocks instead of all of them. The blocks are
+    assigned to lanes, and the windows of each lane are permuted apart. Every global batch takes
+    equally many records of each lane, and a rank owns ``lanes / world_size`` lanes. See
+    docs/order.md.
+
     Attributes:
         block: Number of records in a block; the last block may have fewer.
-        window: Number of records in a window, from about ``window / block`` blocks.
+        window: Number of records in a window, from about ``window / block`` blocks. With lanes,
+            the number of records in a window of each lane.
+        lanes: Number of lanes. It must be a multiple of the number of ranks, and the global batch
+            (``world_size * batch_size``) a multiple of it. ``None`` does not divide the blocks.
 
     Raises:
-        ValueError: If one of the two is not a positive integer.
+        ValueError: If ``block`` or ``window`` is not a positive integer, or ``lanes`` is not an
+            integer from 1 to 1,048,576 or None.
     """
 
     block: int
     window: int
+    lanes: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("block", "window"):
@@ -39,6 +52,13 @@ class Shuffle:
             if not is_integer(value) or value < 1:
                 raise ValueError(f"{name} must be a positive integer, got {value!r}")
             object.__setattr__(self, name, int(value))  # states hold plain integers, not NumPy's
+        if self.lanes is not None:
+            object.__setattr__(self, "lanes", check_integer("lanes", self.lanes, 1, MOST_LANES))
+
+    def __repr__(self) -> str:
+        # Saved states hold it, also those of releases without lanes.
+        lanes = "" if self.lanes is None else f", lanes={self.lanes}"
+        return f"Shuffle(block={self.block}, window={self.window}{lanes})"
 
 
 # False: as stored. True: a uniform permutation of all records. n: a window of n records.
@@ -58,6 +78,11 @@ def check_shuffle(shuffle: ShuffleChoice) -> None:
 def is_shuffled(shuffle: ShuffleChoice) -> bool:
     """Return whether a choice changes the order of records."""
     return not (isinstance(shuffle, (bool, np.bool_)) and not shuffle)
+
+
+def lanes_of(shuffle: ShuffleChoice) -> int | None:
+    """Return the number of lanes of a shuffle; None without lanes."""
+    return shuffle.lanes if isinstance(shuffle, Shuffle) else None
 
 
 def check_seed(seed: int) -> int:
@@ -93,5 +118,26 @@ def records_at(
     # Sizes are limited to the number of records: larger ones may not fit the core's integers.
     if isinstance(shuffle, Shuffle):
         block, window = min(shuffle.block, size), min(shuffle.window, size)
+        if shuffle.lanes is not None:
+            return _core.lane_permute(positions, size, block, window, shuffle.lanes, key)
         return _core.block_permute(positions, size, block, window, key)
     return _core.window_permute(positions, size, min(int(shuffle), size), key)
+
+
+def positions_of(numbers: npt.NDArray[np.int64], size: int, seed: int) -> npt.NDArray[np.int64]:
+    """Return the positions of records in the first epoch of a uniform shuffle.
+
+    Args:
+        numbers: Record numbers; int64 ``[n]``, each in ``0..size-1``.
+        size: Number of records.
+        seed: Any integer.
+
+    Returns:
+        int64 ``[n]``: ``records_at(positions, size, True, seed, 0)`` are the numbers.
+
+    Raises:
+        IndexError: If a number is not in ``0..size-1``.
+    """
+    if len(numbers) == 0:
+        return numbers
+    return _core.inverse_permute(numbers, size, digest_number(f"{int(seed)}:0"))

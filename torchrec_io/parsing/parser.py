@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from .. import _core
+from ..records.native_frames import NativeReads
 from ..records.record_block import RecordBlock, RecordList
-from ..records.record_reader import NativeReads
 from ..schema.schema import Schema
 from .columns.base import MAX_ARENA_BYTES, Arena, ColumnBuilder, ElementSelection, LocatedBlock
 from .layout import ArenaLayout, Column

@@ -14,6 +14,7 @@ from ..schema.schema import Schema
 from ..schema.sniff import IMAGES
 from ..schema.specs import FixedLenFeature, VarLenFeature
 from ..schema.stored_specs import RawFeature, SequenceFeature
+from ..storage.remote.options import RemoteOptions
 
 
 @dataclass(frozen=True)
@@ -24,11 +25,13 @@ class Evidence:
         findings: Finding about each feature, by name.
         is_sequence: Whether the records are SequenceExamples.
         files: Files of the records. Metadata files are in the same directory.
+        remote: Options for remote objects.
     """
 
     findings: Mapping[str, Finding]
     is_sequence: bool
     files: tuple[str, ...]
+    remote: RemoteOptions | None = None
 
     def count(self, name: str) -> int:
         """Return the number of values of a feature in each record or step; 0 if it varies."""

@@ -125,7 +125,9 @@ def _find_frame_size(evidence: Evidence) -> int | None:
     """Return the size of all frames, if they are squares of one size."""
     sizes = set()
     records = min(_FRAMES_INSPECTED, evidence.findings["frames"].records)
-    for record in sample_records([*evidence.files], records, skip_errors=False):
+    for record in sample_records(
+        [*evidence.files], records, skip_errors=False, remote=evidence.remote
+    ):
         frames = (inspect_example(record.data) or {})["frames"].values
         sizes |= {image_size(frame) for frame in frames if isinstance(frame, bytes)}
         if len(sizes) > 1:
@@ -138,7 +140,7 @@ def _suggest_physics(evidence: Evidence) -> Iterator[Layout]:
     for preset, name in ((mesh_graph_nets, "meta.json"), (learning_to_simulate, "metadata.json")):
         path = os.path.join(os.path.dirname(evidence.files[0]), name)
         try:
-            schema = preset(path)
+            schema = preset(path, storage_options=evidence.remote)
         except (OSError, SchemaError):
             continue
         marks = tuple(mark for mark in schema if mark != "key")

@@ -12,6 +12,7 @@ from ..schema.schema import Schema
 from ..schema.specs import FixedLenFeature
 from ..schema.stored_specs import RawFeature, SequenceFeature
 from ..storage.local import StrPath
+from ..storage.remote.options import RemoteOptions, StorageOptions
 from ..tfds.json_text import Node, read_json
 
 _MOST_BYTES = 16 << 20  # size of a metadata file
@@ -23,7 +24,7 @@ _KINDS = ("static", "dynamic", "dynamic_varlen")
 _DTYPE = re.compile(r"<dtype: '(\w+)'>")
 
 
-def mesh_graph_nets(meta_path: StrPath) -> Schema:
+def mesh_graph_nets(meta_path: StrPath, *, storage_options: StorageOptions = None) -> Schema:
     """Return the schema of trajectories on meshes for MeshGraphNets, described by a ``meta.json``.
 
     A field with a shape such as ``[600, -1, 2]`` becomes a list of B Tensors ``[600, nodes, 2]``,
@@ -42,13 +43,14 @@ def mesh_graph_nets(meta_path: StrPath) -> Schema:
 
     Args:
         meta_path: Path of the metadata file.
+        storage_options: Options of remote objects, as for :class:`TFRecordDataset`.
 
     Raises:
         SchemaError: If the file is not such metadata, is larger than 16 MiB, or describes an
             invalid field. The message names the field.
         OSError: If the file cannot be read.
     """
-    meta = read_json(meta_path, _MOST_BYTES)
+    meta = read_json(meta_path, _MOST_BYTES, RemoteOptions.of(storage_options))
     features: dict[str, Any] = {}
     lengths: dict[str, Any] = {}
     fields = list(_require(meta, "features").members())
@@ -75,7 +77,9 @@ def mesh_graph_nets(meta_path: StrPath) -> Schema:
     return Schema(features)
 
 
-def learning_to_simulate(metadata_path: StrPath) -> Schema:
+def learning_to_simulate(
+    metadata_path: StrPath, *, storage_options: StorageOptions = None
+) -> Schema:
     """Return the schema of particle trajectories (SequenceExamples) for Graph Network Simulators.
 
     Scenes differ in their number of particles. ``position`` is a list of B Tensors
@@ -89,13 +93,14 @@ def learning_to_simulate(metadata_path: StrPath) -> Schema:
 
     Args:
         metadata_path: Path of ``metadata.json``.
+        storage_options: Options of remote objects, as for :class:`TFRecordDataset`.
 
     Raises:
         SchemaError: If the file is not such metadata, is larger than 16 MiB, or has an invalid
             "dim" or "context_mean".
         OSError: If the file cannot be read.
     """
-    metadata = read_json(metadata_path, _MOST_BYTES)
+    metadata = read_json(metadata_path, _MOST_BYTES, RemoteOptions.of(storage_options))
     dim = _require(metadata, "dim").as_whole(1, 16)
     _require(metadata, "sequence_length").as_whole(1, _MOST_SIZE)
     sequence = {"position": SequenceFeature(RawFeature("float32", [None, dim]))}

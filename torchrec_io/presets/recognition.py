@@ -17,6 +17,7 @@ from ..schema.schema import Schema
 from ..schema.specs import FixedLenFeature
 from ..storage.local import StrPath
 from ..storage.paths import expand_paths
+from ..storage.remote.options import RemoteOptions, StorageOptions
 from .evidence import Evidence
 from .layouts import suggest_layouts
 from .ranking import NUMBERED, ranking_elwc
@@ -61,7 +62,10 @@ class Preset:
 
 
 def recognize(
-    paths: StrPath | Iterable[StrPath], max_records: MaxRecords = "auto"
+    paths: StrPath | Iterable[StrPath],
+    max_records: MaxRecords = "auto",
+    *,
+    storage_options: StorageOptions = None,
 ) -> Preset | None:
     """Return the preset that fits some files, or None.
 
@@ -71,6 +75,7 @@ def recognize(
     Args:
         paths: Files, patterns or directories, as for :class:`TFRecordDataset`.
         max_records: Maximum number of records to inspect. Default: as in :meth:`Schema.infer`.
+        storage_options: Options of remote objects, as for :class:`TFRecordDataset`.
 
     Raises:
         CorruptRecordError: If a file is damaged where it was read.
@@ -78,16 +83,20 @@ def recognize(
         FileNotFoundError: If a path matches no file.
         ValueError: If there are no paths, or if ``max_records`` is not valid.
     """
-    files = expand_paths(paths, allow_missing=True)  # some records are enough
+    remote = RemoteOptions.of(storage_options) or RemoteOptions()
+    files = expand_paths(paths, allow_missing=True, remote=remote)  # some records are enough
     try:
-        schema = infer_any(files, max_records)
+        schema = infer_any(files, max_records, remote=remote)
     except (SchemaError, DecodeError):
         return None
-    return recognize_schema(schema, files)
+    return recognize_schema(schema, files, remote)
 
 
 def infer_any(
-    files: list[str], max_records: MaxRecords, on_error: Literal["raise", "skip"] = "raise"
+    files: list[str],
+    max_records: MaxRecords,
+    on_error: Literal["raise", "skip"] = "raise",
+    remote: RemoteOptions | None = None,
 ) -> AnySchema:
     """Infer the schema of files of Examples, SequenceExamples or lists of Examples.
 
@@ -95,25 +104,31 @@ def infer_any(
         files: Files to inspect.
         max_records: Maximum number of records to inspect; see :meth:`Schema.infer`.
         on_error: ``"raise"``, or ``"skip"`` to skip damaged records and records that are not valid.
+        remote: Options for remote objects.
 
     Raises:
         SchemaError: If no schema can be inferred; see :meth:`Schema.infer`.
         DecodeError: If a record is not valid; see :meth:`Schema.infer`.
     """
-    lists = infer_lists(files, max_records, on_error)
-    return Schema.infer(files, max_records, on_error=on_error) if lists is None else lists
+    lists = infer_lists(files, max_records, on_error, remote)
+    if lists is not None:
+        return lists
+    return Schema.infer(files, max_records, on_error=on_error, storage_options=remote)
 
 
-def recognize_schema(schema: AnySchema, files: list[str]) -> Preset | None:
+def recognize_schema(
+    schema: AnySchema, files: list[str], remote: RemoteOptions | None = None
+) -> Preset | None:
     """Return the preset that fits an inferred schema, or None.
 
     Args:
         schema: Schema of :func:`infer_any`.
         files: Files that the schema was inferred from.
+        remote: Options for remote objects.
     """
     if isinstance(schema, ListSchema):
         return _compare(_ranking_preset(schema), schema)
-    evidence = Evidence(schema.findings or {}, schema.is_sequence, tuple(files))
+    evidence = Evidence(schema.findings or {}, schema.is_sequence, tuple(files), remote)
     for layout in suggest_layouts(evidence):
         if set(layout.marks) <= set(evidence.findings) and evidence.fits(layout.schema):
             why = f"the records have {_list_names(layout.marks)}"

@@ -17,6 +17,7 @@ from ..schema.specs import FixedLenFeature
 from ..schema.survey import Surveyor
 from ..storage.local import StrPath
 from ..storage.paths import expand_paths
+from ..storage.remote.options import RemoteOptions
 from .schema import Schema
 
 
@@ -24,6 +25,7 @@ def infer_lists(
     paths: StrPath | Iterable[StrPath],
     max_records: MaxRecords,
     on_error: Literal["raise", "skip"] = "raise",
+    remote: RemoteOptions | None = None,
 ) -> Schema | None:
     """Infer a schema of lists, with its findings.
 
@@ -36,6 +38,7 @@ def infer_lists(
         paths: Files, patterns or directories.
         max_records: Maximum number of records to inspect; see :meth:`torchrec_io.Schema.infer`.
         on_error: ``"raise"``, or ``"skip"`` to skip damaged records.
+        remote: Options for remote objects.
 
     Returns:
         The schema, or None if the records are not lists.
@@ -43,8 +46,9 @@ def infer_lists(
     Raises:
         SchemaError: If no feature of the examples can be read.
     """
-    files = expand_paths(paths, allow_missing=True)  # some records are enough
-    sample = choose_records(files, max_records)
+    remote = remote or RemoteOptions()
+    files = expand_paths(paths, allow_missing=True, remote=remote)  # some records are enough
+    sample = choose_records(files, max_records, remote)
     lists = _survey(sample, on_error)
     if lists is None:
         return None

@@ -16,6 +16,7 @@ from ..schema.schema import Schema as ExampleSchema
 if TYPE_CHECKING:
     from ..records.record_sample import MaxRecords
     from ..storage.local import StrPath
+from ..storage.remote.options import RemoteOptions, StorageOptions
 
 
 class Schema(FeatureMapping):
@@ -85,7 +86,13 @@ class Schema(FeatureMapping):
         return ExampleListParser(self)
 
     @classmethod
-    def infer(cls, paths: StrPath | Iterable[StrPath], max_records: MaxRecords = "auto") -> Schema:
+    def infer(
+        cls,
+        paths: StrPath | Iterable[StrPath],
+        max_records: MaxRecords = "auto",
+        *,
+        storage_options: StorageOptions = None,
+    ) -> Schema:
         """Infer a schema from files of lists, as a starting point for a schema of your own.
 
         The rules are those of :meth:`Schema.infer`. For the features of examples, they apply to
@@ -95,6 +102,7 @@ class Schema(FeatureMapping):
             paths: Files, patterns or directories, as for :class:`TFRecordDataset`.
             max_records: Maximum number of records to inspect; None for all. The default, "auto", is
                 that of :meth:`torchrec_io.Schema.infer`.
+            storage_options: Options of remote objects, as for :class:`TFRecordDataset`.
 
         Raises:
             SchemaError: If there are no records, if the records do not look like lists of Examples,
@@ -106,7 +114,7 @@ class Schema(FeatureMapping):
         """
         from .infer import infer_lists  # noqa: PLC0415  # imports this module
 
-        found = infer_lists(paths, max_records)
+        found = infer_lists(paths, max_records, remote=RemoteOptions.of(storage_options))
         if found is None:
             raise SchemaError("the records do not look like lists of Examples")
         return found

@@ -14,8 +14,9 @@ import numpy as np
 
 from .. import _core
 from ..checks import check_integer
-from ..errors import TorchRecIOError
+from ..errors import CorruptRecordError, TorchRecIOError
 from ..storage.byte_source import ByteBuffer, Ints
+from .native_frames import BlockFrames
 from .reader import Reader, RecordLocation
 from .record_block import RecordBlock
 from .record_reader import ReadPlan, RecordReader
@@ -52,7 +53,7 @@ class BlockPlan:
 
     def continues(self, other: BlockPlan) -> bool:
         """Return whether another plan needs all blocks of this one."""
-        return set(self.needed.tolist()) <= set(other.needed.tolist())
+        return set(self.needed.tolist()).issubset(other.needed.tolist())
 
 
 class BlockReader(Reader):
@@ -70,11 +71,13 @@ class BlockReader(Reader):
             ``[n]``.
         numbers_of: Function that returns the numbers of all records of a block, ascending; int64
             ``[n]``.
-        keep: Largest number of blocks in memory. Threads that fetch at the same time may each use
-            one more.
+        keep: Largest number of blocks in memory, for each lane. Threads that fetch at the same
+            time may each use one more.
+        lanes: Number of lanes that the ranks divide.
 
     Attributes:
         reader: Reader of the records.
+        held_bytes: Size of the blocks in memory, and of those that are being read.
 
     Raises:
         ValueError: If ``keep`` is less than 1.
@@ -86,20 +89,27 @@ class BlockReader(Reader):
         block_of: Callable[[Ints], Ints],
         numbers_of: Callable[[int], Ints],
         keep: int,
+        lanes: int = 1,
     ) -> None:
         self.reader = reader
         self.verify_crc = reader.verify_crc
         self.max_record_bytes = reader.max_record_bytes
         self._block_of = block_of
         self._numbers_of = numbers_of
-        self._keep = check_integer("keep", keep, 1)
+        self._keep_of_lane = check_integer("keep", keep, 1)
+        self._lanes = lanes
+        self.note_ranks(1)
         self._reset()
 
     def __len__(self) -> int:
         return len(self.reader)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return BlockReader, (self.reader, self._block_of, self._numbers_of, self._keep)
+        arguments = (self._block_of, self._numbers_of, self._keep_of_lane, self._lanes)
+        return BlockReader, (self.reader, *arguments)
+
+    def note_ranks(self, num_ranks: int) -> None:
+        self._keep = self._keep_of_lane * -(-self._lanes // num_ranks)
 
     def begin_epoch(self) -> None:
         self.reader.begin_epoch()
@@ -112,13 +122,27 @@ class BlockReader(Reader):
 
     def _plan_of(self, frames: ReadPlan) -> BlockPlan:
         blocks = self._block_of(frames.numbers)
-        return BlockPlan(frames, blocks, np.unique(blocks))
+        # Faster for few numbers than unique().
+        needed = np.array(sorted(set(blocks.tolist())), np.int64)
+        return BlockPlan(frames, blocks, needed)
 
-    is_native = False
+    @property
+    def is_native(self) -> bool:
+        return self.reader.is_tfrecord
 
-    def open_files(self, plan: BlockPlan) -> None:
-        """Return None: the native core does not read blocks by itself."""
-        del plan
+    def open_frames(self, plan: BlockPlan) -> BlockFrames | None:
+        if not self.reader.is_tfrecord or self.reader.has_too_large(plan.frames):
+            return None
+        self._reset_after_fork()
+        numbers = plan.needed.tolist()
+        with self._lock:
+            found = {number: self._blocks.get(number) for number in numbers}
+            for number, block in found.items():
+                if block is not None:
+                    self._blocks.move_to_end(number)
+        # Blocks in memory were found first, before reading the others evicts them.
+        blocks = [block or self._load(number) for number, block in found.items()]
+        return BlockFrames(plan.frames, blocks, plan.needed, plan.blocks)
 
     def will_need(self, plan: BlockPlan) -> None:
         for announced in self._announce(plan):
@@ -141,18 +165,16 @@ class BlockReader(Reader):
     def _announce(self, plan: BlockPlan) -> Iterator[ReadPlan]:
         """Yield the plans of blocks that are neither in memory nor announced."""
         self._reset_after_fork()
-        for block in plan.needed.tolist():
+        with self._lock:
+            known = {*self._blocks, *self._reading, *self._announced}
+        unknown = [block for block in plan.needed.tolist() if block not in known]
+        for block in unknown:
+            announced = self.reader.plan(self._numbers_of(block))
             with self._lock:
-                is_known = any(
-                    block in known for known in (self._blocks, self._reading, self._announced)
-                )
-            if not is_known:
-                announced = self.reader.plan(self._numbers_of(block))
-                with self._lock:
-                    self._announced[block] = announced
-                    while len(self._announced) > self._keep:
-                        self._announced.popitem(last=False)
-                yield announced
+                self._announced[block] = announced
+                while len(self._announced) > self._keep:
+                    self._announced.popitem(last=False)
+            yield announced
 
     def fetch(self, plan: BlockPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
         """Copy the records of a plan from their blocks, reading those not in memory.
@@ -171,8 +193,12 @@ class BlockReader(Reader):
             plan = self._plan_of(frames)
         buffer = _core.allocate(plan.buffer_bytes)
         # Blocks in memory come first, before reading the others evicts them.
-        for block in self._gather_from_memory(plan, buffer):
-            self._gather(plan, {block: self._load(block)}, buffer)
+        try:
+            for block in self._gather_from_memory(plan, buffer):
+                self._gather(plan, {block: self._load(block)}, buffer)
+        except CorruptRecordError:  # a compressed file is damaged, maybe in other records
+            records, errors = self.reader.fetch(plan.frames)
+            return records, [*too_large, *errors]
         records, errors = self.reader.extract(buffer, plan.frames)
         return records, [*too_large, *errors]
 
@@ -226,13 +252,16 @@ class BlockReader(Reader):
     def _read(
         self, number: int, announced: ReadPlan | None, reading: Future[_core.FrameBlock]
     ) -> _core.FrameBlock:
+        size = 0
         try:
             plan = announced or self.reader.plan(self._numbers_of(number))
             plan, _ = self.reader.without_too_large(plan)
+            size = self._hold(plan.buffer_bytes)
             block = _core.FrameBlock(plan, self.reader.read(plan))
         except BaseException as error:
             with self._lock:
-                self._forget(number, reading)  # later calls try again
+                if self._forget(number, reading):  # later calls try again
+                    self.held_bytes -= size
             reading.set_exception(error)  # threads that wait must not wait forever
             raise
         reading.set_result(block)
@@ -241,6 +270,13 @@ class BlockReader(Reader):
                 self._blocks[number] = block
             self._evict(self._keep)
         return block
+
+    def _hold(self, size: int) -> int:
+        """Count the memory of a block that is read next; return its size in bytes."""
+        self.reader.count_memory_of(self)
+        with self._lock:
+            self.held_bytes += size
+        return size
 
     def _forget(self, number: int, reading: Future[_core.FrameBlock]) -> bool:
         """Remove a block from those being read, unless a reset has done so; return whether."""
@@ -252,7 +288,8 @@ class BlockReader(Reader):
     def _evict(self, most: int) -> None:
         """Drop the least recently used blocks down to a number."""
         while len(self._blocks) > max(0, most):
-            self._blocks.popitem(last=False)
+            _, block = self._blocks.popitem(last=False)
+            self.held_bytes -= block.nbytes
 
     def _reset_after_fork(self) -> None:
         if self._pid != os.getpid():
@@ -262,6 +299,7 @@ class BlockReader(Reader):
         self._lock = threading.Lock()
         self._blocks: OrderedDict[int, _core.FrameBlock] = OrderedDict()  # last used last
         self._reading: dict[int, Future[_core.FrameBlock]] = {}
+        self.held_bytes = 0
         # Plans of blocks that will be needed and are not in memory, at most as many as may be.
         self._announced: OrderedDict[int, ReadPlan] = OrderedDict()
         # Last: a thread that sees it may use the lock, and the parent's may be held forever.

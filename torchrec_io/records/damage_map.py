@@ -41,6 +41,10 @@ class DamageMap:
         )
         self.mark(first, last)
 
+    def add(self, other: DamageMap) -> None:
+        """Mark what another map of the same file marks."""
+        self._cells = bytearray(a | b for a, b in zip(self._cells, other._cells, strict=True))
+
     def cells(self, width: int) -> list[bool]:
         """Return ``width`` cells; True where any byte is damaged."""
         marks = [False] * width

@@ -38,7 +38,6 @@ _MARKS: tuple[tuple[int, bytes, str], ...] = (
     (0, b"ARROW1", "this is an Arrow file, not a TFRecord file; read it with pyarrow"),
     (0, b"\x93NUMPY", "this is a NumPy array (.npy), not a TFRecord file; read it with numpy.load"),
     (0, b"SQLite format 3\0", "this is an SQLite database, not a TFRecord file"),
-    (0, b"\x28\xb5\x2f\xfd", "this file is compressed by zstd; decompress it, or use gzip"),
     (0, b"\xfd7zXZ\0", "this file is compressed by xz; decompress it, or use gzip"),
     (0, b"BZh", "this file is compressed by bzip2; decompress it, or use gzip"),
 )

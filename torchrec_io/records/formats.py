@@ -21,8 +21,8 @@ from ..errors import (
 from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Offsets
 from ..storage.compression import (
     Compression,
+    detect_by_magic,
     detect_compression,
-    detect_gzip,
     is_record_header,
 )
 from ..storage.digest import digest, digest_number
@@ -152,7 +152,7 @@ class RecordFormat:
 
     def detect(self, file: ByteSource) -> Compression | None:
         """Return ``"gzip"`` if a file is compressed that way. Zlib must be given by the user."""
-        return detect_gzip(file.head())
+        return detect_by_magic(file.head())
 
     def scan(self, source: ByteSource, progress: Progress | None = None) -> ScanResult:
         """Find all records of a stream.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import _core
-from ..checks import counted
+from ..checks import check_integer, counted
 from ..errors import (
     CorruptRecordError,
     IndexFormatError,
@@ -18,7 +18,7 @@ from ..errors import (
     TruncatedFileError,
 )
 from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Stamp
-from ..storage.compression import Compression, CompressionChoice, check_compression
+from ..storage.compression import MOST_INFLATED, Compression, CompressionChoice, check_compression
 from ..storage.local import StrPath
 from ..storage.opening import open_decompressed, open_file, options_for, public_name, read_stamp
 from ..storage.pending_file import write_atomically
@@ -28,10 +28,13 @@ from .formats import TFRECORD, Progress, RecordFormat
 from .index_file import MAGIC, SUFFIX, IndexFile, encode_index
 from .text_index import find_gaps, format_text, parse_text
 
+if TYPE_CHECKING:
+    from ..storage.seek_points import SeekPointRecorder, SeekPoints
+
 # Number of records that are looked up in a data file whose time of last change differs.
 _SAMPLED_RECORDS = 64
-# Most bytes that one byte of a deflate stream can stand for.
-_MOST_INFLATED = 1032
+# Seek points that are further apart are searched again.
+_LONG_SPAN_BYTES = 16 << 20
 
 
 class RecordIndex:
@@ -80,17 +83,20 @@ class RecordIndex:
         format: RecordFormat = TFRECORD,  # noqa: A002  # as RecordFileDataset has it
         progress: Progress | None = None,
         storage_options: StorageOptions = None,
+        seek_point_bytes: int | None = None,
     ) -> RecordIndex:
         """Find the records of a data file. The lengths of TFRecords are checked, not their data.
 
         Args:
             path: Data file.
-            compression: Compression of the file: ``"auto"`` (by content), None, ``"gzip"`` or
-                ``"zlib"``.
+            compression: Compression of the file: ``"auto"`` (by content), None, ``"gzip"``,
+                ``"zlib"`` or ``"zstd"``.
             format: Record format of the file.
             progress: Function that is called now and then with the number of bytes of the file and
                 the number of records read so far.
             storage_options: Options of a remote object; see :class:`TFRecordDataset`.
+            seek_point_bytes: Number of decompressed bytes between two seek points of a compressed
+                file. Default: about 4 MiB, so that they take less than 1 % of the file.
 
         Raises:
             CorruptRecordError: If a length does not match its checksum, or a compressed stream is
@@ -104,6 +110,7 @@ class RecordIndex:
             format=format,
             progress=progress,
             storage_options=storage_options,
+            seek_point_bytes=seek_point_bytes,
         )
         if error is not None:
             raise error
@@ -118,6 +125,7 @@ class RecordIndex:
         format: RecordFormat = TFRECORD,  # noqa: A002  # as RecordFileDataset has it
         progress: Progress | None = None,
         storage_options: StorageOptions = None,
+        seek_point_bytes: int | None = None,
     ) -> tuple[RecordIndex, TorchRecIOError | None]:
         """Find the records of a data file that may be damaged.
 
@@ -130,7 +138,8 @@ class RecordIndex:
         remote = options_for(path, RemoteOptions.of(storage_options))
         file = open_file(path, remote)
         detected = format.detect(file) if compression == "auto" else compression
-        source = open_decompressed(file, detected)
+        recorder = None if detected is None else make_recorder(seek_point_bytes)
+        source = open_decompressed(file, detected, recorder)
         found = format.scan(source, progress)
         size = file.stamp.size if detected is None else source.find_size()[0]
         end = found.end if len(found.starts) else min(found.end, size)
@@ -142,7 +151,7 @@ class RecordIndex:
             found.starts,
             end,
             detected,
-            source.restarts,
+            source.seek_points,
             record_format=format,
             footer_bytes=size - end,
             gaps=gaps,
@@ -209,7 +218,7 @@ class RecordIndex:
         The object is not read.
 
         Args:
-            path: Index file.
+            path: Index file, or the URL of one.
             data_path: Public URL of the object.
             record_format: Record format of the object.
             remote: Options for the object.
@@ -220,7 +229,7 @@ class RecordIndex:
             StaleIndexError: If the object has another size.
             FileNotFoundError: If the index does not exist.
         """
-        index = cls(data_path, IndexFile.read(open_file(path)), record_format, remote)
+        index = cls(data_path, IndexFile.read(open_file(path, remote)), record_format, remote)
         index._check_size(stamp.size, path)
         index.data_stamp = stamp
         return index
@@ -283,10 +292,40 @@ class RecordIndex:
             The path written.
         """
         if path is None and self.remote is not None:
-            raise ValueError(f"path must name a local file: {self.data_path} is a remote object")
+            raise ValueError(
+                f"path must name a local file: {self.data_path} is a remote object. Call upload() "
+                "to write the index beside it"
+            )
         target = Path(self.data_path + SUFFIX if path is None else path)
         self._file.save(target, durable=True)
         return target
+
+    def upload(self, url: str | None = None, *, storage_options: StorageOptions = None) -> str:
+        """Write the index as an object, which appears whole or not at all.
+
+        Args:
+            url: URL to write. Default: ``NAME.tfidx`` beside the data object.
+            storage_options: Options of the store; see :class:`TFRecordDataset`. Default: those of
+                the data object.
+
+        Returns:
+            The URL without what is secret.
+
+        Raises:
+            ValueError: If ``url`` is None and the data file is a local one.
+            OSError: If the request failed, or if the URL is one of HTTP, which cannot be written.
+        """
+        from ..storage.remote.upload import put_object  # noqa: PLC0415  # not for local files
+
+        if url is None and self.remote is None:
+            raise ValueError(
+                f"url must name an object: {self.data_path} is a local file. Call save() to write "
+                "the index beside it"
+            )
+        remote = RemoteOptions.of(storage_options) or self.remote or RemoteOptions()
+        name = remote.name(self.data_path + SUFFIX if url is None else url)
+        remote.stamps[name] = put_object(name, self.file_bytes.tobytes(), remote)
+        return name
 
     def save_to_cache(self, path: StrPath) -> None:
         """Write the index to a file, all of it or nothing, that a machine failure may destroy."""
@@ -327,7 +366,7 @@ class RecordIndex:
 
     @property
     def compression(self) -> Compression | None:
-        """Compression of the data file: None, ``"gzip"`` or ``"zlib"``."""
+        """Compression of the data file: None, ``"gzip"``, ``"zlib"`` or ``"zstd"``."""
         return self._file.compression
 
     @property
@@ -361,9 +400,19 @@ class RecordIndex:
         return stamp is not None and stamp.mtime_ns != self._file.header.data_mtime_ns
 
     @property
-    def restarts(self) -> list[tuple[int, int]]:
-        """Pairs ``(stream offset, file offset)`` where decompression can start."""
-        return self._file.core.restarts
+    def seek_points(self) -> SeekPoints:
+        """Places in a compressed data file where decompression can start."""
+        return self._file.seek_points
+
+    @property
+    def lacks_seek_points(self) -> bool:
+        """True if the data file is compressed, and an earlier release indexed it.
+
+        Parts of the file can then be decompressed only together with much that is before them.
+        """
+        if self.compression is None or self._file.header.has_seek_points:
+            return False
+        return self.seek_points.longest_span(self.stream_bytes) > _LONG_SPAN_BYTES
 
     @property
     def gaps(self) -> list[_core.Gap]:
@@ -516,8 +565,10 @@ class RecordIndex:
         if self.compression is None:
             is_size = size == header.data_bytes
         else:
-            is_size = size <= header.data_bytes * _MOST_INFLATED
+            is_size = size <= header.data_bytes * MOST_INFLATED[self.compression]
         if is_size and self.format.covers(header.header_bytes, header.footer_bytes):
+            if header.has_seek_points:
+                _ = self.seek_points  # which checks them
             return
         end = size - header.footer_bytes
         total = size if is_size else header.data_bytes
@@ -560,3 +611,19 @@ class RecordIndex:
         # An index is checked when it is made, not again in another process: its file may have
         # changed, and an error at unpickling would end a worker before it can report it.
         return object.__new__, (RecordIndex,), self.__dict__
+
+
+def make_recorder(span_bytes: int | None) -> SeekPointRecorder:
+    """Return a recorder of the seek points of a compressed file.
+
+    Args:
+        span_bytes: Number of bytes of the stream between two points; None: about 4 MiB.
+
+    Raises:
+        ValueError: If the number is less than 1.
+    """
+    from ..storage.seek_points import SeekPointRecorder  # noqa: PLC0415  # loads a decompressor
+
+    if span_bytes is not None:
+        check_integer("seek_point_bytes", span_bytes, 1)
+    return SeekPointRecorder(span_bytes)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ..checks import counted
 from ..errors import IndexFormatError, StaleIndexError, TorchRecIOError
@@ -19,9 +20,11 @@ from ..storage.opening import find_stamp, is_remote, options_for, public_name
 from ..storage.paths import LinkResolver
 from ..storage.remote.options import RemoteOptions
 from ..storage.thread_pool import REMOTE_THREADS, map_in_threads
+from .deferred_index import DeferredIndex, IndexFacts
 from .formats import TFRECORD, RecordFormat
 from .index import RecordIndex
 from .index_file import SUFFIX
+from .manifests import find_facts
 
 IndexChoice: TypeAlias = StrPath | Sequence[StrPath]
 
@@ -43,6 +46,33 @@ class _Cache:
         if record_format.code != TFRECORD.code:  # a file may be read in several formats
             name += f"-{record_format.code:08x}"
         return os.path.join(self.root, f"{os.path.basename(full)[:80]}-{name}{SUFFIX}")
+
+
+class _Search(NamedTuple):
+    """Search for the index of a file.
+
+    Attributes:
+        path: Data file; a public URL if it is a remote object.
+        compression: Compression that the user gave.
+        record_format: Record format of the file.
+        remote: Options for remote objects; None for a local file.
+        facts: Facts of the index of the object as it was listed, if they are known.
+    """
+
+    path: str
+    compression: CompressionChoice = "auto"
+    record_format: RecordFormat = TFRECORD
+    remote: RemoteOptions | None = None
+    facts: IndexFacts | None = None
+
+    def build(self) -> tuple[RecordIndex, TorchRecIOError | None]:
+        """Build the index, as far as the file is not damaged."""
+        return RecordIndex.build_partial(
+            self.path,
+            compression=self.compression,
+            format=self.record_format,
+            storage_options=self.remote,
+        )
 
 
 def cache_path(data_path: StrPath, record_format: RecordFormat = TFRECORD) -> Path:
@@ -77,14 +107,14 @@ def find_or_build(
         The index, and the damage that ended building it early, if any.
     """
     remote = options_for(path, remote)
-    return _find_or_build(public_name(path, remote), compression, _Cache(), TFRECORD, remote)
+    search = _Search(public_name(path, remote), compression, remote=remote)
+    return _find_or_build(search, _Cache())
 
 
 def find_matching(path: str, remote: RemoteOptions | None = None) -> RecordIndex | None:
     """Return the index of a data file that exists, beside it or in the cache; None without one."""
     remote = options_for(path, remote)
-    find = _find_local if remote is None else _find_remote
-    return find(public_name(path, remote), "auto", _Cache(), TFRECORD, remote)[0]
+    return _find(_Search(public_name(path, remote), remote=remote), _Cache())[0]
 
 
 def open_indexes(
@@ -102,8 +132,8 @@ def open_indexes(
         paths: Data files.
         index: ``"auto"`` to find or build each index (:func:`find_or_build`); or the index file of
             each data file, a path or several.
-        compression: Compression of the files: ``"auto"`` (by content), None, ``"gzip"`` or
-            ``"zlib"``.
+        compression: Compression of the files: ``"auto"`` (by content), None, ``"gzip"``,
+            ``"zlib"`` or ``"zstd"``.
         record_format: Record format of the files.
         allow_missing: Whether given indexes may leave out records of their files.
         remote: Options for remote objects.
@@ -122,13 +152,14 @@ def open_indexes(
     threads = REMOTE_THREADS if any(map(is_remote, paths)) else None
     if index == "auto":
         cache = _Cache()
-        found = map_in_threads(
-            lambda path: _find_or_build(
-                path, compression, cache, record_format, options_for(path, remote)
-            ),
-            paths,
-            threads,
-        )
+        listed = find_facts(paths, compression, record_format, remote)
+
+        def find(path: str) -> tuple[RecordIndex, TorchRecIOError | None]:
+            options, facts = options_for(path, remote), listed.get(path)
+            search = _Search(path, compression, record_format, options, facts)
+            return _find_or_build(search, cache) if facts is None else (_defer(search, facts), None)
+
+        found = map_in_threads(find, paths, threads)
         return [built for built, _ in found], [error for _, error in found if error is not None]
     names = [index] if isinstance(index, (str, os.PathLike)) else list(index)
     if len(names) != len(paths):
@@ -152,100 +183,123 @@ def load_deferred(indexes: Sequence[RecordIndex]) -> None:
     deferred = [index for index in indexes if not index.is_loaded]
     if len(deferred) > 1:
         logger.info("finding the indexes of %s", counted(len(deferred), "file"))
-        map_in_threads(RecordIndex.check_unchanged, deferred)
+        is_remote = any(index.remote is not None for index in deferred)
+        threads = REMOTE_THREADS if is_remote else None
+        map_in_threads(RecordIndex.check_unchanged, deferred, threads)
 
 
-def _find_or_build(
-    path: str,
-    compression: CompressionChoice,
-    cache: _Cache,
-    record_format: RecordFormat,
-    remote: RemoteOptions | None,
-) -> tuple[RecordIndex, TorchRecIOError | None]:
-    if not record_format.is_cached:
-        return RecordIndex.build_partial(
-            path, compression=compression, format=record_format, storage_options=remote
-        )
-    find = _find_local if remote is None else _find_remote
-    found, cached = find(path, compression, cache, record_format, remote)
+def _defer(search: _Search, facts: IndexFacts) -> DeferredIndex:
+    """Return the index of a listed object, which is looked for on first use."""
+    path, remote = search.path, search.remote
+    assert remote is not None
+    stamp = find_stamp(path, remote)
+    return DeferredIndex(
+        path,
+        facts,
+        functools.partial(_find_deferred, search, stamp, remote.stamps.get(path + SUFFIX)),
+        remote=remote,
+        stamp=stamp,
+        record_format=search.record_format,
+    )
+
+
+def _find_deferred(search: _Search, stamp: Stamp, beside: Stamp | None) -> RecordIndex:
+    """Look for an index, maybe in another process than the one that listed the object.
+
+    Args:
+        search: The search.
+        stamp: Stamp of the object when it was listed.
+        beside: Stamp of the index beside it, if there was one.
+    """
+    remote = search.remote
+    assert remote is not None
+    remote.stamps.setdefault(search.path, stamp)
+    if beside is not None:
+        remote.stamps.setdefault(search.path + SUFFIX, beside)
+    index, error = _find_or_build(search, _Cache())
+    if error is not None:
+        raise error
+    return index
+
+
+def _find_or_build(search: _Search, cache: _Cache) -> tuple[RecordIndex, TorchRecIOError | None]:
+    if not search.record_format.is_cached:
+        return search.build()
+    found, cached = _find(search, cache)
     if found is not None:
         return found, None
-    index, error = RecordIndex.build_partial(
-        path, compression=compression, format=record_format, storage_options=remote
-    )
+    index, error = search.build()
     if error is None:
         _save_to_cache(index, cached)
     return index, error
 
 
-def _find_local(
-    path: str,
-    compression: CompressionChoice,
-    cache: _Cache,
-    record_format: RecordFormat,
-    remote: RemoteOptions | None,
-) -> tuple[RecordIndex | None, str]:
+def _find(search: _Search, cache: _Cache) -> tuple[RecordIndex | None, str]:
+    """Return an index that exists, and where the cache has it, or could have it."""
+    return _find_local(search, cache) if search.remote is None else _find_remote(search, cache)
+
+
+def _find_local(search: _Search, cache: _Cache) -> tuple[RecordIndex | None, str]:
     """Return the index beside a file, or the cached one; and the path of the latter."""
-    found = _load_matching(path + SUFFIX, path, compression, record_format, remote)
-    cached = cache.path(path, record_format)
+    found = _load_matching(search.path + SUFFIX, search)
+    cached = cache.path(search.path, search.record_format)
     if found is None and is_own_cache_file(cached):
-        found = _load_matching(cached, path, compression, record_format, remote)
+        found = _load_matching(cached, search)
     return found, cached
 
 
-def _find_remote(
-    path: str,
-    compression: CompressionChoice,
-    cache: _Cache,
-    record_format: RecordFormat,
-    remote: RemoteOptions | None,
-) -> tuple[RecordIndex | None, str]:
+def _find_remote(search: _Search, cache: _Cache) -> tuple[RecordIndex | None, str]:
     """Return the cached index of a remote object, or the one beside it; and the former's path.
 
     The name in the cache has the ETag of the object, so a cached index needs no request. An index
     beside the object is copied there, where it can be read by pages.
     """
-    assert remote is not None
-    stamp = find_stamp(path, remote)
-    cached = cache.path(path, record_format, stamp)
+    assert search.remote is not None
+    stamp = find_stamp(search.path, search.remote)
+    cached = cache.path(search.path, search.record_format, stamp)
     if is_own_cache_file(cached):
         has_identity = any(stamp.file)
-
-        def load_cached() -> RecordIndex:
-            if has_identity:
-                return RecordIndex.load_cached(cached, path, record_format, remote, stamp)
-            return RecordIndex.load(cached, path, format=record_format, storage_options=remote)
-
-        found = _if_matching(load_cached, path, compression, record_format)
+        found = _load_of(cached, search, stamp) if has_identity else _load_matching(cached, search)
         if found is not None:
             return found, cached
-    found = _load_matching(path + SUFFIX, path, compression, record_format, remote)
+    beside = search.path + SUFFIX
+    if search.facts is None:
+        found = _load_matching(beside, search)
+    else:  # the object need not be read to find out whether the index is of it
+        found = _load_of(beside, search, stamp)
     if found is not None:
         _save_to_cache(found, cached)
     return found, cached
 
 
-def _load_matching(
-    candidate: str,
-    path: str,
-    compression: CompressionChoice,
-    record_format: RecordFormat,
-    remote: RemoteOptions | None,
-) -> RecordIndex | None:
+def _load_of(candidate: str, search: _Search, stamp: Stamp) -> RecordIndex | None:
+    """Return the index in a file, which was made of an object with this stamp.
+
+    None if it does not exist, or was not made of that.
+    """
+    path, remote = search.path, search.remote
+    assert remote is not None
+    found = _if_matching(
+        lambda: RecordIndex.load_cached(candidate, path, search.record_format, remote, stamp),
+        search,
+    )
+    if found is None or search.facts is None or found.identity == search.facts[:3]:
+        return found
+    logger.info("building a new index: %s is of another version of %s", candidate, path)
+    return None
+
+
+def _load_matching(candidate: str, search: _Search) -> RecordIndex | None:
     """Return the index in a file; None if it does not exist, or does not match the data file."""
+    return _if_matching(
+        lambda: RecordIndex.load(
+            candidate, search.path, format=search.record_format, storage_options=search.remote
+        ),
+        search,
+    )
 
-    def load() -> RecordIndex:
-        return RecordIndex.load(candidate, path, format=record_format, storage_options=remote)
 
-    return _if_matching(load, path, compression, record_format)
-
-
-def _if_matching(
-    load: Callable[[], RecordIndex],
-    path: str,
-    compression: CompressionChoice,
-    record_format: RecordFormat,
-) -> RecordIndex | None:
+def _if_matching(load: Callable[[], RecordIndex], search: _Search) -> RecordIndex | None:
     """Return the index that a function loads; None if there is none that matches."""
     try:
         index = load()
@@ -259,11 +313,16 @@ def _if_matching(
         # Scanning the file tells what is damaged, and finds all records that a text index left out.
         logger.info("building a new index: %s has gaps", index.index_path)
         return None
-    if index.is_data_touched and index.compression is None and not record_format.is_self_checking:
+    is_plain = index.compression is None
+    if index.is_data_touched and is_plain and not search.record_format.is_self_checking:
         # Lines may have moved between those that were sampled, and reading them would not show it.
-        logger.info("building a new index: %s was written after its index", path)
+        logger.info("building a new index: %s was written after its index", search.path)
         return None
-    return index if compression in ("auto", index.compression) else None
+    if index.lacks_seek_points:
+        # Decompressing much of the file for each random read takes longer than indexing it again.
+        logger.info("building a new index: %s has no seek points", index.index_path)
+        return None
+    return index if search.compression in ("auto", index.compression) else None
 
 
 def _save_to_cache(index: RecordIndex, target: str) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +20,9 @@ from ..storage.opening import open_file, read_stamp
 from ..storage.pending_file import write_atomically
 from .formats import TFRECORD, RecordFormat
 
+if TYPE_CHECKING:
+    from ..storage.seek_points import SeekPoints
+
 SUFFIX = ".tfidx"
 MAGIC = _core.INDEX_SIGNATURE
 
@@ -26,6 +30,7 @@ _COMPRESSION_CODES: dict[Compression | None, _core.Compression] = {
     None: _core.Compression.none,
     "gzip": _core.Compression.gzip,
     "zlib": _core.Compression.zlib,
+    "zstd": _core.Compression.zstd,
 }
 _COMPRESSIONS = {code: name for name, code in _COMPRESSION_CODES.items()}
 _HEADER_BYTES = _core.INDEX_HEADER_BYTES
@@ -34,6 +39,8 @@ _SMALLEST_PAGED = 1 << 14
 _SCAN_BYTES = 1 << 20
 # Pages are read again after these times in seconds: ``cp`` truncates a file before it writes it.
 _RETRY_DELAYS = (0.05, 0.2)
+# Version 2 had these in place of seek points.
+_NO_RESTARTS = np.empty((0, 2), np.uint64)
 # Pages that are kept for the lookups in a single index: 4 MiB.
 _PAGES_OF_ONE_FILE = 1 << 10
 
@@ -87,6 +94,7 @@ class IndexFile:
         self._stamp = stamp
         self._content = content
         self._core = core
+        self._seek_points: SeekPoints | None = None
 
     @classmethod
     def decode(
@@ -166,6 +174,47 @@ class IndexFile:
             self.__dict__.update(IndexFile.read(file).__dict__)
         assert self._core is not None
         return self._core
+
+    @property
+    def seek_points(self) -> SeekPoints:
+        """Places in the data file where decompression can start.
+
+        Raises:
+            IndexFormatError: If they are invalid.
+            StaleIndexError: If the index file was removed or replaced.
+        """
+        if self._seek_points is None:
+            self._seek_points = self._read_seek_points()
+        return self._seek_points
+
+    def _read_seek_points(self) -> SeekPoints:
+        from ..storage.seek_points import START, SeekPoint, SeekPoints  # noqa: PLC0415  # loads isal
+
+        start, size = self.core.seek_points
+        if size == 0:
+            restarts = [SeekPoint(offset, 8 * at) for offset, at in self.core.restarts]
+            is_ordered = all(before < after for before, after in itertools.pairwise(restarts))
+            is_usable = len(restarts) > 0 and restarts[0] == START and is_ordered
+            return SeekPoints.of(restarts if is_usable else [START])
+        try:
+            return SeekPoints.decode(
+                lambda at, length: self._read_part(start + at, length),
+                size,
+                self.core.stream_bytes,
+                self.header.data_bytes,
+            )
+        except ValueError as error:
+            raise _damaged(error, self.name) from None
+
+    def _read_part(self, offset: int, size: int) -> bytes:
+        """Return a part of the index file."""
+        if self._content is not None:
+            return self._content[offset : offset + size].tobytes()
+        assert self.path is not None
+        part = _open_used(self.path).read(offset, size)
+        if len(part) != size:
+            raise _replaced(self.path)
+        return part
 
     def save(self, path: StrPath, *, durable: bool) -> None:
         """Write the content to a file, all of it or nothing, and use that file from now on."""
@@ -274,7 +323,7 @@ def encode_index(
     starts: Offsets,
     end: int,
     compression: Compression | None = None,
-    restarts: Sequence[tuple[int, int]] = (),
+    seek_points: SeekPoints | None = None,
     *,
     record_format: RecordFormat = TFRECORD,
     footer_bytes: int = 0,
@@ -287,7 +336,7 @@ def encode_index(
         starts: Stream offset of each record's frame; uint64 ``[n]``.
         end: Stream offset of the end of the last record.
         compression: Compression of the file.
-        restarts: Pairs ``(stream offset, file offset)`` where decompression can start.
+        seek_points: Places in a compressed file where decompression can start.
         record_format: Record format of the file.
         footer_bytes: Number of bytes of the stream after the last record and gap.
         gaps: Parts of the stream without records, ascending.
@@ -305,8 +354,11 @@ def encode_index(
         header_bytes=first,
         footer_bytes=footer_bytes,
     )
-    restart_table = np.array(restarts, np.uint64).reshape(-1, 2)
-    return _core.encode_index(header, starts, restart_table, list(gaps))
+    stream_bytes = (gaps[-1].end if gaps else end) + footer_bytes
+    section = b"" if seek_points is None else seek_points.up_to(stream_bytes).encode()
+    return _core.encode_index(
+        header, starts, _NO_RESTARTS, list(gaps), np.frombuffer(section, np.uint8)
+    )
 
 
 def _open_used(path: str) -> ByteSource:

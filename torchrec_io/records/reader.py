@@ -10,8 +10,8 @@ import numpy.typing as npt
 from typing_extensions import Self
 
 from ..errors import TorchRecIOError
-from ..storage.byte_source import ByteSource
 from .formats import Fault
+from .native_frames import Frames
 from .record_block import RecordBlock
 
 
@@ -153,20 +153,26 @@ class Reader(ABC):
 
     @property
     def is_native(self) -> bool:
-        """True if the native core can read and check most plans alone; see :meth:`open_files`."""
+        """True if the native core loads small batches together; see :meth:`open_frames`."""
         return False
 
-    def open_files(self, plan: Any) -> list[ByteSource] | None:
-        """Return the open files of a plan, all with descriptors, for the native core to read.
+    def open_frames(self, plan: Any) -> Frames | None:
+        """Return the frames of a plan, for the native core to check and parse.
+
+        The core reads frames from files and blocks. Others are read here.
 
         Returns:
-            None if the core alone cannot read and check this plan.
+            None if the core cannot check the frames of this plan.
 
         Raises:
-            TorchRecIOError, OSError: If a file is not what was indexed, or cannot be opened.
+            TorchRecIOError, OSError: If a file is not what was indexed, or cannot be read.
         """
         del plan
         return None
+
+    def note_ranks(self, num_ranks: int) -> None:
+        """Take note of the number of ranks that read the records in this epoch."""
+        del num_ranks
 
     def note_waits(self, waits: int) -> None:
         """Take note of how often the system had to wait for storage during a read."""

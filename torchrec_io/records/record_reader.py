@@ -11,13 +11,13 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from .. import _core
 from ..checks import counted
-from ..errors import StaleIndexError, TorchRecIOError, TruncatedFileError
+from ..errors import CorruptRecordError, StaleIndexError, TorchRecIOError, TruncatedFileError
 from ..storage.byte_source import (
     ByteBuffer,
     ByteSource,
@@ -27,16 +27,22 @@ from ..storage.byte_source import (
     read_ranges,
 )
 from ..storage.file_limit import is_out_of_files, most_open_files, out_of_files
-from ..storage.opening import open_decompressed, read_stamp
-from ..timing.steps import checking
+from ..storage.opening import read_stamp
+from ..storage.span_cache import DEFAULT_CACHE_BYTES, Holder, process_cache
+from ..timing.steps import checking, reading
 from .changes import changed_error, check_unchanged
 from .formats import TFRECORD
 from .index import RecordIndex
 from .index_cache import load_deferred
 from .index_file import supply_pages
+from .native_frames import BufferFrames, FileFrames, Frames
 from .reader import Reader, RecordLocation
 from .record_block import RecordBlock
 from .record_size import MAX_RECORD_BYTES, too_large
+from .spans_of_files import SpansOfFiles, report_decodings
+
+if TYPE_CHECKING:
+    from ..storage.cache.block_cache import BlockCache
 
 ReadPlan: TypeAlias = _core.ReadPlan
 
@@ -56,35 +62,6 @@ _MAX_HINTS = 256
 _MOST_AHEAD_BYTES = 64 << 20
 
 
-class NativeReads(NamedTuple):
-    """A plan that the native core carries out by itself. It keeps the files open.
-
-    Attributes:
-        files: Files of the plan.
-        plan: Plan to carry out.
-        block: Records that the buffer will hold.
-    """
-
-    files: list[ByteSource]
-    plan: ReadPlan
-    block: RecordBlock
-
-    @classmethod
-    def into(cls, files: list[ByteSource], plan: ReadPlan, buffer: ByteBuffer) -> NativeReads:
-        """Make reads into a buffer: uint8 of at least ``plan.buffer_bytes``."""
-        head = TFRECORD.header_bytes
-        lengths = plan.frame_sizes - TFRECORD.overhead_bytes
-        return cls(
-            files, plan, RecordBlock(buffer, plan.frame_starts + head, lengths, plan.numbers)
-        )
-
-    def for_core(self, records: _core.Records) -> _core.BatchReads:
-        """Return the reads for the native core; ``records`` are those of the block."""
-        descriptors = descriptors_of(self.files)
-        assert descriptors is not None
-        return _core.BatchReads(descriptors, self.plan, self.block.buffer, records)
-
-
 class RecordReader(Reader):
     """Reads records of several indexed files by number. Numbers continue from file to file.
 
@@ -98,6 +75,8 @@ class RecordReader(Reader):
         verify_crc: Whether the data of each record is checked against its checksum. Lengths always
             are.
         max_record_bytes: Largest size of a record in bytes. Larger ones are not read.
+        decode_cache_bytes: Memory for decoded parts of compressed files, in bytes.
+        cache: Cache on the local disk that keeps decoded parts of compressed files.
 
     Attributes:
         indexes: Index of each file.
@@ -112,6 +91,8 @@ class RecordReader(Reader):
         *,
         verify_crc: bool = True,
         max_record_bytes: int = MAX_RECORD_BYTES,
+        decode_cache_bytes: int = DEFAULT_CACHE_BYTES,
+        cache: BlockCache | None = None,
     ) -> None:
         self.indexes = tuple(indexes)
         self.max_record_bytes = max_record_bytes
@@ -123,6 +104,13 @@ class RecordReader(Reader):
         self._ahead_bytes = (
             min(_MOST_AHEAD_BYTES, *(limit // 2 for limit in limits)) if limits else 0
         )
+        self.decode_cache_bytes = decode_cache_bytes
+        self.cache = cache
+        self._has_reported = False  # how often the files are decompressed
+        self._has_compressed = any(index.compression for index in self.indexes)
+        if self._has_compressed:
+            # A sixth has whole spans, and a third is for indexes and plans.
+            self._ahead_bytes = decode_cache_bytes // 2
         self._reset()
 
     def __len__(self) -> int:
@@ -130,7 +118,11 @@ class RecordReader(Reader):
 
     def __reduce__(self) -> tuple[Any, ...]:
         make = functools.partial(
-            type(self), verify_crc=self.verify_crc, max_record_bytes=self.max_record_bytes
+            type(self),
+            verify_crc=self.verify_crc,
+            max_record_bytes=self.max_record_bytes,
+            decode_cache_bytes=self.decode_cache_bytes,
+            cache=self.cache,
         )
         return make, (self.indexes,)
 
@@ -155,6 +147,11 @@ class RecordReader(Reader):
                 now = read_stamp(index.data_path)
                 if now.file == stamp.file and now != stamp:
                     raise changed_error(index.data_path, stamp.size, now.size)
+
+    def report_decodings(self) -> None:
+        """Log once if a uniform shuffle decompresses the files very often."""
+        if not self._has_reported and self.cache is None:
+            self._has_reported = report_decodings(self.indexes, self.decode_cache_bytes)
 
     def plan(self, records: Ints, gap: int = _COALESCE_GAP_BYTES) -> ReadPlan:
         """Find where records are, and join neighboring ones into one read.
@@ -197,9 +194,10 @@ class RecordReader(Reader):
         Nothing is announced unless the system lately had to wait for storage: for data in memory
         the calls are not worth their cost.
         """
-        if self._hints > 0 and not self._ahead_bytes:
+        if self._hints > 0:
             for source, (_, ranges) in zip(self._sources(plan.files), plan.by_file(), strict=True):
-                source.will_need(ranges)
+                if source.descriptor is not None:
+                    source.will_need(ranges)
 
     @property
     def ahead_bytes(self) -> int:
@@ -209,7 +207,8 @@ class RecordReader(Reader):
         # Those of several plans at once, so that neighbors are joined.
         for file, ranges in _ranges_of(plans).items():
             [source] = self._sources([file])
-            source.will_need(ranges)
+            if source.descriptor is None:
+                source.will_need(ranges)
 
     def will_not_need(self, plans: Sequence[ReadPlan]) -> None:
         for file, ranges in _ranges_of(plans).items():
@@ -219,12 +218,45 @@ class RecordReader(Reader):
 
     def fetch(self, plan: ReadPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
         plan, too_large = self.without_too_large(plan)
-        block, errors = self.extract(self.read(plan), plan)
+        try:
+            buffer = self.read(plan)
+        except CorruptRecordError:  # a compressed file is damaged
+            plan, damaged = self._without_damaged(plan)
+            too_large += damaged
+            buffer = self.read(plan)
+        block, errors = self.extract(buffer, plan)
         return block, [*too_large, *errors]
+
+    def _without_damaged(self, plan: ReadPlan) -> tuple[ReadPlan, list[TorchRecIOError]]:
+        """Return a plan without the records that cannot be decompressed, and their errors."""
+        readable = np.ones(len(plan.numbers), bool)
+        errors: list[TorchRecIOError] = []
+        for position, number in enumerate(plan.numbers.tolist()):
+            try:
+                self._try_reading(plan.numbers[position : position + 1])
+            except CorruptRecordError as error:
+                readable[position] = False
+                errors.append(CorruptRecordError(error.reason, **self.location(number)._asdict()))
+        return self.plan(plan.numbers[readable]), errors
+
+    def _try_reading(self, record: Ints) -> None:
+        """Read a record of a compressed file, as far as that can be trusted.
+
+        Raises:
+            CorruptRecordError: If it cannot.
+        """
+        plan = self.plan(record)
+        try:
+            self.read(plan)
+        except CorruptRecordError:
+            if not self.format.is_self_checking:
+                raise
+            self._spans.trust_sound_records(self.indexes, plan)
+            self.read(plan)
 
     def without_too_large(self, plan: ReadPlan) -> tuple[ReadPlan, list[TorchRecIOError]]:
         """Return a plan without the records that are too large, and an error for each of these."""
-        if not self._has_too_large(plan):
+        if not self.has_too_large(plan):
             return plan, []
         lengths = plan.frame_sizes - self.format.overhead_bytes
         is_too_large = lengths > self.max_record_bytes
@@ -236,7 +268,8 @@ class RecordReader(Reader):
         ]
         return self.plan(plan.numbers[~is_too_large]), errors
 
-    def _has_too_large(self, plan: ReadPlan) -> bool:
+    def has_too_large(self, plan: ReadPlan) -> bool:
+        """Return whether a record of a plan is too large to be read."""
         if plan.buffer_bytes <= self.max_record_bytes:
             return False
         largest = int(plan.frame_sizes.max()) - self.format.overhead_bytes
@@ -311,21 +344,31 @@ class RecordReader(Reader):
                 )
             self._ended.add(source)
 
+    def count_memory_of(self, holder: Holder) -> None:
+        """Let what an object holds count within the memory for decoded parts of files."""
+        if self._has_compressed:
+            cache = process_cache(self.decode_cache_bytes)
+            with cache.lock:
+                cache.holders.add(holder)
+
     @property
     def is_native(self) -> bool:
-        return self._is_tfrecord and not any(
-            index.compression or index.is_pinned for index in self.indexes
-        )
+        # A batch from far away does not wait for others.
+        is_far = self.cache is None and any(index.is_pinned for index in self.indexes)
+        return self.is_tfrecord and not is_far
 
-    def open_files(self, plan: ReadPlan) -> list[ByteSource] | None:
+    def open_frames(self, plan: ReadPlan) -> Frames | None:
         if (
-            not self._is_tfrecord
+            not self.is_tfrecord
             or len(plan.files) > self._files_at_once
-            or self._has_too_large(plan)
+            or self.has_too_large(plan)
         ):
             return None
         sources = self._sources(plan.files)
-        return None if descriptors_of(sources) is None else sources
+        if descriptors_of(sources) is not None:
+            return FileFrames(plan, sources)
+        with reading():  # the core cannot read compressed or remote files
+            return BufferFrames(plan, self.read(plan))
 
     def note_waits(self, waits: int) -> None:
         self._hints = min(max(0, self._hints - 1) + _HINTS_PER_WAIT * waits, _MAX_HINTS)
@@ -363,7 +406,8 @@ class RecordReader(Reader):
         return self.format.keys(paths, records.tolist(), starts.tolist())
 
     @property
-    def _is_tfrecord(self) -> bool:
+    def is_tfrecord(self) -> bool:
+        """True if the native core can check the frames of records."""
         return self.format.code == TFRECORD.code
 
     def _find(self, numbers: Ints) -> _core.FrameLookup:
@@ -409,8 +453,7 @@ class RecordReader(Reader):
         if before is not None and before.file == file.stamp.file and before != file.stamp:
             raise changed_error(index.data_path, before.size, file.stamp.size)
         index.check_opened(file)
-        restarts = index.restarts if index.compression else ()
-        source = open_decompressed(file, index.compression, restarts)
+        source = file if index.compression is None else self._spans.open(number, index, file)
         while len(self._open_sources) >= min(_MAX_OPEN_FILES, self._most_open):
             self._close_oldest()
         self._open_sources[number] = source
@@ -445,6 +488,8 @@ class RecordReader(Reader):
         self._most_open = max(1, limit // 4)
         self._open_sources: OrderedDict[int, ByteSource] = OrderedDict()
         self._closed: dict[int, Stamp] = {}  # files that were open before, in this epoch
+        self._spans = SpansOfFiles(self.decode_cache_bytes, self.cache)
+        weakref.finalize(self, self._spans.close).atexit = False
         # Compressed files whose stream was found to end where the index does.
         self._ended: weakref.WeakSet[ByteSource] = weakref.WeakSet()
         self._epoch = 1

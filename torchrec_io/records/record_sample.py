@@ -90,7 +90,7 @@ def choose_records(
 
 def all_records(indexes: Sequence[RecordIndex]) -> RecordSample:
     """Return all records of indexed files."""
-    found = [_File.of(index.data_path, index) for index in indexes]
+    found = [_File.of(index.data_path, index, index.remote) for index in indexes]
     return RecordSample(_whole(found), None, is_all=True)
 
 

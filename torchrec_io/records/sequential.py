@@ -90,8 +90,8 @@ def iter_records(
 
     Args:
         path: Data file, or a pipe such as ``/dev/stdin``.
-        compression: Compression of the file: ``"auto"`` (by content), None, ``"gzip"`` or
-            ``"zlib"``.
+        compression: Compression of the file: ``"auto"`` (by content), None, ``"gzip"``,
+            ``"zlib"`` or ``"zstd"``.
         verify_crc: Whether data is checked against its checksum. Lengths always are.
         max_record_bytes: Largest size of a record in bytes.
         remote: Options for remote objects.
@@ -144,6 +144,7 @@ def iter_blocks(
     source: ByteSource,
     *,
     start: int = 0,
+    first: int = 0,
     verify_crc: bool = True,
     max_record_bytes: int = MAX_RECORD_BYTES,
 ) -> Iterator[FrameBlock]:
@@ -153,7 +154,8 @@ def iter_blocks(
 
     Args:
         source: Stream to read.
-        start: Stream offset of a frame, to start from. Records are counted from there.
+        start: Stream offset of a frame, to start from.
+        first: Number of the record at that offset.
         verify_crc: Whether data is checked against its checksum. Lengths always are.
         max_record_bytes: Largest size of a record in bytes.
 
@@ -163,7 +165,7 @@ def iter_blocks(
     """
     window = StreamWindow(source, start)
     max_frame_bytes = max_record_bytes + TFRECORD.overhead_bytes
-    count = 0
+    count = first
     while True:
         scan = _core.scan_frames(window.content, window.at, window.stream_end)
         starts, following, fault = scan.starts, scan.next, scan.fault

@@ -103,8 +103,8 @@ class StreamReader(Reader):
 
     Args:
         paths: Files or pipes.
-        compression: Compression of the files: ``"auto"`` (by content), None, ``"gzip"`` or
-            ``"zlib"``.
+        compression: Compression of the files: ``"auto"`` (by content), None, ``"gzip"``,
+            ``"zlib"`` or ``"zstd"``.
         verify_crc: Whether the data of each record is checked against its checksum. Lengths always
             are.
         max_record_bytes: Largest size of a record in bytes.

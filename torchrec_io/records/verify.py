@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 
 from ..errors import TorchRecIOError
+from ..storage.byte_source import ByteSource
 from ..storage.compression import CompressionChoice
 from ..storage.local import StrPath
 from ..storage.opening import open_stream
+from ..storage.remote.options import RemoteOptions, StorageOptions
 from .damage_map import DamageMap
+from .file_piece import FilePiece
 from .formats import TFRECORD, Progress
 from .record_size import MAX_RECORD_BYTES
 from .sequential import FrameBlock, iter_blocks
@@ -52,6 +57,7 @@ def verify_file(
     max_record_bytes: int = MAX_RECORD_BYTES,
     progress: Progress | None = None,
     most_listed: int = 10_000,
+    storage_options: StorageOptions = None,
 ) -> VerifyReport:
     """Read a whole TFRecord file and check the length and the data of each record.
 
@@ -60,18 +66,66 @@ def verify_file(
 
     Args:
         path: Data file.
-        compression: Compression of the file: ``"auto"`` (by content), None, ``"gzip"`` or
-            ``"zlib"``.
+        compression: Compression of the file: ``"auto"`` (by content), None, ``"gzip"``,
+            ``"zlib"`` or ``"zstd"``.
         max_record_bytes: Largest size of a record in bytes. A larger one counts as damaged.
         progress: Function that is called now and then with the number of bytes of the file and the
             number of records read so far.
         most_listed: Largest number of errors in ``damage``, to bound memory. Further damaged
             records are only counted.
+        storage_options: Options of a remote object, as for :class:`TFRecordDataset`.
 
     Raises:
         FileNotFoundError, IsADirectoryError: If there is no such file.
     """
-    source = open_stream(path, compression)
+    source = open_stream(path, compression, RemoteOptions.of(storage_options))
+    blocks = iter_blocks(source, max_record_bytes=max_record_bytes)
+    return _verify(source, blocks, progress, most_listed)
+
+
+def verify_piece(piece: FilePiece, *, most_listed: int = 10_000) -> VerifyReport:
+    """Verify consecutive records of a file that is not compressed.
+
+    If a part of it is lost, ``lost_bytes`` and ``damage_map`` extend only to the end of the piece.
+
+    Args:
+        piece: The records.
+        most_listed: Largest number of errors in ``damage``.
+
+    Raises:
+        StaleIndexError: If the file is not the one that was indexed.
+    """
+    with closing(piece.open()) as source:
+        blocks = iter_blocks(source, start=piece.begin, first=piece.first)
+        return _verify(source, blocks, None, most_listed)
+
+
+def joined_reports(reports: Sequence[VerifyReport], most_listed: int = 10_000) -> VerifyReport:
+    """Return the report of a file from those of its parts, none of which has lost records.
+
+    Args:
+        reports: Reports of all parts of a file, in order.
+        most_listed: Largest number of errors in ``damage``.
+    """
+    whole = DamageMap(reports[0].file_bytes)
+    for report in reports:
+        whole.add(report.damage_map)
+    damage = [error for report in reports for error in report.damage]
+    return replace(
+        reports[0],
+        records=sum(report.records for report in reports),
+        damaged=sum(report.damaged for report in reports),
+        damage=tuple(damage[:most_listed]),
+        damage_map=whole,
+    )
+
+
+def _verify(
+    source: ByteSource,
+    blocks: Iterable[FrameBlock],
+    progress: Progress | None,
+    most_listed: int,
+) -> VerifyReport:
     records = damaged = 0
     damage: list[TorchRecIOError] = []
     lost = None
@@ -81,7 +135,7 @@ def verify_file(
     is_plain = source.size is not None
     file_bytes = 0  # of the file that were read
     try:
-        for block in iter_blocks(source, max_record_bytes=max_record_bytes):
+        for block in blocks:
             errors = block.errors(source.path)
             records += len(block) - len(block.faults)
             damaged += len(errors)

@@ -103,7 +103,7 @@ class Thumbnail:
         size: Width and height of the image in pixels; None if they cannot be read.
         format: Format of the image, such as "JPEG".
         note: Remark such as "largest", or the reason why the image cannot be decoded; or "".
-        is_broken: Whether it cannot be decoded.
+        is_broken: True if the image cannot be decoded.
         uri: Data URI of the copy; None for a broken image.
         shape: Width and height of the copy.
     """
@@ -196,7 +196,7 @@ class FileReport:
         records: Number of records in its index.
         file_bytes: Size in bytes.
         record_bytes: Size of the data of its records in bytes.
-        compression: "gzip", "zlib" or None.
+        compression: "gzip", "zlib", "zstd" or None.
         damaged: Number of damaged records that were found.
         lost: Reason why the rest of the file cannot be read; "" if there is none.
         damage: Parts of the file: True where it is damaged. Empty for a sound file, and for files
@@ -214,7 +214,7 @@ class FileReport:
 
     @property
     def is_sound(self) -> bool:
-        """Whether no damage was found."""
+        """True if no damage was found."""
         return not self.damaged and not self.lost
 
 
@@ -237,7 +237,7 @@ class Duplicates:
 
 @dataclass(frozen=True)
 class LabelOrder:
-    """How the label of a record depends on where the record is.
+    """Dependence of the label of a record on the position of the record.
 
     Each of the three numbers is 0 for an order that is uniformly random, and 1 for sorted data.
     None if it cannot be known.

@@ -57,7 +57,7 @@ class FeatureStatistics:
 
     @property
     def varies(self) -> bool:
-        """Whether the numbers of values of records differ."""
+        """True if the numbers of values of records differ."""
         counts = self._counts.summary()
         return counts.minimum != counts.maximum
 

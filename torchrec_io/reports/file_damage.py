@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 
 from ..errors import DecodeError, TorchRecIOError
 from ..records.index import RecordIndex
 from ..records.verify import verify_file
+from ..storage.opening import file_size
+from ..storage.remote.options import RemoteOptions
 from ..tools.report import Watcher
 from .content import FileReport
 
@@ -40,7 +41,7 @@ class Faults(Watcher):
 
     @property
     def has_any(self) -> bool:
-        """Whether a record or the rest of a file cannot be read."""
+        """True if a record or the rest of a file cannot be read."""
         return bool(self.damaged or self.lost or self.unfit)
 
     def started(self, total: int) -> None:
@@ -64,18 +65,20 @@ class Faults(Watcher):
             self.reasons.append(str(error))
 
 
-def report_files(indexes: tuple[RecordIndex, ...], faults: Faults) -> tuple[FileReport, ...]:
+def report_files(
+    indexes: tuple[RecordIndex, ...], faults: Faults, remote: RemoteOptions
+) -> tuple[FileReport, ...]:
     """Return a report of each file. Damaged files are searched for all damage, unless large."""
     left = _MOST_SEARCHED
     reports = []
     for index in indexes:
         path = index.data_path
-        size = os.path.getsize(path)
+        size = file_size(path, remote)
         damaged, lost = faults.damaged[path], faults.lost.get(path, "")
         cells: tuple[bool, ...] = ()
         if (damaged or lost) and size <= left:
             left -= size
-            found = verify_file(path, most_listed=0)
+            found = verify_file(path, most_listed=0, storage_options=remote)
             damaged = found.damaged
             lost = found.lost.reason if found.lost is not None else ""
             cells = tuple(found.damage_map.cells(_CELLS))

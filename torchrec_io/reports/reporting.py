@@ -16,7 +16,9 @@ from ..ranking.schema import Schema as ListSchema
 from ..records.record_sample import MaxRecords
 from ..schema.record_kind import EXAMPLE_LIST, RecordKind
 from ..schema.schema import Schema
+from ..storage.folders import has_file
 from ..storage.local import StrPath
+from ..storage.remote.options import RemoteOptions, StorageOptions
 from ..tfds.features_json import FEATURES_FILE
 from ..tools.record_files import RecordFiles
 from ..tools.report import JobReport, Watcher
@@ -45,6 +47,7 @@ def report(
     jobs: int = 1,
     allow_missing: bool = False,
     watcher: Watcher | None = None,
+    storage_options: StorageOptions = None,
 ) -> Report:
     """Find out what files hold and whether they are sound, as a page to look at.
 
@@ -62,6 +65,7 @@ def report(
         jobs: Number of threads.
         allow_missing: Whether shards of a set may be missing.
         watcher: Receiver of progress messages.
+        storage_options: Options of remote objects, as for :class:`TFRecordDataset`.
 
     Returns:
         The report; ``report(paths).save("report.html")`` writes the page.
@@ -79,20 +83,22 @@ def report(
         check_integer("max_records", max_records, 1)
     check_integer("jobs", jobs, 1)
     faults = Faults(watcher)
-    files = RecordFiles(paths, JobReport("skip", faults), allow_missing=allow_missing)
+    remote = RemoteOptions.of(storage_options) or RemoteOptions()
+    job = JobReport("skip", faults)
+    files = RecordFiles(paths, job, allow_missing=allow_missing, remote=remote)
     faults.is_indexed = True
     selection = choose_records(files, None if duplicates else max_records)
     is_exact = len(selection) == len(files)
     preview = read_preview(files, selection)
     kinds = find_kinds(preview)
-    inferred = _infer(files.paths, kinds.main, None if is_exact else "auto")
+    inferred = _infer(files, kinds.main, None if is_exact else "auto")
     collector = Collector(
         files,
         inferred.schema,
         preview,
-        facts=read_tfds_facts(os.path.dirname(files.paths[0])),
+        facts=read_tfds_facts(os.path.dirname(files.paths[0]), remote),
         label=label,
-        names=read_labels_file(files.paths),
+        names=read_labels_file(files.paths, remote),
         duplicates=duplicates,
     )
     faults.started(files.size * len(selection) // max(1, len(files)))
@@ -103,7 +109,7 @@ def report(
     return Report(
         title=_title(files.paths),
         kind=kinds.name,
-        files=report_files(files.reader.indexes, faults),
+        files=report_files(files.reader.indexes, faults, remote),
         records=len(files),
         inspected=collector.read,
         is_exact=is_exact,
@@ -157,19 +163,20 @@ class _Inferred(NamedTuple):
     problem: str = ""
 
 
-def _infer(paths: list[str], kind: RecordKind | None, max_records: MaxRecords) -> _Inferred:
+def _infer(files: RecordFiles, kind: RecordKind | None, max_records: MaxRecords) -> _Inferred:
     if kind not in WITH_FEATURES:
         return _Inferred(None)
+    paths = files.paths
     try:
         schema: Schema | ListSchema = (
-            ListSchema.infer(paths, max_records)
+            ListSchema.infer(paths, max_records, storage_options=files.remote)
             if kind is EXAMPLE_LIST
-            else Schema.infer(paths, max_records, on_error="skip")
+            else Schema.infer(paths, max_records, on_error="skip", storage_options=files.remote)
         )
     except TorchRecIOError as error:
         return _Inferred(None, None, str(error))
     try:
-        return _Inferred(schema, recognize_schema(schema, paths))
+        return _Inferred(schema, recognize_schema(schema, paths, files.remote))
     except TorchRecIOError:  # the start of a file is damaged
         return _Inferred(schema)
 
@@ -217,7 +224,7 @@ def _notes(files: RecordFiles, inferred: _Inferred, faults: Faults) -> Iterator[
             f"{faults.reasons[0]}."
         )
     folder = os.path.dirname(files.paths[0])
-    if os.path.exists(os.path.join(folder, FEATURES_FILE)):
+    if has_file(os.path.join(folder, FEATURES_FILE), files.remote):
         yield (
             "The files are in a directory of TensorFlow Datasets: tio.TFRecordDataset.from_tfds "
             "reads them as its features.json says."

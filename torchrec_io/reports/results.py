@@ -10,6 +10,7 @@ from typing import Any
 
 from ..checks import counted
 from ..storage.local import StrPath
+from ..storage.remote.options import RemoteOptions, StorageOptions
 from ..tools.outputs import refuse_inputs
 from ..writing.output_group import OutputGroup
 from .content import (
@@ -27,7 +28,7 @@ _FRAME_HEIGHT = 640
 
 @dataclass(frozen=True)
 class Report:
-    """What some files hold; made by :func:`torchrec_io.report`.
+    """Report about the content of some files; made by :func:`torchrec_io.report`.
 
     In a notebook, a report shows itself as a page.
 
@@ -127,12 +128,15 @@ class Report:
 
         return render(self)
 
-    def save(self, path: StrPath, *, force: bool = False) -> None:
+    def save(
+        self, path: StrPath, *, force: bool = False, storage_options: StorageOptions = None
+    ) -> None:
         """Write the page to a file, which appears when it is complete, or not at all.
 
         Args:
             path: Path of the file.
             force: Replace the file if it exists.
+            storage_options: Options of a remote object, as for :class:`TFRecordDataset`.
 
         Raises:
             FileExistsError: If the file exists, unless it may be replaced.
@@ -141,7 +145,8 @@ class Report:
         """
         refuse_inputs([file.path for file in self.files], [path])
         page = self.to_html().encode()
-        with OutputGroup(force=force) as group, group.open_file(path) as file:
+        remote = RemoteOptions.of(storage_options)
+        with OutputGroup(force=force, remote=remote) as group, group.open_file(path) as file:
             file.write(page)
 
     def _repr_html_(self) -> str:

@@ -108,6 +108,8 @@ class Feature(Spec, is_abstract=True):
             positional ones of this class.
         dtype: Dtype of the values.
         known_shape: Shape of every record's value; None if it depends on the record.
+        known_rank: Number of dimensions of every record's value; None if it depends on the record,
+            or if values are rows of any length.
         valid_range: Range that the values must be in; None if they are not checked.
         is_slow: Whether values are decoded one by one outside the native parser.
         has_steps: Whether the value of a record can be cut into steps of an episode.
@@ -130,6 +132,11 @@ class Feature(Spec, is_abstract=True):
     def known_shape(self) -> tuple[int, ...] | None:
         """Shape of every record's value; None if it depends on the record."""
         return None
+
+    @property
+    def known_rank(self) -> int | None:
+        """Number of dimensions of every record's value, if it is known."""
+        return None if self.known_shape is None else len(self.known_shape)
 
     @property
     def is_slow(self) -> bool:

@@ -233,6 +233,12 @@ class ImageFeature(Feature):
         return self.shape_of(height, width)
 
     @property
+    def known_rank(self) -> int:
+        if self.decoder is None:
+            return 0
+        return 4 if self.animated else 3
+
+    @property
     def is_slow(self) -> bool:
         return self.decoder is not None
 

@@ -53,7 +53,7 @@ class Inspected(NamedTuple):
 
     @property
     def caution(self) -> str:
-        """What may differ in other records, as a sentence; "" if all were inspected."""
+        """Sentence about a possible difference in other records; "" if all were inspected."""
         if self.is_all:
             return ""
         return "a feature that all inspected records have may still be missing in others"
@@ -134,7 +134,20 @@ def infer_from(
 ) -> InferredParts:
     """Return the parts of a schema that fits some records; see :func:`survey_sample`."""
     survey = survey_sample(sample, skip_errors=skip_errors, jobs=jobs, advanced=advanced)
-    inspected = Inspected(survey.records, survey.records if sample.is_all else sample.total)
+    return infer_surveyed(survey, survey.records if sample.is_all else sample.total)
+
+
+def infer_surveyed(survey: Survey, total: int | None) -> InferredParts:
+    """Return the parts of a schema that fits some records.
+
+    Args:
+        survey: Facts about the records.
+        total: Number of all records of the files; None if it is unknown.
+
+    Raises:
+        SchemaError: If no feature can be read.
+    """
+    inspected = Inspected(survey.records, total)
     findings = make_findings(survey, inspected)
     specs: dict[str, dict[str, Feature]] = {"context": {}, "list": {}}
     for name, finding in findings.items():

@@ -31,7 +31,7 @@ class ShownField(NamedTuple):
         kind: Type of the values, such as ``"int64"``; "none" for a feature without a list.
         values: The values. For a feature list: the values of each step. For a list of examples:
             the values in each example, None where an example does not have the feature.
-        noun: What the items of ``values`` are, in the plural: "values", "steps" or "examples".
+        noun: Plural noun for the items of ``values``: "values", "steps" or "examples".
     """
 
     kind: str

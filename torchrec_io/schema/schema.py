@@ -169,7 +169,12 @@ class Schema(FeatureMapping):
 
     @classmethod
     def from_tfds(
-        cls, directory: StrPath, *, config: str | None = None, version: str | None = None
+        cls,
+        directory: StrPath,
+        *,
+        config: str | None = None,
+        version: str | None = None,
+        storage_options: StorageOptions = None,
     ) -> Schema:
         """Read the schema of a directory of TensorFlow Datasets (TFDS), without TensorFlow.
 
@@ -187,6 +192,7 @@ class Schema(FeatureMapping):
                 a config or a dataset that contains versions.
             config: Name of the config; needed if there are several.
             version: Name of the version; by default the latest.
+            storage_options: Options of remote objects, as for :class:`TFRecordDataset`.
 
         Raises:
             FileNotFoundError: If the directory does not exist.
@@ -197,7 +203,7 @@ class Schema(FeatureMapping):
         """
         from ..tfds.directory import Directory  # noqa: PLC0415  # it needs this module
 
-        return Directory(directory, config, version).schema
+        return Directory(directory, config, version, storage_options=storage_options).schema
 
     @property
     def parts(self) -> dict[str, Mapping[str, Feature]]:

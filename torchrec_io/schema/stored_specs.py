@@ -115,6 +115,10 @@ class RawFeature(Feature):
         return sizes if len(sizes) == len(self.shape) else None
 
     @property
+    def known_rank(self) -> int | None:
+        return None if self.shape is None else len(self.shape)
+
+    @property
     def column_dtype(self) -> str:
         return "float32" if self.dequantize is not None else self.dtype
 
@@ -294,6 +298,11 @@ class SequenceFeature(Feature):
     @property
     def column_dtype(self) -> str:
         return self.element.column_dtype
+
+    @property
+    def known_rank(self) -> int | None:
+        rank = self.element.known_rank
+        return None if rank is None or self.partitions else rank + 1
 
     @property
     def is_slow(self) -> bool:

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -127,7 +128,11 @@ class Surveyor:
     """
 
     def __init__(self, *, with_lists: bool = True, with_values: bool = True) -> None:
+        self._options = {"with_lists": with_lists, "with_values": with_values}
         self._core = _core.Survey(_printable(), with_lists, with_values)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self._options, self._core.state())
 
     @property
     def records(self) -> int:
@@ -168,6 +173,13 @@ class Surveyor:
             {_name(key): FeatureSummary.of(facts) for key, facts in self._core.context.items()},
             {_name(key): FeatureSummary.of(facts) for key, facts in self._core.lists.items()},
         )
+
+
+def _restored(options: Mapping[str, bool], state: bytes) -> Surveyor:
+    """Return a surveyor that was pickled."""
+    surveyor = Surveyor(**options)
+    surveyor._core.restore(state)  # noqa: SLF001  # of this module
+    return surveyor
 
 
 def _name(key: bytes) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from ..errors import DecodeError
@@ -36,26 +36,47 @@ def survey_sample(
         SchemaError: If there are too many features.
         CorruptRecordError, TruncatedFileError: If a record is damaged, unless it is skipped.
     """
-    whole = Surveyor()
-    first_example: DecodeError | None = None
     caller = threading.get_ident()
 
-    def survey(piece: Piece) -> _PieceSurvey:
+    def survey(piece: Piece) -> PieceSurvey:
         advance = advanced if threading.get_ident() == caller else None
-        return _survey_piece(piece, skip_errors, advance, lambda: pool.is_stopped)
+        return survey_piece(piece, skip_errors, advance, lambda: pool.is_stopped)
 
     with OrderedPool(survey, jobs or most_storage_threads()) as pool:
-        for found in pool.map(sample.pieces):
-            whole.merge(found.surveyor)
-            first_example = first_example or found.first_example
-            advanced(found.unreported_bytes)
+        return merge_surveys(pool.map(sample.pieces), skip_errors=skip_errors, advanced=advanced)
+
+
+def merge_surveys(
+    surveys: Iterable[PieceSurvey],
+    *,
+    skip_errors: bool,
+    advanced: Callable[[int], None] = lambda _: None,
+) -> Survey:
+    """Return the facts about the records of all pieces.
+
+    Args:
+        surveys: Surveys of the pieces, in order.
+        skip_errors: Whether records that are not valid were skipped.
+        advanced: Function that receives the number of bytes of records since the last call.
+
+    Raises:
+        DecodeError: If a record is only an Example and others have feature lists, unless it is
+            skipped.
+        SchemaError: If there are too many features.
+    """
+    whole = Surveyor()
+    first_example: DecodeError | None = None
+    for found in surveys:
+        whole.merge(found.surveyor)
+        first_example = first_example or found.first_example
+        advanced(found.unreported_bytes)
     result = whole.result()
     if result.lists and first_example is not None and not skip_errors:
         raise first_example
     return result
 
 
-class _PieceSurvey(NamedTuple):
+class PieceSurvey(NamedTuple):
     """The survey of a piece.
 
     Attributes:
@@ -70,12 +91,26 @@ class _PieceSurvey(NamedTuple):
     unreported_bytes: int
 
 
-def _survey_piece(
+def survey_piece(
     piece: Piece,
     skip_errors: bool,
-    advance: Callable[[int], None] | None,
-    is_stopped: Callable[[], bool],
-) -> _PieceSurvey:
+    advance: Callable[[int], None] | None = None,
+    is_stopped: Callable[[], bool] = lambda: False,
+) -> PieceSurvey:
+    """Survey the records of a piece.
+
+    Args:
+        piece: Records to inspect.
+        skip_errors: Whether to skip records that are damaged or are not Examples.
+        advance: Function that receives the number of bytes of records since the last call. Without
+            it the bytes are part of the result.
+        is_stopped: Function that is called before each block; True ends the survey.
+
+    Raises:
+        DecodeError: If a record is neither an Example nor a SequenceExample, unless it is skipped.
+        SchemaError: If there are too many features.
+        CorruptRecordError, TruncatedFileError: If a record is damaged, unless it is skipped.
+    """
     surveyor = Surveyor()
     first_example: DecodeError | None = None
     unreported_bytes = 0
@@ -93,7 +128,7 @@ def _survey_piece(
             unreported_bytes += block.stored_bytes
         else:
             advance(block.stored_bytes)
-    return _PieceSurvey(surveyor, first_example, unreported_bytes)
+    return PieceSurvey(surveyor, first_example, unreported_bytes)
 
 
 def _error(block: SampledBlock, position: int, reason: str) -> DecodeError:

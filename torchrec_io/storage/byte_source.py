@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import _core
 from ..errors import TorchRecIOError
+
+if TYPE_CHECKING:
+    from .seek_points import SeekPoints
 
 # Arrays of int64, of stream offsets (uint64) and of bytes.
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -34,6 +37,20 @@ class Stamp(NamedTuple):
     file: tuple[int | str, ...]
     size: int
     mtime_ns: int
+
+
+class CheckedBlocks(Protocol):
+    """Blocks on the local disk that native code can read, and check.
+
+    Attributes:
+        block_bytes: Size of a block in bytes.
+    """
+
+    @property
+    def block_bytes(self) -> int: ...
+
+    def files(self, numbers: list[int]) -> list[_core.CheckedFile] | None:
+        """Return the files of blocks, by their numbers; None if one of them is not there."""
 
 
 class ByteSource(ABC):
@@ -72,9 +89,14 @@ class ByteSource(ABC):
         return None
 
     @property
-    def restarts(self) -> list[tuple[int, int]]:
-        """Pairs ``(stream offset, file offset)`` found so far where decompression can start."""
-        return []
+    def checked_blocks(self) -> CheckedBlocks | None:
+        """Blocks that native code can read the stream from, if there are any."""
+        return None
+
+    @property
+    def seek_points(self) -> SeekPoints | None:
+        """Places found so far where decompression can start; None if it is not compressed."""
+        return None
 
     @abstractmethod
     def read_into(self, offset: int, out: memoryview) -> int:
@@ -182,7 +204,7 @@ def find_changed(sources: Iterable[ByteSource]) -> ByteSource | None:
 def read_ranges(
     sources: Sequence[ByteSource], bounds: Sequence[int], ranges: Ints, out: ByteBuffer
 ) -> _core.ReadResult:
-    """Read ranges of several sources, in one native call if all of them have descriptors.
+    """Read ranges of several sources, in one native call if all are files or blocks on the disk.
 
     Args:
         sources: Sources to read.
@@ -194,6 +216,8 @@ def read_ranges(
     descriptors = descriptors_of(sources)
     if descriptors is not None:
         return _core.read_ranges(descriptors, bounds, ranges, out)
+    if len(sources) > 1 and _read_checked_blocks(sources, bounds, ranges, out):
+        return _core.ReadResult()
     parts = zip(sources, bounds[:-1], bounds[1:], strict=True)
     readings = [
         (begin, source.begin_reading(ranges[begin:end], out)) for source, begin, end in parts
@@ -203,3 +227,27 @@ def read_ranges(
         if number is not None:
             return _core.ReadResult(begin + number)
     return _core.ReadResult()
+
+
+def _read_checked_blocks(
+    sources: Sequence[ByteSource], bounds: Sequence[int], ranges: Ints, out: ByteBuffer
+) -> bool:
+    """Read ranges from blocks on the disk; return False if some are not there, or are damaged."""
+    found = [blocks for source in sources if (blocks := source.checked_blocks) is not None]
+    if len(found) < len(sources) or len({blocks.block_bytes for blocks in found}) != 1:
+        return False
+    size = found[0].block_bytes
+    first = bounds[0]
+    ranges, bounds = ranges[first : bounds[-1]], [bound - first for bound in bounds]
+    numbers = _core.block_numbers(ranges, size)
+    if len(numbers) != len(ranges):  # a range has parts of several blocks
+        begins, ends = ranges[:, 0], ranges[:, 0] + ranges[:, 1]
+        counts = np.where(ranges[:, 1] > 0, -(-ends // size) - begins // size, 0)
+        bounds = np.append(0, np.cumsum(counts))[list(bounds)].tolist()
+    files: list[_core.CheckedFile] = []
+    for blocks, begin, end in zip(found, bounds[:-1], bounds[1:], strict=True):
+        of_source = blocks.files(numbers[begin:end])
+        if of_source is None:
+            return False
+        files += of_source
+    return not _core.read_blocks(files, ranges, size, out)

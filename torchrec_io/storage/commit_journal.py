@@ -21,6 +21,7 @@ import numpy as np
 
 from .. import _core
 from ..errors import InterruptedCommitError
+from . import file_lock
 from .pending_file import sync_folder
 from .temporary import Owner, owner_of, this_process
 
@@ -181,15 +182,9 @@ def has_interrupted(folder: str) -> bool:
     return _exists(os.path.join(folder, JOURNAL_NAME))
 
 
-def is_locked(folder: str) -> bool:
+def is_committing(folder: str) -> bool:
     """Return whether a living process is at the commit to a folder."""
-    with contextlib.suppress(FileNotFoundError), _opened(folder) as descriptor:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError as error:
-            return error.errno in (errno.EWOULDBLOCK, errno.EACCES)
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
-    return False
+    return file_lock.is_locked(os.path.join(folder, JOURNAL_NAME))
 
 
 def pending_names(folder: str) -> set[str]:

@@ -1,41 +1,39 @@
-"""The decompressed content of a gzip or zlib file as a byte source."""
+"""The decompressed content of a compressed file, read from front to back."""
 
 from __future__ import annotations
 
-import errno
-import os
-import tempfile
+import bisect
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from ..errors import TorchRecIOError
 from .byte_source import ByteSource
 from .compression import Compression
 from .inflater import Inflater
-from .local import LocalFile
+from .seek_points import START, SeekPointRecorder, SeekPoints
 
 _CHUNK_BYTES = 1 << 18
 _RECENT_CHUNKS = 16
-# Starting again at a member and decoding up to this much is cheaper than a temporary file.
-_WORTH_REPEATING_BYTES = 1 << 20
 
 
 class CompressedFile(ByteSource):
-    """The decompressed stream of a gzip or zlib file, readable at any offset.
+    """The decompressed stream of a compressed file, best read from front to back.
 
-    Reading forwards decompresses as it proceeds. Reading far back, as in a shuffled order,
-    decompresses the whole file once into an unnamed temporary file, which is read from then on. A
-    pipe can only be read forwards.
+    Reading forwards decompresses as it proceeds. Reading back starts again at the last seek point
+    before the offset, of those found so far. A pipe can only be read forwards.
 
     Args:
         file: Compressed file.
         compression: Compression of the file.
-        restarts: Pairs ``(stream offset, file offset)`` where decompression can start.
+        recorder: Chooses seek points on the way. Default: at the starts of members only.
     """
 
     def __init__(
-        self, file: ByteSource, compression: Compression, restarts: Iterable[tuple[int, int]] = ()
+        self,
+        file: ByteSource,
+        compression: Compression,
+        recorder: SeekPointRecorder | None = None,
     ) -> None:
         self.path = file.path
         self.stamp = file.stamp
@@ -43,29 +41,21 @@ class CompressedFile(ByteSource):
         self.file_watch = file.file_watch
         self._file = file
         self._compression = compression
-        self._known_restarts = sorted(restarts)
+        self._recorder = recorder or SeekPointRecorder(finds_blocks=False, makes_checks=False)
         self._lock = threading.Lock()
-        self._temporary: LocalFile | None = None  # all of the stream
-        self._damage: TorchRecIOError | None = None  # after the content of the temporary file
-        self._start_at(0, 0)
+        self._start_before(0)
 
     @property
     def size(self) -> None:
         return None
 
     @property
-    def restarts(self) -> list[tuple[int, int]]:
-        return self._inflater.restarts
+    def seek_points(self) -> SeekPoints:
+        return self._recorder.finish()
 
     def read_into(self, offset: int, out: memoryview) -> int:
         with self._lock:
-            if self._temporary is None and not self._reach(offset):
-                self._decompress_to_temporary()
-            if self._temporary is not None:
-                got = self._temporary.read_into(offset, out)
-                if got < len(out) and self._damage is not None:
-                    raise self._damage
-                return got
+            self._reach(offset)
             return self._read_forwards(offset, out)
 
     def read_before_damage(
@@ -96,21 +86,23 @@ class CompressedFile(ByteSource):
         self._file.close()
         self.file_watch = None
 
-    def _start_at(self, stream_offset: int, file_offset: int) -> None:
-        self._inflater = Inflater(self._file, self._compression, stream_offset, file_offset)
-        self._decoded = stream_offset  # up to here
+    def _start_before(self, offset: int) -> None:
+        """Start decoding at the last seek point before an offset."""
+        points = self._recorder.points
+        number = bisect.bisect_right(points, offset, key=lambda point: point.stream_offset)
+        start = points[number - 1] if number else START
+        recorder = self._recorder if self.is_seekable else None
+        self._inflater = Inflater(self._file, self._compression, start, recorder)
+        self._decoded = start.stream_offset  # up to here
         self._recent: deque[tuple[int, bytes]] = deque(maxlen=_RECENT_CHUNKS)
 
-    def _reach(self, offset: int) -> bool:
-        """Prepare reading forwards to an offset; return False if that would be too slow."""
-        restart = max((r for r in self._known_restarts if r[0] <= offset), default=(0, 0))
+    def _reach(self, offset: int) -> None:
+        """Prepare reading forwards to an offset."""
         recent_from = self._recent[0][0] if self._recent else self._decoded
-        if recent_from <= offset and restart[0] <= self._decoded:
-            return True
-        if offset - restart[0] > _WORTH_REPEATING_BYTES and offset < recent_from:
-            return False
-        self._start_at(*restart)
-        return True
+        points = self._recorder.points
+        is_after_point = len(points) > 0 and self._decoded < points[-1].stream_offset <= offset
+        if self.is_seekable and (offset < recent_from or is_after_point):
+            self._start_before(offset)
 
     def _read_forwards(self, offset: int, out: memoryview) -> int:
         done = 0
@@ -128,29 +120,6 @@ class CompressedFile(ByteSource):
             if self._decoded > offset + done:
                 done += _copy(chunk[offset + done - self._decoded + len(chunk) :], out[done:])
         return done
-
-    def _decompress_to_temporary(self) -> None:
-        inflater = Inflater(self._file, self._compression)
-        with tempfile.NamedTemporaryFile(prefix="torchrec_io-") as file:
-            try:
-                while chunk := inflater.read(_CHUNK_BYTES):
-                    file.write(chunk)
-                file.flush()
-            except TorchRecIOError as damage:
-                self._damage = damage
-                file.flush()
-            except OSError as error:
-                if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-                    raise
-                raise OSError(
-                    error.errno,
-                    f"{os.strerror(error.errno)} for the decompressed content in "
-                    f"{tempfile.gettempdir()}: set TMPDIR to a folder with more space, or read the "
-                    "file in its order",
-                    self.path,
-                ) from None
-            self._temporary = LocalFile(file.name)
-        self._recent.clear()
 
 
 def _copy(data: bytes, out: memoryview) -> int:

@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import zlib
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
 from .. import _core
 from ..checks import check_choice
 
-Compression: TypeAlias = Literal["gzip", "zlib"]
-CompressionChoice: TypeAlias = Literal["auto", "gzip", "zlib"] | None
+Compression: TypeAlias = Literal["gzip", "zlib", "zstd"]
+CompressionChoice: TypeAlias = Literal["auto", "gzip", "zlib", "zstd"] | None
+COMPRESSIONS: tuple[Compression, ...] = get_args(Compression)
+
+# Most bytes that one byte of a file can stand for. A block of Zstandard has at most 128 KiB, and at
+# least 4 bytes.
+MOST_INFLATED: dict[Compression | None, int] = {
+    None: 1,
+    "gzip": 1032,
+    "zlib": 1032,
+    "zstd": 1 << 15,
+}
 
 # zlib's name for the deflate wrapper and its window size.
 WINDOW_BITS: dict[Compression, int] = {"gzip": 31, "zlib": 15}
+
+# RFC 8878, sections 3.1.1 and 3.1.2: a frame, or one to skip, whose first byte has 16 values.
+_ZSTD_MAGIC = (
+    b"\x28\xb5\x2f\xfd",
+    *(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60)),
+)
 
 _MAGIC: dict[Compression, bytes] = {"gzip": b"\x1f\x8b", "zlib": b"\x78\x9c"}
 _RECORD_HEADER_BYTES = _core.FRAME_HEADER_BYTES
@@ -25,7 +41,7 @@ _TEXT = bytes([*range(0x20, 0x7F), *b"\t\n\r"])
 
 def check_compression(choice: CompressionChoice) -> None:
     """Raise ValueError unless the argument ``compression`` has one of its values."""
-    check_choice("compression", choice, ("auto", None, "gzip", "zlib"))
+    check_choice("compression", choice, ("auto", None, *COMPRESSIONS))
 
 
 def detect_compression(head: bytes) -> Compression | None:
@@ -38,6 +54,8 @@ def detect_compression(head: bytes) -> Compression | None:
         return None
     if is_gzip_magic(head):
         return "gzip"
+    if is_zstd_magic(head):
+        return "zstd"
     if is_zlib_header(head) and (_decode(head, "zlib") is not None or not _is_plain(head)):
         return "zlib"
     # The first two bytes may be damaged: what follows them proves what they were.
@@ -47,12 +65,14 @@ def detect_compression(head: bytes) -> Compression | None:
     return None
 
 
-def detect_gzip(head: bytes) -> Compression | None:
-    """Return ``"gzip"`` if a file of any format starts with a valid gzip header, else None.
+def detect_by_magic(head: bytes) -> Compression | None:
+    """Return how a file of any format is compressed if its first bytes prove that.
 
     Zlib streams are not recognized: text may start like one, for example with "80".
     """
     # RFC 1952, section 2.3: deflate is the only method, and three flags must be zero.
+    if is_zstd_magic(head):
+        return "zstd"
     is_gzip = is_gzip_magic(head) and head[2:3] == b"\x08" and len(head) > 3 and head[3] & 0xE0 == 0
     return "gzip" if is_gzip else None
 
@@ -60,6 +80,16 @@ def detect_gzip(head: bytes) -> Compression | None:
 def is_gzip_magic(head: bytes) -> bool:
     """Return whether bytes start with the two bytes that every gzip member starts with."""
     return head.startswith(_MAGIC["gzip"])
+
+
+def is_zstd_magic(head: bytes) -> bool:
+    """Return whether bytes start with the four bytes of a Zstandard frame."""
+    return head.startswith(_ZSTD_MAGIC)
+
+
+def may_be_zstd_magic(head: bytes) -> bool:
+    """Return whether bytes start with those of a Zstandard frame, as far as they go."""
+    return any(magic.startswith(head[:4]) for magic in _ZSTD_MAGIC)
 
 
 def is_zlib_header(head: bytes) -> bool:

@@ -7,11 +7,13 @@ from typing import Any
 from isal import isal_zlib
 
 from .compression import WINDOW_BITS, Compression
-from .pending_file import PendingFile
+from .outputs import Pending
+from .seek_points import SeekPointRecorder, SeekPoints
+from .zstd import load_zstd
 
-# A gzip file consists of members, and decompression can start at each of them. To read one record,
-# at most this much is decompressed. A zlib file is a single stream, because TensorFlow reads only
-# the first one.
+# A file consists of gzip members or Zstandard frames, and decompression can start at each of them.
+# To read one record, at most this much is decompressed. A zlib file is a single stream, because
+# TensorFlow reads only the first one. Its parts do not refer to earlier ones.
 _MEMBER_BYTES = 1 << 20
 # Large records are compressed in parts of this size.
 _PART_BYTES = 1 << 20
@@ -23,13 +25,10 @@ class Deflater:
     Args:
         file: File to write to.
         compression: Compression of the file.
-
-    Attributes:
-        restarts: ``(stream offset, file offset)`` of each gzip member, or of the zlib stream.
     """
 
-    def __init__(self, file: PendingFile, compression: Compression) -> None:
-        self.restarts: list[tuple[int, int]] = []
+    def __init__(self, file: Pending, compression: Compression) -> None:
+        self._points = SeekPointRecorder(finds_blocks=False)
         self._file = file
         self._compression = compression
         # None between members. There is no member without input: TensorFlow stops at such a one.
@@ -37,6 +36,11 @@ class Deflater:
         self._stream_bytes = 0
         self._member_start = 0
         self._flushed = 0  # stream bytes whose compressed form is all in the file
+
+    @property
+    def seek_points(self) -> SeekPoints:
+        """Seek points of the file: its members or frames, or parts of the zlib stream."""
+        return self._points.finish()
 
     @property
     def unflushed(self) -> int:
@@ -53,19 +57,31 @@ class Deflater:
         """Append whole frames."""
         size = sum(map(len, parts))
         member_bytes = self._stream_bytes - self._member_start
-        if member_bytes + size > _MEMBER_BYTES and self._compression == "gzip":
-            self.flush()
+        if member_bytes + size > _MEMBER_BYTES:
+            self._cut()
         self._begin()
+        at_stream = self._stream_bytes
         for part in parts:
             data = memoryview(part)
+            self._points.add_data(at_stream, data)
+            at_stream += len(data)
             for at in range(0, len(data), _PART_BYTES):
                 self._file.write(self._compressor.compress(data[at : at + _PART_BYTES]))
         self._stream_bytes += size
 
+    def _cut(self) -> None:
+        """Let decompression start at the next frame."""
+        if self._compression != "zlib":
+            self.flush()
+        elif self._compressor is not None:
+            self._file.write(self._compressor.flush(isal_zlib.Z_FULL_FLUSH))
+            self._flushed = self._member_start = self._stream_bytes
+            self._points.add_block(self._stream_bytes, 8 * self._file.size, b"")
+
     def flush(self) -> None:
         """Write everything that was appended to the file."""
         if self._compressor is not None:
-            if self._compression == "gzip":
+            if self._compression != "zlib":
                 self._end()
             else:
                 self._file.write(self._compressor.flush(isal_zlib.Z_SYNC_FLUSH))
@@ -73,16 +89,20 @@ class Deflater:
 
     def finish(self) -> None:
         """End the stream. An empty stream gets a header and a trailer, too."""
-        if not self.restarts:
+        if not self._points.points:
             self._begin()
         if self._compressor is not None:
             self._end()
 
     def _begin(self) -> None:
         if self._compressor is None:
-            self._compressor = isal_zlib.compressobj(wbits=WINDOW_BITS[self._compression])
+            self._compressor = (
+                load_zstd().ZstdCompressor()
+                if self._compression == "zstd"
+                else isal_zlib.compressobj(wbits=WINDOW_BITS[self._compression])
+            )
             self._member_start = self._stream_bytes
-            self.restarts.append((self._stream_bytes, self._file.size))
+            self._points.add_start(self._stream_bytes, self._file.size)
 
     def _end(self) -> None:
         self._file.write(self._compressor.flush())

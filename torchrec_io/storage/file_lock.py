@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 from collections.abc import Callable, Iterator
+
+# ENOLCK is not one of them: the system may have locks later.
+_NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 @contextlib.contextmanager
@@ -17,7 +21,8 @@ def file_lock(path: str, waiting: Callable[[], None]) -> Iterator[None]:
 
     Args:
         path: Name of the file.
-        waiting: Called once if another process holds the lock, before waiting for it.
+        waiting: Called once if another process holds the lock, before waiting for it. If it
+            raises an error, the block does not run.
     """
     descriptor = _locked_file(path, waiting)
     try:
@@ -31,30 +36,55 @@ def file_lock(path: str, waiting: Callable[[], None]) -> Iterator[None]:
             os.close(descriptor)
 
 
+def is_locked(path: str) -> bool:
+    """Return whether a process holds the lock of a file, or this process may not find out.
+
+    A file that does not exist is not locked, and neither is one on a file system without locks.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+    except OSError as error:
+        return error.errno in (errno.EWOULDBLOCK, errno.EACCES)
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def _locked_file(path: str, waiting: Callable[[], None]) -> int | None:
-    has_waited = False
+    kind = fcntl.LOCK_EX | fcntl.LOCK_NB
     while True:
+        is_held = False
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         except OSError:
             return None
         try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if not has_waited:
-                    waiting()
-                has_waited = True
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            fcntl.flock(descriptor, kind)
             if _is_file(descriptor, path):
                 return descriptor
-        except OSError:  # the file system has no locks
+        except BlockingIOError:
+            is_held = True
+        except OSError as error:
+            if error.errno in _NO_LOCKS:
+                with contextlib.suppress(OSError):
+                    os.unlink(path)  # nobody can hold it
             os.close(descriptor)
             return None
         except BaseException:  # such as Ctrl-C while waiting
             os.close(descriptor)
             raise
-        os.close(descriptor)  # it was removed by the process that held the lock before
+        # Otherwise it was removed by the process that held the lock before.
+        os.close(descriptor)
+        if is_held:
+            waiting()
+            kind = fcntl.LOCK_EX
 
 
 def _is_file(descriptor: int, path: str) -> bool:

@@ -1,4 +1,4 @@
-"""Decompression of gzip and zlib files from front to back."""
+"""Decompression of files from front to back."""
 
 from __future__ import annotations
 
@@ -8,16 +8,32 @@ from typing import Any, cast
 from isal import igzip_lib, isal_zlib
 
 from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
+from .block_search import BlockSearch, is_block_start
 from .byte_source import ByteSource
-from .compression import WINDOW_BITS, Compression, is_gzip_magic, is_zlib_header, is_zlib_method
+from .compression import (
+    WINDOW_BITS,
+    Compression,
+    is_gzip_magic,
+    is_zlib_header,
+    is_zlib_method,
+    may_be_zstd_magic,
+)
+from .deflate_start import start_decoder
+from .seek_points import START, SeekPoint, SeekPointRecorder, unpack_window
+from .zstd import ZstdDecoder, decode_before_damage
 
 # The isal package's stubs declare its error class as an instance.
 _INFLATE_ERRORS = (cast("type[Exception]", igzip_lib.IsalError), zlib.error)
 _CHUNK_BYTES = 1 << 16
+_UNLIMITED = 0
+# Bytes after a candidate for a seek point that are decoded from it, to find out whether it is one.
+_TRIAL_BYTES = 1 << 13
+# Checksum and size after the deflate stream of a gzip member; checksum after that of a zlib stream.
+_TRAILER_BYTES: dict[Compression, int] = {"gzip": 8, "zlib": 4}
 
 
 class Inflater:
-    """Decompresses a file from front to back: all gzip members or zlib streams, in order.
+    """Decompresses a file from front to back: all members, streams or frames, in order.
 
     All bytes that can be decoded are returned before an error is raised. Only a damaged pipe loses
     the bytes that would be decoded together with the damage.
@@ -25,31 +41,41 @@ class Inflater:
     Args:
         file: Compressed file.
         compression: Compression of the file.
-        stream_offset: Stream offset to start at.
-        file_offset: File offset of the member or stream that starts there.
+        start: Seek point to start at. The checksum of a member that is decoded from its middle on
+            is not compared.
+        recorder: Chooses seek points on the way. The file must be seekable.
 
     Attributes:
-        restarts: ``(stream offset, file offset)`` of each member or stream reached so far.
         damage_offset: File offset of the first byte that could not be decoded, once it is known.
+
+    Raises:
+        CorruptRecordError: If the window of the start is damaged.
     """
 
     def __init__(
         self,
         file: ByteSource,
         compression: Compression,
-        stream_offset: int = 0,
-        file_offset: int = 0,
+        start: SeekPoint = START,
+        recorder: SeekPointRecorder | None = None,
     ) -> None:
-        self.restarts: list[tuple[int, int]] = []
         self.damage_offset: int | None = None
         self._file = file
         self._compression = compression
-        self._file_offset = file_offset  # of the next compressed bytes to read
-        self._stream_offset = stream_offset  # of the next bytes to return
+        self._start = start  # the last place where decoding could start again
+        self._recorder = recorder
+        self._file_offset = start.file_offset  # of the next compressed bytes to read
+        self._stream_offset = start.stream_offset  # of the next bytes to return
         self._pending = b""  # compressed bytes that were read and not yet decoded
         self._decoder: Any = None
+        self._has_member = False
+        self._trailer_bytes = 0  # of a member that is decoded from its middle on
         self._error: TorchRecIOError | None = None
-        self._saved = b""  # decoded bytes before the error
+        self._saved = b""  # decoded bytes that come before the error, or before those to decode
+        finds_blocks = recorder is not None and recorder.finds_blocks and compression != "zstd"
+        self._blocks = BlockSearch() if finds_blocks else None
+        if start.window is not None:
+            self._begin_inside(start)
 
     @property
     def file_bytes_read(self) -> int:
@@ -61,12 +87,12 @@ class Inflater:
         """File offset of the member that is decoded, or of what follows the last one."""
         if self._decoder is None:
             return self._file_offset - len(self._pending)
-        return self.restarts[-1][1]
+        return self._start.file_offset
 
     @property
     def stream_start(self) -> int:
         """Stream offset of the start of the member that is decoded, or of what follows the last."""
-        return self._stream_offset if self._decoder is None else self.restarts[-1][0]
+        return self._stream_offset if self._decoder is None else self._start.stream_offset
 
     def read(self, size: int) -> bytes:
         """Return between 1 and ``size`` decoded bytes; ``b""`` at the end of the file.
@@ -75,21 +101,40 @@ class Inflater:
             TruncatedFileError: If the file ends inside a compressed stream.
             CorruptRecordError: If the stream is damaged, or followed by other bytes.
         """
-        while self._error is None or self._saved:
-            if self._error is None and self._decoder is None and not self._begin_member():
+        while True:
+            if self._saved:
+                data = self._take_saved(size)
+            elif self._error is not None:
+                raise self._error
+            elif self._decoder is None and not self._begin_member():
                 return b""
-            data = self._take_saved(size) if self._saved else self._decode(size)
+            else:
+                data = self._decode(size)
             if data:
-                self._stream_offset += len(data)
+                self._note(data)
                 return data
             # The decoder gets more input only once it has returned all that it buffers.
-            if self._error is None and self._decoder is not None and not self._fill():
+            if self._decoder is not None and self._error is None and not self._continue():
                 self._error = TruncatedFileError(
                     f"the file ends inside a {self._compression} stream",
                     path=self._file.path,
                     offset=self._stream_offset,
                 )
-        raise self._error
+
+    def _note(self, data: bytes) -> None:
+        """Take note of bytes that are returned."""
+        if self._recorder is not None:
+            self._recorder.add_data(self._stream_offset, data)
+        if self._blocks is not None:
+            self._blocks.add_data(data)
+        self._stream_offset += len(data)
+
+    def _continue(self) -> bool:
+        """Supply more input; return False at the end of the file."""
+        if self._blocks is not None and self._blocks.has_candidate:
+            self._try_block(self._blocks)
+            return True
+        return self._fill()
 
     def _fill(self) -> bool:
         """Read more of the file; return False at its end."""
@@ -98,10 +143,33 @@ class Inflater:
         self._pending += data
         return len(data) > 0
 
+    def _begin_inside(self, start: SeekPoint) -> None:
+        """Start decoding inside a member."""
+        try:
+            window = unpack_window(start.window or b"")
+        except _INFLATE_ERRORS:
+            raise CorruptRecordError(
+                "a seek point of the index is damaged: build the index again",
+                path=self._file.path,
+                offset=start.stream_offset,
+            ) from None
+        self._fill()
+        bit = start.file_bit % 8
+        self._decoder = start_decoder(
+            isal_zlib.decompressobj, window, bit, self._pending[0] if self._pending else 0
+        )
+        self._pending = self._pending[bit > 0 :]
+        self._has_member = True
+        self._trailer_bytes = _TRAILER_BYTES[self._compression]
+
     def _begin_member(self) -> bool:
         """Start decoding the next member; return False at the end of the file."""
+        while len(self._pending) < self._trailer_bytes and self._fill():
+            pass
+        self._pending = self._pending[self._trailer_bytes :]
+        self._trailer_bytes = 0
         # Zeros after a member are padding, as for gzip(1).
-        padding = b"\0" if self.restarts else b""
+        padding = b"\0" if self._has_member and self._compression != "zstd" else b""
         self._pending = self._pending.lstrip(padding)
         while len(self._pending) < 4 and self._fill():
             self._pending = self._pending.lstrip(padding)
@@ -113,13 +181,21 @@ class Inflater:
                 fault, path=self._file.path, offset=self._stream_offset
             )
             raise self._error
-        self.restarts.append((self._stream_offset, self._file_offset - len(self._pending)))
-        self._decoder = isal_zlib.decompressobj(WINDOW_BITS[self._compression])
+        self._has_member = True
+        file_offset = self._file_offset - len(self._pending)
+        self._start = SeekPoint(self._stream_offset, 8 * file_offset)
+        if self._recorder is not None:
+            self._recorder.add_start(self._stream_offset, file_offset)
+        self._decoder = (
+            ZstdDecoder()
+            if self._compression == "zstd"
+            else isal_zlib.decompressobj(WINDOW_BITS[self._compression])
+        )
         return True
 
     def _find_header_fault(self) -> str | None:
         """Return the fault of a header that the decoder accepts or describes badly."""
-        if self.restarts and not self._is_member():
+        if self._has_member and not self._is_member():
             return f"stray bytes follow the last {self._compression} stream"
         # RFC 1952, section 2.3.1.2: a reserved flag is an error.
         if self._compression == "gzip" and len(self._pending) > 3 and self._pending[3] & 0xE0:
@@ -131,6 +207,8 @@ class Inflater:
 
     def _is_member(self) -> bool:
         """Return whether the pending bytes start a member, as far as they go."""
+        if self._compression == "zstd":
+            return may_be_zstd_magic(self._pending)
         if len(self._pending) == 1:
             first = self._pending[0]
             return first == 0x1F if self._compression == "gzip" else is_zlib_method(first)
@@ -139,6 +217,14 @@ class Inflater:
 
     def _decode(self, size: int) -> bytes:
         chunk, self._pending = self._pending, b""
+        if self._blocks is not None and self._recorder is not None:
+            file_offset = self._file_offset - len(chunk)
+            if self._recorder.is_due(self._stream_offset, file_offset):
+                chunk = self._blocks.cut(chunk, file_offset)
+        return self._inflate(chunk, size)
+
+    def _inflate(self, chunk: bytes, size: int) -> bytes:
+        """Decode some input; what is left of it precedes the pending input."""
         try:
             data: bytes = self._decoder.decompress(chunk, size)
         except _INFLATE_ERRORS as error:
@@ -149,27 +235,51 @@ class Inflater:
             self._error.offset = self._stream_offset + len(self._saved)
             return b""
         if self._decoder.eof:
-            self._pending = self._decoder.unused_data
+            following = b"" if self._blocks is None else self._blocks.give_up()
+            self._pending = self._decoder.unused_data + following + self._pending
             self._decoder = None
         else:
-            self._pending = self._decoder.unconsumed_tail
+            self._pending = self._decoder.unconsumed_tail + self._pending
         return data
+
+    def _try_block(self, blocks: BlockSearch) -> None:
+        """Decode what follows a candidate; record it if it is the start of a block."""
+        found, following = blocks.take()
+        trial, self._pending = following[:_TRIAL_BYTES], following[_TRIAL_BYTES:]
+        data = self._inflate(trial, _UNLIMITED)
+        if self._error is not None:
+            return
+        window = blocks.window
+        if self._recorder is not None and is_block_start(found, trial, window, data):
+            self._recorder.add_block(self._stream_offset, found.file_bit, window)
+            self._start = self._recorder.points[-1]
+        self._saved = data
 
     def _take_saved(self, size: int) -> bytes:
         data, self._saved = self._saved[:size], self._saved[size:]
         return data
 
     def _decode_before_damage(self) -> bytes:
-        """Return the bytes of the member before its damage that were not returned yet.
+        """Return the bytes before the damage that were not returned yet.
 
-        The fast decoder drops the output of a failing call. So zlib decodes the member again, byte
-        by byte in the chunk where it fails.
+        The fast decoder drops the output of a failing call. So zlib decodes again from the last
+        start on, byte by byte in the chunk where it fails.
         """
         if not self._file.is_seekable:
             return b""
-        stream_at, file_at = self.restarts[-1]
-        skip = self._stream_offset - stream_at
-        decoder = zlib.decompressobj(WINDOW_BITS[self._compression])
+        file_at = self._start.file_offset
+        skip = self._stream_offset - self._start.stream_offset
+        if self._compression == "zstd":
+            found, self.damage_offset = decode_before_damage(self._file.read, file_at, skip)
+            return found
+        if self._start.window is None:
+            decoder = zlib.decompressobj(WINDOW_BITS[self._compression])
+        else:
+            bit = self._start.file_bit % 8
+            first = self._file.read(file_at, 1)[0]
+            window = unpack_window(self._start.window)
+            decoder = start_decoder(zlib.decompressobj, window, bit, first)
+            file_at += bit > 0
         saved = bytearray()
         while chunk := self._file.read(file_at, _CHUNK_BYTES):
             before = decoder.copy()
@@ -182,7 +292,7 @@ class Inflater:
             file_at += len(chunk)
             saved += data[skip:]
             skip -= min(skip, len(data))
-            if not chunk:
+            if not chunk or decoder.eof:
                 break
         return bytes(saved)
 

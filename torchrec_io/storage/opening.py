@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from .byte_source import ByteSource, Stamp
 from .compression import Compression, CompressionChoice, check_compression, detect_compression
 from .local import LocalFile, PipeFile, StrPath, is_seekable_file, stamp_of
 from .remote.options import RemoteOptions
 from .remote.urls import is_url, local_path, scheme_of
+
+if TYPE_CHECKING:
+    from .cache.block_cache import BlockCache
+    from .seek_points import SeekPointRecorder, SeekPoints
+    from .span import SpannedStream
 
 
 def open_file(
@@ -35,7 +41,23 @@ def open_file(
 
     remote = remote or RemoteOptions()
     public = remote.name(name)
-    return RemoteFile(public, stamp or find_stamp(public, remote), remote)
+    stamp = stamp or find_stamp(public, remote)
+    blocks = None if remote.cache is None else remote.cache.blocks_of(public, stamp, remote)
+    if blocks is None:
+        return RemoteFile(public, stamp, remote)
+    from .remote.cached_file import CachedFile  # noqa: PLC0415  # not without a cache
+
+    return CachedFile(public, stamp, remote, blocks)
+
+
+def open_now(path: StrPath, remote: RemoteOptions | None = None) -> ByteSource:
+    """Open a file or remote object as it is now, also if it was another one before.
+
+    Raises:
+        FileNotFoundError, IsADirectoryError: If there is no such file.
+        OSError: If the path is a pipe, or cannot be opened.
+    """
+    return open_file(path, remote, read_stamp(path, remote) if is_remote(path) else None)
 
 
 def local_name(path: StrPath) -> str:
@@ -60,6 +82,16 @@ def is_remote(path: StrPath) -> bool:
     return is_url(local_name(path))
 
 
+def file_size(path: StrPath, remote: RemoteOptions | None = None) -> int:
+    """Return the size of a file or remote object in bytes."""
+    return find_stamp(path, remote).size
+
+
+def identity_of(path: StrPath) -> str:
+    """Return text that is equal for two paths of the same file or remote object."""
+    return public_name(path, None) if is_remote(path) else os.path.realpath(local_name(path))
+
+
 def find_stamp(path: StrPath, remote: RemoteOptions | None = None) -> Stamp:
     """Return the stamp of a file, or that of a remote object as it was when it was listed.
 
@@ -79,21 +111,77 @@ def find_stamp(path: StrPath, remote: RemoteOptions | None = None) -> Stamp:
     return remote.stamps[name]
 
 
+def remember_stamps(urls: Sequence[str], remote: RemoteOptions) -> None:
+    """Find the stamps of those remote objects that exist, by few requests.
+
+    Args:
+        urls: Public URLs.
+        remote: Options for remote objects, which remember the stamps.
+
+    Raises:
+        OSError: If a request failed.
+    """
+    from .remote.listing import find_objects  # noqa: PLC0415  # not for local files
+
+    find_objects(urls, remote)
+
+
 def open_decompressed(
-    file: ByteSource, compression: Compression | None, restarts: Iterable[tuple[int, int]] = ()
+    file: ByteSource, compression: Compression | None, recorder: SeekPointRecorder | None = None
 ) -> ByteSource:
-    """Return the decompressed content of an open file.
+    """Return the decompressed content of an open file, which is best read from front to back.
 
     Args:
         file: Open file. It is returned as it is if it is not compressed.
         compression: Compression of the file.
-        restarts: Pairs ``(stream offset, file offset)`` where decompression can start.
+        recorder: Chooses seek points while the file is read.
     """
     if compression is None:
         return file
     from .compressed import CompressedFile  # noqa: PLC0415  # loads a decompressor
 
-    return CompressedFile(file, compression, restarts)
+    return CompressedFile(file, compression, recorder)
+
+
+def make_spans(
+    file: ByteSource,
+    compression: Compression | None,
+    points: SeekPoints,
+    stream_bytes: int,
+    cache_bytes: int,
+    *,
+    disk: BlockCache | None = None,
+    remote: RemoteOptions | None = None,
+) -> SpannedStream:
+    """Return the spans of a compressed file, none of them decoded.
+
+    Args:
+        file: Open file.
+        compression: Compression of the file.
+        points: Seek points of the file.
+        stream_bytes: Size of the decompressed stream.
+        cache_bytes: Memory for decoded spans in this process, in bytes.
+        disk: Cache on the local disk that keeps decoded spans.
+        remote: Options of the access to a remote object.
+    """
+    from .span import SpannedStream  # noqa: PLC0415  # loads a decompressor
+    from .span_cache import process_cache  # noqa: PLC0415
+
+    assert compression is not None
+    cache = process_cache(cache_bytes)
+    stream = SpannedStream(file.path, compression, points, stream_bytes, cache)
+    if disk is not None:
+        from .cache.stored_spans import stored_spans  # noqa: PLC0415  # not without a cache
+
+        stream.stored = stored_spans(disk, file, stream.starts, remote)
+    return stream
+
+
+def open_spans(file: ByteSource, stream: SpannedStream) -> ByteSource:
+    """Return the decompressed content of an open file, readable at any offset."""
+    from .spanned_file import SpannedFile  # noqa: PLC0415  # loads a decompressor
+
+    return SpannedFile(file, stream)
 
 
 def open_stream(
@@ -103,7 +191,7 @@ def open_stream(
 
     Args:
         path: File, pipe or remote object. A remote object is read as it is now.
-        compression: ``"auto"`` (by content), None, ``"gzip"`` or ``"zlib"``.
+        compression: ``"auto"`` (by content), None, ``"gzip"``, ``"zlib"`` or ``"zstd"``.
         remote: Options for remote objects.
 
     Raises:
@@ -111,11 +199,10 @@ def open_stream(
         ValueError: If ``compression`` is not one of its values.
     """
     check_compression(compression)
-    if is_remote(path):
-        file = open_file(path, remote, read_stamp(path, remote))
+    if is_remote(path) or is_seekable(path):
+        file = open_now(path, remote)
     else:
-        name = local_name(path)
-        file = LocalFile(name) if is_seekable(name) else PipeFile(name)
+        file = PipeFile(local_name(path))
     return open_decompressed(
         file, detect_compression(file.head()) if compression == "auto" else compression
     )

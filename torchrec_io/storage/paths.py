@@ -68,11 +68,8 @@ def expand_paths(
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     names = [local_name(name) for name in given]
     remote = remote or RemoteOptions()
-    found = {
-        name: _expand_remote(name, tfrecord_names, remote, allow_missing=allow_missing)
-        for name in names
-        if is_url(name)
-    }
+    urls = [name for name in names if is_url(name)]
+    found = _expand_urls(urls, tfrecord_names, remote, allow_missing=allow_missing) if urls else {}
     local = [name for name in names if name not in found]
     found.update(zip(local, _expand_local(local, tfrecord_names), strict=True))
     if not allow_missing:
@@ -99,11 +96,24 @@ def _expand_local(names: list[str], tfrecord_names: bool) -> list[list[str]]:
     return [_expand(name, tfrecord_names) for name in names] if completed else found
 
 
+def _expand_urls(
+    urls: list[str], tfrecord_names: bool, remote: RemoteOptions, *, allow_missing: bool
+) -> dict[str, list[str]]:
+    """Return the objects that each URL stands for."""
+    from .remote.listing import find_named  # noqa: PLC0415  # not for local files
+
+    find_named(urls, remote)
+    return {
+        url: _expand_remote(url, tfrecord_names, remote, allow_missing=allow_missing)
+        for url in urls
+    }
+
+
 def _expand_remote(
     url: str, tfrecord_names: bool, remote: RemoteOptions, *, allow_missing: bool
 ) -> list[str]:
     """Return the objects that a URL stands for."""
-    from .remote.listing import expand_url  # noqa: PLC0415  # not for local files
+    from .remote.listing import expand_url  # noqa: PLC0415  # as above
 
     is_data = _is_tfrecord_name if tfrecord_names else _is_data_name
     found = expand_url(url, remote, is_data, allow_missing=allow_missing)

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from io import FileIO
 from typing import TYPE_CHECKING
 
-from .local import StrPath
+from .byte_source import ByteSource
+from .local import LocalFile, StrPath
 from .temporary import temporary_name
 
 if TYPE_CHECKING:
@@ -81,6 +82,10 @@ class PendingFile:
                 if left:
                     left[0] = left[0][done:]
 
+    def source(self) -> ByteSource:
+        """Return what was written."""
+        return LocalFile(self.temporary)
+
     def release(self) -> str:
         """Close the file and return its temporary name, so that another writer can open it.
 
@@ -127,6 +132,15 @@ def check_replaceable(path: str) -> None:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if not stat.S_ISREG(mode):
             raise OSError(errno.EINVAL, "a device, pipe or socket is not replaced by a file")
+
+
+def output_exists(path: StrPath) -> FileExistsError:
+    """Return the error of an output that exists, and may not be replaced."""
+    return FileExistsError(
+        errno.EEXIST,
+        "the output exists; choose another name, or replace it with force=True (--force)",
+        os.fspath(path),
+    )
 
 
 def write_atomically(

@@ -1,4 +1,4 @@
-"""The readable content of damaged gzip and zlib files."""
+"""The readable content of damaged compressed files."""
 
 from __future__ import annotations
 
@@ -10,15 +10,21 @@ from ..errors import TorchRecIOError, TruncatedFileError
 from .byte_source import ByteSource
 from .compression import Compression
 from .inflater import Inflater
+from .seek_points import SeekPoint, SeekPoints
+from .span import SpannedStream
+from .span_cache import SpanCache
+from .spanned_file import SpannedFile
 
 _SEARCH_BYTES = 1 << 20
+_SPAN_CACHE_BYTES = 1 << 20  # the last span stays, however large it is
 # Headers of members. zlib has no magic number: all encoders write 0x78, a window of 32 KiB, and one
 # of four levels.
 _HEADERS: dict[Compression, re.Pattern[bytes]] = {
     "gzip": re.compile(rb"\x1f\x8b\x08[\x00-\x1f]"),
     "zlib": re.compile(rb"\x78[\x01\x5e\x9c\xda]"),
+    "zstd": re.compile(rb"\x28\xb5\x2f\xfd"),
 }
-_HEADER_BYTES = {"gzip": 4, "zlib": 2}
+_HEADER_BYTES = {"gzip": 4, "zlib": 2, "zstd": 4}
 
 
 @dataclass(frozen=True)
@@ -37,12 +43,12 @@ class LostPart:
 
 
 class SalvagedFile(ByteSource):
-    """All bytes of a damaged gzip or zlib file that can be decompressed, joined.
+    """All bytes of a damaged compressed file that can be decompressed, joined.
 
-    After damage, decompression continues with the next member (of gzip) or stream (of zlib) that
-    can be decoded. It is searched from the second byte of the damaged one on, because a damaged
-    decoder may run past its end. Bytes of a damaged member may be wrong: the checksums of the
-    records show which of them are sound, up to the first that is not; see
+    After damage, decompression continues with the next member of gzip, stream of zlib or frame of
+    Zstandard that can be decoded. It is searched from the second byte of the damaged one on,
+    because a damaged decoder may run past its end. Bytes of a damaged member may be wrong: the
+    checksums of the records show which of them are sound, up to the first that is not; see
     :meth:`damaged_member_end`.
 
     The content can be read once, from front to back, by one thread.
@@ -103,7 +109,7 @@ class SalvagedFile(ByteSource):
             The offset, or None if the member is sound.
         """
         if self._all_damaged_members is None:
-            whole = SalvagedFile(self._file, self._compression)
+            whole = self._restarted()
             at = 0
             memory = memoryview(bytearray(_SEARCH_BYTES))
             while count := whole.read_into(at, memory):
@@ -112,6 +118,10 @@ class SalvagedFile(ByteSource):
         members = self._all_damaged_members
         number = bisect.bisect(members, offset, key=lambda member: member[0]) - 1
         return members[number][1] if number >= 0 and offset < members[number][1] else None
+
+    def _restarted(self) -> SalvagedFile:
+        """Return the same content from its start."""
+        return SalvagedFile(self._file, self._compression)
 
     def close(self) -> None:
         self._file.close()
@@ -139,7 +149,7 @@ class SalvagedFile(ByteSource):
         self._file_bytes_read = max(self._file_bytes_read, end)
         if member is None:
             return None
-        return Inflater(self._file, self._compression, stream_offset, member)
+        return Inflater(self._file, self._compression, SeekPoint(stream_offset, 8 * member))
 
     def _find_member(self, start: int) -> int | None:
         """Return the file offset of the next member of which something can be decoded."""
@@ -154,6 +164,60 @@ class SalvagedFile(ByteSource):
 
     def _can_decode(self, file_offset: int) -> bool:
         try:
-            return len(Inflater(self._file, self._compression, 0, file_offset).read(1)) > 0
+            start = SeekPoint(0, 8 * file_offset)
+            return len(Inflater(self._file, self._compression, start).read(1)) > 0
         except TorchRecIOError:
             return False
+
+
+class SalvagedSpans(SalvagedFile):
+    """All bytes of a damaged file with seek points that can be decompressed, joined.
+
+    After damage, decompression continues at the next seek point. The seek points are those of an
+    index that was made before the damage.
+
+    Args:
+        file: Compressed file that can be read at any offset.
+        compression: Compression of the file.
+        points: Seek points of the file.
+        stream_bytes: Size of the decompressed stream before the damage.
+    """
+
+    def __init__(
+        self, file: ByteSource, compression: Compression, points: SeekPoints, stream_bytes: int
+    ) -> None:
+        super().__init__(file, compression)
+        self._points = points
+        self._stream = SpannedStream(
+            file.path, compression, points, stream_bytes, SpanCache(_SPAN_CACHE_BYTES)
+        )
+        self._source = SpannedFile(file, self._stream)
+        self._next_span = 0
+        self._left = memoryview(b"")  # of the last span
+
+    def read_into(self, offset: int, out: memoryview) -> int:
+        while not len(self._left) and self._next_span < len(self._stream.spans):
+            self._left = memoryview(self._read_span(self._next_span, offset))
+            self._next_span += 1
+        data, self._left = self._left[: len(out)], self._left[len(out) :]
+        out[: len(data)] = data
+        return len(data)
+
+    def _read_span(self, number: int, offset: int) -> bytes | bytearray:
+        """Return what can be decoded of a span, which is at an offset of the joined content."""
+        begin, end = self._stream.starts[number : number + 2].tolist()
+        data: bytes | bytearray = bytearray(end - begin)
+        _, damage = self._source.read_before_damage(begin, memoryview(data))
+        file_begin, size, _ = self._stream.file_range(self._file, number)
+        self._file_bytes_read = file_begin + size
+        damaged = self._stream.read_damaged(begin)
+        if damage is None or damaged is None:
+            return data
+        data = damaged[1].tobytes()
+        self.damaged_members.append((offset, offset + len(data)))
+        if len(data) < end - begin:
+            self._add_lost(file_begin, file_begin + size, damage.reason)
+        return data
+
+    def _restarted(self) -> SalvagedFile:
+        return SalvagedSpans(self._file, self._compression, self._points, self._stream.size)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ..checks import counted
 
 _SHARD_NAME = re.compile(r"(.*)-(\d{1,9})-of-(\d{1,9})(?!\d)(.*)", re.DOTALL)
-_COMPRESSED_SUFFIX = re.compile(r"(\.gz|\.zz|\.zlib)?\Z")
+_COMPRESSED_SUFFIX = re.compile(r"(\.gz|\.zz|\.zlib|\.zst)?\Z")
 _MOST_NAMED = 3
 
 

@@ -14,6 +14,7 @@ from .local import StrPath
 
 # Digits of the machine, the process and a random number, in hexadecimal.
 _NAME = re.compile(r"\.(?P<start>.*)-(?P<machine>[0-9a-f]{8})(?P<process>[0-9a-f]{8})[0-9a-f]{8}")
+_JOB = re.compile(r"(?P<folder>\.(?P<start>.*)-parts-[0-9a-f]{32})(?:\.lock)?")
 _MAX_START = 50
 
 OwnerState: TypeAlias = Literal["alive", "dead", "elsewhere"]
@@ -32,7 +33,7 @@ class Owner(NamedTuple):
 
     @property
     def state(self) -> OwnerState:
-        """Whether the process lives. It is not known of a process on another machine."""
+        """State of the process: "alive", "dead", or "elsewhere" if it is on another machine."""
         if self.machine != _machine():
             return "elsewhere"
         try:
@@ -70,6 +71,38 @@ def is_temporary_for(name: str, start: str) -> bool:
     """Return whether a name is a temporary one of a file whose name starts in a given way."""
     found = _NAME.fullmatch(name)
     return found is not None and found["start"].startswith(start[:_MAX_START])
+
+
+def job_folder(path: StrPath, digest: str) -> str:
+    """Return the name ``.NAME-parts-DIGEST``, beside an output, of the folder of a job.
+
+    Args:
+        path: Path of the output, or common start of the paths of the shards.
+        digest: Digest of 16 bytes of everything that makes the job another one.
+    """
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name[:_MAX_START]}-parts-{digest}")
+
+
+def job_lock(folder: str) -> str:
+    """Return the name of the file that is locked while a job uses its folder."""
+    return f"{folder}.lock"
+
+
+def find_job_folder(name: str, start: str) -> str | None:
+    """Return the folder of a job that writes outputs whose names start in a given way.
+
+    Args:
+        name: Name of the folder or of its lock, or any other.
+        start: Start of the names of the outputs.
+
+    Returns:
+        Name of the folder, which may not exist; None if the name is another.
+    """
+    found = _JOB.fullmatch(name)
+    if found is None or not found["start"].startswith(start[:_MAX_START]):
+        return None
+    return found["folder"]
 
 
 def make_temporary_folder(path: StrPath) -> str:

@@ -34,6 +34,9 @@ class BatchBuilder:
     Columns are laid out first and written by :meth:`build`, so that the arena is allocated once
     with its exact size.
 
+    Args:
+        size: Size of the columns that the arena begins with, which the caller lays out, in bytes.
+
     Attributes:
         room: Space of the arena that is taken.
         columns: Columns that were added.
@@ -41,8 +44,8 @@ class BatchBuilder:
         writes: Functions that write a part of the arena.
     """
 
-    def __init__(self) -> None:
-        self.room = ArenaLayout()
+    def __init__(self, size: int = 0) -> None:
+        self.room = ArenaLayout(size)
         self.columns: list[Column] = []
         self.padded: dict[str, Padding] = {}
         self.writes: list[Callable[[Tensor], Any]] = []

@@ -190,7 +190,7 @@ class FunctionParser(BytesParser):
         items = super().join(parts, random, order)
         if order is None:
             return items
-        # Whoever changes an item must not change its repeats.
+        # A change of an item must not change its repeats.
         sources = [(part, row) for part in parts for row in part.rows.tolist()]
         _, firsts = np.unique(order, return_index=True)
         for repeat in complement(firsts, len(order)).tolist():

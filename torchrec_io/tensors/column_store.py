@@ -1,4 +1,4 @@
-"""Where the columns of a batch are: in one arena, or each in memory of its own."""
+"""Stores of the columns of a batch: one arena, or separate memory for each column."""
 
 from __future__ import annotations
 

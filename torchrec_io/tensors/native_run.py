@@ -18,9 +18,11 @@ from ..parsing.columns.base import LocatedBlock
 from ..parsing.failures import NO_FAILURES, Failures
 from ..parsing.parser import ExampleParser
 from ..parsing.record_random import RecordRandom
+from ..records.native_frames import Frames, NativeReads
+from ..records.reader import Plan, Reader
 from ..records.record_block import RecordBlock
-from ..records.record_reader import NativeReads, ReadPlan, RecordReader
-from ..storage.byte_source import ByteSource, find_changed
+from ..storage.byte_source import find_changed
+from ..storage.file_limit import is_out_of_files
 from .arena import allocate_for
 from .batch import Batch
 from .parse import image_threads
@@ -42,8 +44,8 @@ class LoadedBatch(NamedTuple):
 
 def load_run(
     parser: ExampleParser,
-    reader: RecordReader,
-    plans: Sequence[ReadPlan],
+    reader: Reader,
+    plans: Sequence[Plan],
     randoms: Sequence[RecordRandom],
 ) -> list[LoadedBatch]:
     """Return the batches of the first plans, up to the first one with an error.
@@ -55,32 +57,32 @@ def load_run(
         reader: Reader that made the plans.
         plans: Plan of each batch.
         randoms: Random number generators of each batch.
+
+    Raises:
+        OSError: If the first plan cannot be read.
     """
-    files = _open_files(reader, plans)
-    plans = plans[: len(files)]
-    if not plans:
+    frames = _open_frames(reader, plans)
+    if not frames:
         return []
     try:
         if parser.is_fixed:
-            loaded = _load_fixed(parser, reader, plans, files)
+            loaded = _load_fixed(parser, reader, frames)
         else:
-            loaded = _load_any(parser, reader, plans, files, randoms[: len(plans)])
+            loaded = _load_any(parser, reader, frames, randoms[: len(frames)])
     except MemoryError:
         # Loading the batches one by one shows whether one of them or their sum is too large.
         return []
     # If a file was changed, loading the first batch on its own raises the error.
-    return loaded if find_changed({file for each in files for file in each}) is None else []
+    return loaded if find_changed({file for each in frames for file in each.files}) is None else []
 
 
 def _load_any(
     parser: ExampleParser,
-    reader: RecordReader,
-    plans: Sequence[ReadPlan],
-    files: Sequence[list[ByteSource]],
+    reader: Reader,
+    frames: Sequence[Frames],
     randoms: Sequence[RecordRandom],
 ) -> list[LoadedBatch]:
-    buffers = [_core.allocate(plan.buffer_bytes) for plan in plans]
-    reads = [NativeReads.into(*each) for each in zip(files, plans, buffers, strict=True)]
+    reads = [NativeReads.of(each) for each in frames]
     located, waits = parser.load(reads, randoms, image_threads(), verify_crc=reader.verify_crc)
     reader.note_waits(waits)
     arenas = [_arena_of(block) for block in located]
@@ -93,13 +95,13 @@ def _load_any(
 
 def _load_fixed(
     parser: ExampleParser,
-    reader: RecordReader,
-    plans: Sequence[ReadPlan],
-    files: Sequence[list[ByteSource]],
+    reader: Reader,
+    frames: Sequence[Frames],
 ) -> list[LoadedBatch]:
     # All batches share a buffer, so that data is parsed while it is in the fastest cache.
-    buffer = _core.allocate(max(plan.buffer_bytes for plan in plans))
-    reads = [NativeReads.into(each, plan, buffer) for each, plan in zip(files, plans, strict=True)]
+    sizes = [each.plan.buffer_bytes for each in frames if each.buffer is None]
+    buffer = _core.allocate(max(sizes, default=0))
+    reads = [NativeReads.of(each, buffer) for each in frames]
     blocks = [LocatedBlock(parser, read.block) for read in reads]
     if not all(block.is_fixed for block in blocks):
         return []
@@ -126,15 +128,19 @@ def _arena_of(block: LocatedBlock) -> Tensor:
     return allocate_for(block.arena_bytes, block.columns, len(block))
 
 
-def _open_files(reader: RecordReader, plans: Sequence[ReadPlan]) -> list[list[ByteSource]]:
-    """Return the files of each plan, up to the first plan that the core cannot read."""
-    opened: list[list[ByteSource]] = []
+def _open_frames(reader: Reader, plans: Sequence[Plan]) -> list[Frames]:
+    """Return the frames of each plan, up to the first plan that the core cannot load."""
+    opened: list[Frames] = []
     for plan in plans:
         try:
-            files = reader.open_files(plan)
-        except (TorchRecIOError, OSError):
+            frames = reader.open_frames(plan)
+        except TorchRecIOError:
             return opened
-        if files is None:
+        except OSError as error:
+            if opened or is_out_of_files(error):
+                return opened
+            raise  # a request that failed many times is not made again
+        if frames is None:
             return opened
-        opened.append(files)
+        opened.append(frames)
     return opened

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from .. import _core
 from ..order.pack import Pack
-from ..parsing.layout import DenseColumns, Numbers, RaggedColumn
+from ..parsing.layout import ArenaLayout, DenseColumns, Numbers, RaggedColumn
 from .batch import SEGMENT_LENGTHS, Batch
 from .batch_builder import BatchBuilder
 from .gather import array_of
@@ -31,27 +31,47 @@ class TokenSource(NamedTuple):
     Attributes:
         at: Offset of the values of all documents.
         dtype: Dtype of the values.
-        starts: Index of the first value of each document; int64 ``[B]``.
-        lengths: Number of values of each document; int64 ``[B]``.
+        begins: Index of the first value of each document; int64 ``[B]``.
+        ends: Index after the last value of each document; int64 ``[B]``.
     """
 
     at: int
     dtype: str
-    starts: _Ints
-    lengths: _Ints
+    begins: _Ints
+    ends: _Ints
+
+    @property
+    def lengths(self) -> _Ints:
+        """Number of values of each document; int64 ``[B]``."""
+        return self.ends - self.begins
 
     @classmethod
     def of_rows(cls, arena: npt.NDArray[np.uint8], column: RaggedColumn) -> TokenSource:
         """Return the source of a column of rows of numbers."""
         assert isinstance(column.values, Numbers)
         offsets = array_of(arena, column.splits[0]).astype(np.int64, copy=False)
-        return cls(column.values.at, column.values.dtype, offsets[:-1], np.diff(offsets))
+        return cls(column.values.at, column.values.dtype, offsets[:-1], offsets[1:])
 
     @classmethod
     def of_padded(cls, array: Numbers, lengths: _Ints) -> TokenSource:
         """Return the source of a column that is padded to the longest document."""
         count, width = array.shape
-        return cls(array.at, array.dtype, np.arange(count, dtype=np.int64) * width, lengths)
+        begins = np.arange(count, dtype=np.int64) * width
+        return cls(array.at, array.dtype, begins, begins + lengths)
+
+
+class _TokenColumns(NamedTuple):
+    """The columns with a value for each token, which an arena of rows begins with.
+
+    Attributes:
+        columns: The columns.
+        size: Size of these columns, in bytes.
+        places: Offset of each column in the arena, by name.
+    """
+
+    columns: Sequence[DenseColumns]
+    size: int
+    places: Mapping[str, int]
 
 
 def _token_dtype(batch: Batch, name: str) -> torch.dtype | None:
@@ -123,7 +143,9 @@ class RowLayout:
         assert pack.key is not None
         self._pack = pack
         self._key = pack.key
-        self._packed = frozenset((pack.key, *pack.also))
+        self._packed = (pack.key, *pack.also)
+        # Batches usually have two numbers of rows.
+        self._token_columns = functools.lru_cache(maxsize=8)(self._lay_out)
 
     def sources(self, batch: Batch) -> dict[str, TokenSource]:
         """Return where the values of a batch of documents are that are packed."""
@@ -141,7 +163,9 @@ class RowLayout:
                 if isinstance(column, DenseColumns)
                 for name, array in column.arrays()
             }
-            for name in self._packed - found.keys():
+            for name in self._packed:
+                if name in found:
+                    continue
                 lengths = array_of(arena, arrays[padded[name].lengths])
                 found[name] = TokenSource.of_padded(arrays[name], lengths)
         return found
@@ -163,14 +187,15 @@ class RowLayout:
                 padding at the end of the row. None if the documents are the rows of the batch.
         """
         pack = self._pack
-        writer = _core.row_writer(plan, pack.length, sources[self._key].starts, rows)
+        writer = _core.row_writer(plan, pack.length, sources[self._key].begins, rows)
         others = self._others(batch, writer)
-        names = [self._key, *pack.also, *made_columns(pack), *others]
+        names = [*self._packed, *made_columns(pack), *others]
         _, _, _, paths = batch.layout
         kept = {name: paths[name] for name in names if name in paths} if paths else {}
-        builder = BatchBuilder()
-        shape = (len(plan), pack.length)
-        places = self._lay_out(builder, sources, shape)
+        dtypes = tuple(sources[name].dtype for name in self._packed)
+        columns, size, places = self._token_columns(len(plan), dtypes)
+        builder = BatchBuilder(size)
+        builder.columns.extend(columns)
         pieces = (
             *self._add_rows(builder, "record_numbers", len(plan), "int64", writer.num_pieces),
             *self._add_rows(builder, SEGMENT_LENGTHS, len(plan), "int32", writer.num_segments),
@@ -189,23 +214,24 @@ class RowLayout:
         builder.writes.append(write)
         return builder.build(len(plan), names, kept, has_views=False)
 
-    def _lay_out(
-        self, builder: BatchBuilder, sources: Mapping[str, TokenSource], shape: tuple[int, int]
-    ) -> dict[str, int]:
-        """Lay out the columns with a value for each token; return where they are in the arena."""
+    def _lay_out(self, rows: int, dtypes: Sequence[str]) -> _TokenColumns:
+        """Lay out the columns with a value for each token.
+
+        Args:
+            rows: Number of rows.
+            dtypes: Dtypes of the packed features.
+        """
         by_dtype: dict[str, list[str]] = {}
-        for name in (self._key, *self._pack.also):
-            by_dtype.setdefault(sources[name].dtype, []).append(name)
+        for name, dtype in zip(self._packed, dtypes, strict=True):
+            by_dtype.setdefault(dtype, []).append(name)
         if self._pack.labels is not None:
             by_dtype.setdefault("int64", []).append("labels")
         by_dtype.setdefault("int32", []).extend(("segment_ids", "position_ids"))
-        places: dict[str, int] = {}
-        for dtype, names in by_dtype.items():
-            column = builder.room.reserve_dense(tuple(names), dtype, shape)
-            builder.columns.append(column)
-            for number, name in enumerate(names):
-                places[name] = column.at + number * column.stride
-        return places
+        room = ArenaLayout()
+        shape = (rows, self._pack.length)
+        columns = [room.reserve_dense(tuple(by_dtype[dtype]), dtype, shape) for dtype in by_dtype]
+        places = {name: array.at for column in columns for name, array in column.arrays()}
+        return _TokenColumns(columns, room.size, places)
 
     def _add_rows(
         self, builder: BatchBuilder, name: str, rows: int, dtype: str, count: int
@@ -227,11 +253,11 @@ class RowLayout:
         places: Mapping[str, int],
     ) -> None:
         pack, tokens = self._pack, sources[self._key]
-        for name in (self._key, *pack.also):
-            at, dtype, starts, _ = sources[name]
+        for name in self._packed:
+            at, dtype, begins, _ = sources[name]
             is_key = name == self._key
-            is_alike = starts is tokens.starts or np.array_equal(starts, tokens.starts)
-            own = writer if is_alike else _core.row_writer(plan, pack.length, starts, rows)
+            is_alike = is_key or np.array_equal(begins, tokens.begins)
+            own = writer if is_alike else _core.row_writer(plan, pack.length, begins, rows)
             padding = _item(pack.pad_id if is_key else 0, dtype)
             last = _item(pack.separator, dtype) if is_key and pack.separator is not None else None
             own.write_values(source, at, padding, last, arena, places[name])

@@ -17,7 +17,7 @@ from .sample import Hints, Sample
 
 
 class BatchStructure:
-    """What a batch is without its columns.
+    """Structure of a batch without its columns.
 
     Structures are equal if their batches have the same columns, so that a function can be applied
     to the Tensors of two batches.
@@ -100,11 +100,11 @@ def _unflatten_batch(columns: Iterable[Any], structure: BatchStructure) -> Batch
 
 
 class SampleStructure(NamedTuple):
-    """What a sample is without its values.
+    """Structure of a sample without its values.
 
     Attributes:
         names: Top-level keys.
-        hints: What is known about values of different lengths.
+        hints: Hints about values of different lengths.
     """
 
     names: tuple[str, ...]

@@ -13,7 +13,7 @@ from .views import describe_values
 
 
 class Hints(NamedTuple):
-    """What :func:`collate` must know to join values of different lengths, by flat name.
+    """Hints for :func:`collate` to join values of different lengths, by flat name.
 
     Attributes:
         ragged: dtype of the offsets, for each value that becomes a row of a Ragged.
@@ -44,7 +44,7 @@ class Rows(dict[str, Any]):
 
     @property
     def hints(self) -> Hints:
-        """What is known about values of different lengths."""
+        """Hints about values of different lengths."""
         raise NotImplementedError
 
     def own(self, row: int) -> Rows:
@@ -272,7 +272,7 @@ class GivenRows(Rows):
 
     Args:
         values: The values by name.
-        hints: What is known about values of different lengths.
+        hints: Hints about values of different lengths.
     """
 
     __slots__ = ("_hints", "becomes_dict", "names")

@@ -15,7 +15,10 @@ from ..records.index_cache import open_indexes
 from ..records.sequential import iter_records
 from ..schema.inspect import feature_names
 from ..schema.schema import Schema
+from ..storage.folders import file_names
 from ..storage.local import StrPath
+from ..storage.opening import options_for, remember_stamps
+from ..storage.remote.options import RemoteOptions, StorageOptions
 from .connectors import Connector, Leaf
 from .feature_choice import ChosenFeatures, FeatureChoice, StoredKeys, choose
 from .features_json import parse_features, read_features
@@ -23,7 +26,7 @@ from .info import INFO_FILE, StatedSplit, read_info
 from .json_text import Node
 from .labels import Labels
 from .shard_index import ShardIndex
-from .shards import Shards, get_sizes, open_shards
+from .shards import Shards, get_stamp, get_stamps, open_shards
 from .splits import ALL, Split, list_splits
 from .templates import ShardTemplate
 from .to_schema import Unreadable, to_specs
@@ -76,13 +79,20 @@ class SplitInfo:
             if it is not known.
     """
 
-    def __init__(self, stated: StatedSplit, folder: str, template: ShardTemplate) -> None:
+    def __init__(
+        self,
+        stated: StatedSplit,
+        folder: str,
+        template: ShardTemplate,
+        remote: RemoteOptions | None = None,
+    ) -> None:
         self.name = stated.name
         self.shard_lengths = stated.shard_lengths
         self.num_bytes = stated.num_bytes
         self._stated = stated
         self._folder = folder
         self._template = template
+        self._remote = remote
 
     def __repr__(self) -> str:
         found = self.num_examples
@@ -122,8 +132,8 @@ class SplitInfo:
         """
         if self.shard_lengths is not None:
             return Shards(self.paths, self.shard_lengths, self.num_bytes)
-        get_sizes(self.paths)  # reports all missing shards at once
-        indexes, errors = open_indexes(self.paths, "auto", None)
+        get_stamps(self.paths, self._remote)  # reports all missing shards at once
+        indexes, errors = open_indexes(self.paths, "auto", None, remote=self._remote)
         if errors:
             raise errors[0]
         lengths = [len(index) for index in indexes]
@@ -142,7 +152,7 @@ class SplitInfo:
         """
         folder, pattern = self._template.pattern()
         path = os.path.join(self._folder, folder)
-        files = os.listdir(path) if os.path.exists(path) else []
+        files = file_names(path, self._remote)
         reason = f"shards of split {self.name!r} are missing"
         count = self._stated.num_shards
         if count is None:
@@ -172,6 +182,7 @@ class Directory:
             config or dataset that contains versions.
         config: Name of the config. Required if there are several.
         version: Version. Default: the greatest one.
+        storage_options: Options of remote objects, as for :class:`TFRecordDataset`.
 
     Attributes:
         path: Directory of the version.
@@ -180,6 +191,7 @@ class Directory:
         version: Version, such as "3.0.1".
         description: Description of the dataset.
         supervised_keys: Names of the inputs and targets of a model, or None.
+        remote: Options for remote objects; None for local files.
         splits: Splits by name. Each has the attributes ``shard_lengths``, ``num_examples``,
             ``paths`` and ``num_bytes``.
 
@@ -193,10 +205,16 @@ class Directory:
     """
 
     def __init__(
-        self, directory: StrPath, config: str | None = None, version: str | None = None
+        self,
+        directory: StrPath,
+        config: str | None = None,
+        version: str | None = None,
+        *,
+        storage_options: StorageOptions = None,
     ) -> None:
-        self.path = find_directory(directory, config, version)
-        self._info = info = read_info(self.path)
+        self.remote = remote = options_for(directory, RemoteOptions.of(storage_options))
+        self.path = find_directory(directory, config, version, remote)
+        self._info = info = read_info(self.path, remote)
         check_names(info, config, version)
         self.name = info.name
         self.config = info.config
@@ -205,7 +223,9 @@ class Directory:
         self.supervised_keys = info.supervised_keys
         node = Node(None, info.path, "splits")
         self.splits: Mapping[str, SplitInfo] = {
-            name: SplitInfo(split, self.path, ShardTemplate(split.template, info.name, name, node))
+            name: SplitInfo(
+                split, self.path, ShardTemplate(split.template, info.name, name, node), remote
+            )
             for name, split in info.splits.items()
         }
 
@@ -221,9 +241,9 @@ class Directory:
         Raises:
             SchemaError: If features.json is not valid.
         """
-        found = read_features(self.path)
+        found = read_features(self.path, self.remote)
         if found is None and self._info.features is not None:
-            return parse_features(self._info.features, Labels(self.path))
+            return parse_features(self._info.features, Labels(self.path, self.remote))
         return found
 
     @cached_property
@@ -266,7 +286,8 @@ class Directory:
         connectors = self.features
         if connectors is not None:
             return choose(to_specs(connectors, self.path), features)
-        chosen = choose(dict(Schema.infer(self._some_paths())), features)
+        inferred = Schema.infer(self._some_paths(), storage_options=self.remote)
+        chosen = choose(dict(inferred), features)
         return chosen._replace(keys=StoredKeys())  # only some records were inspected
 
     def open(self, split: str | Split, features: FeatureChoice | None = None) -> OpenedSplit:
@@ -298,7 +319,7 @@ class Directory:
                 f"split {str(wanted)!r} has no records; the splits are {list_splits(lengths)}"
             )
         chosen = self.choose(features)
-        indexes, selection = open_shards(ranges, shards, chosen.keys)
+        indexes, selection = open_shards(ranges, shards, chosen.keys, self.remote)
         used = dict.fromkeys(each.split for each in ranges if each.end > each.begin)
         name = "/".join(filter(None, (self.name, self.config)))
         described = f"{name}:{self.version} {'+'.join(used)}"
@@ -344,16 +365,17 @@ class Directory:
     def _keys_of(self, name: str) -> list[str]:
         """Return the stored features with a name in the first record."""
         try:
-            _, record = next(iter_records(self._some_paths()[0]))
+            _, record = next(iter_records(self._some_paths()[0], remote=self.remote))
         except (TorchRecIOError, OSError, StopIteration):
             return []
         names = feature_names(record) or []
         return sorted(key for key in names if key == name or key.startswith(f"{name}/"))
 
     def _some_paths(self) -> list[str]:
-        found = [
-            path for info in self.splits.values() for path in info.paths if os.path.exists(path)
-        ]
+        paths = [path for info in self.splits.values() for path in info.paths]
+        if self.remote is not None:
+            remember_stamps(paths, self.remote)
+        found = [path for path in paths if get_stamp(path, self.remote) is not None]
         if not found:
             raise FileNotFoundError(errno.ENOENT, "all shards of all splits are missing", self.path)
         return found

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from ..errors import SchemaError
 from ..schema.bounded_json import shown
 from ..schema.dtypes import MOST_VALUES, RAW_DTYPES, dtype_name
+from ..storage.remote.options import RemoteOptions
 from .connectors import (
     Audio,
     BBox,
@@ -64,7 +65,7 @@ _CONTENTS = (
 )
 
 
-def read_features(directory: str) -> Connector | None:
+def read_features(directory: str, remote: RemoteOptions | None = None) -> Connector | None:
     """Read the connectors of a dataset's directory, with the names of classes.
 
     Returns:
@@ -75,10 +76,10 @@ def read_features(directory: str) -> Connector | None:
         OSError: If a file cannot be read.
     """
     try:
-        node = read_json(os.path.join(directory, FEATURES_FILE), _MOST_BYTES)
+        node = read_json(os.path.join(directory, FEATURES_FILE), _MOST_BYTES, remote)
     except FileNotFoundError:
         return None
-    return parse_features(node, Labels(directory))
+    return parse_features(node, Labels(directory, remote))
 
 
 def parse_features(node: Node, labels: Labels) -> Connector:

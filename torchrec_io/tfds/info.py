@@ -13,6 +13,7 @@ from typing import Any
 
 from ..checks import MOST
 from ..schema.bounded_json import shown
+from ..storage.remote.options import RemoteOptions
 from .json_text import Node, read_json
 
 INFO_FILE = "dataset_info.json"
@@ -77,14 +78,14 @@ class DatasetInfo:
     features: Node | None
 
 
-def read_info(directory: str) -> DatasetInfo:
+def read_info(directory: str, remote: RemoteOptions | None = None) -> DatasetInfo:
     """Read the dataset_info.json of a directory.
 
     Raises:
         SchemaError: If the file is not valid, or if the files do not exist in TFRecord format.
         FileNotFoundError: If the directory has no dataset_info.json.
     """
-    node = read_json(os.path.join(directory, INFO_FILE), _MOST_BYTES)
+    node = read_json(os.path.join(directory, INFO_FILE), _MOST_BYTES, remote)
     _check_format(node)
     splits = node.get("splits")
     stated = [_parse_split(split) for split in splits.items()] if splits is not None else []

@@ -12,26 +12,23 @@ from typing import Any
 from ..errors import SchemaError
 from ..schema.bounded_json import parse_json, shown
 from ..storage.local import StrPath
+from ..storage.opening import find_stamp, is_remote, open_file, public_name
+from ..storage.remote.options import RemoteOptions
 
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
 
 
-def read_text(path: StrPath, most_bytes: int) -> str:
-    """Return the text of a file.
+def read_text(path: StrPath, most_bytes: int, remote: RemoteOptions | None = None) -> str:
+    """Return the text of a file or remote object.
 
     Raises:
         SchemaError: If this is not a regular file, has more bytes than ``most_bytes``, or is not
             UTF-8.
         OSError: If the file cannot be read.
     """
-    name = os.fspath(path)
-    # Opening a pipe would wait for a writer.
-    descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise SchemaError("this is not a regular file", path=name)
-    with open(descriptor, "rb") as file:
-        data = file.read(most_bytes + 1)
+    name = public_name(path, remote)
+    read = _read_object if is_remote(name) else _read_file
+    data = read(name, most_bytes + 1, remote)
     if len(data) > most_bytes:
         raise SchemaError(f"the file has more than {most_bytes} bytes", path=name)
     try:
@@ -40,16 +37,32 @@ def read_text(path: StrPath, most_bytes: int) -> str:
         raise SchemaError(f"the file is not UTF-8 text: {error}", path=name) from None
 
 
-def read_json(path: StrPath, most_bytes: int) -> Node:
-    """Return the JSON of a file.
+def _read_object(url: str, size: int, remote: RemoteOptions | None) -> bytes:
+    """Return the first bytes of an object."""
+    return open_file(url, remote).read(0, min(size, find_stamp(url, remote).size))
+
+
+def _read_file(name: str, size: int, _: RemoteOptions | None) -> bytes:
+    """Return the first bytes of a regular file."""
+    # Opening a pipe would wait for a writer.
+    descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise SchemaError("this is not a regular file", path=name)
+    with open(descriptor, "rb") as file:
+        return file.read(size)
+
+
+def read_json(path: StrPath, most_bytes: int, remote: RemoteOptions | None = None) -> Node:
+    """Return the JSON of a file or remote object.
 
     Raises:
         SchemaError: If the text cannot be read (see :func:`read_text`), is not valid JSON, is
             nested too deeply, or repeats a name in an object.
         OSError: If the file cannot be read.
     """
-    name = os.fspath(path)
-    return Node(_parse(read_text(path, most_bytes), name, ""), name, "")
+    name = public_name(path, remote)
+    return Node(_parse(read_text(path, most_bytes, remote), name, ""), name, "")
 
 
 def _parse(text: str, path: str, where: str) -> Any:

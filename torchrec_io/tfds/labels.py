@@ -7,6 +7,7 @@ import os
 import re
 from itertools import islice
 
+from ..storage.remote.options import RemoteOptions
 from .json_text import Node, read_text
 
 _MOST_BYTES = 64 << 20
@@ -21,10 +22,12 @@ class Labels:
 
     Args:
         directory: Directory of the dataset.
+        remote: Options for remote objects.
     """
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, remote: RemoteOptions | None = None) -> None:
         self._directory = directory
+        self._remote = remote
         self._left = _MOST_CLASSES
 
     def find(
@@ -69,7 +72,7 @@ class Labels:
         if "\0" in name:
             return None
         try:
-            text = read_text(os.path.join(self._directory, name), _MOST_BYTES)
+            text = read_text(os.path.join(self._directory, name), _MOST_BYTES, self._remote)
         except OSError as error:
             if error.errno in _NO_FILE:
                 return None

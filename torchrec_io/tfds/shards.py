@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
@@ -16,6 +15,9 @@ from ..order.selection import Mask, Selection, Span, Subset
 from ..records.formats import TFRECORD
 from ..records.index import RecordIndex
 from ..records.index_cache import has_writable_cache, open_indexes
+from ..storage.byte_source import Stamp
+from ..storage.opening import find_stamp, remember_stamps
+from ..storage.remote.options import RemoteOptions
 from .feature_choice import StoredKeys
 from .info import INFO_FILE
 from .shard_index import ShardIndex
@@ -58,7 +60,10 @@ class Piece(NamedTuple):
 
 
 def open_shards(
-    ranges: Sequence[SplitRange], splits: Mapping[str, Shards], keys: StoredKeys
+    ranges: Sequence[SplitRange],
+    splits: Mapping[str, Shards],
+    keys: StoredKeys,
+    remote: RemoteOptions | None = None,
 ) -> tuple[list[ShardIndex], Selection]:
     """Open the shards of some records, and check as much as is possible without reading them.
 
@@ -70,6 +75,7 @@ def open_shards(
         ranges: The records. Each range lists its own shards, in order.
         splits: Shards of each split.
         keys: Stored features that the first record of each shard must have.
+        remote: Options for shards that are remote objects.
 
     Returns:
         Index of the shard of each piece of the ranges, and the selection of their records.
@@ -81,15 +87,17 @@ def open_shards(
         TruncatedFileError: If a shard is truncated.
     """
     pieces = [piece for each in ranges for piece in find_pieces(each, splits)]
-    sizes = get_sizes(splits[piece.split].paths[piece.shard] for piece in pieces)
+    stamps = get_stamps((splits[piece.split].paths[piece.shard] for piece in pieces), remote)
     found: dict[tuple[str, int], ShardIndex] = {}
     for name in dict.fromkeys(piece.split for piece in pieces):
         shards = splits[name]
         numbers = sorted({piece.shard for piece in pieces if piece.split == name})
-        indexes = _find_indexes(shards, numbers, sizes)
+        indexes = _find_indexes(shards, numbers, remote)
         for number, index in zip(numbers, indexes, strict=True):
             path = shards.paths[number]
-            found[name, number] = ShardIndex(path, shards.lengths[number], sizes[path], keys, index)
+            found[name, number] = ShardIndex(
+                path, shards.lengths[number], stamps[path], keys, found=index, remote=remote
+            )
     lengths = [splits[piece.split].lengths[piece.shard] for piece in pieces]
     return [found[piece.split, piece.shard] for piece in pieces], _select(pieces, lengths)
 
@@ -103,61 +111,62 @@ def find_pieces(wanted: SplitRange, splits: Mapping[str, Shards]) -> Iterator[Pi
             yield Piece(wanted.split, shard, begin - start, stop - begin)
 
 
-def get_sizes(paths: Iterable[str]) -> dict[str, int]:
-    """Return the size of each shard in bytes, by path.
+def get_stamps(paths: Iterable[str], remote: RemoteOptions | None) -> dict[str, Stamp]:
+    """Return the stamp of each shard, by path.
 
     Raises:
         FileNotFoundError: If shards are missing. The message names the first ones.
     """
-    sizes, missing = {}, []
-    for path in dict.fromkeys(paths):
-        size = _get_size(path)
-        if size is None:
-            missing.append(path)
-        else:
-            sizes[path] = size
+    names = list(dict.fromkeys(paths))
+    if remote is not None:
+        remember_stamps(names, remote)
+    found = {path: get_stamp(path, remote) for path in names}
+    missing = [path for path, stamp in found.items() if stamp is None]
     if missing:
-        names = ", ".join(missing[:_MOST_NAMED])
+        named = ", ".join(missing[:_MOST_NAMED])
         more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
-        reason = f"shards are missing ({len(missing)} of {len(missing) + len(sizes)})"
-        raise FileNotFoundError(errno.ENOENT, reason, f"{names}{more}")
-    return sizes
+        reason = f"shards are missing ({len(missing)} of {len(names)})"
+        raise FileNotFoundError(errno.ENOENT, reason, f"{named}{more}")
+    return {path: stamp for path, stamp in found.items() if stamp is not None}
 
 
-def _get_size(path: str) -> int | None:
+def get_stamp(path: str, remote: RemoteOptions | None) -> Stamp | None:
+    """Return the stamp of a shard; None if it is missing."""
     try:
-        return os.stat(path).st_size
+        return find_stamp(path, remote)
     except FileNotFoundError:
         return None
 
 
 def _find_indexes(
-    shards: Shards, numbers: Sequence[int], sizes: Mapping[str, int]
+    shards: Shards, numbers: Sequence[int], remote: RemoteOptions | None
 ) -> Sequence[RecordIndex | None]:
     """Return the indexes of shards that must be checked now, and None for the others."""
     if shards.indexes is not None:
         return [shards.indexes[number] for number in numbers]
     # If indexes cannot be stored, each worker would build them again in each epoch.
-    if _has_stated_size(shards, sizes) and has_writable_cache():
+    if _has_stated_size(shards, remote) and has_writable_cache():
         return [None] * len(numbers)
-    _check_empty(shards)
-    indexes, errors = open_indexes([shards.paths[number] for number in numbers], "auto", None)
+    _check_empty(shards, remote)
+    paths = [shards.paths[number] for number in numbers]
+    indexes, errors = open_indexes(paths, "auto", None, remote=remote)
     if errors:
         raise errors[0]
     return indexes
 
 
-def _check_empty(shards: Shards) -> None:
+def _check_empty(shards: Shards, remote: RemoteOptions | None) -> None:
     """Raise an error for shards that are empty according to dataset_info.json, but are not."""
     for path, length in zip(shards.paths, shards.lengths, strict=True):
-        if not length and (size := _get_size(path)):
+        if not length and (stamp := get_stamp(path, remote)) and stamp.size:
             raise WrongShardError(
-                f"the shard has {counted(size, 'byte')}, but {INFO_FILE} says it has no records",
+                f"the shard has {counted(stamp.size, 'byte')}, but {INFO_FILE} says it has no "
+                "records",
                 path=path,
             )
 
 
-def _has_stated_size(shards: Shards, sizes: Mapping[str, int]) -> bool:
+def _has_stated_size(shards: Shards, remote: RemoteOptions | None) -> bool:
     """Return whether the files of a split have the total size that dataset_info.json says.
 
     TFDS's writers differ. ``core/writer.py`` adds up the sizes of records. If shards are not
@@ -167,10 +176,10 @@ def _has_stated_size(shards: Shards, sizes: Mapping[str, int]) -> bool:
         return False
     total = 0
     for path, length in zip(shards.paths, shards.lengths, strict=True):
-        size = sizes[path] if path in sizes else _get_size(path)
-        if size is None and length:
+        stamp = get_stamp(path, remote)
+        if stamp is None and length:
             return False
-        total += size or 0
+        total += 0 if stamp is None else stamp.size
     return total - shards.num_bytes in (0, _OVERHEAD * sum(shards.lengths))
 
 

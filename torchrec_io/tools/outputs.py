@@ -9,6 +9,7 @@ from contextlib import closing
 
 from ..records.record_block import RecordBlock
 from ..storage.local import StrPath
+from ..storage.opening import identity_of, local_name
 from ..writing.shards import shard_paths
 
 _SHARD_SUFFIX = re.compile(r"-\d{5,}-of-\d{5,}")
@@ -20,9 +21,9 @@ def refuse_inputs(inputs: Sequence[str], outputs: Iterable[StrPath]) -> None:
     Raises:
         ValueError: If an output is an input.
     """
-    read = {os.path.realpath(path): path for path in inputs}
+    read = {identity_of(path): path for path in inputs}
     for output in outputs:
-        if (path := read.get(os.path.realpath(output))) is not None:
+        if (path := read.get(identity_of(output))) is not None:
             raise ValueError(
                 f"{os.fspath(output)!r} would overwrite the input {path!r}; choose another name"
             )
@@ -42,9 +43,9 @@ def refuse_shard_inputs(inputs: Sequence[str], name: StrPath, num_shards: int | 
     if num_shards is not None:
         refuse_inputs(inputs, shard_paths(name, num_shards))
         return
-    whole = os.path.realpath(name)
+    whole = identity_of(name)
     for path in inputs:
-        real = os.path.realpath(path)
+        real = identity_of(path)
         if real.startswith(whole) and _SHARD_SUFFIX.fullmatch(real[len(whole) :]):
             raise ValueError(
                 f"shards of {os.fspath(name)!r} could overwrite the input {path!r}; choose another "
@@ -53,7 +54,7 @@ def refuse_shard_inputs(inputs: Sequence[str], name: StrPath, num_shards: int | 
 
 
 def check_file_name(name: StrPath) -> str:
-    """Return the common start of the names of output files.
+    """Return the common start of the names of output files, without ``file://``.
 
     Raises:
         ValueError: If the name is a folder.
@@ -63,7 +64,7 @@ def check_file_name(name: StrPath) -> str:
             f"{os.fspath(name)!r} is a folder; add the start of the file names, for example "
             f"{os.path.join(name, 'train')!r}"
         )
-    return os.fspath(name)
+    return local_name(name)
 
 
 def copy_records(blocks: Generator[RecordBlock], write: Callable[[bytes], None]) -> None:

@@ -18,6 +18,8 @@ from ..order.shuffle import check_seed
 from ..order.split import parse_slice, split_indexed
 from ..storage.compression import Compression
 from ..storage.local import StrPath
+from ..storage.opening import local_name
+from ..storage.remote.options import RemoteOptions, StorageOptions
 from ..writing.output_group import OutputGroup
 from ..writing.shards import ShardFiles
 from .outputs import check_file_name, copy_records, refuse_inputs, refuse_shard_inputs
@@ -36,13 +38,14 @@ def merge(
     allow_missing: bool = False,
     jobs: int = 1,
     watcher: Watcher | None = None,
+    storage_options: StorageOptions = None,
 ) -> Result:
     """Write the records of all files to one file, in the order of the files.
 
     Args:
-        paths: Files, glob patterns or directories. Compression is detected from the content.
+        paths: Files, glob patterns, directories or URLs. Compression is detected from the content.
         output: Path of the output file. A missing folder is created.
-        compression: Compression of the output: ``None``, ``"gzip"`` or ``"zlib"``.
+        compression: Compression of the output: ``None``, ``"gzip"``, ``"zlib"`` or ``"zstd"``.
         index: Whether the output gets an index ``.tfidx``.
         force: Whether outputs that exist are replaced. By default they are refused.
         on_error: ``"raise"``, or ``"skip"`` to skip and count damaged records. After a damaged
@@ -51,6 +54,8 @@ def merge(
             that a directory or pattern lacks some.
         jobs: Number of threads that read. The output does not depend on it.
         watcher: Receiver of progress messages.
+        storage_options: Options of remote objects, of inputs and outputs, as for
+            :class:`TFRecordDataset`.
 
     Returns:
         Path, number of records and other facts of the output.
@@ -62,7 +67,8 @@ def merge(
         FileExistsError: If an output exists, unless it may be replaced.
         ValueError: If an argument is invalid or the output is an input.
     """
-    files = RecordFiles(paths, JobReport(on_error, watcher), allow_missing=allow_missing)
+    report, remote = JobReport(on_error, watcher), RemoteOptions.of(storage_options)
+    files = RecordFiles(paths, report, allow_missing=allow_missing, remote=remote)
     return _write_one(
         files, files.all, output, compression=compression, index=index, force=force, jobs=jobs
     )
@@ -83,20 +89,21 @@ def subset(
     allow_missing: bool = False,
     jobs: int = 1,
     watcher: Watcher | None = None,
+    storage_options: StorageOptions = None,
 ) -> Result:
     """Write some of the records of all files to one file, in their order.
 
     Exactly one of ``records``, ``every`` and ``sample`` selects the records.
 
     Args:
-        paths: Files, glob patterns or directories. Compression is detected from the content.
+        paths: Files, glob patterns, directories or URLs. Compression is detected from the content.
         output: Path of the output file. A missing folder is created.
         records: Slice such as ``"[:1000]"`` or ``"[10%:20%]"``, as in ``TFRecordDataset(split=)``.
         every: Step between selected records. The first record is selected.
         sample: Fraction of the records, selected at random: the records of the first part of
             ``TFRecordDataset(paths).split(sample, 1 - sample, seed=seed)``.
         seed: Seed of the sample.
-        compression: Compression of the output: ``None``, ``"gzip"`` or ``"zlib"``.
+        compression: Compression of the output: ``None``, ``"gzip"``, ``"zlib"`` or ``"zstd"``.
         index: Whether the output gets an index ``.tfidx``.
         force: Whether outputs that exist are replaced. By default they are refused.
         on_error: ``"raise"``, or ``"skip"`` to skip and count damaged records. After a damaged
@@ -105,6 +112,8 @@ def subset(
             that a directory or pattern lacks some.
         jobs: Number of threads that read. The output does not depend on it.
         watcher: Receiver of progress messages.
+        storage_options: Options of remote objects, of inputs and outputs, as for
+            :class:`TFRecordDataset`.
 
     Returns:
         Path, number of records and other facts of the output.
@@ -122,7 +131,8 @@ def subset(
     step = None if every is None else check_integer("every", every, 1)
     if sample is not None and not 0 < sample < 1:
         raise ValueError(f"sample must be a fraction between 0 and 1, got {sample}")
-    files = RecordFiles(paths, JobReport(on_error, watcher), allow_missing=allow_missing)
+    report, remote = JobReport(on_error, watcher), RemoteOptions.of(storage_options)
+    files = RecordFiles(paths, report, allow_missing=allow_missing, remote=remote)
     selection: Selection
     if records is not None:
         selection = parse_slice(records, len(files))
@@ -150,13 +160,14 @@ def split(
     allow_missing: bool = False,
     jobs: int = 1,
     watcher: Watcher | None = None,
+    storage_options: StorageOptions = None,
 ) -> Result:
     """Write the records of all files to disjoint random parts.
 
     The parts are those of ``TFRecordDataset(paths).split(*fractions, seed=seed)``.
 
     Args:
-        paths: Files, glob patterns or directories. Compression is detected from the content.
+        paths: Files, glob patterns, directories or URLs. Compression is detected from the content.
         name: Common start of the output paths. ``out/flowers`` gives
             ``out/flowers-train.tfrecord``; a folder that ends in ``/`` gives
             ``out/train.tfrecord``.
@@ -165,7 +176,7 @@ def split(
         names: Names of the parts. The default is train and test for two parts; train, validation
             and test for three; part0, part1 and so on for more.
         seed: Seed of the random selection.
-        compression: Compression of the outputs: ``None``, ``"gzip"`` or ``"zlib"``.
+        compression: Compression of the outputs: ``None``, ``"gzip"``, ``"zlib"`` or ``"zstd"``.
         index: Whether each output gets an index ``.tfidx``.
         force: Whether outputs that exist are replaced. By default they are refused.
         on_error: ``"raise"``, or ``"skip"`` to skip and count damaged records. After a damaged
@@ -174,6 +185,8 @@ def split(
             that a directory or pattern lacks some.
         jobs: Number of threads that read. The output does not depend on it.
         watcher: Receiver of progress messages.
+        storage_options: Options of remote objects, of inputs and outputs, as for
+            :class:`TFRecordDataset`.
 
     Returns:
         Paths, numbers of records and other facts of the outputs.
@@ -187,19 +200,20 @@ def split(
             not different file names, one for each part, or an output is an input.
     """
     outputs = [_part_path(name, part) for part in _part_names(names, len(fractions))]
-    report = JobReport(on_error, watcher)
-    files = RecordFiles(paths, report, allow_missing=allow_missing)
+    report, remote = JobReport(on_error, watcher), RemoteOptions.of(storage_options)
+    files = RecordFiles(paths, report, allow_missing=allow_missing, remote=remote)
     refuse_inputs(files.paths, outputs)
     parts = _random_parts(files, fractions, seed)
     report.watcher.started(files.size)
     blocks = files.blocks(files.all, jobs)
-    with OutputGroup(force=force) as group, closing(blocks):
+    with OutputGroup(force=force, remote=files.remote) as group, closing(blocks):
         writers = [group.open_records(path, compression, index=index) for path in outputs]
         for block in blocks:
             for part, writer in zip(parts, writers, strict=True):
                 for position in _positions_in(part, block.numbers):
                     writer.write(block[position])
-    return report.result(outputs, [count for writer in writers for count in writer.counts])
+    counts = [count for writer in writers for count in writer.counts]
+    return report.result(outputs, counts, remote=files.remote)
 
 
 def reshard(
@@ -215,17 +229,18 @@ def reshard(
     allow_missing: bool = False,
     jobs: int = 1,
     watcher: Watcher | None = None,
+    storage_options: StorageOptions = None,
 ) -> Result:
     """Write the records of all files to shards ``name-00000-of-00008`` and so on.
 
     Exactly one of ``num_shards`` and ``max_bytes`` must be given.
 
     Args:
-        paths: Files, glob patterns or directories. Compression is detected from the content.
+        paths: Files, glob patterns, directories or URLs. Compression is detected from the content.
         name: Common start of the output paths.
         num_shards: Number of shards. Records go to all shards in turn.
         max_bytes: Largest size of a shard in bytes. One shard after another is filled.
-        compression: Compression of the outputs: ``None``, ``"gzip"`` or ``"zlib"``.
+        compression: Compression of the outputs: ``None``, ``"gzip"``, ``"zlib"`` or ``"zstd"``.
         index: Whether each output gets an index ``.tfidx``.
         force: Whether outputs that exist are replaced. By default they are refused.
         on_error: ``"raise"``, or ``"skip"`` to skip and count damaged records. After a damaged
@@ -234,6 +249,8 @@ def reshard(
             that a directory or pattern lacks some.
         jobs: Number of threads that read. The output does not depend on it.
         watcher: Receiver of progress messages.
+        storage_options: Options of remote objects, of inputs and outputs, as for
+            :class:`TFRecordDataset`.
 
     Returns:
         Paths, numbers of records and other facts of the outputs.
@@ -247,10 +264,10 @@ def reshard(
             invalid, the name is a folder, or an input could be a shard.
     """
     name = check_file_name(name)
-    report = JobReport(on_error, watcher)
-    files = RecordFiles(paths, report, allow_missing=allow_missing)
+    report, remote = JobReport(on_error, watcher), RemoteOptions.of(storage_options)
+    files = RecordFiles(paths, report, allow_missing=allow_missing, remote=remote)
     refuse_shard_inputs(files.paths, name, None if force else num_shards)
-    with OutputGroup(force=force) as group:
+    with OutputGroup(force=force, remote=files.remote) as group:
         shards = ShardFiles(
             group,
             name,
@@ -263,7 +280,7 @@ def reshard(
         report.watcher.started(files.size)
         copy_records(files.blocks(files.all, jobs), shards.write)
         outputs = shards.finish()
-    return report.result(outputs, shards.counts)
+    return report.result(outputs, shards.counts, remote=files.remote)
 
 
 def _write_one(
@@ -279,11 +296,11 @@ def _write_one(
     refuse_inputs(files.paths, [output])
     fraction = len(selection) / len(files) if len(files) else 0
     files.report.watcher.started(int(files.size * fraction))
-    with OutputGroup(force=force) as group:
+    with OutputGroup(force=force, remote=files.remote) as group:
         writer = group.open_records(output, compression, index=index)
         copy_records(files.blocks(selection, jobs), writer.write)
         outputs = writer.finish()
-    return files.report.result(outputs, writer.counts)
+    return files.report.result(outputs, writer.counts, remote=files.remote)
 
 
 def _random_parts(files: RecordFiles, fractions: Sequence[float], seed: int) -> list[Subset]:
@@ -318,6 +335,6 @@ def _part_names(names: Sequence[str] | None, count: int) -> list[str]:
 
 
 def _part_path(name: StrPath, part: str) -> str:
-    start = os.fspath(name)
+    start = local_name(name)
     joint = "" if start.endswith(os.sep) else "-"
     return f"{start}{joint}{part}.tfrecord"

@@ -7,16 +7,18 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ..checks import check_choice, counted
-from ..storage.compression import Compression
+from ..storage.compression import COMPRESSIONS, Compression
 from ..storage.local import StrPath
+from ..storage.opening import file_size, local_name
 from ..storage.ordered_pool import OrderedPool
 from ..storage.paths import expand_paths
+from ..storage.remote.options import RemoteOptions, StorageOptions
 from ..writing.output_group import OutputGroup
 from .outputs import copy_records, refuse_inputs
 from .record_files import RecordFiles
 from .report import JobReport, OnError, Result, Watcher
 
-_SUFFIXES: dict[Compression | None, str] = {"gzip": ".gz", "zlib": ".zz", None: ""}
+_SUFFIXES: dict[Compression | None, str] = {"gzip": ".gz", "zlib": ".zz", "zstd": ".zst", None: ""}
 
 
 def compress(
@@ -30,16 +32,18 @@ def compress(
     allow_missing: bool = False,
     jobs: int = 1,
     watcher: Watcher | None = None,
+    storage_options: StorageOptions = None,
 ) -> Result:
-    """Write each file compressed: ``a.tfrecord`` as ``folder/a.tfrecord.gz`` (``.zz`` for zlib).
+    """Write each file compressed: ``a.tfrecord`` as ``folder/a.tfrecord.gz``.
 
-    Compressed files are compressed again. All outputs appear together at the end.
+    The suffix is ``.zz`` for zlib, and ``.zst`` for zstd. Compressed files are compressed again.
+    All outputs appear together at the end.
 
     Args:
-        paths: Files, glob patterns or directories. Compression is detected from the content.
+        paths: Files, glob patterns, directories or URLs. Compression is detected from the content.
         folder: Output folder, which is created if it is missing. If the inputs are in the same
             folder, a reader of the whole folder gets every record twice.
-        compression: Compression of the outputs: ``"gzip"`` or ``"zlib"``.
+        compression: Compression of the outputs: ``"gzip"``, ``"zlib"`` or ``"zstd"``.
         index: Whether each output gets an index ``.tfidx``.
         force: Whether outputs that exist are replaced. By default they are refused.
         on_error: ``"raise"``, or ``"skip"`` to skip and count damaged records. After a damaged
@@ -48,6 +52,8 @@ def compress(
             that a directory or pattern lacks some.
         jobs: Number of files that are rewritten at the same time. The output does not depend on it.
         watcher: Receiver of progress messages.
+        storage_options: Options of remote objects, of inputs and outputs, as for
+            :class:`TFRecordDataset`.
 
     Returns:
         Paths, numbers of records and other facts of the outputs.
@@ -60,10 +66,13 @@ def compress(
         ValueError: If an argument is invalid, two outputs have the same name, or an output is an
             input.
     """
-    check_choice("compression", compression, ("gzip", "zlib"))
+    check_choice("compression", compression, COMPRESSIONS)
     report = JobReport(on_error, watcher)
-    inputs = expand_paths(paths, allow_missing=allow_missing)
-    return _rewrite(inputs, folder, compression, report, index=index, force=force, jobs=jobs)
+    remote = RemoteOptions.of(storage_options) or RemoteOptions()
+    inputs = expand_paths(paths, allow_missing=allow_missing, remote=remote)
+    return _rewrite(
+        inputs, folder, compression, report, remote, index=index, force=force, jobs=jobs
+    )
 
 
 def decompress(
@@ -76,13 +85,14 @@ def decompress(
     allow_missing: bool = False,
     jobs: int = 1,
     watcher: Watcher | None = None,
+    storage_options: StorageOptions = None,
 ) -> Result:
-    """Write each file uncompressed, without the suffix ``.gz`` or ``.zz`` in its name.
+    """Write each file uncompressed, without the suffix ``.gz``, ``.zz`` or ``.zst`` in its name.
 
     Uncompressed files are copied. All outputs appear together at the end.
 
     Args:
-        paths: Files, glob patterns or directories. Compression is detected from the content.
+        paths: Files, glob patterns, directories or URLs. Compression is detected from the content.
         folder: Output folder, which is created if it is missing. If the inputs are in the same
             folder, a reader of the whole folder gets every record twice.
         index: Whether each output gets an index ``.tfidx``.
@@ -93,6 +103,8 @@ def decompress(
             that a directory or pattern lacks some.
         jobs: Number of files that are rewritten at the same time. The output does not depend on it.
         watcher: Receiver of progress messages.
+        storage_options: Options of remote objects, of inputs and outputs, as for
+            :class:`TFRecordDataset`.
 
     Returns:
         Paths, numbers of records and other facts of the outputs.
@@ -106,8 +118,9 @@ def decompress(
             input.
     """
     report = JobReport(on_error, watcher)
-    inputs = expand_paths(paths, allow_missing=allow_missing)
-    return _rewrite(inputs, folder, None, report, index=index, force=force, jobs=jobs)
+    remote = RemoteOptions.of(storage_options) or RemoteOptions()
+    inputs = expand_paths(paths, allow_missing=allow_missing, remote=remote)
+    return _rewrite(inputs, folder, None, report, remote, index=index, force=force, jobs=jobs)
 
 
 def _rewrite(
@@ -115,12 +128,13 @@ def _rewrite(
     folder: StrPath,
     compression: Compression | None,
     report: JobReport,
+    remote: RemoteOptions,
     *,
     index: bool,
     force: bool,
     jobs: int,
 ) -> Result:
-    outputs = [os.path.join(folder, _output_name(path, compression)) for path in inputs]
+    outputs = [os.path.join(local_name(folder), _output_name(path, compression)) for path in inputs]
     for output, count in Counter(outputs).items():
         if count > 1:
             raise ValueError(
@@ -131,29 +145,29 @@ def _rewrite(
     def rewrite(pair: tuple[str, str]) -> tuple[JobReport, int]:
         path, output = pair
         own = JobReport(report.on_error)
-        files = RecordFiles(path, own)
+        files = RecordFiles(path, own, remote=remote)
         blocks = files.blocks(files.all, is_stopped=lambda: pool.is_stopped)
         writer = group.open_records(output, compression, index=index)
         copy_records(blocks, writer.write)
         writer.prepare()
-        return own, os.path.getsize(path)
+        return own, file_size(path, remote)
 
     counts = []
-    report.watcher.started(sum(map(os.path.getsize, inputs)))
+    report.watcher.started(sum(file_size(path, remote) for path in inputs))
     with (
-        OutputGroup(force=force) as group,
+        OutputGroup(force=force, remote=remote) as group,
         OrderedPool(rewrite, jobs, max_items=len(inputs)) as pool,
     ):
         for own, size in pool.map(zip(inputs, outputs, strict=True)):
             report.add(own.records, size, own.errors)
             report.skipped += own.skipped - len(own.errors)  # it keeps only the first errors
             counts.append(own.records)
-    return report.result(outputs, counts)
+    return report.result(outputs, counts, remote=remote)
 
 
 def _output_name(path: str, compression: Compression | None) -> str:
     name = os.path.basename(path)
     stem, suffix = os.path.splitext(name)
-    if stem and suffix in (".gz", ".zz"):
+    if stem and suffix in (".gz", ".zz", ".zst"):
         name = stem
     return name + _SUFFIXES[compression]

@@ -14,6 +14,7 @@ from ..records.record_reader import ReadPlan, RecordReader
 from ..storage.local import StrPath
 from ..storage.ordered_pool import OrderedPool
 from ..storage.paths import expand_paths
+from ..storage.remote.options import RemoteOptions
 from .report import JobReport
 
 # Limits of a block. A larger record gets a block of its own.
@@ -32,9 +33,11 @@ class RecordFiles:
         report: Report that counts the records that are read, the damaged ones, and files whose rest
             cannot be read because a length is damaged.
         allow_missing: Whether shards of a set may be missing.
+        remote: Options for remote objects.
 
     Attributes:
         report: Report of the job.
+        remote: Options for remote objects.
         paths: Paths of the files.
         reader: Reader of the records.
         size: Size of all records with their frames in bytes.
@@ -53,12 +56,14 @@ class RecordFiles:
         report: JobReport,
         *,
         allow_missing: bool = False,
+        remote: RemoteOptions | None = None,
     ) -> None:
         self.report = report
-        self.paths = expand_paths(paths, allow_missing=allow_missing)
-        indexes, errors = open_indexes(self.paths, "auto", "auto")
+        self.remote = remote or RemoteOptions()
+        self.paths = expand_paths(paths, allow_missing=allow_missing, remote=self.remote)
+        indexes, errors = open_indexes(self.paths, "auto", "auto", remote=self.remote)
         for error in errors:
-            report.skip(_with_loss(error))
+            report.skip(with_loss(error))
         self.reader = RecordReader(indexes)
         self.size = sum(index.stream_end for index in indexes)
 
@@ -123,7 +128,8 @@ class RecordFiles:
         return *self.reader.fetch(plan), int(plan.frame_sizes.sum())
 
 
-def _with_loss(error: TorchRecIOError) -> TorchRecIOError:
+def with_loss(error: TorchRecIOError) -> TorchRecIOError:
+    """Return an error that says that the rest of its file is lost."""
     return type(error)(
         f"{error.reason}; the rest of the file is lost",
         path=error.path,

@@ -14,24 +14,28 @@ from ..errors import CorruptRecordError
 from ..records.damage_map import DamageMap
 from ..records.foreign_files import FOREIGN_REASONS
 from ..records.formats import TFRECORD
+from ..records.index_cache import find_matching
 from ..records.index_file import SUFFIX
 from ..records.record_size import MAX_RECORD_BYTES
 from ..records.sound_frames import Gap, SoundFrames, iter_sound_frames
 from ..storage.byte_source import ByteSource
 from ..storage.compression import (
+    COMPRESSIONS,
     Compression,
     CompressionChoice,
     check_compression,
     detect_compression,
 )
 from ..storage.local import StrPath
-from ..storage.opening import open_file
-from ..storage.salvage import LostPart, SalvagedFile
-from ..writing.output_group import OutputGroup, refuse_existing
+from ..storage.opening import open_file, public_name
+from ..storage.outputs import refuse_existing
+from ..storage.remote.options import RemoteOptions, StorageOptions
+from ..storage.salvage import LostPart, SalvagedFile, SalvagedSpans
+from ..writing.output_group import OutputGroup
 from .outputs import refuse_inputs
 from .report import Watcher
 
-OutputCompression: TypeAlias = Literal["same", "gzip", "zlib"] | None
+OutputCompression: TypeAlias = Literal["same", "gzip", "zlib", "zstd"] | None
 
 _MAX_LISTED = 10_000
 
@@ -109,26 +113,30 @@ def repair(
     dry_run: bool = False,
     max_record_bytes: int = MAX_RECORD_BYTES,
     watcher: Watcher | None = None,
+    storage_options: StorageOptions = None,
 ) -> RepairReport:
     """Write every sound record of a damaged file to a new file, in order.
 
     A record is sound if its length and its data match their checksums. After a damaged length, the
-    next sound record is searched at every offset. After damage of a gzip or zlib file, the search
-    continues with the next member that can be decompressed. The damaged file is never changed, and
+    next sound record is searched at every offset. After damage of a compressed file, the search
+    continues with the next member that can be decompressed, or at the next seek point if the file
+    was indexed before it was damaged. The damaged file is never changed, and
     the new one appears when it is complete, or not at all.
 
     Args:
         path: Damaged file. A pipe is refused.
         output: New file. It may be None for a dry run.
-        compression: Compression of the new file: ``"same"`` as the damaged one, None, ``"gzip"`` or
-            ``"zlib"``.
+        compression: Compression of the new file: ``"same"`` as the damaged one, None, ``"gzip"``,
+            ``"zlib"`` or ``"zstd"``.
         input_compression: Compression of the damaged file: ``"auto"`` (by content), None,
-            ``"gzip"`` or ``"zlib"``. Set it if the start of the file is lost.
+            ``"gzip"``, ``"zlib"`` or ``"zstd"``. Set it if the start of the file is lost.
         index: Whether the new file gets an index ``.tfidx``.
         force: Replace the output if it exists.
         dry_run: Only report what would be lost; write nothing.
         max_record_bytes: Largest size of a record in bytes. A larger one counts as damaged.
         watcher: Receiver of progress messages.
+        storage_options: Options of remote objects, of inputs and outputs, as for
+            :class:`TFRecordDataset`.
 
     Returns:
         What was found and what was lost.
@@ -140,27 +148,28 @@ def repair(
         OSError: If the file is a pipe, or the output cannot be written.
         ValueError: If an argument is invalid, or the output is the damaged file.
     """
-    check_choice("compression", compression, ("same", None, "gzip", "zlib"))
+    check_choice("compression", compression, ("same", None, *COMPRESSIONS))
     check_compression(input_compression)
     if output is None and not dry_run:
         raise ValueError("output must be a path, unless dry_run=True, got None")
     if max_record_bytes < 0:
         raise ValueError(f"max_record_bytes must be at least 0, got {max_record_bytes}")
+    remote = RemoteOptions.of(storage_options) or RemoteOptions()
     if output is not None:
         refuse_inputs([os.fspath(path)], [output, os.fspath(output) + SUFFIX])
         if not force:
-            refuse_existing(output)
-    with closing(open_file(path)) as file:
-        search = _Repair(file, input_compression, max_record_bytes, watcher or Watcher())
+            refuse_existing(output, remote)
+    with closing(open_file(path, remote)) as file:
+        search = _Repair(file, remote, input_compression, max_record_bytes, watcher or Watcher())
         if output is None or dry_run:
             search.run(lambda _: None)
             return search.report(None)
         written = search.compression if compression == "same" else compression
-        with OutputGroup(force=force) as group:
+        with OutputGroup(force=force, remote=remote) as group:
             writer = group.open_records(output, written, index=index)
             search.run(writer.write)
             search.refuse_total_loss()
-        return search.report(os.fspath(output))
+        return search.report(public_name(output, remote))
 
 
 @dataclass
@@ -205,6 +214,7 @@ class _Repair:
 
     Args:
         file: Damaged file.
+        remote: Options of a remote object.
         choice: Compression of the file, or ``"auto"``.
         max_record_bytes: Largest size of a record in bytes.
         watcher: Receiver of progress messages.
@@ -216,12 +226,14 @@ class _Repair:
     def __init__(
         self,
         file: ByteSource,
+        remote: RemoteOptions,
         choice: CompressionChoice,
         max_record_bytes: int,
         watcher: Watcher,
     ) -> None:
         self.compression = detect_compression(file.head()) if choice == "auto" else choice
         self._file = file
+        self._remote = remote
         self._max_record_bytes = max_record_bytes
         self._watcher = watcher
         self._file_bytes_read = self._content_bytes_read = 0
@@ -236,7 +248,7 @@ class _Repair:
         """Search the whole file and write all sound records."""
         source: ByteSource = self._file
         if self.compression is not None:
-            source = SalvagedFile(self._file, self.compression)
+            source = _salvage(self._file, self.compression, self._remote)
         self._watcher.started(self._file.stamp.size)
         for step in iter_sound_frames(source, max_record_bytes=self._max_record_bytes):
             for record in step.records:
@@ -298,6 +310,14 @@ class _Repair:
             damage_map=self._map,
             seconds=time.perf_counter() - self._began,
         )
+
+
+def _salvage(file: ByteSource, compression: Compression, remote: RemoteOptions) -> SalvagedFile:
+    """Return the readable content of a file, by the seek points of its index if it has one."""
+    index = find_matching(file.path, remote)
+    if index is None or index.compression != compression or len(index.seek_points) == 1:
+        return SalvagedFile(file, compression)
+    return SalvagedSpans(file, compression, index.seek_points, index.stream_bytes)
 
 
 def _describe(losses: _Losses, bytes_per_record: float, *, is_decompressed: bool) -> list[Loss]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -11,6 +10,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ..checks import check_choice
 from ..errors import TorchRecIOError
+from ..storage.opening import read_stamp
+from ..storage.remote.options import RemoteOptions
+from ..storage.thread_pool import map_in_threads
 
 if TYPE_CHECKING:
     from ..schema.schema import Schema
@@ -132,23 +134,29 @@ class JobReport:
         file_bytes: int | None = None,
         schema: Schema | None = None,
         left_out: dict[str, int] | None = None,
+        remote: RemoteOptions | None = None,
     ) -> Result:
         """Return the result of the job.
 
         Args:
             paths: Paths of the files that were written.
             counts: Number of records in each of them.
-            file_bytes: Size of all files in bytes. By default it is read from the file system.
+            file_bytes: Size of all files in bytes. By default it is asked of their storage.
             schema: Schema that reads the records.
             left_out: Number of records with each feature that was not read.
+            remote: Options for remote objects.
         """
+        if file_bytes is None:
+            # Not the stamps that were found before the files were written.
+            sizes = map_in_threads(lambda path: read_stamp(path, remote).size, paths)
+            file_bytes = sum(sizes)
         return Result(
             tuple(paths),
             tuple(counts),
             self.skipped,
             tuple(self.errors),
             dict(self.ignored),
-            sum(map(os.path.getsize, paths)) if file_bytes is None else file_bytes,
+            file_bytes,
             time.perf_counter() - self._began,
             schema,
             left_out or {},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from array import array
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +14,13 @@ from ..records.formats import TFRECORD
 from ..records.index_file import SUFFIX, encode_index
 from ..storage.compression import Compression
 from ..storage.deflater import Deflater
-from ..storage.local import LocalFile, StrPath
-from ..storage.pending_file import PendingFile, check_replaceable
+from ..storage.local import StrPath
+from ..storage.outputs import check_output, open_pending
+from ..storage.remote.options import RemoteOptions
+
+if TYPE_CHECKING:
+    from ..storage.pending_file import PendingFile
+    from ..storage.remote.pending_object import PendingObject
 
 BUFFER_BYTES = 1 << 18
 _FRAME_BYTES = TFRECORD.header_bytes + TFRECORD.footer_bytes
@@ -39,17 +45,20 @@ class FrameWriter:
         *,
         index: bool = False,
         buffer_bytes: int = BUFFER_BYTES,
+        remote: RemoteOptions | None = None,
+        has_name: bool = True,
     ) -> None:
         self.path = os.fspath(path)
+        self._remote = remote or RemoteOptions()
         self._count = 0
         if index:
-            check_replaceable(self.path + SUFFIX)  # fails now, not after everything is written
-        self._file = PendingFile(path)
+            check_output(self.path + SUFFIX)  # fails now, not after everything is written
+        self._file = open_pending(path, self._remote, has_name=has_name)
         self._compression = compression
         self._deflater = None if compression is None else Deflater(self._file, compression)
         self._sink = self._deflater or self._file
         self._starts = array("Q") if index else None
-        self._index: PendingFile | None = None
+        self._index: PendingFile | PendingObject | None = None
         self._buffer_bytes = buffer_bytes
         self._pending: list[bytes] = []
         self._pending_bytes = 0  # size of their frames
@@ -92,7 +101,7 @@ class FrameWriter:
             self._deflater.finish()
         self._file.sync()
         if self._starts is not None:
-            self._index = PendingFile(self.path + SUFFIX)
+            self._index = open_pending(self.path + SUFFIX, self._remote)
             self._index.write(self._encode_index(self._starts))
             self._index.sync()
             self._starts = None
@@ -109,7 +118,7 @@ class FrameWriter:
         return [self._count]
 
     @property
-    def pending(self) -> list[tuple[PendingFile, str]]:
+    def pending(self) -> list[tuple[PendingFile | PendingObject, str]]:
         """The prepared files and their targets: the data, then the index, if there is one."""
         index = [] if self._index is None else [(self._index, self.path + SUFFIX)]
         return [(self._file, self.path), *index]
@@ -144,9 +153,9 @@ class FrameWriter:
 
     def _encode_index(self, starts: array[int]) -> bytes:
         return encode_index(
-            LocalFile(self._file.temporary),
+            self._file.source(),
             np.frombuffer(starts, np.uint64),
             self._at,
             self._compression,
-            [] if self._deflater is None else self._deflater.restarts,
+            None if self._deflater is None else self._deflater.seek_points,
         )

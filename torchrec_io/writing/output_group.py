@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-import errno
-import io
 import os
-import shutil
 import stat
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias, cast
 
 from ..checks import check_choice
 from ..records.index_file import SUFFIX
 from ..storage.commit_journal import CommitJournal, Rename, finish_interrupted, remove_file
-from ..storage.compression import Compression
+from ..storage.compression import COMPRESSIONS, Compression
+from ..storage.folders import make_folder, settle_folder
 from ..storage.local import StrPath
-from ..storage.pending_file import PendingFile, sync_file_system, sync_folder
-from ..storage.temporary import make_temporary_folder
+from ..storage.opening import is_remote, public_name
+from ..storage.outputs import names_in, open_pending, refuse_existing, split_output
+from ..storage.pending_file import PendingFile, output_exists, sync_folder
+from ..storage.remote.options import RemoteOptions
+from .adopted_file import AdoptedFile
 from .frame_writer import BUFFER_BYTES, FrameWriter
+from .named_file import ObjectStream, open_named
+from .pending_folder import PendingFolder
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_COMPRESSIONS: tuple[Compression | None, ...] = (None, "gzip", "zlib")
+    from ..storage.remote.adopted_object import AdoptedObject
+    from ..storage.remote.object_commit import NewObject
+    from ..storage.remote.pending_object import PendingObject
+
+_Output: TypeAlias = "PendingFile | PendingFolder | AdoptedFile | PendingObject | AdoptedObject"
+
+_COMPRESSIONS = (None, *COMPRESSIONS)
 
 
 class OutputGroup:
@@ -40,25 +49,37 @@ class OutputGroup:
 
     Every file is written under a temporary name ``.NAME-xxxxxxxxxxxxxxxxxxxxxxxx`` in the folder of
     its target, so that renaming it is one atomic step. Readers ignore such names. All targets are
-    in one folder.
+    in one folder. Objects of a store have no temporary names: an upload that is not completed
+    cannot be seen.
 
     Args:
         create_folders: Whether a missing folder of the targets is created.
         force: Whether existing files of the same names are replaced. Otherwise they are refused:
             when a file is opened, and again before the first one is renamed.
+        remote: Options for remote objects.
 
     Attributes:
         force: Whether existing files are replaced.
+        remote: Options for remote objects.
     """
 
-    def __init__(self, *, create_folders: bool = True, force: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        create_folders: bool = True,
+        force: bool = True,
+        remote: RemoteOptions | None = None,
+    ) -> None:
         self.force = force
+        self.remote = remote or RemoteOptions()
         self._create_folders = create_folders
         self._records: list[FrameWriter] = []
-        self._others: list[PendingFile | PendingFolder] = []
+        self._others: list[_Output] = []
         self._targets: set[str] = set()
         self._removed: list[str] = []
         self._folder: str | None = None
+        self._present: set[str] | None = None  # names in a folder of a store, once it was listed
+        self._adoptable: dict[str, dict[str, int]] = {}  # sizes of objects in folders, by name
         self._is_decided = False
 
     def __enter__(self) -> Self:
@@ -78,15 +99,17 @@ class OutputGroup:
         *,
         index: bool = False,
         buffer_bytes: int = BUFFER_BYTES,
+        has_name: bool = True,
     ) -> FrameWriter:
         """Open a TFRecord file. Several threads may open files at the same time.
 
         Args:
             path: Path of the file. It may still be changed before the group is committed, by
                 setting :attr:`FrameWriter.path`.
-            compression: ``None``, ``"gzip"`` or ``"zlib"``.
+            compression: ``None``, ``"gzip"``, ``"zlib"`` or ``"zstd"``.
             index: Whether the file gets an index ``PATH.tfidx``.
             buffer_bytes: Number of bytes of small records that are gathered before they are framed.
+            has_name: Whether the file keeps this path, as far as is known.
 
         Raises:
             ValueError: If the compression is invalid or the group already has this path.
@@ -94,8 +117,15 @@ class OutputGroup:
             OSError: If the file cannot be created.
         """
         check_choice("compression", compression, _COMPRESSIONS)
-        self._add_target(path)
-        file = FrameWriter(path, compression, index=index, buffer_bytes=buffer_bytes)
+        path = self._add_target(path)
+        file = FrameWriter(
+            path,
+            compression,
+            index=index,
+            buffer_bytes=buffer_bytes,
+            remote=self.remote,
+            has_name=has_name,
+        )
         self._records.append(file)
         return file
 
@@ -107,10 +137,35 @@ class OutputGroup:
             FileExistsError: If the file exists and may not be replaced.
             OSError: If the file cannot be created.
         """
-        self._add_target(path)
-        file = PendingFile(path)
+        path = self._add_target(path)
+        file = open_pending(path, self.remote)
         self._others.append(file)
-        return open_named(file.release(), path)
+        if isinstance(file, PendingFile):
+            return open_named(file.release(), path)
+        return ObjectStream(file).buffered()
+
+    def adopt(self, complete: str, path: StrPath, *, index: bool) -> None:
+        """Take over a TFRecord file that is complete and on storage under another name.
+
+        It gets a temporary name in the folder of its target, on the same local file system. An
+        object keeps its name, and is copied when the group is committed.
+
+        Args:
+            complete: Name of the file, or public URL of the object.
+            path: Path of the file once the group is committed.
+            index: Whether there is an index beside the file, which is taken over, too.
+
+        Raises:
+            ValueError: If the group already has this path.
+            FileExistsError: If the target exists and may not be replaced.
+            OSError: If a file cannot be renamed.
+        """
+        target = self._add_target(path)
+        self._others.append(self._adopted(complete, target))
+        if index:
+            self._others.append(self._adopted(complete + SUFFIX, target + SUFFIX))
+        else:
+            self._removed.append(target + SUFFIX)
 
     def open_folder(self, path: StrPath) -> str:
         """Create a folder, which must be new or empty when the group is committed.
@@ -122,7 +177,7 @@ class OutputGroup:
             ValueError: If the group already has this path.
             OSError: If the folder cannot be created.
         """
-        self._add_target(path)
+        path = self._add_target(path)
         folder = PendingFolder(path)
         self._others.append(folder)
         return folder.temporary
@@ -162,35 +217,55 @@ class OutputGroup:
         self.prepare()
         if self._folder is None:
             return
-        if not self.force:
+        if not self.force and not is_remote(self._folder):
             for output in (*self._records, *self._others):
                 refuse_existing(output.path)  # it may be new
         indexes = [file.path + SUFFIX for file in self._records] + self._removed
-        pending: list[tuple[PendingFile | PendingFolder, str]] = []
+        pending: list[tuple[_Output, str]] = []
         for records in self._records:
             pending += records.pending
         pending += [(other, other.path) for other in self._others]
-        if self._removed or len(self._records) + len(self._others) > 1:
+        is_single = not self._removed and len(self._records) + len(self._others) == 1
+        if is_remote(self._folder):
+            self._commit_objects(self._folder, pending, indexes, is_single=is_single)
+        elif is_single:
+            self._commit_one(self._folder, pending, indexes)
+        else:
             self._commit_several(self._folder, pending, indexes)
-            return
-        finish_interrupted(self._folder)
+
+    def _commit_one(
+        self, folder: str, pending: Sequence[tuple[_Output, str]], indexes: Sequence[str]
+    ) -> None:
+        finish_interrupted(folder)
         for path in indexes:
             remove_file(path)
         for output, target in pending:
             output.rename(target)
-        sync_folder(self._folder)
+        sync_folder(folder)
 
-    def _commit_several(
+    def _commit_objects(
         self,
         folder: str,
-        pending: Sequence[tuple[PendingFile | PendingFolder, str]],
+        pending: Sequence[tuple[_Output, str]],
         indexes: Sequence[str],
+        *,
+        is_single: bool,
     ) -> None:
-        renames = [_as_rename(output.temporary, target) for output, target in pending]
+        from ..storage.remote import object_commit  # noqa: PLC0415  # not for local files
+
+        objects = cast("Sequence[tuple[NewObject, str]]", pending)
+        commit = object_commit.commit_one if is_single else object_commit.commit_several
+        commit(folder, objects, indexes, self.remote, must_be_new=not self.force)
+
+    def _commit_several(
+        self, folder: str, pending: Sequence[tuple[_Output, str]], indexes: Sequence[str]
+    ) -> None:
+        local = cast("Sequence[tuple[PendingFile | PendingFolder | AdoptedFile, str]]", pending)
+        renames = [_as_rename(output.temporary, target) for output, target in local]
         stale = {*map(os.path.basename, indexes)} - {rename.target for rename in renames}
         journal = CommitJournal(folder, sorted(stale), renames)
         # The files belong to the journal from now on, even if the interpreter exits.
-        for output, _ in pending:
+        for output, _ in local:
             output.keep()
         try:
             self._is_decided = True
@@ -206,65 +281,52 @@ class OutputGroup:
             for output in (*self._records, *self._others):
                 output.discard()
 
-    def _add_target(self, path: StrPath) -> None:
-        target = os.path.normpath(path)
+    def _adopted(self, complete: str, target: str) -> AdoptedFile | AdoptedObject:
+        if not is_remote(complete):
+            return AdoptedFile(complete, target)
+        from ..storage.remote.adopted_object import AdoptedObject  # noqa: PLC0415  # as above
+        from ..storage.remote.object_commit import list_folder  # noqa: PLC0415  # as above
+
+        folder, name = os.path.split(complete)
+        if folder not in self._adoptable:
+            infos = list_folder(folder, self.remote)
+            self._adoptable[folder] = {each: info.size for each, info in infos.items()}
+        return AdoptedObject(complete, target, self._adoptable[folder][name], self.remote)
+
+    def _add_target(self, path: StrPath) -> str:
+        """Add an output, and return its path without ``file://``."""
+        folder, name = split_output(path)
+        target = f"{folder}/{name}" if is_remote(path) else os.path.join(folder, name)
         if target in self._targets:
             raise ValueError(f"{target!r} would be written twice; choose another name")
-        folder = os.path.dirname(target)
         if self._folder is None:
-            if self._create_folders:
-                os.makedirs(folder or os.curdir, exist_ok=True)
-            finish_interrupted(folder)
+            self._begin(folder)
             self._folder = folder
         elif folder != self._folder:
             raise ValueError(
                 f"all outputs must be in the folder {self._folder or os.curdir!r}, got {target!r}"
             )
         if not self.force:
-            refuse_existing(path)
+            self._refuse_existing(folder, name)
         self._targets.add(target)
+        return public_name(path, self.remote)
 
+    def _refuse_existing(self, folder: str, name: str) -> None:
+        """Raise an error if an output exists. A store is asked for all names from the second on."""
+        path = os.path.join(folder, name)
+        if not (is_remote(folder) and self._targets):
+            refuse_existing(path, self.remote)
+            return
+        if self._present is None:
+            self._present = names_in(folder, self.remote)
+        if name in self._present:
+            raise output_exists(path)
 
-def refuse_existing(path: StrPath) -> None:
-    """Raise an error if an output exists.
-
-    Raises:
-        FileExistsError: If there is a file, folder or link of this name.
-    """
-    if os.path.lexists(path):
-        raise FileExistsError(
-            errno.EEXIST,
-            "the output exists; choose another name, or replace it with force=True (--force)",
-            os.fspath(path),
-        )
-
-
-class PendingFolder:
-    """A folder that is filled under a temporary name.
-
-    Attributes:
-        path: Target of the folder.
-        temporary: Name of the folder until it is renamed.
-    """
-
-    def __init__(self, path: StrPath) -> None:
-        self.path = os.fspath(path)
-        self.temporary = make_temporary_folder(self.path)
-
-    def sync(self) -> None:
-        """Write all files to storage, by one call because there may be very many."""
-        sync_file_system(self.temporary)
-
-    def rename(self, path: str) -> None:
-        """Rename the folder."""
-        os.rename(self.temporary, path)
-
-    def keep(self) -> None:
-        """Keep the temporary folder, unless it is discarded. Nothing else would remove it."""
-
-    def discard(self) -> None:
-        """Remove the folder. Nothing happens if it was renamed."""
-        shutil.rmtree(self.temporary, ignore_errors=True)
+    def _begin(self, folder: str) -> None:
+        """Prepare the folder of the outputs."""
+        if self._create_folders:
+            make_folder(folder or os.curdir)
+        settle_folder(folder, self.remote)
 
 
 def _as_rename(temporary: str, target: str) -> Rename:
@@ -274,26 +336,3 @@ def _as_rename(temporary: str, target: str) -> Rename:
         os.path.basename(target),
         None if stat.S_ISDIR(status.st_mode) else status.st_size,
     )
-
-
-def open_named(temporary: StrPath, path: StrPath, mode: str = "wb") -> BinaryIO:
-    """Open a temporary file for writing; errors of the system name its target.
-
-    Args:
-        temporary: Path of the file to open.
-        path: Path that errors name.
-        mode: ``"wb"``, or ``"xb"`` if the file must not exist.
-    """
-    return io.BufferedWriter(_NamedFile(temporary, path, mode), 1 << 16)
-
-
-class _NamedFile(io.FileIO):
-    def __init__(self, temporary: StrPath, path: StrPath, mode: str) -> None:
-        super().__init__(temporary, mode)
-        self._path = path
-
-    def write(self, data: object, /) -> int:
-        try:
-            return super().write(data)  # type: ignore[arg-type]  # any buffer
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, os.fspath(self._path)) from error

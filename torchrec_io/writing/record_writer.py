@@ -13,6 +13,8 @@ from ..checks import counted
 from ..storage.compression import Compression
 from ..storage.exit import end_at_exit
 from ..storage.local import StrPath
+from ..storage.opening import is_remote, public_name
+from ..storage.remote.options import RemoteOptions, StorageOptions
 from .encode import ExampleEncoder, Kinds
 from .output_group import OutputGroup
 
@@ -28,12 +30,14 @@ class Writer(ABC):
 
     _is_open = False  # so that __del__ does nothing if __init__ failed
 
-    def __init__(self, path: StrPath, kinds: Kinds | None) -> None:
-        self._path = os.fspath(path)
+    def __init__(self, path: StrPath, kinds: Kinds | None, storage_options: StorageOptions) -> None:
+        remote = RemoteOptions.of(storage_options) or RemoteOptions()
+        self._path = public_name(path, remote)
         # The process may change its working directory before the writer is closed.
-        self._target = os.path.join("" if os.path.isabs(path) else os.getcwd(), self._path)
+        is_whole = os.path.isabs(self._path) or is_remote(self._path)
+        self._target = self._path if is_whole else os.path.join(os.getcwd(), self._path)
         self._encode = ExampleEncoder(kinds)
-        self._group = OutputGroup(create_folders=False)
+        self._group = OutputGroup(create_folders=False, remote=remote)
         self._owner = os.getpid()
         self._records = 0
         self._failure: tuple[int, str] | None = None
@@ -165,12 +169,13 @@ class TFRecordWriter(Writer):
     must take turns.
 
     Args:
-        path: Path of the file.
-        compression: Compression of the file: ``None``, ``"gzip"`` or ``"zlib"``.
+        path: Path of the file, or URL of an object in a store.
+        compression: Compression of the file: ``None``, ``"gzip"``, ``"zlib"`` or ``"zstd"``.
         index: Whether the index ``PATH.tfidx`` is written, too. It is built from the records as
             they are written, so that the file need not be read for it. It takes 8 bytes of memory
             per record.
         kinds: Stored dtypes of features of records that are dicts, as in :func:`encode_example`.
+        storage_options: Options of a remote object, as for :class:`TFRecordDataset`.
 
     Raises:
         ValueError: If ``compression`` is invalid.
@@ -188,8 +193,9 @@ class TFRecordWriter(Writer):
         index: bool = False,
         *,
         kinds: Kinds | None = None,
+        storage_options: StorageOptions = None,
     ) -> None:
-        super().__init__(path, kinds)
+        super().__init__(path, kinds, storage_options)
         self._file = self._group.open_records(self._target, compression, index=index)
         self._open()
 

@@ -14,6 +14,9 @@ from ..storage.compression import Compression
 from ..storage.digest import digest_number
 from ..storage.file_limit import is_out_of_files, out_of_files
 from ..storage.local import StrPath
+from ..storage.opening import is_remote
+from ..storage.outputs import names_in, split_output
+from ..storage.remote.options import RemoteOptions, StorageOptions
 from .encode import Kinds
 from .frame_writer import BUFFER_BYTES, FrameWriter
 from .output_group import OutputGroup
@@ -27,6 +30,8 @@ _MAX_SHARDS = 99_999  # names have five digits
 # system call.
 _ALL_BUFFERS_BYTES = 1 << 25
 _MIN_BUFFER_BYTES = 1 << 14
+# Objects get the names of such shards by copies, for which stores have this limit.
+MOST_OBJECT_BYTES = 5 << 30
 
 
 def shard_path(name: StrPath, shard: int, num_shards: int) -> str:
@@ -53,6 +58,24 @@ def shard_paths(name: StrPath, num_shards: int) -> list[str]:
     return [shard_path(name, shard, num_shards) for shard in range(num_shards)]
 
 
+def check_max_bytes(name: StrPath, max_bytes: int) -> None:
+    """Raise ValueError if shards of a store may be too large to get their names."""
+    if max_bytes > MOST_OBJECT_BYTES and is_remote(name):
+        raise ValueError(
+            f"max_bytes must be at most {MOST_OBJECT_BYTES:,} (5 GiB) for objects of a store, got "
+            f"{max_bytes:,}; use num_shards"
+        )
+
+
+def buffer_bytes_of(num_shards: int | None) -> int:
+    """Return the buffer size of each of several shards that are written at the same time.
+
+    The bytes of a compressed shard depend on it.
+    """
+    most = _ALL_BUFFERS_BYTES // (num_shards or 1)
+    return max(_MIN_BUFFER_BYTES, min(BUFFER_BYTES, most))
+
+
 class ShardFiles:
     """The shards of one dataset, written in an output group.
 
@@ -62,7 +85,7 @@ class ShardFiles:
         num_shards: Number of shards, 1 to 99,999. All of them are open until the end.
         max_bytes: Instead of ``num_shards``, the largest size of a shard in bytes, compressed if it
             is compressed. A larger record gets a shard of its own.
-        compression: ``None``, ``"gzip"`` or ``"zlib"``.
+        compression: ``None``, ``"gzip"``, ``"zlib"`` or ``"zstd"``.
         index: Whether each shard gets an index.
         replaces_others: Whether shards of this name and another number are removed when the group
             is committed. Otherwise they are refused.
@@ -92,6 +115,7 @@ class ShardFiles:
             num_shards = check_integer("num_shards", num_shards, 1, _MAX_SHARDS)
         if max_bytes is not None:
             max_bytes = check_integer("max_bytes", max_bytes, 1)
+            check_max_bytes(name, max_bytes)
         self._group = group
         self._name = name
         self._num_shards = num_shards
@@ -102,9 +126,9 @@ class ShardFiles:
         self._files: list[FrameWriter] = []
         self._next = 0  # shard of the next record without a key
         if not group.force:
-            refuse_shards(name)
+            refuse_shards(name, remote=group.remote)
         if num_shards is not None and not replaces_others:
-            refuse_other_shards(name, shard_paths(name, num_shards))
+            refuse_other_shards(name, shard_paths(name, num_shards), group.remote)
         for _ in range(num_shards or 1):
             self._open_next()
 
@@ -157,9 +181,9 @@ class ShardFiles:
             file.prepare()
         paths = shard_paths(self._name, len(self._files))
         if self._replaces_others:
-            self._group.remove(find_shards(self._name, outputs=paths))
+            self._group.remove(find_shards(self._name, outputs=paths, remote=self._group.remote))
         else:
-            refuse_other_shards(self._name, paths)
+            refuse_other_shards(self._name, paths, self._group.remote)
         for file, path in zip(self._files, paths, strict=True):
             file.path = path
         return paths
@@ -168,20 +192,20 @@ class ShardFiles:
         shard = len(self._files)
         if self._num_shards is not None:
             path = shard_path(self._name, shard, self._num_shards)
-            buffer_bytes = _ALL_BUFFERS_BYTES // self._num_shards
         elif shard == _MAX_SHARDS:
             raise ValueError(
                 f"max_bytes is too small: the data needs more than {_MAX_SHARDS:,} shards"
             )
         else:
             # As long as the final name, so that a name that is too long is refused now.
-            path, buffer_bytes = f"{self._name}-{shard:05d}-of-?????", _ALL_BUFFERS_BYTES
+            path = f"{self._name}-{shard:05d}-of-?????"
         try:
             file = self._group.open_records(
                 path,
                 self._compression,
                 index=self._index,
-                buffer_bytes=max(_MIN_BUFFER_BYTES, min(BUFFER_BYTES, buffer_bytes)),
+                buffer_bytes=buffer_bytes_of(self._num_shards),
+                has_name=self._num_shards is not None,
             )
         except OSError as error:
             if is_out_of_files(error):
@@ -206,9 +230,10 @@ class ShardedWriter(Writer):
             Records without a key go to one file after another, in turn.
         max_bytes: Instead of ``num_shards``, the largest size of a file in bytes, compressed if it
             is compressed. A larger record gets a file of its own.
-        compression: Compression of the files: ``None``, ``"gzip"`` or ``"zlib"``.
+        compression: Compression of the files: ``None``, ``"gzip"``, ``"zlib"`` or ``"zstd"``.
         index: Whether the index of each file is written, too.
         kinds: Stored dtypes of features of records that are dicts, as in :func:`encode_example`.
+        storage_options: Options of remote objects, as for :class:`TFRecordDataset`.
 
     Raises:
         ValueError: If not exactly one of ``num_shards`` and ``max_bytes`` is given, or an argument
@@ -230,8 +255,9 @@ class ShardedWriter(Writer):
         compression: Compression | None = None,
         index: bool = False,
         kinds: Kinds | None = None,
+        storage_options: StorageOptions = None,
     ) -> None:
-        super().__init__(name, kinds)
+        super().__init__(name, kinds, storage_options)
         self._paths: list[str] | None = None
         try:
             self._shards = ShardFiles(
@@ -303,7 +329,11 @@ def _key_bytes(key: Key) -> bytes:
 
 
 def find_shards(
-    name: StrPath, suffix: re.Pattern[str] = _SHARD_SUFFIX, outputs: Sequence[str] = ()
+    name: StrPath,
+    suffix: re.Pattern[str] = _SHARD_SUFFIX,
+    outputs: Sequence[str] = (),
+    *,
+    remote: RemoteOptions,
 ) -> list[str]:
     """Return the paths of the existing shards of a name that are not outputs.
 
@@ -311,25 +341,26 @@ def find_shards(
         name: Common start of the paths of the shards.
         suffix: Pattern of the rest of a shard's path.
         outputs: Paths of the shards that will be written.
+        remote: Options for remote objects.
     """
-    folder, start = os.path.split(name)
-    listed = folder or os.curdir
+    folder, start = split_output(name)
     written = {os.path.basename(path) for path in outputs}
-    others = sorted({*os.listdir(listed)} - written) if os.path.isdir(listed) else []
     return [
         os.path.join(folder, other)
-        for other in others
+        for other in sorted(names_in(folder, remote) - written)
         if other.startswith(start) and suffix.fullmatch(other[len(start) :])
     ]
 
 
-def refuse_shards(name: StrPath, suffix: re.Pattern[str] = _SHARD_SUFFIX) -> None:
+def refuse_shards(
+    name: StrPath, suffix: re.Pattern[str] = _SHARD_SUFFIX, *, remote: RemoteOptions
+) -> None:
     """Raise an error if there are shards of a name, of any number.
 
     Raises:
         FileExistsError: If there is a shard.
     """
-    for path in find_shards(name, suffix)[:1]:
+    for path in find_shards(name, suffix, remote=remote)[:1]:
         raise FileExistsError(
             errno.EEXIST,
             "a shard of this name exists; choose another name, or replace all of them with "
@@ -338,17 +369,18 @@ def refuse_shards(name: StrPath, suffix: re.Pattern[str] = _SHARD_SUFFIX) -> Non
         )
 
 
-def refuse_other_shards(name: StrPath, outputs: Sequence[str]) -> None:
+def refuse_other_shards(name: StrPath, outputs: Sequence[str], remote: RemoteOptions) -> None:
     """Raise an error if there are other shards of a name, which readers would mix up with new ones.
 
     Args:
         name: Common start of the paths of the shards.
         outputs: Paths of the shards that will be written. They may exist.
+        remote: Options for remote objects.
 
     Raises:
         FileExistsError: If there is another shard.
     """
-    for other in find_shards(name, outputs=outputs)[:1]:
+    for other in find_shards(name, outputs=outputs, remote=remote)[:1]:
         raise FileExistsError(
             errno.EEXIST,
             f"readers would mix it up with the {counted(len(outputs), 'shard')} to be written; "

@@ -31,8 +31,9 @@ struct Layout {
   static std::optional<Layout> of(Bytes file) {
     constexpr char kMagic[] = "\x89TFIDX\r\n";
     if (file.size() < 104 || std::memcmp(file.data(), kMagic, 8) != 0) return std::nullopt;
-    if (load<std::uint32_t>(file, 8) != 2) return std::nullopt;
-    if (load<std::uint32_t>(file, 16) > 2) return std::nullopt;  // none, gzip or zlib
+    const auto version = load<std::uint32_t>(file, 8);
+    if (version != 2 && version != 3) return std::nullopt;
+    if (load<std::uint32_t>(file, 16) > 3) return std::nullopt;  // none, gzip, zlib or zstd
     Layout layout;
     layout.format = load<std::uint32_t>(file, 12);
     layout.shift = load<std::uint32_t>(file, 20);
@@ -42,7 +43,8 @@ struct Layout {
     const Wide blocks = (Wide{layout.count} + (Wide{1} << layout.shift) - 1) >> layout.shift;
     const Wide bases_at = 104 + Wide{layout.gaps} * 24;
     const Wide offsets_at = bases_at + blocks * 8 + Wide{load<std::uint64_t>(file, 80)} * 16;
-    if (offsets_at + (Wide{layout.count} * 4 + 7) / 8 * 8 != file.size()) return std::nullopt;
+    const Wide end = offsets_at + (Wide{layout.count} * 4 + 7) / 8 * 8;
+    if (version == 2 ? end != file.size() : end > file.size()) return std::nullopt;
     layout.bases_at = static_cast<std::size_t>(bases_at);
     layout.offsets_at = static_cast<std::size_t>(offsets_at);
     return layout;
@@ -162,13 +164,15 @@ void run_round_trip(Bytes gaps) {
   header.format = 1;  // frames may be empty
   header.stream_end = at;
   const std::vector<Restart> restarts(gaps.size() % 5, Restart{at, gaps.size()});
-  const auto file = encode_index(header, starts, restarts);
+  const Bytes seek_points = gaps.first(gaps.size() % 7 % (gaps.size() + 1));
+  const auto file = encode_index(header, starts, restarts, {}, seek_points);
   std::string reason;
   const auto index = Index::open(file, nullptr, reason);
   require(index != nullptr, "its own index refused: " + reason);
   require(reference_opens(file), "its own index is not laid out as described");
   require_bounded(*index, file);
   require(index->header().records == starts.size(), "another count");
+  require(index->seek_points().size == seek_points.size(), "another size of the seek points");
   for (std::size_t i = 0; i < starts.size(); ++i) {
     const std::byte* entry = index->offsets().data() + i * 4;
     std::uint64_t start = 0;

@@ -1,6 +1,7 @@
-// Decodes parts of JPEGs, compared with the whole image and a simple filter.
+// Decodes parts of JPEGs, some chosen by rules, compared with the whole image and a simple filter.
 //
 // Input: options of image_target.h, the file.
+#include <optional>
 #include <string>
 
 #include "image/jpeg_markers.h"
@@ -19,6 +20,31 @@ Decoded decode(JpegDecoder& decoder, Bytes file, const ImageView& view, const Re
     JpegHeader header;
     return decoder.open(file, header, reason) && decoder.decode(view, target, reason);
   });
+}
+
+// Returns the view that the rule of a request chooses, if it chooses one.
+std::optional<ImageView> view_by_rule(const Request& request, std::int64_t height,
+                                      std::int64_t width) {
+  const ViewRule rule = request.rule();
+  const auto placed = rule.find(height, width, request.random());
+  if (!placed) return std::nullopt;
+  const ImageView& view = placed->view;
+  require(height * width <= rule.max_pixels, "an image that is too large was taken");
+  require(view.fits(height, width), "a view outside of the image");
+  require(!view.shrinks_much(), "a view that is not exact enough");
+  require(rule.fit.method != Fit::Method::none || !view.is_resized(), "a size that was not asked");
+  require(placed->top >= 0 && view.height <= rule.fit.height - placed->top, "rows outside");
+  require(placed->left >= 0 && view.width <= rule.fit.width - placed->left, "columns outside");
+  if (rule.fit.method != Fit::Method::contain) {
+    require(view.height == rule.fit.height && view.width == rule.fit.width, "another size");
+  }
+  if (rule.crop) {
+    const Crop& crop = *rule.crop;
+    require(view.left >= crop.left && view.right <= crop.left + crop.width &&
+                view.top >= crop.top && view.bottom <= crop.top + crop.height,
+            "a view outside of the crop");
+  }
+  return view;
 }
 
 void check(const std::uint8_t* data, std::size_t size) {
@@ -41,7 +67,11 @@ void check(const std::uint8_t* data, std::size_t size) {
   all.right = all.width = (header.width * all.eighths + 7) / 8;
   all.to_x = static_cast<double>(all.width);
   all.to_y = static_cast<double>(all.height);
-  const ImageView view = request.view(all.height, all.width);
+  const std::optional<ImageView> chosen = request.has_rule()
+                                              ? view_by_rule(request, all.height, all.width)
+                                              : request.view(all.height, all.width);
+  if (!chosen) return;
+  const ImageView view = *chosen;
   const Decoded whole = decode(decoder, file, all, request);
   const Decoded part = decode(decoder, file, view, request);
   JpegDecoder fresh(request.is_fast());

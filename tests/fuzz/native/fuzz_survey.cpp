@@ -1,5 +1,5 @@
 // Compares the survey of features with protobuf: the same records count, and the facts about each
-// feature are those of its values. Surveys of parts are merged to the same.
+// feature are those of its values. Surveys of parts are merged to the same, also from their states.
 #include <map>
 #include <memory>
 #include <optional>
@@ -9,6 +9,7 @@
 #include "batch.h"
 #include "batch_target.h"
 #include "example/survey.h"
+#include "example/survey_state.h"
 #include "model.h"
 
 namespace tio::fuzz {
@@ -166,7 +167,10 @@ void run(const std::vector<std::string>& records) {
   for (const auto& record : records) {
     Survey one(printable(), true);
     one.add(test::apart({record}).records);
-    require(merged.merge(one), "a small input has too many features");
+    Survey restored(printable(), true);
+    const std::string state = survey_state(one);
+    require(restore_survey(std::as_bytes(std::span(state)), restored), "its own state refused");
+    require(merged.merge(restored), "a small input has too many features");
   }
   if (const auto facts = expect(records)) {
     require(batch.rejected == facts->rejected, "protobuf rejects other records");

@@ -1,5 +1,6 @@
 // Fuzz targets that decode parts of images. Their inputs start with options: flags (2 bytes), the
-// box, the part of it that is resized, and the size. The file follows.
+// box, the part of it that is resized, and the size, or a rule that chooses these. The file
+// follows.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 #include <vector>
 
 #include "encode.h"
-#include "image/view.h"
+#include "image/view_rule.h"
 #include "require.h"
 
 namespace tio::fuzz {
@@ -30,7 +31,8 @@ class Request {
   int value_bytes() const { return 1 << (bytes_[0] >> 6); }
   bool is_transposed() const { return bit(1, 0); }
   bool is_upside_down() const { return bit(1, 1); }
-  int eighths() const { return 8 >> (bytes_[1] >> 2) % 4; }
+  bool has_rule() const { return bit(1, 4); }
+  int eighths() const { return has_rule() ? 8 : 8 >> (bytes_[1] >> 2) % 4; }
 
   ImageView view(std::int64_t height, std::int64_t width) const {
     ImageView view;
@@ -51,7 +53,38 @@ class Request {
     return view;
   }
 
+  // Returns a rule that the package could make: what its schemas refuse is left out.
+  ViewRule rule() const {
+    ViewRule rule;
+    rule.fit.height = 1 + bytes_[10] % 64;
+    rule.fit.width = 1 + bytes_[11] % 64;
+    rule.fit.method = static_cast<Fit::Method>(bytes_[1] >> 2 & 3);
+    if (rule.fit.method == Fit::Method::cover && is_upside_down()) {
+      rule.fit.short_side = std::max(rule.fit.height, rule.fit.width) + bytes_[9] % 32;
+    }
+    if (bit(1, 5)) rule.crop = Crop{bytes_[2] % 16, bytes_[3] % 16, 1 + bytes_[4], 1 + bytes_[5]};
+    const double flip = bytes_[8] / 255.0;
+    const int augment = bytes_[1] >> 6;
+    if (augment == 1) rule.augment = resized_crop(flip);
+    if (augment == 2) rule.augment = RandomCrop{1 + bytes_[6] % 64, 1 + bytes_[7] % 64, flip};
+    if (augment == 3) rule.augment = RandomFlip{flip};
+    rule.max_pixels = 1 + 257 * bytes_[9];
+    return rule;
+  }
+
+  Philox random() const { return {bytes_[9], bytes_[8]}; }
+
  private:
+  RandomResizedCrop resized_crop(double flip) const {
+    const double least_area = (1 + bytes_[6] % 16) / 16.0;
+    const double least_ratio = (1 + bytes_[7] % 16) / 16.0;
+    const double most_ratio = least_ratio + bytes_[7] / 16 / 4.0;
+    return {{least_area, 1},
+            {least_ratio, most_ratio},
+            {std::log(least_ratio), std::log(most_ratio)},
+            flip};
+  }
+
   bool bit(std::size_t byte, int number) const { return (bytes_[byte] >> number & 1) != 0; }
 
   // Returns a range of at least one pixel.
@@ -75,6 +108,18 @@ inline std::vector<std::string> seed_requests() {
       raw({0x23, 4, 0, 0, 255, 255, 0, 0, 0, 0, 3, 4}),      // fast, at half of the size
       raw({0x03, 12, 0, 0, 255, 255, 0, 0, 0, 0, 3, 4}),     // gray, at an eighth of the size
       raw({0xf0, 1, 99, 0, 10, 255, 0, 0, 0, 0, 0, 0}),      // a few columns, RGBA, 8 bytes
+  };
+}
+
+// Returns options with a rule, for seeds.
+inline std::vector<std::string> seed_rules() {
+  using test::raw;
+  return {
+      raw({0x20, 0x54, 0, 0, 0, 0, 1, 0x8b, 128, 255, 9, 12}),  // RandomResizedCrop
+      raw({0x20, 0x90, 0, 0, 0, 0, 8, 9, 128, 255, 8, 9}),      // RandomCrop of the size itself
+      raw({0x20, 0x1a, 0, 0, 0, 0, 0, 0, 0, 255, 9, 12}),       // the center after its shorter side
+      raw({0x20, 0x38, 2, 3, 9, 12, 0, 0, 0, 255, 4, 20}),      // a crop that covers the size
+      raw({0x20, 0xdc, 0, 0, 0, 0, 0, 0, 255, 255, 30, 5}),     // mirrored, the whole is visible
   };
 }
 

@@ -64,12 +64,11 @@ std::vector<std::string> bad_files(std::mt19937_64& random) {
 void write_all(const std::string& path) {
   std::mt19937_64 random(1);
   Folder folder(path);
-  for (const JpegForm& form : forms()) {
-    const std::string file = write_jpeg(form, random);
+  std::vector<std::string> files = bad_files(random);
+  for (const JpegForm& form : forms()) files.push_back(write_jpeg(form, random));
+  for (const std::string& file : files) {
     for (const std::string& request : seed_requests()) folder.write(request + file);
-  }
-  for (const std::string& file : bad_files(random)) {
-    for (const std::string& request : seed_requests()) folder.write(request + file);
+    for (const std::string& rule : seed_rules()) folder.write(rule + file);
   }
 }
 

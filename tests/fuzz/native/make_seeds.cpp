@@ -3,10 +3,14 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "batch.h"
 #include "encode.h"
+#include "example/survey.h"
+#include "example/survey_state.h"
 #include "records/framing.h"
 #include "records/index.h"
 #include "repair.h"
@@ -51,6 +55,18 @@ void write_frame_sweep(Folder& folder) {
     folder.write(raw({options, 20, 0, 5}) + good);
     folder.write(raw({options, 90, 0, 30}) + good + "stray bytes" + good);
     folder.write(raw({options, 3, 0, 90}) + good + frame("cut", 1000) + good);
+  }
+}
+
+// ---- packing: options, length of a row, number of documents, numbers ----
+
+void write_packing(Folder& folder) {
+  const std::string lengths = raw({3, 0, 9, 250, 8, 8, 1, 40, 255, 2});
+  const std::string places = raw({0, 12, 3, 1, 0, 2, 250, 5, 30, 248, 1, 9});
+  for (int options = 0; options < 128; options += 3) {
+    folder.write(raw({options, 7, 10}) + lengths + places + places);
+    folder.write(raw({options, 0, 5}) + lengths + places);
+    folder.write(raw({options, 255, 3}) + places + lengths);
   }
 }
 
@@ -305,6 +321,27 @@ void write_survey(Folder& folder) {
   }
 }
 
+// ---- survey_state: the states of surveys
+
+std::string state_of(const std::vector<std::string>& records) {
+  const std::vector<std::byte> bits(CharacterSet::kBytes, std::byte{0xff});
+  Survey survey(std::make_shared<const CharacterSet>(bits), true);
+  survey.add(apart(records).records);
+  return survey_state(survey);
+}
+
+void write_survey_states(Folder& folder) {
+  const std::string usual = sequence(usual_entries(), usual_lists());
+  const std::string texts = example(bytes_entry("a", {"text", "", "GIF89a and", "\xff\xfe"}));
+  folder.write(state_of({}));
+  folder.write(state_of({texts}));
+  folder.write(state_of({usual}));
+  folder.write(state_of({usual, texts, example(ints_entry("b", {1}))}));
+  const std::string once = state_of({example(ints_entry("b", {1}))});
+  folder.write(once + once);
+  folder.write(once.substr(0, once.size() - 1));
+}
+
 // ---- lists of examples: records as field 1 of a message ----
 
 void write_example_lists(Folder& folder) {
@@ -351,20 +388,24 @@ int main(int count, char** arguments) {
   Folder framing(root / "framing");
   Folder frame_sweep(root / "frame_sweep");
   Folder index(root / "index");
+  Folder packing(root / "packing");
   Folder examples(root / "example");
   Folder lists(root / "example_list");
   Folder sequences(root / "sequence");
   Folder surveys(root / "survey");
+  Folder survey_states(root / "survey_state");
   Folder tensors(root / "tensor_proto");
   Folder encode(root / "encode");
   Folder jpegs(root / "jpeg_markers");
   write_made_framing(framing);
   write_frame_sweep(frame_sweep);
   write_index(index);
+  write_packing(packing);
   write_made_examples(examples);
   write_example_lists(lists);
   write_sequences(sequences);
   write_survey(surveys);
+  write_survey_states(survey_states);
   write_tensors(tensors);
   write_encode(encode);
   write_jpegs(jpegs);

@@ -20,6 +20,8 @@ from torchrec_io.storage.compressed import CompressedFile
 from torchrec_io.storage.compression import Compression, detect_compression
 from torchrec_io.storage.inflater import Inflater
 from torchrec_io.storage.local import LocalFile
+from torchrec_io.storage.opening import make_spans, open_spans
+from torchrec_io.storage.seek_points import SeekPointRecorder, SeekPoints
 
 _ZLIB, _REPAIRED = 1, 2
 _UNUSED_CODES = re.compile("(code lengths|literal/lengths|distances) set")
@@ -43,9 +45,19 @@ def check(data: bytes) -> None:
         assert found == content, "other bytes than zlib's"
         assert (error is None) == (fault is None), f"{error!r}, but zlib says {fault!r}"
         if fault is None:
-            source = CompressedFile(LocalFile(path), kind)
+            recorder = SeekPointRecorder(1 + len(content) // (1 + step))
+            source = CompressedFile(LocalFile(path), kind, recorder)
+            assert source.find_size() == (len(content), None)
+            _check_spans(LocalFile(path), kind, recorder.finish(), content)
             for offset in (len(content) // 2, step, 0, len(content)):
                 assert source.read(offset, 100) == content[offset : offset + 100]
+
+
+def _check_spans(file: LocalFile, kind: Compression, points: SeekPoints, content: bytes) -> None:
+    """Read from every seek point."""
+    source = open_spans(file, make_spans(file, kind, points, len(content), 1 << 20))
+    for offset in points.stream_offsets.tolist()[-20:]:
+        assert source.read(offset, 300) == content[offset : offset + 300]
 
 
 def _read_all(inflater: Inflater, step: int) -> tuple[bytes, TorchRecIOError | None]:

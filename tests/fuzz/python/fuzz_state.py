@@ -26,6 +26,12 @@ _OPTIONS: tuple[dict[str, Any], ...] = (
     {"shuffle": True, "batch_size": 3},
     {"shuffle": tio.Shuffle(block=2, window=4), "epochs": 2},
     {"batch_size": 2, "rank": 1, "world_size": 2, "uneven": "drop"},
+    {
+        "shuffle": tio.Shuffle(block=2, window=4, lanes=4),
+        "rank": 1,
+        "world_size": 2,
+        "uneven": "drop",
+    },
 )
 
 

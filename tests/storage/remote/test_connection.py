@@ -12,20 +12,21 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import fsspec  # type: ignore[import-untyped]
 import pytest
 
 from tests.support.web import WebServer
 from torchrec_io.storage.opening import open_file
 from torchrec_io.storage.remote.connection import HelperConnection, HelperError
 from torchrec_io.storage.remote.options import RemoteOptions
-from torchrec_io.storage.remote.process import access
+from torchrec_io.storage.remote.process import access, close_connections
 
 DATA = bytes(range(256)) * 5000
 START = """
 import os, signal, sys, time
 from torchrec_io.storage.opening import open_file
 from torchrec_io.storage.remote.options import RemoteOptions
-from torchrec_io.storage.remote.process import access
+from torchrec_io.storage.remote.process import access, close_connections
 url = sys.argv[1]
 options = RemoteOptions()
 assert len(open_file(url, options).read(0, 1 << 20)) == 1 << 20
@@ -154,6 +155,24 @@ def test_threads_share_a_helper(web: WebServer) -> None:
 
     with ThreadPoolExecutor(16) as pool:
         assert all(pool.map(read, range(400)))
+
+
+def test_datasets_share_one_memory(web: WebServer) -> None:
+    """Its size is the largest that was asked for, whatever the values and the kinds of stores."""
+    close_connections()
+    url = web.put("/a", DATA)
+    small, large = (RemoteOptions({"max_attempts": n}, n << 20) for n in (2, 6))
+    files = [open_file(url, options) for options in (small, large, small)]
+    assert [file.read(0, len(DATA)) for file in files] == [DATA] * 3
+    fetcher = access(url, small).fetcher
+    assert access(url, large).fetcher is fetcher
+    assert len(fetcher.client.memory) == fetcher.limit == 6 << 20
+    fsspec.filesystem("memory").pipe("/shared/a", DATA)
+    other = open_file("memory://shared/a", small)
+    assert other.read(0, len(DATA)) == DATA
+    assert access(other.path, small).fetcher.limit == fetcher.limit == 3 << 20
+    assert files[0].read(5, len(DATA)) == DATA[5:]
+    close_connections()
 
 
 def test_nothing_is_started_for_local_files(tmp_path: Path) -> None:

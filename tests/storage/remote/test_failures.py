@@ -41,6 +41,7 @@ def failed(cause: str) -> GenericError:
         (answered("429 Too Many Requests"), Kind.temporary, "HTTP 429"),
         (answered("500 x", "<Code>InternalError</Code>"), Kind.temporary, "HTTP 500 InternalError"),
         (answered("400 x", "<Code>RequestTimeout</Code>"), Kind.temporary, "RequestTimeout"),
+        (answered("409 x", "<Code>ConditionalRequestConflict</Code>"), Kind.temporary, "HTTP 409"),
         (answered("400 x", "<Code>ExpiredToken</Code>"), Kind.denied, "HTTP 400 ExpiredToken"),
         (answered("401 Unauthorized"), Kind.denied, "HTTP 401"),
         (answered("403 x", "<Code>AccessDenied</Code>"), Kind.denied, "HTTP 403 AccessDenied"),

@@ -13,6 +13,8 @@ import pytest
 from hypothesis import strategies as st
 
 from torchrec_io.storage.byte_source import ByteBuffer
+from torchrec_io.storage.cache.filling import log_trouble
+from torchrec_io.storage.cache.object_blocks import ObjectBlocks
 from torchrec_io.storage.remote import fetcher as fetcher_module
 from torchrec_io.storage.remote.areas import Areas
 from torchrec_io.storage.remote.client import OpenObject
@@ -25,6 +27,8 @@ from torchrec_io.storage.remote.request_cost import RequestCost
 
 CONTENT = np.random.default_rng(0).integers(0, 256, 100_000, dtype=np.uint8)
 OBJECT = OpenObject(0, ObjectInfo("a", len(CONTENT), '"1"', "", 0))
+BLOCK = 300
+CACHED = OBJECT._replace(blocks=ObjectBlocks("", 0, BLOCK, "", len(CONTENT)))
 
 
 class MemoryClient:
@@ -36,6 +40,7 @@ class MemoryClient:
         self.hurried: list[int] = []
         self.cancelled: list[int] = []
         self.failure: Failure | None = None
+        self.trouble = ""
         self._open: dict[int, tuple[Ticket, Fetch | None]] = {}
         self._tickets: dict[int, Ticket] = {}
         self._numbers = itertools.count()
@@ -58,6 +63,11 @@ class MemoryClient:
                         arguments[0]
                     )
 
+    def grow(self, memory_bytes: int) -> None:
+        memory = np.zeros(memory_bytes, np.uint8)
+        memory[: len(self.memory)] = self.memory
+        self.memory = memory
+
     def ask(self, name: str, *arguments: Any) -> Any: ...
 
     def wait(self, tickets: Iterable[Ticket]) -> None:
@@ -79,7 +89,7 @@ class MemoryClient:
         elif ticket.number not in self.cancelled:
             part = CONTENT[fetch.begin : fetch.begin + fetch.size]
             self.memory[fetch.target : fetch.target + fetch.size] = part
-            ticket.result = FetchReport(0.001, 0.001)
+            ticket.result = FetchReport(0.001, 0.001, self.trouble)
         ticket.is_done = True
 
     def has_failed(self) -> bool:
@@ -97,9 +107,9 @@ def ranges_of(*pairs: tuple[int, int]) -> Any:
     return np.stack((offsets, sizes, np.cumsum(sizes) - sizes), axis=1)
 
 
-def expect_read(fetcher: Fetcher, *pairs: tuple[int, int]) -> None:
+def expect_read(fetcher: Fetcher, *pairs: tuple[int, int], target: OpenObject = OBJECT) -> None:
     out = np.zeros(sum(size for _, size in pairs), np.uint8)
-    fetcher.read(OBJECT, ranges_of(*pairs), out)
+    fetcher.read(target, ranges_of(*pairs), out)
     expected = [CONTENT[offset : offset + size] for offset, size in pairs]
     assert out.tobytes() == b"".join(part.tobytes() for part in expected)
 
@@ -129,6 +139,23 @@ def test_what_is_needed_now_comes_before_what_is_needed_later() -> None:
     assert [fetch.is_urgent for fetch in client.fetches] == [False, False, True]
     expect_read(fetcher, (80_000, 10))
     assert client.hurried == [client.fetches[1].ticket]
+
+
+@pytest.mark.parametrize("before_it_is_read", [False, True])
+def test_a_cache_that_cannot_be_written_is_logged(
+    before_it_is_read: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    log_trouble.cache_clear()
+    client = MemoryClient(50_000)
+    client.trouble = "No space left on device"
+    fetcher = Fetcher(client)
+    fetcher.announce(CACHED, ranges_of((100, 50)))
+    if before_it_is_read:
+        client.answer_all()
+    expect_read(fetcher, (100, 50), target=CACHED)
+    assert [record.getMessage() for record in caplog.records] == [
+        "the cache  cannot be written (No space left on device): data is read without it"
+    ]
 
 
 def test_ranges_that_were_not_announced() -> None:
@@ -204,9 +231,37 @@ def test_a_failure_is_raised_and_tried_again() -> None:
     expect_read(fetcher, (0, 100), (200, 100))
 
 
+def test_whole_blocks_are_fetched_for_a_cache() -> None:
+    client = MemoryClient(50_000)
+    fetcher = Fetcher(client)
+    fetcher.announce(CACHED, ranges_of((700, 10), (850, 100), (99_950, 50)))
+    assert [(fetch.begin, fetch.size) for fetch in client.fetches] == [(600, 600), (99_900, 100)]
+    assert fetcher.bytes_in_memory == 700
+    expect_read(fetcher, (850, 100), (700, 10), (99_950, 50), (5, 1), target=CACHED)
+    assert (client.fetches[-1].begin, client.fetches[-1].size) == (0, BLOCK)
+    assert fetcher.bytes_in_memory == 0
+
+
+def test_the_limit_of_the_memory_is_changed() -> None:
+    client = MemoryClient(1000)
+    fetcher = Fetcher(client)
+    fetcher.announce(OBJECT, ranges_of((0, 700)))
+    fetcher.set_limit(10_000)
+    fetcher.announce(OBJECT, ranges_of((50_000, 5000)))
+    assert fetcher.bytes_in_memory == 5700
+    expect_read(fetcher, (0, 700), (50_000, 5000))
+    fetcher.set_limit(500)
+    fetcher.announce(OBJECT, ranges_of((0, 5000)))
+    assert fetcher.bytes_in_memory <= 500
+    expect_read(fetcher, (0, 5000))
+    assert fetcher.bytes_in_memory == 0
+    assert len(client.memory) == 10_000
+
+
+@pytest.mark.parametrize("target", [OBJECT, CACHED])
 @hypothesis.given(st.data())
-def test_any_announcements_and_reads(data: st.DataObject) -> None:
-    size = data.draw(st.integers(1, 3000))
+def test_any_announcements_and_reads(target: OpenObject, data: st.DataObject) -> None:
+    size = data.draw(st.integers(1 if target.blocks is None else BLOCK, 3000))
     client = MemoryClient(size)
     fetcher = Fetcher(client)
     pairs = st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 2000)), min_size=1, max_size=6)
@@ -218,15 +273,18 @@ def test_any_announcements_and_reads(data: st.DataObject) -> None:
             continue
         chosen = data.draw(pairs)
         if action == "announce":
-            fetcher.announce(OBJECT, ranges_of(*chosen))
+            fetcher.announce(target, ranges_of(*chosen))
             announced.append(chosen)
         elif action == "forget":
-            fetcher.forget(OBJECT, ranges_of(*chosen))
+            fetcher.forget(target, ranges_of(*chosen))
         else:
-            expect_read(fetcher, *chosen)
+            expect_read(fetcher, *chosen, target=target)
         assert fetcher.bytes_in_memory <= size
+    if target.blocks is not None:
+        assert all(fetch.begin % BLOCK == 0 for fetch in client.fetches)
+        assert all(fetch.size % BLOCK in (0, 100) for fetch in client.fetches)
     for chosen in announced:
-        fetcher.forget(OBJECT, ranges_of(*chosen))
+        fetcher.forget(target, ranges_of(*chosen))
     client.answer_all()
     fetcher.announce(OBJECT, ranges_of((0, 1)))
     fetcher._drop_cancelled()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,9 @@ from tests.support.stores import S3Server
 from tests.support.tfrecord import frame
 from torchrec_io import RecordIndex, TFRecordDataset, TFRecordMapDataset, TFRecordStream
 from torchrec_io.records.verify import verify_file
+from torchrec_io.storage.byte_source import Stamp
 from torchrec_io.storage.paths import expand_paths
+from torchrec_io.storage.remote import listing
 from torchrec_io.storage.remote.options import RemoteOptions
 
 SCHEMA = {"n": tio.FixedLenFeature([], "int64")}
@@ -62,7 +65,7 @@ PATTERN = "s3://data/set/x-*"
         ("s3://data/set/", SHARDS + 2),
         (PATTERN, SHARDS),
         ("s3://data/se?/x-0000[0-3]*", 4),
-        ("s3://data/**/x-*-of-00006", SHARDS),
+        ("s3://data/se?/**/x-*-of-00006", SHARDS),
         ("s3://data/set/x-{00000..00005}-of-00006", SHARDS),
         ("s3://data/set/x-00003-of-00006", 1),
         ("s3://data/set/*.txt", 1),
@@ -111,6 +114,54 @@ def test_opening_takes_one_listing(bucket: S3Server) -> None:
         assert len(dataset) == len(ALL)
         assert len(proxy.requests) == 1
         assert "list-type=2" in proxy.requests[0]
+
+
+def named(bucket: S3Server) -> tuple[list[str], RemoteOptions]:
+    """Return the URLs of the shards, and options that know nothing of them."""
+    urls = [f"s3://data/set/x-{shard:05d}-of-{SHARDS:05d}" for shard in range(SHARDS)]
+    return urls, RemoteOptions(bucket.options())
+
+
+def test_named_objects_are_found_at_the_same_time(
+    bucket: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    urls, options = named(bucket)
+    all_ask = threading.Barrier(SHARDS)
+    read_stamp = listing.read_remote_stamp
+
+    def read_with_others(url: str, options: RemoteOptions) -> Stamp:
+        all_ask.wait(timeout=30)
+        return read_stamp(url, options)
+
+    monkeypatch.setattr(listing, "read_remote_stamp", read_with_others)
+    assert expand_paths(urls, remote=options) == urls
+    assert options.stamps.keys() == {*urls}
+
+
+def test_many_named_objects_are_found_by_listing(
+    bucket: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "_WORTH_LISTING_NAMED", SHARDS - 1)
+    with proxy_to(bucket.port) as proxy:
+        urls, _ = named(bucket)
+        options = RemoteOptions(bucket.options(proxy.port))
+        assert expand_paths(urls, remote=options) == urls
+        assert len(proxy.requests) == 1
+        with pytest.raises(FileNotFoundError, match="no such object or folder: 's3://data/set/y'"):
+            expand_paths([*urls, "s3://data/set/y"], remote=options)
+
+
+def test_objects_are_found_where_listing_is_denied(
+    bucket: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    urls, options = named(bucket)
+
+    def deny(*_: Any, **__: Any) -> list[str]:
+        raise PermissionError
+
+    monkeypatch.setattr(listing, "_list", deny)
+    shards = f"s3://data/set/x-{{00000..{SHARDS - 1:05d}}}-of-{SHARDS:05d}"
+    assert expand_paths(shards, remote=options) == urls
 
 
 # ---- reading ----
@@ -233,6 +284,22 @@ def test_connections_that_are_reset(bucket: S3Server) -> None:
         proxy.most_bytes = 1000
         assert numbers_of(dataset) == ALL
         assert proxy.most_bytes is None
+
+
+def test_a_cache_serves_the_second_epoch(bucket: S3Server, tmp_path: Path) -> None:
+    with proxy_to(bucket.port) as proxy:
+        dataset = TFRecordDataset(
+            PATTERN,
+            SCHEMA,
+            batch_size=10,
+            shuffle=True,
+            storage_options=bucket.options(proxy.port),
+            cache=tio.BlockCache(tmp_path / "blocks", max_bytes=8 << 20),
+        )
+        assert numbers_of(DataLoader(dataset, batch_size=None, num_workers=2)) == ALL
+        before = len(proxy.requests)
+        assert numbers_of(dataset) == ALL
+        assert len(proxy.requests) == before
 
 
 # ---- processes ----

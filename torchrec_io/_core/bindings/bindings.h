@@ -17,6 +17,7 @@ namespace tio {
 namespace nb = nanobind;
 using namespace nb::literals;
 
+void bind_deflate(nb::module_& m);
 void bind_encode(nb::module_& m);
 void bind_example_list(nb::module_& m);
 void bind_exit(nb::module_& m);

@@ -1,9 +1,12 @@
 // Image files: the markers of JPEGs, and the filters of PNGs.
+#include <nanobind/stl/variant.h>
+
 #include "bindings/arrays.h"
 #include "image/jpeg_markers.h"
 #include "image/png.h"
 #include "image/random_crop.h"
 #include "image/view.h"
+#include "image/view_rule.h"
 
 namespace tio {
 namespace {
@@ -82,7 +85,64 @@ void bind_view(nb::module_& m) {
            "    size: Height and width after resizing.\n"
            "    eighths: The image is decoded at so many eighths of its size: 1, 2, 4 or 8. `box`\n"
            "        and `part` refer to the smaller image.")
-      .def_ro("eighths", &ImageView::eighths, "Scale of decoding, in eighths.");
+      .def_ro("eighths", &ImageView::eighths, "Scale of decoding, in eighths.")
+      .def_prop_ro("shrinks_much", &ImageView::shrinks_much,
+                   "Whether the image shrinks so much that native resizing is not exact enough.");
+}
+
+using Position = std::tuple<std::int64_t, std::int64_t>;
+
+// The classes are part of the core for the same reason.
+void bind_rules(nb::module_& m) {
+  nb::enum_<Fit::Method>(m, "FitMethod", "Ways to reach a size.")
+      .value("none", Fit::Method::none, "Images must have the size.")
+      .value("stretch", Fit::Method::stretch, "Height and width are resized by their own ratios.")
+      .value("cover", Fit::Method::cover, "What extends past the size is cut off.")
+      .value("contain", Fit::Method::contain, "Something is left around the whole image.");
+  nb::class_<Fit>(m, "Fit", "How images become values of one size.")
+      .def(nb::new_([](const Size& size, Fit::Method method, std::int64_t short_side) {
+             const auto& [height, width] = size;
+             if (height < 1 || width < 1) throw nb::value_error("a size must be positive");
+             return Fit{height, width, method, short_side};
+           }),
+           "size"_a, "method"_a, "short_side"_a = 0,
+           "Args:\n"
+           "    size: Height and width of the values.\n"
+           "    method: Way to reach it.\n"
+           "    short_side: Length of the shorter side of an image that covers more than the\n"
+           "        value; 0 for the smallest possible.")
+      .def(
+          "place",
+          [](const Fit& self, std::int64_t height,
+             std::int64_t width) -> std::tuple<Part, Size, Position> {
+            const Fit::Placement placed = self.place(height, width);
+            return {{placed.from_x, placed.from_y, placed.to_x, placed.to_y},
+                    {placed.height, placed.width},
+                    {placed.top, placed.left}};
+          },
+          "height"_a, "width"_a,
+          "Return the part of an image that is resized (left, top, right, bottom), its size then, "
+          "and its position in the value (top, left).");
+
+  nb::class_<ViewRule>(m, "ViewRule", "Which part of each image of a column is used.")
+      .def(nb::new_([](const Fit& fit, std::int64_t max_pixels, const std::optional<Box>& crop,
+                       const std::optional<ViewRule::Augment>& augment) {
+             ViewRule rule{fit, {}, augment, max_pixels};
+             if (crop) {
+               const auto& [top, left, height, width] = *crop;
+               if (top < 0 || left < 0 || height < 1 || width < 1) {
+                 throw nb::value_error("a crop must have pixels");
+               }
+               rule.crop = Crop{top, left, height, width};
+             }
+             return rule;
+           }),
+           "fit"_a, "max_pixels"_a, "crop"_a.none() = nb::none(), "augment"_a.none() = nb::none(),
+           "Args:\n"
+           "    fit: How the part becomes a value.\n"
+           "    max_pixels: Maximum number of pixels of an image.\n"
+           "    crop: Top, left, height and width of what is cut out of every image first.\n"
+           "    augment: Random part that is then used.");
 }
 
 }  // namespace
@@ -146,6 +206,7 @@ void bind_image(nb::module_& m) {
 
   bind_crops(m);
   bind_view(m);
+  bind_rules(m);
 }
 
 }  // namespace tio

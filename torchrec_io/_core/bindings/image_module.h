@@ -23,13 +23,17 @@ inline std::vector<Bytes> bytes_of_all(const Items<Buffer>& images) {
   return all;
 }
 
-inline PixelTarget target_of(const PixelArray& array, const ImageView& view, const Buffer* tables) {
-  const auto channels = array.shape(2);
+// Returns the last three axes of an array, [height, width, channels], as a target.
+template <class Array>
+PixelTarget target_of(const Array& array, std::int64_t height, std::int64_t width,
+                      const Buffer* tables) {
+  const std::size_t rows = array.ndim() - 3;
+  const auto channels = array.shape(rows + 2);
   const auto value_bytes = array.itemsize();
   const auto has_size = [&array](std::size_t axis, std::int64_t size) {
     return static_cast<std::int64_t>(array.shape(axis)) == size;
   };
-  if (!has_size(0, view.height) || !has_size(1, view.width) || channels < 1 || channels > 4) {
+  if (!has_size(rows, height) || !has_size(rows + 1, width) || channels < 1 || channels > 4) {
     throw nb::value_error("a target must have the shape [height, width, 1 to 4] of its view");
   }
   if (value_bytes != 1 && value_bytes != 2 && value_bytes != 4 && value_bytes != 8) {
@@ -39,9 +43,9 @@ inline PixelTarget target_of(const PixelArray& array, const ImageView& view, con
     throw nb::value_error("tables must have 256 values for each channel of the targets");
   }
   return {static_cast<std::byte*>(array.data()),
-          array.stride(0),
-          array.stride(1),
-          array.stride(2),
+          array.stride(rows),
+          array.stride(rows + 1),
+          array.stride(rows + 2),
           static_cast<int>(channels),
           static_cast<int>(value_bytes),
           tables == nullptr ? nullptr : bytes_of(*tables).data()};
@@ -62,8 +66,9 @@ Failures decode_all(const Sequence<Buffer>& images, const Sequence<ImageView>& v
   }
   std::vector<PixelTarget> pixels;
   for (std::size_t i = 0; i < all.size(); ++i) {
+    const ImageView& view = *parts.values()[i];
     pixels.push_back(
-        target_of(arrays.values()[i], *parts.values()[i], tables ? &*tables : nullptr));
+        target_of(arrays.values()[i], view.height, view.width, tables ? &*tables : nullptr));
   }
   const ReleasedGil unlocked;
   Failures failures;

@@ -17,7 +17,8 @@ namespace {
 // ---- one index ----
 
 nb::bytes bind_encode_index(const IndexHeader& header, const Vector<std::uint64_t>& starts,
-                            const Matrix<std::uint64_t>& restarts, const Sequence<Gap>& gaps) {
+                            const Matrix<std::uint64_t>& restarts, const Sequence<Gap>& gaps,
+                            const Buffer& seek_points) {
   if (restarts.shape(1) != 2) throw nb::value_error("restarts must have two columns");
   const std::vector<Gap> gap_table = copy_items<Gap>(gaps);
   std::vector<std::byte> file;
@@ -27,7 +28,7 @@ nb::bytes bind_encode_index(const IndexHeader& header, const Vector<std::uint64_
     for (std::size_t i = 0; i < table.size(); ++i) {
       table[i] = {restarts.data()[2 * i], restarts.data()[2 * i + 1]};
     }
-    file = encode_index(header, span_of(starts), table, gap_table);
+    file = encode_index(header, span_of(starts), table, gap_table, bytes_of(seek_points));
   }
   return nb::bytes(file.data(), file.size());
 }
@@ -98,7 +99,9 @@ void bind_one_index(nb::module_& m) {
       .def_ro("header_bytes", &IndexHeader::header_bytes,
               "Number of bytes of the stream before the first record.")
       .def_ro("footer_bytes", &IndexHeader::footer_bytes,
-              "Number of bytes of the stream after the last record.");
+              "Number of bytes of the stream after the last record.")
+      .def_ro("has_seek_points", &IndexHeader::has_seek_points,
+              "True if the index file has a section of seek points.");
 
   nb::class_<Index>(m, "Index",
                     "An index file that was checked.\n\n"
@@ -111,6 +114,12 @@ void bind_one_index(nb::module_& m) {
       .def_prop_ro("gaps", &Index::gaps, "Gaps, ascending.")
       .def_prop_ro("restarts", &bind_restarts,
                    "Points where decompression can start: (stream offset, file offset).")
+      .def_prop_ro(
+          "seek_points",
+          [](const Index& self) {
+            return std::make_pair(self.seek_points().offset, self.seek_points().size);
+          },
+          "Offset and size of the section of seek points in the index file; size 0: none.")
       .def_prop_ro("stream_bytes", &Index::stream_bytes, "Size of the decompressed stream.");
 
   nb::class_<IndexScan>(m, "IndexScan",
@@ -131,14 +140,15 @@ void bind_one_index(nb::module_& m) {
         "Read the header of an index file from its first INDEX_HEADER_BYTES bytes.\n\n"
         "Raises:\n"
         "    ValueError: If they are not a valid header. The message explains why.");
-  m.def("encode_index", &bind_encode_index, "header"_a, "starts"_a, "restarts"_a,
-        "gaps"_a = nb::tuple(),
+  m.def("encode_index", &bind_encode_index, "header"_a, "starts"_a, "restarts"_a, "gaps"_a,
+        "seek_points"_a,
         "Return the bytes of an index file.\n\n"
         "Args:\n"
         "    header: Header of the file. Its number of records is ignored.\n"
         "    starts: Stream offset of each record's frame, ascending.\n"
         "    restarts: Points where decompression can start; [n, 2]: stream offset, file offset.\n"
-        "    gaps: Parts of the stream without records, ascending.");
+        "    gaps: Parts of the stream without records, ascending.\n"
+        "    seek_points: Section of seek points; empty: there is none.");
 }
 
 // ---- many indexes ----
@@ -315,7 +325,8 @@ void bind_index(nb::module_& m) {
   nb::enum_<Compression>(m, "Compression", "Compression of a data file.")
       .value("none", Compression::none)
       .value("gzip", Compression::gzip)
-      .value("zlib", Compression::zlib);
+      .value("zlib", Compression::zlib)
+      .value("zstd", Compression::zstd);
 
   bind_one_index(m);
   bind_index_set(m);

@@ -1,7 +1,12 @@
 // The Python module of JPEG decoding. It is a module of its own, so that the core needs no
 // libjpeg-turbo.
+#include <cstring>
+
 #include "bindings/image_module.h"
+#include "image/jpeg_markers.h"
+#include "image/view_rule.h"
 #include "jpeg/decoder.h"
+#include "records/records.h"
 
 namespace tio {
 namespace {
@@ -34,6 +39,105 @@ Failures bind_decode(const Sequence<Buffer>& images, const Sequence<ImageView>& 
       [&](Bytes image, const ImageView& view, const PixelTarget& target, std::string& reason) {
         return decoder.open(image, header, reason) && decoder.decode(view, target, reason);
       });
+}
+
+// Arrays of pixels [n, H, W, C], of any dtype and with any strides.
+using PixelArrays = nb::ndarray<nb::ndim<4>, nb::device::cpu>;
+
+// The values of a column that are JPEGs, and the memory of their pixels.
+struct ColumnWork {
+  std::vector<Bytes> files;
+  std::vector<Philox> random;  // empty if nothing is random
+  PixelTarget first;           // target of the first file
+  std::int64_t file_step = 0;  // values from one target to the next
+  const ViewRule* rule = nullptr;
+  std::uint32_t max_scans = 0;
+
+  PixelTarget target_of(std::size_t file, const PlacedView& placed) const {
+    PixelTarget target = first;
+    std::int64_t at = static_cast<std::int64_t>(file) * file_step + placed.top * target.row_step +
+                      placed.left * target.column_step;
+    if (placed.is_flipped) {
+      at += (placed.view.width - 1) * target.column_step;
+      target.column_step = -target.column_step;
+    }
+    target.origin += at * target.value_bytes;
+    return target;
+  }
+
+  bool decode(std::size_t file, JpegDecoder& decoder, std::string& reason) const {
+    constexpr std::uint8_t kSignature[] = {0xff, 0xd8, 0xff};
+    const Bytes bytes = files[file];
+    if (bytes.size() < 3 || std::memcmp(bytes.data(), kSignature, 3) != 0) return false;
+    if (read_jpeg_markers(bytes, max_scans).fault) return false;
+    JpegHeader header;
+    if (!decoder.open(bytes, header, reason)) return false;
+    const auto placed =
+        rule->find(header.height, header.width, random.empty() ? Philox(0, 0) : random[file]);
+    return placed && decoder.decode(placed->view, target_of(file, *placed), reason);
+  }
+};
+
+std::vector<Bytes> parts_of(const Records& records, const Numbers& which, const Numbers& offsets,
+                            const Numbers& sizes) {
+  if (offsets.size() != which.size() || sizes.size() != which.size()) {
+    throw nb::value_error("which, offsets and sizes must have the same size");
+  }
+  std::vector<Bytes> parts;
+  parts.reserve(which.size());
+  for (std::size_t i = 0; i < which.size(); ++i) {
+    const std::int64_t record = which.data()[i];
+    if (record < 0 || static_cast<std::size_t>(record) >= records.size()) {
+      throw nb::index_error("a record does not exist");
+    }
+    const Bytes all = records[static_cast<std::size_t>(record)];
+    if (!is_inside(offsets.data()[i], sizes.data()[i], all.size())) {
+      throw nb::value_error("an image must lie in its record");
+    }
+    parts.push_back(all.subspan(static_cast<std::size_t>(offsets.data()[i]),
+                                static_cast<std::size_t>(sizes.data()[i])));
+  }
+  return parts;
+}
+
+std::vector<Philox> generators_of(const nb::bytes& keys, std::size_t count) {
+  const Bytes all{static_cast<const std::byte*>(keys.data()), keys.size()};
+  if (all.size() != 16 * count) throw nb::value_error("each image must have a key of 16 bytes");
+  std::vector<Philox> generators;
+  generators.reserve(count);
+  for (std::size_t at = 0; at < all.size(); at += 16) {
+    generators.emplace_back(load<std::uint64_t>(all, at), load<std::uint64_t>(all, at + 8));
+  }
+  return generators;
+}
+
+std::vector<std::size_t> bind_decode_column(const Records& records, const Numbers& which,
+                                            const Numbers& offsets, const Numbers& sizes,
+                                            const PixelArrays& targets, const ViewRule& rule,
+                                            std::uint32_t max_scans,
+                                            const std::optional<nb::bytes>& keys,
+                                            const std::optional<Buffer>& tables, bool fast) {
+  ColumnWork work{parts_of(records, which, offsets, sizes),
+                  {},
+                  target_of(targets, rule.fit.height, rule.fit.width, tables ? &*tables : nullptr),
+                  targets.stride(0),
+                  &rule,
+                  max_scans};
+  if (targets.shape(0) != work.files.size()) {
+    throw nb::value_error("each image must have a target");
+  }
+  if (rule.augment) {
+    if (!keys) throw nb::value_error("a random part needs keys");
+    work.random = generators_of(*keys, work.files.size());
+  }
+  const ReleasedGil unlocked;
+  JpegDecoder decoder(fast);
+  std::string reason;
+  std::vector<std::size_t> left;
+  for (std::size_t file = 0; file < work.files.size(); ++file) {
+    if (!work.decode(file, decoder, reason)) left.push_back(file);
+  }
+  return left;
 }
 
 }  // namespace
@@ -73,4 +177,22 @@ NB_MODULE(_jpeg, module) {
              "    fast: Use the fast DCT.\n\n"
              "Returns:\n"
              "    The position of each image that cannot be decoded, with the reason.");
+  module.def(
+      "decode_column", &bind_decode_column, "records"_a, "which"_a, "offsets"_a, "sizes"_a,
+      "targets"_a, "rule"_a, "max_scans"_a, "keys"_a.none() = nb::none(),
+      "tables"_a.none() = nb::none(), nb::kw_only(), "fast"_a = false,
+      "Decode those images of a column that are sound JPEGs.\n\n"
+      "Args:\n"
+      "    records: Records that hold the images.\n"
+      "    which: Position of the record of each image.\n"
+      "    offsets: Offset of each image in its record.\n"
+      "    sizes: Bytes of each image.\n"
+      "    targets: Arrays of the images, `[n, height, width, channels]`, with any strides.\n"
+      "    rule: Which part of each image is used. Pixels around it are not written.\n"
+      "    max_scans: Most scans that an image may have.\n"
+      "    keys: Key of the random numbers of each image; 16 bytes each.\n"
+      "    tables: As for `decode_jpegs`.\n"
+      "    fast: Use the fast DCT.\n\n"
+      "Returns:\n"
+      "    The positions of the other images. Their targets may have any content.");
 }

@@ -2,6 +2,7 @@
 // of their time waiting for each other.
 #include <memory>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "bindings/arguments.h"
@@ -12,14 +13,11 @@
 namespace tio {
 namespace {
 
-void init_reads(BatchReads* self, const Sequence<int>& descriptors, nb::handle_t<ReadPlan> of,
-                WritableBuffer buffer, nb::handle_t<Records> in) {
-  std::vector<int> files = Items<int>(descriptors).values();
-  auto plan = share(of);
+using FramesFrom = std::variant<std::monostate, std::vector<int>, BatchBlocks>;
+
+BatchReads make_reads(FramesFrom from, std::shared_ptr<const ReadPlan> plan, WritableBuffer buffer,
+                      nb::handle_t<Records> in) {
   auto records = share(in);
-  if (files.size() != plan->files.size()) {
-    throw nb::value_error("there must be one descriptor for each file of the plan");
-  }
   if (records->size() != plan->frame_sizes.size()) {
     throw nb::value_error("there must be one record for each record of the plan");
   }
@@ -28,8 +26,40 @@ void init_reads(BatchReads* self, const Sequence<int>& descriptors, nb::handle_t
     throw nb::value_error("the buffer is smaller than the plan requires");
   }
   Owner owner = owner_of(std::move(buffer));
-  new (self)
-      BatchReads{std::move(files), std::move(plan), bytes, std::move(owner), std::move(records)};
+  return {std::move(from), std::move(plan), bytes, std::move(owner), std::move(records)};
+}
+
+void init_reads(BatchReads* self, const Sequence<int>& descriptors, nb::handle_t<ReadPlan> of,
+                WritableBuffer buffer, nb::handle_t<Records> in) {
+  std::vector<int> files = Items<int>(descriptors).values();
+  auto plan = share(of);
+  if (files.size() != plan->files.size()) {
+    throw nb::value_error("there must be one descriptor for each file of the plan");
+  }
+  new (self) BatchReads(make_reads(std::move(files), std::move(plan), std::move(buffer), in));
+}
+
+BatchReads reads_of_blocks(const Sequence<FrameBlock>& blocks, const Numbers& block_numbers,
+                           const Numbers& record_blocks, nb::handle_t<ReadPlan> of,
+                           WritableBuffer buffer, nb::handle_t<Records> in) {
+  const auto numbers = span_of(block_numbers);
+  const auto of_records = span_of(record_blocks);
+  BatchBlocks from{copy_items<FrameBlock>(blocks),
+                   {numbers.begin(), numbers.end()},
+                   {of_records.begin(), of_records.end()}};
+  auto plan = share(of);
+  if (from.numbers.size() != from.blocks.size()) {
+    throw nb::value_error("each block must have a number");
+  }
+  if (from.record_blocks.size() != plan->numbers.size()) {
+    throw nb::value_error("each record must have a block");
+  }
+  return make_reads(std::move(from), std::move(plan), std::move(buffer), in);
+}
+
+BatchReads reads_of_buffer(nb::handle_t<ReadPlan> of, WritableBuffer buffer,
+                           nb::handle_t<Records> in) {
+  return make_reads(std::monostate{}, share(of), std::move(buffer), in);
 }
 
 using TargetItems = Items<const ColumnTargets*>;
@@ -97,7 +127,23 @@ void bind_loading(nb::module_& m) {
            "    descriptors: Descriptor of each file of the plan, open until the batch is loaded.\n"
            "    plan: Plan of the reads.\n"
            "    buffer: Bytes that receive the frames.\n"
-           "    records: Records that will be in the buffer.");
+           "    records: Records that will be in the buffer.")
+      .def_static("of_blocks", &reads_of_blocks, "blocks"_a, "block_numbers"_a, "record_blocks"_a,
+                  "plan"_a, "buffer"_a, "records"_a,
+                  "Return reads that copy the frames from blocks in memory.\n\n"
+                  "Args:\n"
+                  "    blocks: Blocks in memory, which together have all records of the plan.\n"
+                  "    block_numbers: Number of each block, ascending.\n"
+                  "    record_blocks: Number of each record's block.\n"
+                  "    plan: Plan of the records.\n"
+                  "    buffer: Bytes that receive the frames.\n"
+                  "    records: Records that will be in the buffer.")
+      .def_static("of_buffer", &reads_of_buffer, "plan"_a, "buffer"_a, "records"_a,
+                  "Return reads of frames that are in the buffer already.\n\n"
+                  "Args:\n"
+                  "    plan: Plan of the records.\n"
+                  "    buffer: Bytes with the frames.\n"
+                  "    records: Records in the buffer.");
 
   nb::class_<LoadResult>(m, "LoadResult", "The batches that were read and located.")
       .def_ro("located", &LoadResult::located, "Located batches.")

@@ -24,6 +24,7 @@ NB_MODULE(_core, module) {
   tio::bind_memory(module);
   tio::bind_exit(module);
   tio::bind_framing(module);
+  tio::bind_deflate(module);
   tio::bind_index(module);
   tio::bind_reads(module);
   tio::bind_order(module);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bindings/arrays.h"
+#include "order/lane_permutation.h"
 #include "order/permutation.h"
 #include "order/selection.h"
 
@@ -43,6 +44,20 @@ NumpyVector<std::int64_t> bind_permute(const Numbers& positions, std::uint64_t s
   return apply_order(positions, size, Permutation(size, key));
 }
 
+struct InversePermutation {
+  Permutation order;
+
+  void apply(std::span<std::uint64_t> values) const {
+    for (auto& value : values) value = order.inverse(value);
+  }
+};
+
+NumpyVector<std::int64_t> bind_inverse_permute(const Numbers& values, std::uint64_t size,
+                                               std::uint64_t key) {
+  check_positive(size, "size");
+  return apply_order(values, size, InversePermutation{Permutation(size, key)});
+}
+
 NumpyVector<std::int64_t> bind_window_permute(const Numbers& positions, std::uint64_t size,
                                               std::uint64_t window, std::uint64_t key) {
   check_positive(size, "size");
@@ -57,6 +72,16 @@ NumpyVector<std::int64_t> bind_block_permute(const Numbers& positions, std::uint
   check_positive(block, "block");
   check_positive(window, "window");
   return apply_order(positions, size, BlockPermutation(size, block, window, key));
+}
+
+NumpyVector<std::int64_t> bind_lane_permute(const Numbers& positions, std::uint64_t size,
+                                            std::uint64_t block, std::uint64_t window,
+                                            std::uint64_t lanes, std::uint64_t key) {
+  check_positive(size, "size");
+  check_positive(block, "block");
+  check_positive(window, "window");
+  check_positive(lanes, "lanes");
+  return apply_order(positions, size, LanePermutation(size, block, window, lanes, key));
 }
 
 // ---- sets of numbers ----
@@ -94,6 +119,8 @@ NumpyVector<std::int64_t> query_bits(const Words& words, const Numbers& counts,
 void bind_order(nb::module_& m) {
   m.def("permute", &bind_permute, "positions"_a, "size"_a, "key"_a,
         "Return the values at `positions` of a keyed uniform permutation of 0..size-1.");
+  m.def("inverse_permute", &bind_inverse_permute, "values"_a, "size"_a, "key"_a,
+        "Return the positions of `values` in a keyed uniform permutation of 0..size-1.");
   m.def(
       "window_permute", &bind_window_permute, "positions"_a, "size"_a, "window"_a, "key"_a,
       "Return the values at `positions` of a permutation of 0..size-1 that moves no value by more\n"
@@ -102,6 +129,11 @@ void bind_order(nb::module_& m) {
         "key"_a,
         "Return the values at `positions` of a permutation of 0..size-1 that permutes blocks of\n"
         "`block` values, and then each `window` positions.");
+  m.def("lane_permute", &bind_lane_permute, "positions"_a, "size"_a, "block"_a, "window"_a,
+        "lanes"_a, "key"_a,
+        "Return the values at `positions` of a permutation of 0..size-1 that takes values of all\n"
+        "`lanes` in turn. Blocks of `block` values and pieces of the rest are assigned to lanes,\n"
+        "and each `window` values of a lane are permuted.");
 
   m.def("count_bits", &bind_count_bits, "words"_a,
         "Return the number of set bits before each 512 bits of `words`, and in all of them.");

@@ -140,6 +140,14 @@ RowPlan bind_take(const RowPlan& plan, const Numbers& rows) {
   return std::move(*taken);
 }
 
+NumpyVector<std::int64_t> bind_first_numbers(const RowPlan& plan) {
+  return to_numpy(plan.first_numbers());
+}
+
+bool bind_has_lengths(const RowPlan& plan, const Numbers& begins, const Numbers& ends) {
+  return plan.has_lengths(span_of(begins), span_of(ends));
+}
+
 // ---- writing ----
 
 // Tokens are copied by many at a time: fewer than these take less time than a thread to wake up.
@@ -262,6 +270,13 @@ void bind_packing(nb::module_& m) {
       .def("take", &bind_take, "rows"_a,
            "Return some rows, with their documents in the order of their first pieces.")
       .def("append", &RowPlan::append, "other"_a, "Add the rows of another plan.")
+      .def("has_lengths", &bind_has_lengths, "begins"_a, "ends"_a,
+           "Return whether documents have as many tokens as planned.\n\n"
+           "Args:\n"
+           "    begins: First token of each document.\n"
+           "    ends: Token after the last one of each.")
+      .def("first_numbers", &bind_first_numbers,
+           "Return the record number of the first document of each row.")
       .def_prop_ro("numbers", array_of(&RowPlan::numbers), nb::rv_policy::reference_internal,
                    "Record number of each document.")
       .def_prop_ro("lengths", array_of(&RowPlan::lengths), nb::rv_policy::reference_internal,

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -7,6 +9,7 @@
 
 #include "bindings/arguments.h"
 #include "bindings/arrays.h"
+#include "records/checked_file.h"
 #include "records/file_watch.h"
 #include "records/frame_gather.h"
 #include "records/ranges.h"
@@ -65,6 +68,9 @@ ReadResult bind_read_ranges(const Sequence<int>& descriptors, const Sequence<std
   return result;
 }
 
+// Copies of fewer bytes are not long.
+constexpr std::size_t kManyBytes = std::size_t{1} << 18;
+
 void bind_gather(const Buffer& source, const Matrix<std::int64_t>& rows,
                  const WritableBuffer& buffer) {
   const std::vector<Range> ranges = to_ranges(rows);
@@ -75,8 +81,52 @@ void bind_gather(const Buffer& source, const Matrix<std::int64_t>& rows,
       throw nb::value_error("ranges must lie inside the source");
     }
   }
-  const ReleasedGil unlocked;
+  std::size_t total = 0;
+  for (const Range& range : ranges) total += range.size;
+  const ReleasedGil unlocked(total >= kManyBytes);
   copy_ranges(bytes_of(source), ranges, target);
+}
+
+void init_checked_file(CheckedFile* self, int descriptor, std::int64_t size,
+                       const Buffer& checksums) {
+  const Bytes bytes = bytes_of(checksums);
+  if (size < 0 || bytes.size() != 4 * count_chunks(static_cast<std::size_t>(size))) {
+    throw nb::value_error("each chunk of a file must have a checksum of 4 bytes");
+  }
+  std::vector<std::uint32_t> values(bytes.size() / 4);
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  new (self) CheckedFile{descriptor, size, std::move(values)};
+}
+
+nb::bytes bind_chunk_checksums(const Buffer& data) {
+  std::vector<std::uint32_t> checksums;
+  {
+    const ReleasedGil unlocked;
+    checksums = chunk_checksums(bytes_of(data));
+  }
+  return nb::bytes(checksums.data(), 4 * checksums.size());
+}
+
+void check_block_bytes(std::int64_t block_bytes) {
+  if (block_bytes < 1) throw nb::value_error("block_bytes must be positive");
+}
+
+std::vector<std::int64_t> bind_block_numbers(const Matrix<std::int64_t>& rows,
+                                             std::int64_t block_bytes) {
+  check_block_bytes(block_bytes);
+  return block_numbers(to_ranges(rows), block_bytes);
+}
+
+std::vector<std::size_t> bind_read_blocks(const Sequence<CheckedFile>& files,
+                                          const Matrix<std::int64_t>& rows,
+                                          std::int64_t block_bytes, const WritableBuffer& buffer) {
+  check_block_bytes(block_bytes);
+  const Items<const CheckedFile*> items(files);
+  const std::vector<Range> ranges = to_ranges(rows);
+  const MutableBytes target = writable_bytes(buffer);
+  check_targets(ranges, target);
+  const ReleasedGil unlocked;
+  return read_blocks(items.values(), ranges, block_bytes, target);
 }
 
 std::optional<std::size_t> find_changed_file(const Sequence<FileWatch>& watches) {
@@ -143,6 +193,29 @@ void bind_reads(nb::module_& m) {
         "    ranges: int64 [n, 3]: offset in the source, size, offset in the buffer.\n"
         "    buffer: Bytes that receive the data.");
 
+  nb::class_<CheckedFile>(m, "CheckedFile", "An open file with a checksum of each chunk.")
+      .def("__init__", &init_checked_file, "descriptor"_a, "size"_a, "checksums"_a,
+           "Args:\n"
+           "    descriptor: Descriptor of the file, open as long as the object is used.\n"
+           "    size: Number of bytes that have checksums.\n"
+           "    checksums: Those that `chunk_checksums` returned.");
+  m.def("chunk_checksums", &bind_chunk_checksums, "data"_a,
+        "Return the CRC-32C of each chunk of 4,096 bytes, as little-endian uint32.");
+  m.def("block_numbers", &bind_block_numbers, "ranges"_a, "block_bytes"_a,
+        "Return the numbers of the blocks that ranges touch: those of each range in turn.\n\n"
+        "Args:\n"
+        "    ranges: int64 [n, 3]: offset, size, offset in the buffer.\n"
+        "    block_bytes: Size of a block.");
+  m.def("read_blocks", &bind_read_blocks, "files"_a, "ranges"_a, "block_bytes"_a, "buffer"_a,
+        "Read ranges of an object whose blocks are files, and compare the checksums.\n\n"
+        "Args:\n"
+        "    files: The block of each number that `block_numbers` returns.\n"
+        "    ranges: int64 [n, 3]: offset, size, offset in the buffer.\n"
+        "    block_bytes: Size of a block.\n"
+        "    buffer: Bytes that receive the data.\n\n"
+        "Returns:\n"
+        "    Positions in `files` of those that could not be read, or are damaged.");
+
   nb::class_<FileWatch>(m, "FileWatch", "Notices that an open file is changed in place.")
       .def(nb::init<int, std::int64_t, std::int64_t>(), "descriptor"_a, "size"_a, "mtime_ns"_a,
            "Args:\n"
@@ -158,7 +231,10 @@ void bind_reads(nb::module_& m) {
       .def("__init__", &init_frame_block, "plan"_a, "buffer"_a,
            "Args:\n"
            "    plan: Plan of the records, whose numbers ascend.\n"
-           "    buffer: Bytes that were read by the plan.");
+           "    buffer: Bytes that were read by the plan.")
+      .def_prop_ro(
+          "nbytes", [](const FrameBlock& self) { return self.buffer.size(); },
+          "Size of the frames in bytes.");
   m.def("gather_frames", &bind_gather_frames, "blocks"_a, "block_numbers"_a, "plan"_a,
         "record_blocks"_a, "buffer"_a,
         "Copy the frames of records from blocks in memory to a buffer.\n\n"

@@ -7,6 +7,7 @@
 
 #include "bindings/arguments.h"
 #include "bindings/arrays.h"
+#include "example/survey_state.h"
 
 namespace tio {
 namespace {
@@ -66,6 +67,18 @@ void init_survey(Survey* self, nb::handle_t<CharacterSet> printable, bool with_l
 
 void bind_mark_unsound(Survey& self, const ImageValue& image) {
   if (!self.mark_unsound(image)) throw nb::index_error("the image is of another survey");
+}
+
+nb::bytes bind_state(const Survey& self) {
+  const std::string state = survey_state(self);
+  return nb::bytes(state.data(), state.size());
+}
+
+void bind_restore(Survey& self, const nb::bytes& state) {
+  const Bytes bytes = {static_cast<const std::byte*>(state.data()), state.size()};
+  if (self.records() != 0 || !restore_survey(bytes, self)) {
+    throw nb::value_error("state must be that of a survey of the same version");
+  }
 }
 
 void bind_formats(nb::module_& m) {
@@ -157,6 +170,9 @@ void bind_survey(nb::module_& m) {
            "Add the facts about later records. Return False if there are too many features.")
       .def("mark_unsound", &bind_mark_unsound, "image"_a,
            "Note that a value is not an image that can be decoded.")
+      .def("state", &bind_state, "Return all facts as bytes, to send them to another process.")
+      .def("restore", &bind_restore, "state"_a,
+           "Add the facts of another survey to one without records.")
       .def_prop_ro("records", &Survey::records, "Number of valid records.")
       .def_prop_ro(
           "context", [](const Survey& self) { return facts_of(self.context()); },

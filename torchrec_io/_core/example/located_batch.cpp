@@ -3,15 +3,28 @@
 #include "timing/steps.h"
 
 namespace tio {
+namespace {
+
+// Fetches and checks the frames of a batch. Returns false if one is missing or invalid.
+bool fetch_frames(const BatchReads& batch, bool check_data, std::uint64_t& waits) {
+  if (const auto* blocks = std::get_if<BatchBlocks>(&batch.from)) {
+    return gather_checked_frames(*blocks, *batch.plan, batch.buffer, check_data);
+  }
+  if (const auto* descriptors = std::get_if<std::vector<int>>(&batch.from)) {
+    return read_frames(*batch.plan, *descriptors, batch.buffer, check_data, waits);
+  }
+  const StepScope step(Counter::checking);
+  return check_frames(*batch.plan, batch.buffer, check_data);
+}
+
+}  // namespace
 
 LoadResult load_batches(const std::shared_ptr<const ExampleParser>& parser,
                         const std::vector<const BatchReads*>& batches, bool check_data) {
   const StepScope step(Counter::parsing);
   LoadResult result;
   for (const BatchReads* batch : batches) {
-    if (!read_frames(*batch->plan, batch->descriptors, batch->buffer, check_data, result.waits)) {
-      break;
-    }
+    if (!fetch_frames(*batch, check_data, result.waits)) break;
     LocatedBatch located(parser, batch->records);
     if (located.has_failed()) break;
     result.located.push_back(std::move(located));
@@ -28,7 +41,7 @@ std::optional<FixedLoadResult> load_fixed_batches(const ExampleParser& parser,
   std::vector<Failure> failures;
   for (std::size_t& i = result.loaded; i < batches.size(); ++i) {
     const BatchReads& batch = *batches[i];
-    if (!read_frames(*batch.plan, batch.descriptors, batch.buffer, check_data, result.waits)) break;
+    if (!fetch_frames(batch, check_data, result.waits)) break;
     const BatchTarget& target = targets[i];
     if (!parser.parse_fixed(*batch.records, target.columns, target.arena, failures)) return {};
     if (!failures.empty()) break;

@@ -5,9 +5,11 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <variant>
 #include <vector>
 
 #include "example/parser.h"
+#include "records/frame_gather.h"
 #include "records/read_plan.h"
 
 namespace tio {
@@ -48,10 +50,11 @@ struct BatchTarget {
   MutableBytes arena;
 };
 
-// The reads of a batch. The buffer has at least plan->buffer_bytes, and `records` are the records
-// of the plan in that buffer.
+// How the frames of a batch are fetched: from files, or from blocks in memory. The buffer has at
+// least plan->buffer_bytes, and `records` are the records of the plan in that buffer.
 struct BatchReads {
-  std::vector<int> descriptors;
+  // Descriptors of the plan's files, or blocks; nothing if the frames are in the buffer.
+  std::variant<std::monostate, std::vector<int>, BatchBlocks> from;
   std::shared_ptr<const ReadPlan> plan;
   MutableBytes buffer;
   Owner owner;  // of the buffer

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "example/entry_walk.h"
@@ -57,6 +58,9 @@ class Survey {
   std::uint64_t records() const { return records_; }
   const FeatureTable& context() const { return context_; }
   const FeatureTable& lists() const { return lists_; }
+
+  friend std::string survey_state(const Survey& survey);
+  friend bool restore_survey(Bytes state, Survey& empty);
 
  private:
   enum class Verdict { valid, invalid, full };

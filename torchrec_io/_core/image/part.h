@@ -10,6 +10,7 @@
 //   int levels()                           levels of a pixel: 1, or 4 of which the last is not used
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -31,11 +32,13 @@ template <class Decoder>
 bool copy_part(Decoder& decoder, const ImageView& view, const PixelWriter& writer,
                std::string& reason) {
   if (!decoder.cut_columns(view.left, view.right, reason)) return false;
-  decoder.reserve_rows(1);
+  constexpr std::int64_t kRowsAtOnce = 8;
+  decoder.reserve_rows(kRowsAtOnce);
   if (!decoder.skip_rows(view.top, reason) || !decoder.read_rows(view.top, reason)) return false;
-  for (std::int64_t row = view.top; row < view.bottom; ++row) {
-    if (!decoder.read_rows(row + 1, reason)) return false;
-    writer.write(decoder.at_column(row, view.left), row - view.top);
+  for (std::int64_t row = view.top; row < view.bottom;) {
+    const std::int64_t end = std::min(row + kRowsAtOnce, view.bottom);
+    if (!decoder.read_rows(end, reason)) return false;
+    for (; row < end; ++row) writer.write(decoder.at_column(row, view.left), row - view.top);
   }
   return true;
 }

@@ -1,6 +1,7 @@
 #include "image/pixels.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 namespace tio {
@@ -41,7 +42,23 @@ void expand_triples(const std::uint8_t* row, std::size_t pixels, std::uint8_t* o
   for (; x < pixels; ++x) std::memcpy(out + 4 * x, row + 3 * x, 3);
 }
 
+void PixelWriter::prefetch(std::int64_t number) const {
+  constexpr std::int64_t kCacheLine = 64;
+  const std::int64_t step = std::abs(target_.column_step);
+  const bool has_planes = step == 1;
+  if (!has_planes && step != target_.channels) return;  // the row is not in one piece
+  const std::int64_t size = target_.value_bytes;
+  const std::int64_t bytes = static_cast<std::int64_t>(pixels_) * step * size;
+  std::byte* from = target_.origin + number * target_.row_step * size;
+  if (target_.column_step < 0) from -= bytes - step * size;
+  for (int plane = 0; plane < (has_planes ? target_.channels : 1); ++plane) {
+    for (std::int64_t at = 0; at < bytes; at += kCacheLine) __builtin_prefetch(from + at, 1);
+    from += target_.channel_step * size;
+  }
+}
+
 void PixelWriter::write(const std::uint8_t* row, std::int64_t number) const {
+  if (number + 1 < rows_) prefetch(number + 1);
   switch (target_.value_bytes) {
     case 1: return write_values<std::uint8_t>(row, number);
     case 2: return write_values<std::uint16_t>(row, number);
@@ -55,6 +72,9 @@ template <class Value>
 void PixelWriter::write_values(const std::uint8_t* row, std::int64_t number) const {
   const auto size = static_cast<std::int64_t>(sizeof(Value));
   std::byte* const out = target_.origin + number * target_.row_step * size;
+  if (target_.tables != nullptr && levels_ == 4 && target_.channels == 3) {
+    return write_colors<Value>(row, out);
+  }
   std::size_t done = 0;
   if constexpr (sizeof(Value) == 1) {
     if (target_.tables == nullptr && levels_ == 4 && target_.channels == 3) {
@@ -74,6 +94,24 @@ void PixelWriter::write_values(const std::uint8_t* row, std::int64_t number) con
       if (table != nullptr) std::memcpy(&value, table + level * size, sizeof(Value));
       std::memcpy(plane + static_cast<std::int64_t>(x) * target_.column_step * size, &value,
                   sizeof(Value));
+    }
+  }
+}
+
+// All sizes are in local variables, because the bytes that are written might be members.
+template <class Value>
+void PixelWriter::write_colors(const std::uint8_t* row, std::byte* out) const {
+  const auto size = static_cast<std::int64_t>(sizeof(Value));
+  const std::int64_t step = target_.column_step * size;
+  const std::byte* const tables[3] = {target_.tables, target_.tables + 256 * size,
+                                      target_.tables + 512 * size};
+  std::byte* planes[3] = {out, out + target_.channel_step * size,
+                          out + target_.channel_step * size * 2};
+  const std::uint8_t* const end = row + pixels_ * 4;
+  for (; row != end; row += 4) {
+    for (int channel = 0; channel < 3; ++channel) {
+      std::memcpy(planes[channel], tables[channel] + row[channel] * size, sizeof(Value));
+      planes[channel] += step;
     }
   }
 }

@@ -24,19 +24,28 @@ void expand_triples(const std::uint8_t* row, std::size_t pixels, std::uint8_t* o
 class PixelWriter {
  public:
   // A pixel of a row has `levels` levels, 1 or 4; of 4, the last has no meaning.
-  PixelWriter(const PixelTarget& target, int levels, std::size_t pixels)
-      : target_(target), levels_(levels), pixels_(pixels) {}
+  PixelWriter(const PixelTarget& target, int levels, const ImageView& view)
+      : target_(target),
+        levels_(levels),
+        rows_(view.height),
+        pixels_(static_cast<std::size_t>(view.width)) {}
 
   void write(const std::uint8_t* row, std::int64_t number) const;
 
  private:
+  // Loads the memory of a row into the cache, so that writing it later need not wait.
+  void prefetch(std::int64_t number) const;
   template <class Value>
   void write_values(const std::uint8_t* row, std::int64_t number) const;
+  // Writes a row of RGB through the tables, all channels of a pixel at once.
+  template <class Value>
+  void write_colors(const std::uint8_t* row, std::byte* out) const;
   // Writes whole blocks of pixels as bytes, and returns the number of pixels written.
   std::size_t write_blocks(const std::uint8_t* row, std::uint8_t* out) const;
 
   PixelTarget target_;
   int levels_;
+  std::int64_t rows_;
   std::size_t pixels_;
 };
 

@@ -17,4 +17,10 @@ bool ImageView::is_resized() const {
          height != bottom - top;
 }
 
+bool ImageView::shrinks_much() const {
+  constexpr double kMostShrinkage = 32;
+  return to_x - from_x > kMostShrinkage * static_cast<double>(width) ||
+         to_y - from_y > kMostShrinkage * static_cast<double>(height);
+}
+
 }  // namespace tio

@@ -28,6 +28,8 @@ struct ImageView {
   // Returns whether all coordinates are valid for an image of a size.
   bool fits(std::int64_t image_height, std::int64_t image_width) const;
   bool is_resized() const;
+  // Returns whether the weights of resizing, which have 14 bits, are too small to be exact.
+  bool shrinks_much() const;
 };
 
 // Where the pixels of an image go: the value of channel c in column x of row y is written at

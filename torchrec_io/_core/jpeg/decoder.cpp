@@ -207,9 +207,10 @@ bool JpegDecoder::State::read_rows(std::int64_t until, std::string& reason) {
   while (next_row < until) {
     const std::int64_t end = std::min(until, next_row + ring_mask + 1);
     const auto read = [this, end] {
-      for (std::int64_t row = next_row; row < end; ++row) {
-        JSAMPROW at = row_at(row);
-        jpeg_read_scanlines(&image, &at, 1);
+      for (std::int64_t row = next_row; row < end;) {
+        const std::int64_t slot = row & ring_mask;
+        const auto most = static_cast<JDIMENSION>(std::min(end - row, ring_mask + 1 - slot));
+        row += jpeg_read_scanlines(&image, &ring_rows[slot], most);
       }
     };
     if (!call(read, reason)) return false;
@@ -224,7 +225,7 @@ bool JpegDecoder::State::read_rows(std::int64_t until, std::string& reason) {
 bool JpegDecoder::decode(const ImageView& view, const PixelTarget& target, std::string& reason) {
   State& state = *state_;
   if (!state.start(view, target.channels, reason)) return false;
-  const PixelWriter writer(target, state.levels(), static_cast<std::size_t>(view.width));
+  const PixelWriter writer(target, state.levels(), view);
   const bool is_done = write_part(state, view, writer, state.buffers, reason);
   // The rows below are not decoded.
   if (is_done) jpeg_abort_decompress(&state.image);

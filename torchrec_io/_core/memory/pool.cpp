@@ -1,9 +1,11 @@
 #include "memory/pool.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdlib>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -36,13 +38,40 @@ void permit(void*, std::size_t) {}
 constexpr std::size_t kAlignment = 64;
 // malloc itself keeps smaller blocks.
 constexpr std::size_t kMinKeptBlock = std::size_t{1} << 16;
-// Room for a few batches.
+// Room for a few batches. While larger ones are in use, two more of them are kept: a loader fills
+// one while the one before is in use.
 constexpr std::size_t kMaxKept = std::size_t{1} << 27;
 
 struct Pool {
   std::mutex mutex;
   std::map<std::size_t, std::vector<void*>> free;  // by size
   std::size_t kept = 0;
+  std::atomic<std::size_t> used = 0;  // of blocks that could be kept
+
+  std::atomic<std::size_t> largest = 0;  // of the blocks in use, or of some before
+
+  void count(std::size_t size) {
+    used += size;
+    if (size > largest) largest = size;  // a race makes it too small, which only frees more
+  }
+  void discount(std::size_t size) {
+    if ((used -= size) == 0) largest = 0;
+  }
+  std::size_t most_kept() const { return kMaxKept + std::min<std::size_t>(used, 2 * largest); }
+
+  // Frees the largest blocks until at most `size` bytes are kept.
+  void trim(std::size_t size) noexcept {
+    while (kept > size) {
+      const auto last = std::prev(free.end());
+      if (!last->second.empty()) {
+        permit(last->second.back(), last->first);
+        std::free(last->second.back());
+        last->second.pop_back();
+        kept -= last->first;
+      }
+      if (last->second.empty()) free.erase(last);
+    }
+  }
 };
 
 // Never destroyed, because arrays can outlive every static object.
@@ -74,6 +103,7 @@ void* allocate(std::size_t size) {
         void* memory = found->second.back();
         found->second.pop_back();
         pool().kept -= size;
+        pool().count(size);
         permit(memory, size);
         return memory;
       }
@@ -81,14 +111,17 @@ void* allocate(std::size_t size) {
   }
   void* memory = std::aligned_alloc(kAlignment, std::max(size, kAlignment));
   if (memory == nullptr) throw std::bad_alloc();
+  if (size >= kMinKeptBlock) pool().count(size);
   return memory;
 }
 
 void release(void* memory, std::size_t size) noexcept {
   size = round_up(size);
-  if (size >= kMinKeptBlock && size <= kMaxKept) {
+  if (size >= kMinKeptBlock) {
+    pool().discount(size);
     const std::unique_lock lock(pool().mutex, std::try_to_lock);
-    if (lock.owns_lock() && pool().kept + size <= kMaxKept) {
+    if (lock.owns_lock()) pool().trim(pool().most_kept());
+    if (lock.owns_lock() && pool().kept + size <= pool().most_kept()) {
       try {
         pool().free[size].push_back(memory);
         pool().kept += size;

@@ -95,6 +95,29 @@ void Permutation::apply(std::span<std::uint64_t> positions) const {
   by_chunks(positions, [this](auto chunk) { apply_chunk(chunk); });
 }
 
+void Permutation::apply_distinct(std::span<std::uint64_t> positions) const {
+  // The last position of each remainder. Others with the same remainder are computed again.
+  std::array<std::uint16_t, kChunk> recent;
+  std::array<std::uint64_t, kChunk> distinct;
+  std::array<std::uint16_t, kChunk> indices;
+  std::size_t count = 0;
+  recent.fill(0);
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    std::uint16_t& index = recent[positions[i] % kChunk];
+    if (index >= count || distinct[index] != positions[i]) {
+      index = static_cast<std::uint16_t>(count);
+      distinct[count++] = positions[i];
+    }
+    indices[i] = index;
+  }
+  apply_chunk(std::span(distinct).first(count));
+  for (std::size_t i = 0; i < positions.size(); ++i) positions[i] = distinct[indices[i]];
+}
+
+void Permutation::apply_repeated(std::span<std::uint64_t> positions) const {
+  by_chunks(positions, [this](auto chunk) { apply_distinct(chunk); });
+}
+
 std::uint64_t Permutation::operator()(std::uint64_t position) const {
   do {
     cross<1>(&position);
@@ -192,7 +215,7 @@ void BlockPermutation::apply_chunk(std::span<std::uint64_t> positions) {
     blocks[i] = position / block_;
     offsets[i] = position % block_;
   }
-  blocks_.apply(std::span(blocks).first(positions.size()));
+  blocks_.apply_repeated(std::span(blocks).first(positions.size()));
   for (std::size_t i = 0; i < positions.size(); ++i) {
     positions[i] = blocks[i] * block_ + offsets[i];
   }

@@ -26,6 +26,9 @@ class Permutation {
 
   // Replaces each position by its value.
   void apply(std::span<std::uint64_t> positions) const;
+
+  // Does the same where many positions are equal: the value of these is computed once.
+  void apply_repeated(std::span<std::uint64_t> positions) const;
   std::uint64_t operator()(std::uint64_t position) const;
 
   // Returns the position of a value.
@@ -38,6 +41,7 @@ class Permutation {
   void cross(std::uint64_t* values) const;
   void cross_all(std::span<std::uint64_t> values) const;
   void apply_chunk(std::span<std::uint64_t> positions) const;
+  void apply_distinct(std::span<std::uint64_t> positions) const;
 
   std::uint64_t size_;
   int left_bits_;

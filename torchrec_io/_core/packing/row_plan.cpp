@@ -44,6 +44,25 @@ std::optional<RowPlan> RowPlan::take(std::span<const std::int64_t> taken) const 
   return plan;
 }
 
+bool RowPlan::has_lengths(std::span<const std::int64_t> firsts,
+                          std::span<const std::int64_t> ends) const {
+  if (firsts.size() != lengths.size() || ends.size() != lengths.size()) return false;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    if (firsts[i] < 0 || firsts[i] > ends[i] || ends[i] - firsts[i] != lengths[i]) return false;
+  }
+  return true;
+}
+
+Int64s RowPlan::first_numbers() const {
+  Int64s found;
+  found.reserve(rows());
+  for (std::size_t row = 0; row < rows(); ++row) {
+    const auto piece = static_cast<std::size_t>(row_begins[row]);
+    found.push_back(numbers[static_cast<std::size_t>(documents[piece])]);
+  }
+  return found;
+}
+
 void RowPlan::append(const RowPlan& other) {
   const auto before = static_cast<std::int64_t>(numbers.size());
   const auto pieces = static_cast<std::int64_t>(documents.size());
@@ -74,6 +93,9 @@ std::optional<RowPlan> cut_rows(const JoinedDocuments& joined, std::int64_t begi
       row_end = length < end - at ? at + length : end;
     }
     const bool is_last = next == starts.size();
+    if (starts[next - 1] < 0 || starts[next - 1] > at || (!is_last && starts[next] < at)) {
+      return std::nullopt;
+    }
     if (plan.documents.empty() || starts[next - 1] == at) {
       plan.numbers.push_back(numbers[next - 1]);
       plan.lengths.push_back(lengths[next - 1]);

@@ -27,6 +27,12 @@ struct RowPlan {
   // does not exist.
   std::optional<RowPlan> take(std::span<const std::int64_t> rows) const;
 
+  // Whether there are as many documents as ranges, and each has the planned number of tokens.
+  bool has_lengths(std::span<const std::int64_t> firsts, std::span<const std::int64_t> ends) const;
+
+  // Returns the record number of the first document of each row.
+  Int64s first_numbers() const;
+
   // Adds the rows of another plan.
   void append(const RowPlan& other);
 
@@ -44,8 +50,8 @@ struct JoinedDocuments {
 };
 
 // Cuts the tokens begin..end-1, which are those of some documents, into rows of `length` tokens;
-// the last may be shorter. Returns nothing if `begin` is before the first document, or there are
-// not as many starts as documents.
+// the last may be shorter. Returns nothing if `begin` is before the first document, the starts do
+// not ascend, or there are not as many as documents.
 std::optional<RowPlan> cut_rows(const JoinedDocuments& joined, std::int64_t begin, std::int64_t end,
                                 std::int64_t length);
 

@@ -117,24 +117,27 @@ template <class T>
 void RowWriter::write_labels(Labels labels, std::span<const T> source,
                              std::optional<std::int64_t> separator,
                              std::span<std::int64_t> out) const {
-  std::fill(out.begin(), out.end(), kNoLabel);
+  const std::size_t shift = labels == Labels::next ? 1 : 0;
+  const std::size_t first = 1 - shift;
+  std::size_t end = 0;
   for (const Piece& piece : pieces_) {
     // Nothing follows the end of a document, which is its separator if there is one.
     const bool ends = piece.left == 0 && (!separator || piece.copied != piece.size);
-    const std::size_t shift = labels == Labels::next ? 1 : 0;
-    const std::size_t first = 1 - shift;
     const std::size_t last = piece.size - (shift == 1 && ends ? 1 : 0);
     // The labels that are tokens of the document; after them comes at most a separator.
-    const std::size_t own =
-        std::min(last, piece.copied + piece.left - std::min(shift, piece.copied + piece.left));
+    const std::size_t own = std::max(
+        first,
+        std::min(last, piece.copied + piece.left - std::min(shift, piece.copied + piece.left)));
+    std::fill(out.begin() + end, out.begin() + piece.target + first, kNoLabel);
     const T* const tokens = source.data() + piece.source + shift;
-    for (std::size_t at = first; at < own; ++at) {
-      out[piece.target + at] = static_cast<std::int64_t>(tokens[at]);
-    }
-    for (std::size_t at = std::max(first, own); at < last && separator; ++at) {
-      out[piece.target + at] = *separator;
+    std::copy(tokens + first, tokens + own, out.begin() + piece.target + first);
+    end = piece.target + own;
+    if (own < last && separator) {
+      std::fill(out.begin() + end, out.begin() + piece.target + last, *separator);
+      end = piece.target + last;
     }
   }
+  std::fill(out.begin() + end, out.end(), kNoLabel);
 }
 
 template void RowWriter::write_labels(Labels, std::span<const std::int8_t>,

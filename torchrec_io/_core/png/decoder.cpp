@@ -215,7 +215,7 @@ bool PngDecoder::decode(Bytes image, const ImageView& view, const PixelTarget& t
   if (!state.read_pixels(reason)) return false;
   state.next_row = 0;
   state.is_luma = state.header.channels > 2 && target.channels < 3;
-  const PixelWriter writer(target, state.levels(), static_cast<std::size_t>(view.width));
+  const PixelWriter writer(target, state.levels(), view);
   return write_part(state, view, writer, state.buffers, reason);
 }
 

@@ -9,6 +9,7 @@ namespace tio {
 namespace {
 
 constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kVersionWithSeekPoints = 3;
 constexpr std::uint32_t kMaxShift = 12;  // 4,096 records share a 64-bit base
 constexpr std::size_t kBlockShiftAt = 20;
 constexpr std::size_t kBodyCrcAt = 96;
@@ -48,12 +49,12 @@ const char* read_index_header(Bytes head, IndexHeader& header) {
   }
   const auto version = load<std::uint32_t>(head, 8);
   if (version < kVersion) return "an earlier release wrote it";
-  if (version > kVersion) return "its version is not supported";
+  if (version > kVersionWithSeekPoints) return "its version is not supported";
   if (crc32c(head.first(kHeaderCrcAt)) != load<std::uint32_t>(head, kHeaderCrcAt)) {
     return "its header checksum is wrong";
   }
   const auto compression = load<std::uint32_t>(head, 16);
-  if (compression > static_cast<std::uint32_t>(Compression::zlib)) {
+  if (compression > static_cast<std::uint32_t>(Compression::zstd)) {
     return "its compression is not supported";
   }
   header.format = load<std::uint32_t>(head, 12);
@@ -67,17 +68,20 @@ const char* read_index_header(Bytes head, IndexHeader& header) {
   header.footer_bytes = load<std::uint64_t>(head, 72);
   header.restarts = load<std::uint64_t>(head, 80);
   header.gaps = load<std::uint64_t>(head, 88);
+  header.has_seek_points = version == kVersionWithSeekPoints;
   return nullptr;
 }
 
 std::vector<std::byte> encode_index(const IndexHeader& header,
                                     std::span<const std::uint64_t> starts,
-                                    std::span<const Restart> restarts, std::span<const Gap> gaps) {
+                                    std::span<const Restart> restarts, std::span<const Gap> gaps,
+                                    Bytes seek_points) {
   const std::uint32_t shift = choose_shift(starts);
   const std::size_t bases_at = kIndexHeaderBytes + gaps.size() * kGapBytes;
   const std::size_t restarts_at = bases_at + blocks_of(starts.size(), shift) * 8;
   const std::size_t offsets_at = restarts_at + restarts.size() * kRestartBytes;
-  std::vector<std::byte> file(offsets_at + offset_table_bytes(starts.size()));
+  const std::size_t seek_points_at = offsets_at + offset_table_bytes(starts.size());
+  std::vector<std::byte> file(seek_points_at + seek_points.size());
   const MutableBytes out(file);
 
   for (std::size_t i = 0; i < gaps.size(); ++i) {
@@ -95,8 +99,12 @@ std::vector<std::byte> encode_index(const IndexHeader& header,
     store(out, restarts_at + i * kRestartBytes + 8, restarts[i].file_offset);
   }
 
+  if (!seek_points.empty()) {
+    std::memcpy(&file[seek_points_at], seek_points.data(), seek_points.size());
+  }
+
   std::memcpy(file.data(), kIndexSignature.data(), kIndexSignature.size());
-  store(out, 8, kVersion);
+  store(out, 8, seek_points.empty() ? kVersion : kVersionWithSeekPoints);
   store(out, 12, header.format);
   store(out, 16, static_cast<std::uint32_t>(header.compression));
   store(out, kBlockShiftAt, shift);
@@ -121,7 +129,7 @@ std::shared_ptr<Index> Index::open(Bytes file, Owner owner, std::string& reason)
   scan.add(file);
   auto index = scan.finish(reason);
   if (index != nullptr) {
-    index->offsets_ = file.subspan(index->offsets_at_);
+    index->offsets_ = file.subspan(index->offsets_at_, index->header_.records * 4);
     index->owner_ = std::move(owner);
   }
   return index;
@@ -158,7 +166,9 @@ bool IndexScan::fail(const char* reason) {
 bool IndexScan::add(Bytes bytes) {
   try {
     if (reason_ == nullptr) add_to_head(bytes);
-    if (reason_ == nullptr) add_offsets(bytes);
+    const std::uint64_t offsets = has_header_ ? std::min(offsets_left_, bytes.size()) : 0;
+    if (reason_ == nullptr) add_offsets(bytes.first(offsets));
+    if (reason_ == nullptr) add_seek_points(bytes.subspan(offsets));
   } catch (const std::bad_alloc&) {
     fail("memory ran out while it was read");  // it cannot be continued: tables may be incomplete
     throw;
@@ -198,9 +208,11 @@ bool IndexScan::read_header() {
   if (file_bytes_ < index_.offsets_at_ + offsets_left_) {
     return fail("it is shorter than its record count requires");
   }
-  if (file_bytes_ > index_.offsets_at_ + offsets_left_) {
+  seek_bytes_left_ = file_bytes_ - index_.offsets_at_ - offsets_left_;
+  if (seek_bytes_left_ != 0 && !header.has_seek_points) {
     return fail("it is longer than its record count requires");
   }
+  index_.seek_points_ = {index_.offsets_at_ + offsets_left_, seek_bytes_left_};
   head_bytes_ = index_.offsets_at_;
   least_frame_bytes_ = header.format == 0 ? 16 : 0;  // a TFRecord without data
   has_header_ = true;
@@ -235,11 +247,7 @@ bool IndexScan::read_tables() {
 }
 
 void IndexScan::add_offsets(Bytes bytes) {
-  if (!has_header_ || bytes.empty()) return;
-  if (bytes.size() > offsets_left_) {
-    fail("it is longer than its record count requires");
-    return;
-  }
+  if (bytes.empty()) return;
   offsets_left_ -= bytes.size();
   found_crc_ = crc32c(bytes, found_crc_);
   std::uint64_t done = index_.page_crcs_.size() * kPageRecords;
@@ -257,6 +265,16 @@ void IndexScan::add_offsets(Bytes bytes) {
     page_.clear();
     done += size / 4;
   }
+}
+
+void IndexScan::add_seek_points(Bytes bytes) {
+  if (bytes.empty()) return;
+  if (bytes.size() > seek_bytes_left_) {
+    fail("it is longer than its record count requires");
+    return;
+  }
+  seek_bytes_left_ -= bytes.size();
+  found_crc_ = crc32c(bytes, found_crc_);
 }
 
 // Checks that records of a page ascend and do not overlap.
@@ -327,7 +345,8 @@ std::shared_ptr<Index> IndexScan::finish(std::string& reason) {
   if (reason_ == nullptr && head_.size() < kIndexHeaderBytes) {
     fail("it is shorter than an index header");
   }
-  if (reason_ == nullptr && (head_.size() < head_bytes_ || offsets_left_ != 0)) {
+  if (reason_ == nullptr &&
+      (head_.size() < head_bytes_ || offsets_left_ != 0 || seek_bytes_left_ != 0)) {
     fail("it is shorter than its record count requires");
   }
   if (reason_ == nullptr && found_crc_ != body_crc_) fail("its checksum is wrong");

@@ -22,7 +22,7 @@ inline constexpr std::size_t kPageRecords = 1024;
 inline constexpr std::size_t kPageBytes = kPageRecords * 4;
 
 // Compression of a data file. The numbers are those of index files.
-enum class Compression : std::uint32_t { none = 0, gzip = 1, zlib = 2 };
+enum class Compression : std::uint32_t { none = 0, gzip = 1, zlib = 2, zstd = 3 };
 
 struct IndexHeader {
   std::uint32_t format = 0;  // code of the record format; 0 is TFRecord
@@ -34,8 +34,9 @@ struct IndexHeader {
   std::uint64_t header_bytes = 0;      // before the first record
   std::uint64_t footer_bytes = 0;      // after the last record and the gap that follows it
   std::uint64_t records = 0;
-  std::uint64_t restarts = 0;  // number of restart points
-  std::uint64_t gaps = 0;      // number of gaps
+  std::uint64_t restarts = 0;    // number of restart points
+  std::uint64_t gaps = 0;        // number of gaps
+  bool has_seek_points = false;  // whether seek points follow the offsets
 };
 
 // Reason why a part of a stream has no records. The numbers are those of index files.
@@ -60,11 +61,12 @@ struct Restart {
 const char* read_index_header(Bytes head, IndexHeader& header);
 
 // Serializes an index of the records that start at `starts`, which are ascending stream offsets.
-// The counts in `header` are ignored.
+// The counts in `header` are ignored. `seek_points` is a section that is made and read by callers;
+// empty: there is none.
 std::vector<std::byte> encode_index(const IndexHeader& header,
                                     std::span<const std::uint64_t> starts,
                                     std::span<const Restart> restarts,
-                                    std::span<const Gap> gaps = {});
+                                    std::span<const Gap> gaps = {}, Bytes seek_points = {});
 
 // A part of an index file.
 struct IndexRange {
@@ -87,6 +89,9 @@ class Index {
 
   // Size of the decompressed stream. Every byte of it belongs to a record, a gap or an end.
   std::uint64_t stream_bytes() const { return stream_bytes_; }
+
+  // Where the seek points are in the file; of size 0 if there are none.
+  IndexRange seek_points() const { return seek_points_; }
 
   // The table of offsets; empty if it is not in memory.
   Bytes offsets() const { return offsets_; }
@@ -112,6 +117,7 @@ class Index {
   std::uint32_t block_shift_ = 0;
   std::uint64_t offsets_at_ = 0;  // in the file
   std::uint64_t stream_bytes_ = 0;
+  IndexRange seek_points_;
   std::vector<Gap> gaps_;
   std::vector<std::uint64_t> bases_;
   std::vector<Restart> restarts_;
@@ -137,6 +143,7 @@ class IndexScan {
   bool read_header();
   bool read_tables();
   void add_offsets(Bytes bytes);
+  void add_seek_points(Bytes bytes);
   void check_page(Bytes page);
   bool check_next(std::uint64_t start);
   bool check_end();
@@ -150,6 +157,7 @@ class IndexScan {
   bool has_header_ = false;
   std::vector<std::byte> page_;  // the start of a page
   std::uint64_t offsets_left_ = 0;
+  std::uint64_t seek_bytes_left_ = 0;
   std::uint32_t body_crc_ = 0;
   std::uint32_t found_crc_ = 0;
   std::uint64_t least_frame_bytes_ = 0;

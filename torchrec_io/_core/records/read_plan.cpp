@@ -26,6 +26,10 @@ bool read_frames(const ReadPlan& plan, std::span<const int> descriptors, Mutable
   waits += read.waits;
   if (read.error != 0 || read.truncated_range) return false;
   step.next(Counter::checking);
+  return check_frames(plan, buffer, check_data);
+}
+
+bool check_frames(const ReadPlan& plan, MutableBytes buffer, bool check_data) {
   for (std::size_t i = 0; i < plan.frame_sizes.size(); ++i) {
     const auto start = static_cast<std::uint64_t>(plan.frame_starts[i]);
     const auto length = static_cast<std::uint64_t>(plan.frame_sizes[i]) - kFrameOverheadBytes;

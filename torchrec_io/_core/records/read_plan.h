@@ -31,4 +31,8 @@ struct ReadPlan {
 bool read_frames(const ReadPlan& plan, std::span<const int> descriptors, MutableBytes buffer,
                  bool check_data, std::uint64_t& waits);
 
+// Checks the frames of a plan in its buffer, which has at least `buffer_bytes`. Returns false if
+// one is invalid.
+bool check_frames(const ReadPlan& plan, MutableBytes buffer, bool check_data);
+
 }  // namespace tio

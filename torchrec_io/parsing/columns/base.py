@@ -303,6 +303,10 @@ class LocatedBlock:
         """Return the key of the random numbers of a record's feature; 16 bytes."""
         return self._random.key(self._block.numbers[record], feature)
 
+    def random_keys(self, records: Ints, feature: str) -> bytes:
+        """Return the keys of the random numbers of several records' feature; 16 bytes each."""
+        return self._random.keys(self._block.numbers[records], feature)
+
     def set_target(self, spec: int, values: Values, rows: int = 0, steps: int = 0) -> None:
         """Set the memory that the native core writes to.
 

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from ... import _core
 from ...images.decode import DecodedImage, decode_image
 from ...images.geometry import KeyFactory
 from ...images.levels import fill_values, inner_part, value_tables, write_levels
-from ...images.native import decode_into, is_native
+from ...images.native import StoredImages, column_rule, decode_column, decode_into, is_native
 from ...schema.image_spec import ImageFeature
 from ...schema.specs import FixedLenFeature
 from ..layout import Column, Numbers, Padding
@@ -44,6 +45,7 @@ class ImageDecoder(ElementDecoder):
         self.empty_shape = (0, *shape) if feature.animated else shape
 
         self.tables = value_tables(feature)
+        self.rule = column_rule(feature)
 
     def decode(self, value: memoryview, block: LocatedBlock, record: int) -> _Image:
         image = decode_image(value, self.feature, self._key(block, record))
@@ -59,11 +61,53 @@ class ImageDecoder(ElementDecoder):
         store_image(image, self.feature, out, self.tables)
 
     def fill(self, block: LocatedBlock, spec: int, elements: Elements, out: Pixels) -> None:
-        """Decode elements into ``[n, *shape]``: JPEGs natively, several in each call."""
+        """Decode elements into ``[n, *shape]``, natively several in each call."""
+        left: Sequence[int] = range(len(elements.sizes))
+        if self.rule is not None:
+            left = self._fill_by_rule(self.rule, block, spec, elements, out)
+        if left:
+            self._fill_left(block, spec, elements, out, left)
+
+    def _fill_by_rule(
+        self,
+        rule: _core.ViewRule,
+        block: LocatedBlock,
+        spec: int,
+        elements: Elements,
+        out: Pixels,
+    ) -> list[int]:
+        """Decode what a rule is enough for; return the positions of the others."""
+        left: list[int] = []
+
+        def decode(group: Sequence[int]) -> list[tuple[int, str]]:
+            part = slice(group[0], group[-1] + 1)
+            which = elements.records[part]
+            keys = None if self.feature.augment is None else block.random_keys(which, self.name)
+            offsets, sizes = elements.offsets[part], elements.sizes[part]
+            images = StoredImages(block.records, which, offsets, sizes, keys)
+            values = _channels_last(out[part], self.feature)
+            missed = decode_column(rule, self.feature, images, values, self.tables)
+            left.extend([group[at] for at in missed])
+            return []
+
+        threads = self.threads(block)
+        groups = _groups(range(len(elements.sizes)), threads)
+        elements.each_group(block, spec, decode, groups, threads)
+        return sorted(left)
+
+    def _fill_left(
+        self,
+        block: LocatedBlock,
+        spec: int,
+        elements: Elements,
+        out: Pixels,
+        left: Sequence[int],
+    ) -> None:
+        """Decode the elements at some positions, each with its own view."""
         values = elements.values(block)
         records = elements.records.tolist()
-        native = [at for at, value in enumerate(values) if is_native(value, self.feature)]
-        others = sorted({*range(len(values))}.difference(native))
+        native = [at for at in left if is_native(values[at], self.feature)]
+        others = sorted(set(left).difference(native))
 
         def decode_natively(positions: Sequence[int]) -> list[tuple[int, str]]:
             failures = decode_into(

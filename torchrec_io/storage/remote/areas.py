@@ -17,9 +17,17 @@ class Areas:
 
     def __init__(self, size: int) -> None:
         self.used = 0
+        self._size = size
         # Start and size of each free area; ascending, and no two of them touch.
         self._starts = [0]
         self._sizes = [size]
+
+    def grow(self, size: int) -> None:
+        """Add memory at the end."""
+        added = size - self._size
+        self.used += added
+        self.give_back(self._size, added)
+        self._size = size
 
     def take(self, size: int) -> int | None:
         """Return the start of an area that is taken; None if no free area is large enough."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ..byte_source import ByteBuffer
 from .connection import Ticket
 from .messages import ObjectInfo
+
+if TYPE_CHECKING:
+    from ..cache.object_blocks import ObjectBlocks
 
 
 class Client(Protocol):
@@ -19,6 +22,7 @@ class Client(Protocol):
     def send(self, messages: Sequence[tuple[Any, ...]]) -> None: ...
     def ask(self, name: str, *arguments: Any) -> Any: ...
     def wait(self, tickets: Iterable[Ticket]) -> None: ...
+    def grow(self, memory_bytes: int) -> None: ...
     def has_failed(self) -> bool: ...
     def forget(self) -> None: ...
     def close(self) -> None: ...
@@ -30,10 +34,12 @@ class OpenObject(NamedTuple):
     Attributes:
         store: Number of the store, in the client.
         pin: The object; all reads are of exactly this one.
+        blocks: Its blocks in a cache; None without a cache.
     """
 
     store: int
     pin: ObjectInfo
+    blocks: ObjectBlocks | None = None
 
 
 class KnownStore(NamedTuple):

@@ -67,12 +67,9 @@ class HelperConnection:
     """
 
     def __init__(self, memory_bytes: int) -> None:
-        descriptor = _anonymous_file(memory_bytes)
-        try:
-            self.memory: ByteBuffer = np.frombuffer(mmap.mmap(descriptor, memory_bytes), np.uint8)
-            self._socket, self._process = _start_helper(descriptor)
-        finally:
-            os.close(descriptor)
+        self._file = FetchMemory()
+        self.memory: ByteBuffer = self._file.map(memory_bytes)
+        self._socket, self._process = _start_helper(self._file.descriptor)
         self.helper_pid = self._process.pid
         self._numbers = itertools.count(1)
         self._waiting: dict[int, Ticket] = {}  # by number; changed under the condition
@@ -131,6 +128,15 @@ class HelperConnection:
                         continue
                     self._has_receiver = True
                 self._receive_until(ticket)
+
+    def grow(self, memory_bytes: int) -> None:
+        """Make the memory larger. What is in it stays at its place.
+
+        Raises:
+            HelperError: If the helper has ended.
+        """
+        self.memory = self._file.map(memory_bytes)
+        self.send([("grow", memory_bytes)])
 
     def has_failed(self) -> bool:
         """Return whether the helper has ended."""
@@ -191,15 +197,28 @@ class HelperConnection:
             raise HelperError(self._failure)
 
 
-def _anonymous_file(size: int) -> int:
-    """Return the descriptor of a file without a name, whose memory is used once it is written."""
+class FetchMemory:
+    """Memory of a file without a name, which is used once it is written.
+
+    Attributes:
+        descriptor: Descriptor of the file.
+    """
+
+    def __init__(self) -> None:
+        self.descriptor = _anonymous_file()
+        weakref.finalize(self, os.close, self.descriptor).atexit = False
+
+    def map(self, size: int) -> ByteBuffer:
+        """Return the memory, made larger. Earlier mappings of it remain valid."""
+        os.ftruncate(self.descriptor, size)
+        return np.frombuffer(mmap.mmap(self.descriptor, size), np.uint8)
+
+
+def _anonymous_file() -> int:
     if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("torchrec_io_fetch")
-    else:
-        with tempfile.TemporaryFile(prefix="torchrec_io-") as file:
-            descriptor = os.dup(file.fileno())
-    os.ftruncate(descriptor, size)
-    return descriptor
+        return os.memfd_create("torchrec_io_fetch")
+    with tempfile.TemporaryFile(prefix="torchrec_io-") as file:
+        return os.dup(file.fileno())
 
 
 def _start_helper(memory: int) -> tuple[socket.socket, subprocess.Popen[bytes]]:

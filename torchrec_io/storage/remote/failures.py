@@ -8,15 +8,24 @@ from enum import Enum
 from typing import NamedTuple
 
 from ...errors import StaleIndexError
+from .redirects import NOWHERE
 
 # The status and the error code of an answer, in the text of an error of obstore. The text itself
 # is never shown: it has URLs, and bodies that the server wrote.
 _STATUS = re.compile(r"non-2xx status code: (\d{3})")
+_RETRIES = re.compile(r"after (\d+) retries")
 _CODE = re.compile(r"<Code>(\w{1,60})</Code>|\"(?:code|error)\"\s*:\s*\"(\w{1,60})\"")
-_TEMPORARY_CODES = frozenset({"SlowDown", "InternalError", "RequestTimeout", "ServiceUnavailable"})
+_TEMPORARY_CODES = frozenset({
+    "SlowDown", "InternalError", "RequestTimeout", "ServiceUnavailable",
+    "ConditionalRequestConflict",
+})  # fmt: skip
 _EXPIRED_CODES = frozenset({"ExpiredToken", "TokenRefreshRequired", "RequestExpired"})
 # Words of obstore's errors that show the cause if there is no status. The first match counts.
 _CAUSES = (
+    (
+        f"{NOWHERE},",
+        "the server redirects to another host, which must not get this request's headers and query",
+    ),
     ("scheme is not allowed", "http:// is used without allow_http in storage_options"),
     ("connection refused", "connection refused"),
     ("connection reset", "the connection was reset"),
@@ -35,7 +44,9 @@ _CAUSES = (
     ("kind: body", "the body could not be read"),
     ("kind: connect", "no connection"),
 )
-_PERMANENT_CAUSES = frozenset({_CAUSES[0][1], "the certificate of the server is not valid"})
+_PERMANENT_CAUSES = frozenset({
+    _CAUSES[0][1], _CAUSES[1][1], "the certificate of the server is not valid",
+})  # fmt: skip
 # Machines that give credentials to the programs that run on them.
 _METADATA_HOSTS = (
     "169.254.169.254",
@@ -53,6 +64,7 @@ class Kind(Enum):
     changed = 3
     refused = 4
     temporary = 5
+    exists = 6
 
 
 class Failure(NamedTuple):
@@ -73,13 +85,25 @@ class Failure(NamedTuple):
 _BY_CLASS = {
     "FileNotFoundError": Failure(Kind.missing, "HTTP 404"),
     "PreconditionError": Failure(Kind.changed, "HTTP 412"),
+    "AlreadyExistsError": Failure(Kind.exists, "the object exists"),
     "NotSupportedError": Failure(Kind.refused, "the server sends whole files only, no ranges"),
     "TimeoutError": Failure(Kind.temporary, "no answer in time"),
 }
 
 
-def classify(error: BaseException) -> Failure:
-    """Return what an error of obstore means, without its text."""
+def classify(error: BaseException, *, counts_retries: bool = False) -> Failure:
+    """Return what an error of obstore means, without its text.
+
+    Args:
+        error: The error.
+        counts_retries: Whether obstore itself has tried again, as its text then says.
+    """
+    failure = _classify(error)
+    found = _RETRIES.search(str(error)) if counts_retries else None
+    return failure if found is None else failure._replace(attempts=int(found[1]) + 1)
+
+
+def _classify(error: BaseException) -> Failure:
     known = _BY_CLASS.get(type(error).__name__)
     if known is not None:
         return known
@@ -112,14 +136,19 @@ def _classify_cause(text: str) -> Failure:
     return Failure(kind, cause)
 
 
-def error_of(failure: Failure, url: str, tried: str) -> Exception:
+def error_of(
+    failure: Failure, url: str, tried: str, needs: str = "read and list objects"
+) -> Exception:
     """Return the error to raise for a failed request.
 
     Args:
         failure: The failure.
         url: Public URL of the object.
         tried: Credentials that the request had, in words.
+        needs: Actions that the credentials must allow.
     """
+    if failure.kind is Kind.exists:
+        return FileExistsError(errno.EEXIST, "the object exists", url)
     if failure.kind is Kind.missing:
         return FileNotFoundError(errno.ENOENT, "no such object", url)
     if failure.kind is Kind.changed:
@@ -130,7 +159,7 @@ def error_of(failure: Failure, url: str, tried: str) -> Exception:
         return PermissionError(
             errno.EACCES,
             f"access denied ({failure.reason}); tried {tried}. Check the credentials and that they "
-            "may read and list objects, or pass storage_options",
+            f"may {needs}, or pass storage_options",
             url,
         )
     if failure.kind is Kind.refused:

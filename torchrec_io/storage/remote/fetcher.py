@@ -15,9 +15,11 @@ import numpy as np
 
 from ... import _core
 from ..byte_source import ByteBuffer, Ints
+from ..cache.filling import log_trouble
 from .areas import Areas
 from .client import Client, KnownStore, OpenObject
 from .failures import Failure
+from .messages import FetchReport
 from .parts import Part, PartsOfObject, Span, join_ranges
 from .request_cost import RequestCost
 
@@ -79,7 +81,10 @@ class Fetcher:
         environment: Number of the environment that the client was made in.
         pid: Process that this is for.
         stores: Stores that the client knows, by their address and options.
+        limit: Largest number of bytes in memory.
     """
+
+    limit: int
 
     def __init__(self, client: Client, environment: int = 0) -> None:
         self.client = client
@@ -89,8 +94,7 @@ class Fetcher:
         self.stores: dict[tuple[str, str], KnownStore] = {}
         self._memory = client.memory
         self._areas = Areas(len(self._memory))
-        self._part_bytes = max(1, min(MOST_PART_BYTES, len(self._memory) // 8))
-        self._most_ahead = int(len(self._memory) * _MOST_AHEAD)
+        self._set_limit(len(self._memory))
         self._lock = threading.Lock()
         self._objects: dict[OpenObject, PartsOfObject] = {}
         self._forgotten: deque[tuple[OpenObject, Ints]] = deque()  # appended to without the lock
@@ -103,10 +107,23 @@ class Fetcher:
         """Number of bytes that are in memory, or are being fetched."""
         return self._areas.used
 
-    @property
-    def most_ahead(self) -> int:
-        """Number of bytes that are worth announcing."""
-        return self._most_ahead
+    def set_limit(self, limit: int) -> None:
+        """Change the number of bytes that may be in memory, or be fetched.
+
+        Raises:
+            HelperError: If the client has ended.
+        """
+        with self._lock:
+            if limit > len(self._memory):
+                self.client.grow(limit)
+                self._memory = self.client.memory
+                self._areas.grow(limit)
+            self._set_limit(limit)
+
+    def _set_limit(self, limit: int) -> None:
+        self.limit = limit
+        self._part_bytes = max(1, min(MOST_PART_BYTES, limit // 8))
+        self._most_ahead = int(limit * _MOST_AHEAD)
 
     def new_store_number(self) -> int:
         """Return a number that no store has had."""
@@ -128,8 +145,8 @@ class Fetcher:
             new: list[Part] = []
             hurried: list[int] = []
             for span in join_ranges(ranges, self._cost.gap):
-                for piece in parts.missing(span):
-                    if not self._add_parts(parts, piece, new, messages, is_urgent=is_urgent):
+                for piece in parts.missing(_whole_blocks(span, target)):
+                    if not self._add_parts(target, piece, new, messages, is_urgent=is_urgent):
                         break
             for offset, size, _ in ranges.tolist():
                 wanted = Span(offset, offset + size)
@@ -208,8 +225,8 @@ class Fetcher:
             part = parts.at(at)
             if part is None:
                 new: list[Part] = []
-                piece = next(parts.missing(Span(at, whole.end)))
-                self._add_parts(parts, piece, new, messages, is_urgent=True)
+                piece = next(parts.missing(_whole_blocks(Span(at, whole.end), target)))
+                self._add_parts(target, piece, new, messages, is_urgent=True)
                 for each in new:
                     each.wanted.add(whole)
                 self._request(target, parts, new, messages)
@@ -229,10 +246,14 @@ class Fetcher:
         waiting = [each.part for each in held if not each.part.ticket.is_done]
         self.client.wait([part.ticket for part in waiting])
         for each in held:
-            if isinstance(each.part.ticket.result, Failure):
-                raise FetchError(each.part.ticket.result)
+            report: FetchReport | Failure = each.part.ticket.result
+            if isinstance(report, Failure):
+                raise FetchError(report)
+            if report.trouble and target.blocks is not None:
+                log_trouble(target.blocks.directory, report.trouble)
         for part in waiting:
-            self._cost.add(part.size, part.ticket.result)
+            if part.ticket.result.wait or target.blocks is None:  # not read from the cache
+                self._cost.add(part.size, part.ticket.result)
         copies = np.array([each.copy() for each in held], np.int64)
         _core.gather(self._memory, copies, out)
         self._release(target, held)
@@ -253,7 +274,7 @@ class Fetcher:
 
     def _add_parts(
         self,
-        parts: PartsOfObject,
+        target: OpenObject,
         piece: Span,
         new: list[Part],
         messages: list[tuple[Any, ...]],
@@ -261,10 +282,18 @@ class Fetcher:
         is_urgent: bool,
     ) -> bool:
         """Add parts for a piece of an object; return whether there was memory for all."""
+        parts = self._objects[target]
         begin = piece.begin
+        # Where little is in memory, the first bytes of a large range are needed soon: small parts
+        # of it come first. A range that fits into one request, such as a block of a shuffle, costs
+        # one.
+        is_large = piece.end - piece.begin > self._part_bytes
         while begin < piece.end:
-            # The first bytes of an object are needed soon: small parts of it come first.
-            most = min(self._part_bytes, _FIRST_PART_BYTES << len(parts))
+            most = self._part_bytes
+            if is_large:
+                most = min(most, max(_FIRST_PART_BYTES, self._areas.used))
+            if target.blocks is not None:
+                most = max(1, most // target.blocks.block_bytes) * target.blocks.block_bytes
             size = min(piece.end - begin, most)
             span = Span(begin, begin + size)
             if not is_urgent and not self._has_room_ahead(size, messages):
@@ -303,14 +332,17 @@ class Fetcher:
         return self._areas.used + size <= self._most_ahead
 
     def _take_area(self, size: int, messages: list[tuple[Any, ...]]) -> int | None:
-        start = self._areas.take(size)
+        start = self._free_area(size)
         if start is None:
             self._drop_cancelled()
-            start = self._areas.take(size)
+            start = self._free_area(size)
         if start is None:
             self._evict_stale(messages)
-            start = self._areas.take(size)
+            start = self._free_area(size)
         return start
+
+    def _free_area(self, size: int) -> int | None:
+        return self._areas.take(size) if self._areas.used + size <= self.limit else None
 
     def _drop(self, parts: PartsOfObject, part: Part, messages: list[tuple[Any, ...]]) -> None:
         """Remove a part that no read uses. Its area is free once no request writes to it."""
@@ -368,3 +400,11 @@ class Fetcher:
         finally:
             if messages:
                 self.client.send(messages)
+
+
+def _whole_blocks(span: Span, target: OpenObject) -> Span:
+    """Return a span with all of its blocks, if the object is cached."""
+    if target.blocks is None:
+        return span
+    size = target.blocks.block_bytes
+    return Span(span.begin // size * size, min(-(-span.end // size) * size, target.blocks.size))

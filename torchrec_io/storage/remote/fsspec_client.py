@@ -6,9 +6,11 @@ process alone, as ``memory://`` does. fsspec makes new filesystems after a fork.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
@@ -18,9 +20,10 @@ import fsspec  # type: ignore[import-untyped]
 import numpy as np
 
 from ..byte_source import ByteBuffer
-from .connection import Ticket
+from ..cache.filling import BlockFill
+from .connection import FetchMemory, Ticket
 from .failures import Failure, Kind
-from .messages import Fetch, FetchReport, ObjectInfo
+from .messages import Fetch, FetchReport, ObjectInfo, Put
 
 # Filesystems wait for their answers most of the time.
 _THREADS = 16
@@ -39,7 +42,8 @@ class FsspecClient:
     """
 
     def __init__(self, memory_bytes: int) -> None:
-        self.memory: ByteBuffer = np.empty(memory_bytes, np.uint8)
+        self._file = FetchMemory()
+        self.memory: ByteBuffer = self._file.map(memory_bytes)
         self._numbers = itertools.count(1)
         self._tickets: dict[int, Ticket] = {}
         self._condition = threading.Condition()
@@ -73,6 +77,10 @@ class FsspecClient:
             for ticket in tickets:
                 while not ticket.is_done:
                     self._condition.wait()
+
+    def grow(self, memory_bytes: int) -> None:
+        """Make the memory larger. Requests that run still write to it."""
+        self.memory = self._file.map(memory_bytes)
 
     def has_failed(self) -> bool:
         """Return False: there is no other process that could end."""
@@ -116,6 +124,25 @@ class FsspecClient:
         return "the credentials that fsspec finds"
 
     def _fetch(self, fetch: Fetch) -> FetchReport:
+        """Fetch a range, with a cache only what that lacks."""
+        if fetch.blocks is None:
+            return self._fetch_range(fetch)
+        memory = self.memory.data[fetch.target : fetch.target + fetch.size]
+        fill = BlockFill(fetch.blocks, fetch.begin, memory)
+        try:
+            while not fill.is_done:
+                runs = fill.next_runs()
+                for begin, size in runs:
+                    target = fetch.target + begin - fetch.begin
+                    self._fetch_range(fetch._replace(begin=begin, size=size, target=target))
+                    fill.store(begin, size)
+                if not runs and not fill.is_done:
+                    time.sleep(fill.pause())
+        finally:
+            fill.close()
+        return FetchReport(0.0, 0.0, fill.trouble)
+
+    def _fetch_range(self, fetch: Fetch) -> FetchReport:
         path, end = fetch.pin.key, fetch.begin + fetch.size
         data = self._filesystems[fetch.store].cat_file(path, start=fetch.begin, end=end)
         if len(data) != fetch.size:
@@ -139,6 +166,32 @@ class FsspecClient:
             for name, info in find.items()
         ]
 
+    def _folders(self, store: int, path: str) -> list[str]:
+        entries = self._filesystems[store].ls(path, detail=True)
+        return [entry["name"] for entry in entries if entry["type"] == "directory"]
+
+    def _put(self, store: int, *fields: Any) -> ObjectInfo:
+        """Write an object. Conditions are looked at just before it, for lack of better ones."""
+        put, filesystem = Put(*fields), self._filesystems[store]
+        if put.only_if == "absent" and filesystem.exists(put.key):
+            raise FileExistsError(put.key)
+        before = put.only_if
+        if isinstance(before, ObjectInfo) and self._head(store, put.key)[1:] != before[1:]:
+            raise EOFError
+        filesystem.pipe_file(put.key, put.data)
+        return self._head(store, put.key)
+
+    def _put_file(self, store: int, path: str, local: str) -> None:
+        self._filesystems[store].put_file(local, path)
+
+    def _copy(self, store: int, source: str, target: str) -> None:
+        self._filesystems[store].cp_file(source, target)
+
+    def _delete(self, store: int, paths: list[str]) -> None:
+        for path in paths:
+            with contextlib.suppress(FileNotFoundError):
+                self._filesystems[store].rm_file(path)
+
 
 def _info_of(info: Mapping[str, Any], path: str) -> ObjectInfo:
     identity = next((str(info[name]) for name in _IDENTITIES if info.get(name)), "")
@@ -153,6 +206,8 @@ def _info_of(info: Mapping[str, Any], path: str) -> ObjectInfo:
 def _failure_of(error: BaseException) -> Failure:
     if isinstance(error, FileNotFoundError):
         return Failure(Kind.missing, "no such file")
+    if isinstance(error, FileExistsError):
+        return Failure(Kind.exists, "the file exists")
     if isinstance(error, PermissionError):
         return Failure(Kind.denied, "permission denied")
     if isinstance(error, EOFError):

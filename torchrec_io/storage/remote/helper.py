@@ -12,6 +12,7 @@ The messages are those of :mod:`.messages`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import importlib
 import mmap
@@ -23,29 +24,32 @@ import sys
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from datetime import datetime
 from typing import Any, TypeVar
 
+from . import store_requests as requests
 from .failures import Failure, Kind, classify
+from .large_uploads import LargeUploads
 from .messages import (
     Fetch,
     FetchReport,
-    ObjectInfo,
-    canonical_etag,
+    Put,
     frame_of,
     is_strong,
     take_frames,
 )
-from .stores import Store, make_store, most_attempts, seconds_to_wait
+from .store_requests import WrongObjectError, check_same, info_of_meta
+from .stores import Store, make_store, make_writable, most_attempts, seconds_to_wait
 
 _Result = TypeVar("_Result")
 
 MOST_REQUESTS = 64  # at the same time
 _PARENT_SECONDS = 1.0  # between two looks at the parent
-_CHUNK_BYTES = 1 << 18  # what is lost at most when a body breaks off
+# What is lost at most when a body breaks off: this much, or an eighth of the range.
+_CHUNK_BYTES, _CHUNKS = 1 << 19, 8
 _RECEIVE_BYTES = 1 << 18
 _FIRST_DELAY, _LONGEST_DELAY = 0.1, 15.0
-_LIST_CHUNK = 1000
+# Giving up uploads that nobody will finish may take this long.
+_SECONDS_TO_GIVE_UP = 4.0
 
 
 class Helper:
@@ -53,15 +57,19 @@ class Helper:
 
     Args:
         connection: Socket to the process.
-        memory: Memory that the process has mapped, too.
+        file: Descriptor of the memory that the process has mapped, too.
     """
 
-    def __init__(self, connection: socket.socket, memory: mmap.mmap) -> None:
+    def __init__(self, connection: socket.socket, file: int) -> None:
         self._connection = connection
-        self._memory = memoryview(memory)
+        self._file = file
+        self._memory = memoryview(mmap.mmap(file, 0))
         self._obstore: Any = None  # the package, once there is a store
         self._stores: dict[int, Store] = {}
         self._options: dict[int, dict[str, Any]] = {}
+        self._roots: dict[int, str] = {}
+        self._writable: dict[int, Any] = {}  # stores of obstore that try again themselves
+        self._uploads: LargeUploads | None = None  # once there is one
         self._urgent: OrderedDict[int, Fetch] = OrderedDict()  # by ticket, as the next two
         self._ahead: OrderedDict[int, Fetch] = OrderedDict()
         self._running: dict[int, asyncio.Task[FetchReport | Failure]] = {}
@@ -83,7 +91,7 @@ class Helper:
     # ---- messages ----
 
     def _on_store(self, ticket: int, store: int, root: str, options: dict[str, Any]) -> None:
-        self._options[store] = options
+        self._options[store], self._roots[store] = options, root
         try:
             self._obstore = importlib.import_module("obstore")
             self._stores[store] = make_store(root, options)
@@ -93,6 +101,10 @@ class Helper:
         except Exception as error:  # noqa: BLE001  # obstore has no common class of these
             # The text of an error about options may have their values.
             self._reply(ticket, ValueError(_without_values(str(error), options)))
+
+    def _on_grow(self, memory_bytes: int) -> None:
+        """Map more of the memory. What uses the old mapping has the same memory."""
+        self._memory = memoryview(mmap.mmap(self._file, memory_bytes))
 
     def _on_fetch(self, *fields: Any) -> None:
         fetch = Fetch(*fields)
@@ -114,12 +126,64 @@ class Helper:
                 self._reply(ticket, None)
 
     def _on_head(self, ticket: int, store: int, key: str) -> None:
-        self._start(self._answer(ticket, store, lambda: self._head(store, key)))
+        self._start(self._answer(ticket, store, lambda _: requests.head(self._stores[store], key)))
 
     def _on_list(self, ticket: int, store: int, prefix: str, is_recursive: bool) -> None:
-        self._start(self._answer(ticket, store, lambda: self._list(store, prefix, is_recursive)))
+        client = self._stores[store].client
+        self._start(
+            self._answer(
+                ticket, store, lambda _: requests.list_objects(client, prefix, is_recursive)
+            )
+        )
+
+    def _on_folders(self, ticket: int, store: int, prefix: str) -> None:
+        client = self._stores[store].client
+        self._start(self._answer(ticket, store, lambda _: requests.list_folders(client, prefix)))
+
+    def _on_put(self, ticket: int, store: int, *fields: Any) -> None:
+        put, client = Put(*fields), self._stores[store].client
+        self._start(self._answer(ticket, store, lambda attempt: requests.put(client, put, attempt)))
+
+    def _on_delete(self, ticket: int, store: int, keys: list[str]) -> None:
+        client = self._stores[store].client
+        self._start(self._answer(ticket, store, lambda _: requests.delete(client, keys)))
+
+    def _on_copy(self, ticket: int, store: int, source: str, target: str) -> None:
+        client = self._stores[store].client
+        self._start(
+            self._answer(ticket, store, lambda _: self._obstore.copy_async(client, source, target))
+        )
+
+    def _on_write(self, ticket: int, store: int, key: str, number: int, data: bytes) -> None:
+        client = self._writable_client(store)
+        self._start(self._answer_once(ticket, self._large.write(number, client, key, data)))
+
+    def _on_finish(self, ticket: int, store: int, key: str, number: int, rest: bytes) -> None:
+        client = self._writable_client(store)
+        self._start(self._answer_once(ticket, self._large.finish(number, client, key, rest)))
+
+    def _on_give_up(self, ticket: int, _store: int, number: int) -> None:
+        work = asyncio.wait_for(self._large.give_up(number), _SECONDS_TO_GIVE_UP)
+        self._start(self._answer_once(ticket, work))
+
+    async def give_up_uploads(self) -> None:
+        """Drop what was not written to its end."""
+        if self._uploads is not None:
+            with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
+                await asyncio.wait_for(self._uploads.give_up_all(), _SECONDS_TO_GIVE_UP)
 
     # ---- requests ----
+
+    @property
+    def _large(self) -> LargeUploads:
+        if self._uploads is None:
+            self._uploads = LargeUploads()
+        return self._uploads
+
+    def _writable_client(self, store: int) -> Any:
+        if store not in self._writable:
+            self._writable[store] = make_writable(self._roots[store], self._options[store])
+        return self._writable[store]
 
     def _start_fetches(self) -> None:
         while len(self._running) < MOST_REQUESTS:
@@ -141,6 +205,15 @@ class Helper:
         self._start_fetches()
 
     async def _fetch(self, fetch: Fetch) -> FetchReport | Failure:
+        """Fetch a range, with a cache only what that lacks."""
+        if fetch.blocks is None:
+            return await self._fetch_range(fetch)
+        from .cached_fetch import fetch_blocks  # noqa: PLC0415  # not without a cache
+
+        memory = self._memory[fetch.target : fetch.target + fetch.size]
+        return await fetch_blocks(fetch, fetch.blocks, memory, self._fetch_range)
+
+    async def _fetch_range(self, fetch: Fetch) -> FetchReport | Failure:
         """Fetch a range, resuming inside it after a failure."""
         done = attempt = 0
         wait = 0.0
@@ -156,7 +229,7 @@ class Helper:
                 if done == fetch.size:
                     return FetchReport(wait, time.monotonic() - began - wait)
                 failure = Failure(Kind.temporary, "the body ended early")
-            except _WrongObjectError as error:
+            except WrongObjectError as error:
                 return Failure(Kind.changed, str(error), attempt)
             except Exception as error:  # noqa: BLE001  # obstore has no common class of these
                 failure = classify(error)
@@ -179,11 +252,13 @@ class Helper:
         result = await asyncio.wait_for(
             self._obstore.get_async(client, fetch.pin.key, options=options), timeout
         )
-        _check_same(_info(result.meta), fetch.pin, result.range, (begin, end))
+        check_same(info_of_meta(result.meta), fetch.pin, result.range, (begin, end))
         if end - begin <= _CHUNK_BYTES:
             yield memoryview(await asyncio.wait_for(result.bytes_async(), timeout))
             return
-        stream = result.stream(min_chunk_size=_CHUNK_BYTES).__aiter__()
+        # Each chunk costs a switch of threads.
+        least = max(_CHUNK_BYTES, (end - begin) // _CHUNKS)
+        stream = result.stream(min_chunk_size=least).__aiter__()
         while True:
             try:
                 chunk = await asyncio.wait_for(stream.__anext__(), timeout)
@@ -191,34 +266,25 @@ class Helper:
                 return
             yield memoryview(chunk)
 
-    async def _head(self, store: int, key: str) -> ObjectInfo:
-        client, is_web = self._stores[store].client, self._stores[store].is_web
-        if is_web:
-            # A signed URL is often for GET alone. An empty file has no first byte.
-            try:
-                got = await self._obstore.get_async(client, key, options={"range": (0, 1)})
-                return _info(got.meta)
-            except Exception as error:
-                if classify(error).kind is not Kind.refused:
-                    raise
-        return _info(await self._obstore.head_async(client, key))
+    async def _answer_once(self, ticket: int, work: Awaitable[_Result]) -> None:
+        """Send the answer to a request that obstore itself tries again."""
+        try:
+            self._reply(ticket, await work)
+        except Exception as error:  # noqa: BLE001  # as above
+            self._reply(ticket, classify(error, counts_retries=True))
 
-    async def _list(self, store: int, prefix: str, is_recursive: bool) -> list[ObjectInfo]:
-        client, prefix = self._stores[store].client, prefix.rstrip("/")
-        if not is_recursive:
-            found = await self._obstore.list_with_delimiter_async(client, prefix or None)
-            return [_info(meta) for meta in found["objects"]]
-        stream = self._obstore.list(client, prefix or None, chunk_size=_LIST_CHUNK)
-        return [_info(meta) async for chunk in stream for meta in chunk]
-
-    async def _answer(self, ticket: int, store: int, ask: Callable[[], Awaitable[_Result]]) -> None:
-        """Ask until there is an answer, and send it."""
+    async def _answer(
+        self, ticket: int, store: int, ask: Callable[[int], Awaitable[_Result]]
+    ) -> None:
+        """Ask until there is an answer, and send it. ``ask`` gets the number of the attempt."""
         attempt = 0
         while True:
             attempt += 1
             try:
                 # A listing has many pages, each of which takes a request.
-                return self._reply(ticket, await ask())
+                return self._reply(ticket, await ask(attempt))
+            except WrongObjectError as error:
+                failure = Failure(Kind.changed, str(error))
             except Exception as error:  # noqa: BLE001  # as above
                 failure = classify(error)
             if self._is_final(failure, attempt, store):
@@ -251,32 +317,6 @@ class Helper:
         task.add_done_callback(self._tasks.discard)
 
 
-class _WrongObjectError(Exception):
-    """The answer is about another object than the request."""
-
-
-def _check_same(
-    got: ObjectInfo, pin: ObjectInfo, got_range: tuple[int, int], wanted: tuple[int, int]
-) -> None:
-    """Compare an answer with what was asked for. Not every server obeys conditions."""
-    is_same = got.size == pin.size and tuple(got_range) == wanted
-    if got.etag and pin.etag:
-        is_same = is_same and got.etag.removeprefix("W/") == pin.etag.removeprefix("W/")
-    elif got.mtime and pin.mtime:
-        is_same = is_same and got.mtime == pin.mtime
-    if not is_same:
-        raise _WrongObjectError("the object was replaced")
-
-
-def _info(meta: Any) -> ObjectInfo:
-    changed = meta.get("last_modified")
-    seconds = int(changed.timestamp()) if isinstance(changed, datetime) else 0
-    etag = canonical_etag(meta.get("e_tag") or "")
-    # Listings have no versions, so a version counts only where there is no ETag.
-    version = "" if etag else meta.get("version") or ""
-    return ObjectInfo(meta["path"], meta["size"], etag, version, seconds)
-
-
 async def _pause(attempt: int) -> None:
     """Wait before the next attempt: longer each time, and not all at the same time."""
     longest = min(_LONGEST_DELAY, _FIRST_DELAY * 2 ** min(attempt - 1, 10))
@@ -302,24 +342,26 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
     connection = socket.socket(fileno=connection_descriptor)
     connection.setblocking(False)
-    memory = mmap.mmap(memory_descriptor, 0)
     try:
-        asyncio.run(_serve(connection, memory, parent))
+        asyncio.run(_serve(connection, memory_descriptor, parent))
     except (ConnectionError, KeyboardInterrupt):
         pass
     finally:
         os._exit(0)  # threads of the runtime may still read
 
 
-async def _serve(connection: socket.socket, memory: mmap.mmap, parent: int) -> None:
-    watch = asyncio.ensure_future(_watch_parent(parent))
+async def _serve(connection: socket.socket, file: int, parent: int) -> None:
+    helper = Helper(connection, file)
+    watch = asyncio.ensure_future(_watch_parent(parent, helper))
     try:
-        await Helper(connection, memory).serve()
+        await helper.serve()
     finally:
         watch.cancel()
+        await helper.give_up_uploads()
 
 
-async def _watch_parent(parent: int) -> None:
+async def _watch_parent(parent: int, helper: Helper) -> None:
     while os.getppid() == parent:  # noqa: ASYNC110  # nothing tells when that changes
         await asyncio.sleep(_PARENT_SECONDS)
+    await helper.give_up_uploads()
     os._exit(0)

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import fnmatch
 import glob
+import itertools
 import os
 import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ..byte_source import Stamp
+from ..commit_journal import JOURNAL_NAME
 from ..thread_pool import REMOTE_THREADS, map_in_threads
 from .messages import ObjectInfo
+from .object_commit import read_journal, refuse_interrupted
 from .options import RemoteOptions
 from .process import access
 from .remote_file import stamp_of_info
 from .urls import can_pin, expand_ranges, has_ranges, is_url, is_web_url, split_url
 
-# Fewer names than this are asked for one by one, where all names are known.
+# More objects of one folder than this are found by listing it. Those of a range are most likely all
+# that the folder has; a folder may have many more than those that are named one by one.
 _WORTH_LISTING = 4
+_WORTH_LISTING_NAMED = 256
 
 
 class Found(NamedTuple):
@@ -78,6 +83,15 @@ def expand_url(
     return Found(_files_in(public, options, is_data), is_exact=False)
 
 
+def checked_for_listing(url: str) -> str:
+    """Return a URL of a folder, unless it is one of HTTP.
+
+    Raises:
+        ValueError: If it is.
+    """
+    return _checked(f"{url}/") if is_web_url(url) else url
+
+
 def _checked(url: str) -> str:
     if url.endswith("/") or "*" in url:
         raise ValueError(
@@ -100,12 +114,7 @@ def _is_object(url: str, options: RemoteOptions) -> bool:
 
 def _existing(names: list[str], options: RemoteOptions, *, allow_missing: bool) -> list[str]:
     """Return those of some URLs that exist, and remember their stamps."""
-    unknown = [name for name in names if name not in options.stamps]
-    if len(unknown) > _WORTH_LISTING and not is_web_url(names[0]):
-        for folder in dict.fromkeys(map(os.path.dirname, unknown)):
-            _list(f"{folder}/", options, is_recursive=False)
-    else:
-        map_in_threads(lambda name: _is_object(name, options), unknown, REMOTE_THREADS)
+    find_objects(names, options)
     missing = [name for name in names if name not in options.stamps]
     if missing and (not allow_missing or len(missing) == len(names)):
         if len(names) == 1:
@@ -116,6 +125,60 @@ def _existing(names: list[str], options: RemoteOptions, *, allow_missing: bool) 
             "allow_missing=True (--allow-missing) to read the files that exist"
         )
     return [name for name in names if name in options.stamps]
+
+
+def find_objects(
+    names: Sequence[str], options: RemoteOptions, worth_listing: int = _WORTH_LISTING
+) -> None:
+    """Remember the stamps of those of some URLs that exist.
+
+    Args:
+        names: Public URLs.
+        options: Options for remote objects.
+        worth_listing: Largest number of objects of a folder that are asked for one by one, several
+            at the same time, and not by listing the folder.
+
+    Raises:
+        OSError: If a request failed.
+    """
+    folders: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        if name not in options.stamps and not is_known_missing(name, options):
+            folders.setdefault(f"{os.path.dirname(name)}/", []).append(name)
+    large = [
+        folder
+        for folder, members in folders.items()
+        if len(members) > worth_listing and not is_web_url(folder)
+    ]
+    denied = map_in_threads(lambda each: not _try_listing(each, options), large, REMOTE_THREADS)
+    listed = {*large} - {*itertools.compress(large, denied)}
+    rest = [name for folder in folders if folder not in listed for name in folders[folder]]
+    map_in_threads(lambda name: _is_object(name, options), rest, REMOTE_THREADS)
+
+
+def _try_listing(folder: str, options: RemoteOptions) -> bool:
+    """List a folder; return False if that is denied, where its objects may still be read."""
+    try:
+        _list(folder, options, is_recursive=False)
+    except PermissionError:
+        return False
+    return True
+
+
+def find_named(urls: Sequence[str], options: RemoteOptions) -> None:
+    """Remember the stamps of those of some URLs that name an object, by requests at one time.
+
+    Args:
+        urls: URLs as the user gave them. Patterns and ranges of numbers are left out.
+        options: Options for remote objects.
+
+    Raises:
+        OSError: If a request failed.
+    """
+    named = [options.name(url) for url in urls if not has_ranges(url)]
+    named = [url for url in named if not (glob.has_magic(url) or url.endswith("/"))]
+    if len(named) > 1:
+        find_objects(named, options, _WORTH_LISTING_NAMED)
 
 
 def _matches(pattern: str, options: RemoteOptions) -> list[str]:
@@ -129,9 +192,33 @@ def _matches(pattern: str, options: RemoteOptions) -> list[str]:
     matcher = _matcher(parts)
     found = _list(folder, options, is_recursive=is_recursive)
     matches = sorted(url for url in found if matcher(url) and not url.endswith(".tfidx"))
+    _check_commits(
+        [url for url in found if os.path.basename(url) == JOURNAL_NAME], matcher, options
+    )
     if not matches and pattern not in found:
         raise FileNotFoundError(f"the pattern {pattern!r} matches no object")
     return matches
+
+
+def _check_commits(
+    journals: Sequence[str], matcher: Callable[[str], bool], options: RemoteOptions
+) -> None:
+    """Refuse folders where objects that a pattern matches may not be all there.
+
+    Args:
+        journals: URLs of the journals of commits, also in folders that do not matter.
+        matcher: Function that tells whether a URL matches.
+        options: Options for remote objects.
+
+    Raises:
+        InterruptedCommitError: If a journal lists such an object, or cannot be read.
+    """
+    for url in journals:
+        folder = os.path.dirname(url)
+        journal = read_journal(folder, options)
+        names = {} if journal is None else {**journal.targets, **journal.old}
+        if any(matcher(f"{folder}/{name}") for name in names):
+            raise refuse_interrupted(folder)
 
 
 def _matcher(parts: Sequence[str]) -> Callable[[str], bool]:
@@ -174,12 +261,59 @@ def _list(folder: str, options: RemoteOptions, *, is_recursive: bool) -> list[st
         infos = []
     root = split_url(folder).root
     urls = []
+    unfinished = set()
     for info in infos:
         url = info.key if is_url(info.key) else f"{root}/{info.key}"
+        if os.path.basename(url) == JOURNAL_NAME:
+            if not is_recursive:
+                raise refuse_interrupted(os.path.dirname(url))  # the objects may not be all there
+            unfinished.add(f"{os.path.dirname(url)}/")
         options.stamps[url] = stamp_of_info(info)
         urls.append(url)
-    options.folders.add(folder)
+    listed = {folder, *(f"{os.path.dirname(url)}/" for url in urls)} if is_recursive else {folder}
+    options.folders.update(listed - unfinished)
     return urls
+
+
+def list_once(folder: str, options: RemoteOptions) -> list[str]:
+    """Return the objects in a folder, and remember their stamps. It is listed once.
+
+    Folders of HTTP servers, which have no listing, seem to be empty.
+
+    Args:
+        folder: Public URL without a slash at its end.
+        options: Options for remote objects.
+
+    Raises:
+        OSError: If the request failed.
+    """
+    if is_web_url(folder):
+        return []
+    if f"{folder}/" in options.folders:
+        return [url for url in options.stamps if os.path.dirname(url) == folder]
+    return _list(f"{folder}/", options, is_recursive=False)
+
+
+def list_subfolders(folder: str, options: RemoteOptions) -> list[str]:
+    """Return the names of the folders in a folder, in order.
+
+    Folders of HTTP servers seem to have none.
+
+    Args:
+        folder: Public URL without a slash at its end.
+        options: Options for remote objects.
+
+    Raises:
+        OSError: If the request failed.
+    """
+    if is_web_url(folder):
+        return []
+    reached = access(f"{folder}/", options)
+    try:
+        names: list[str] = reached.ask(folder, "folders", reached.key)
+    except FileNotFoundError:  # there is no such store
+        return []
+    return sorted(os.path.basename(name.rstrip("/")) for name in names)
 
 
 def is_known_missing(url: str, options: RemoteOptions) -> bool:

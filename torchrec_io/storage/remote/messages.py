@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import pickle
 import struct
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from ..cache.object_blocks import ObjectBlocks
 
 _FRAME_HEAD = struct.Struct("<I")
 
@@ -38,6 +41,7 @@ class Fetch(NamedTuple):
         ticket: Number of the request.
         store: Number of the store.
         pin: The object as it was first seen.
+        blocks: Its blocks in a cache, of which the range has whole ones; None without a cache.
         begin: First byte of the range.
         size: Size of the range in bytes.
         target: Offset of the result in the shared memory.
@@ -47,10 +51,26 @@ class Fetch(NamedTuple):
     ticket: int
     store: int
     pin: ObjectInfo
+    blocks: ObjectBlocks | None
     begin: int
     size: int
     target: int
     is_urgent: bool
+
+
+class Put(NamedTuple):
+    """Bytes to write as an object.
+
+    Attributes:
+        key: Name of the object in the store.
+        data: The bytes.
+        only_if: ``"absent"`` if there must be no such object, or the object that is there and is
+            replaced; None to replace any.
+    """
+
+    key: str
+    data: bytes
+    only_if: ObjectInfo | Literal["absent"] | None
 
 
 class FetchReport(NamedTuple):
@@ -59,10 +79,12 @@ class FetchReport(NamedTuple):
     Attributes:
         wait: Seconds until the first byte.
         transfer: Seconds from the first byte to the last one.
+        trouble: Why the range could not be written to the cache; ``""`` if it could.
     """
 
     wait: float
     transfer: float
+    trouble: str = ""
 
 
 def canonical_etag(etag: str) -> str:

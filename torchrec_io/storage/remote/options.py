@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..byte_source import Stamp
 from ..digest import digest_text
 from .urls import is_web_url, public_url
+
+if TYPE_CHECKING:
+    from ..cache.block_cache import BlockCache
 
 DEFAULT_FETCH_BYTES = 256 << 20
 LEAST_FETCH_BYTES = 1 << 20
@@ -19,6 +22,8 @@ _PUBLIC = frozenset({
     "endpoint_url", "max_attempts", "region", "request_payer", "skip_signature", "timeout",
     "use_emulator", "virtual_hosted_style_request",
 })  # fmt: skip
+# Those of them that name the server and the account.
+_PLACES = ("account_name", "base_url", "endpoint", "endpoint_url", "use_emulator")
 _PREFIXES = ("aws_", "azure_storage_", "azure_", "google_")
 
 
@@ -32,17 +37,23 @@ class RemoteOptions:
     Args:
         options: The user's ``storage_options``.
         fetch_bytes: Size of the memory for ranges that are fetched, in bytes.
+        cache: Cache on the local disk, if there is one.
 
     Attributes:
         fetch_bytes: Size of the memory for ranges that are fetched, in bytes.
+        cache: Cache on the local disk, if there is one.
         stamps: Stamps of objects that were listed or asked for, by their public URLs.
         folders: Folders whose objects are all among these.
     """
 
     def __init__(
-        self, options: Mapping[str, Any] | None = None, fetch_bytes: int = DEFAULT_FETCH_BYTES
+        self,
+        options: Mapping[str, Any] | None = None,
+        fetch_bytes: int = DEFAULT_FETCH_BYTES,
+        cache: BlockCache | None = None,
     ) -> None:
         self.fetch_bytes = fetch_bytes
+        self.cache = cache
         self.stamps: dict[str, Stamp] = {}
         self.folders: set[str] = set()
         self._options = dict(options or {})
@@ -76,9 +87,17 @@ class RemoteOptions:
         """Text that is equal for equal options."""
         return digest_text(repr(sorted(self._options.items())))
 
-    def with_fetch_bytes(self, fetch_bytes: int) -> RemoteOptions:
-        """Return the same options with another limit."""
-        return RemoteOptions(self._options, fetch_bytes)
+    @property
+    def place(self) -> str:
+        """Text that is equal for options that name the same server and account."""
+        named = {_bare_name(name): str(value) for name, value in self._options.items()}
+        return repr(
+            [(name, named[name]) for name in _PLACES if is_public(name, named.get(name, "@"))]
+        )
+
+    def with_limits(self, fetch_bytes: int, cache: BlockCache | None) -> RemoteOptions:
+        """Return the same options with another limit and another cache."""
+        return RemoteOptions(self._options, fetch_bytes, cache)
 
     def name(self, url: str) -> str:
         """Return the public form of a URL, and remember the rest of it.
@@ -110,10 +129,13 @@ class RemoteOptions:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RemoteOptions):
             return NotImplemented
-        return self.identity == other.identity and self.fetch_bytes == other.fetch_bytes
+        return self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash((self.identity, self.fetch_bytes))
+        return hash(self._key())
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.identity, self.fetch_bytes, self.cache
 
     def __copy__(self) -> RemoteOptions:
         return self
@@ -130,7 +152,7 @@ class RemoteOptions:
             hidden = itertools.chain(self._options.keys() - options.keys(), urls)
             lost = tuple(dict.fromkeys([*lost, *hidden]))
             urls = {}
-        return _restore, (options, self.fetch_bytes, urls, lost)
+        return _restore, (options, self.fetch_bytes, self.cache, urls, lost)
 
 
 # Type of the argument ``storage_options`` of public functions.
@@ -138,9 +160,13 @@ StorageOptions: TypeAlias = Mapping[str, Any] | RemoteOptions | None
 
 
 def _restore(
-    options: dict[str, Any], fetch_bytes: int, urls: dict[str, str], lost: tuple[str, ...]
+    options: dict[str, Any],
+    fetch_bytes: int,
+    cache: BlockCache | None,
+    urls: dict[str, str],
+    lost: tuple[str, ...],
 ) -> RemoteOptions:
-    restored = RemoteOptions(options, fetch_bytes)
+    restored = RemoteOptions(options, fetch_bytes, cache)
     restored._urls = urls  # noqa: SLF001  # of this module
     restored._lost = lost  # noqa: SLF001
     return restored
@@ -148,7 +174,12 @@ def _restore(
 
 def is_public(name: str, value: Any) -> bool:
     """Return whether an option is known to be no secret."""
-    plain = name.lower()
+    return _bare_name(name) in _PUBLIC and "@" not in str(value)
+
+
+def _bare_name(name: str) -> str:
+    """Return the name of an option without the prefix of the store."""
+    bare = name.lower()
     for prefix in _PREFIXES:
-        plain = plain.removeprefix(prefix)
-    return plain in _PUBLIC and "@" not in str(value)
+        bare = bare.removeprefix(prefix)
+    return bare

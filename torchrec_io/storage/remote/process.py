@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import os
 import re
 import threading
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .client import Client, KnownStore, OpenObject
-from .connection import HelperConnection
+from .connection import HelperConnection, HelperError
 from .failures import Failure, Kind, error_of
 from .fetcher import Fetcher
 from .messages import ObjectInfo
@@ -17,17 +18,27 @@ from .options import RemoteOptions
 from .urls import OBJECT_STORES, Location, scheme_of
 from .web import store_of
 
+if TYPE_CHECKING:
+    from ..cache.object_blocks import ObjectBlocks
+
 _USED_VARIABLES = re.compile(
     r"AWS_|GOOGLE_|GCS_|GCLOUD|AZURE_|AZ_|SSL_|HOME$|(HTTPS?|ALL|NO)_PROXY$", re.IGNORECASE
 )
 
 
 class _Connections:
-    """The fetchers of a process, by the size of their memory, and by what they are for."""
+    """The fetchers of a process, by what they are for.
+
+    Attributes:
+        lock: Held while the fetchers are changed.
+        fetchers: One for object stores, and one for filesystems.
+        memory_bytes: Size of the memory of all of them: the largest that was asked for.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.fetchers: dict[tuple[str, int], Fetcher] = {}
+        self.fetchers: dict[str, Fetcher] = {}
+        self.memory_bytes = 0
 
 
 _connections = _Connections()
@@ -48,8 +59,16 @@ class ObjectAccess(NamedTuple):
     key: str
     tried: str
 
-    def ask(self, url: str, name: str, *arguments: Any) -> Any:
+    def ask(
+        self, url: str, name: str, *arguments: Any, needs: str = "read and list objects"
+    ) -> Any:
         """Make a request about an object or folder, and return the answer.
+
+        Args:
+            url: Public URL.
+            name: Name of the request.
+            arguments: Its arguments.
+            needs: Actions that the credentials must allow.
 
         Raises:
             OSError: If the request failed.
@@ -57,7 +76,7 @@ class ObjectAccess(NamedTuple):
         answer = self.fetcher.client.ask(name, self.store, *arguments)
         if isinstance(answer, Failure):
             forget_refused(self.fetcher, self.store, answer)
-            raise error_of(answer, url, self.tried)
+            raise error_of(answer, url, self.tried, needs)
         return answer
 
     def head(self, url: str) -> ObjectInfo:
@@ -65,9 +84,9 @@ class ObjectAccess(NamedTuple):
         info: ObjectInfo = self.ask(url, "head", self.key)
         return info
 
-    def open(self, pin: ObjectInfo) -> OpenObject:
-        """Return an object to read exactly as it was."""
-        return OpenObject(self.store, pin._replace(key=self.key))
+    def open(self, pin: ObjectInfo, blocks: ObjectBlocks | None = None) -> OpenObject:
+        """Return an object to read exactly as it was, through the cache if it has blocks there."""
+        return OpenObject(self.store, pin._replace(key=self.key), blocks)
 
 
 def access(url: str, options: RemoteOptions) -> ObjectAccess:
@@ -85,7 +104,8 @@ def access(url: str, options: RemoteOptions) -> ObjectAccess:
     kind = "objects" if scheme in OBJECT_STORES else "files"
     location = store_of(url, options)
     with _connections.lock:
-        fetcher = _fetcher(kind, scheme, options.fetch_bytes)
+        _connections.memory_bytes = max(_connections.memory_bytes, options.fetch_bytes)
+        fetcher = _fetcher(kind, scheme)
         key = (location.root, options.identity)
         known = fetcher.stores.get(key)
         if known is None:
@@ -93,16 +113,49 @@ def access(url: str, options: RemoteOptions) -> ObjectAccess:
     return ObjectAccess(fetcher, known.number, location.key, known.tried)
 
 
-def _fetcher(kind: str, scheme: str, fetch_bytes: int) -> Fetcher:
+def ask_again(
+    url: str,
+    options: RemoteOptions,
+    name: str,
+    *arguments: Any,
+    needs: str = "read and list objects",
+) -> Any:
+    """Make a request that may be made twice, as where the helper process has ended meanwhile.
+
+    Args:
+        url: Public URL of the object or folder.
+        options: Options for remote objects.
+        name: Name of the request.
+        arguments: Its arguments. Default: the name of the object in the store.
+        needs: Actions that the credentials must allow.
+
+    Raises:
+        OSError: If the request failed.
+    """
+    for _ in range(2):
+        way = access(url, options)
+        try:
+            return way.ask(url, name, *(arguments or [way.key]), needs=needs)
+        except HelperError as error:
+            failure = error
+    raise OSError(errno.EIO, str(failure), url)
+
+
+def _fetcher(kind: str, scheme: str) -> Fetcher:
     environment = _environment() if kind == "objects" else 0
-    fetcher = _connections.fetchers.get((kind, fetch_bytes))
+    fetchers = _connections.fetchers
+    fetcher = fetchers.get(kind)
     # A helper has the credentials that were in the environment when it was started.
     if fetcher is not None and (fetcher.client.has_failed() or fetcher.environment != environment):
-        fetcher.client.close()
+        fetchers.pop(kind).client.close()
         fetcher = None
+    # Both kinds share the memory.
+    limit = _connections.memory_bytes // len({*fetchers, kind})
     if fetcher is None:
-        fetcher = Fetcher(_client(kind, scheme, fetch_bytes), environment)
-        _connections.fetchers[kind, fetch_bytes] = fetcher
+        fetcher = fetchers[kind] = Fetcher(_client(kind, scheme, limit), environment)
+    for each in fetchers.values():
+        if each.limit != limit and not each.client.has_failed():
+            each.set_limit(limit)
     return fetcher
 
 
@@ -145,6 +198,7 @@ def close_connections() -> None:
         for fetcher in _connections.fetchers.values():
             fetcher.client.close()
         _connections.fetchers.clear()
+        _connections.memory_bytes = 0
 
 
 def _forget_connections() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from .messages import ObjectInfo
 from .options import RemoteOptions
 from .process import access, forget_refused
 from .urls import can_pin
+
+if TYPE_CHECKING:
+    from ..cache.object_blocks import ObjectBlocks
 
 _Result = TypeVar("_Result")
 
@@ -51,13 +54,21 @@ class RemoteFile(ByteSource):
         url: Public URL.
         stamp: Stamp of the object as it was first seen.
         options: Options for remote objects.
+        blocks: Blocks of the object in a cache; None without a cache.
     """
 
-    def __init__(self, url: str, stamp: Stamp, options: RemoteOptions) -> None:
+    def __init__(
+        self,
+        url: str,
+        stamp: Stamp,
+        options: RemoteOptions,
+        blocks: ObjectBlocks | None = None,
+    ) -> None:
         self.path = url
         self.stamp = stamp
         self.is_pinned = can_pin(url)
         self._options = options
+        self._blocks = blocks
         self._reached: list[_Reached] = []  # one at most
         self._next = -1  # offset where a read would continue the last one
         self._ahead = 0  # number of bytes to read ahead
@@ -87,7 +98,7 @@ class RemoteFile(ByteSource):
         if len(outside):
             first = int(outside[0])
             return lambda: first
-        self._try(lambda target: self._fetcher.announce(target, ranges, is_urgent=True))
+        self._begin_urgent(ranges)
 
         def finish() -> None:
             self._read(ranges, out)
@@ -116,7 +127,7 @@ class RemoteFile(ByteSource):
             self._ahead = 0
             return
         self._drop_chunks(offset)
-        most = min(_MOST_CHUNKS_AHEAD * MOST_PART_BYTES, self._fetcher.most_ahead // 2)
+        most = min(_MOST_CHUNKS_AHEAD * MOST_PART_BYTES, self._options.fetch_bytes // 3)
         self._ahead = min(most, max(_FIRST_AHEAD_BYTES, 2 * self._ahead))
         end = min(self.stamp.size, offset + size + self._ahead)
         begin = max(offset, fetched_to)
@@ -140,6 +151,9 @@ class RemoteFile(ByteSource):
 
     # ---- requests ----
 
+    def _begin_urgent(self, ranges: Ints) -> None:
+        self._try(lambda target: self._fetcher.announce(target, ranges, is_urgent=True))
+
     def _read(self, ranges: Ints, out: ByteBuffer) -> None:
         self._try(lambda target: self._fetcher.read(target, ranges, out))
 
@@ -151,7 +165,9 @@ class RemoteFile(ByteSource):
         """Return the way to the object in this process, which may be a forked child."""
         if not self._reached or self._reached[0].fetcher.pid != os.getpid():
             way = access(self.path, self._options)
-            self._reached[:] = [_Reached(way.fetcher, way.open(info_of(self.stamp)), way.tried)]
+            self._reached[:] = [
+                _Reached(way.fetcher, way.open(info_of(self.stamp), self._blocks), way.tried)
+            ]
         return self._reached[0]
 
     def _try(self, work: Callable[[OpenObject], _Result]) -> _Result:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes, urlsplit, urlunsplit
 
 from ...checks import check_integer
+from .redirects import aws_hosts, azure_hosts, google_hosts, has_secret_headers, host_of, only_hosts
 from .urls import is_web_url, scheme_of
 
 # Options of storage_options that are this package's own. The others are obstore's.
@@ -26,7 +27,15 @@ _SERVER = re.compile(r"endpoint(_url)?$|base_url$")
 _GOOGLE_VARIABLES = ("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_APPLICATION_CREDENTIALS")
 _AZURE_VARIABLES = ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_SAS_TOKEN")
 # The helper tries again itself: it resumes inside a range, and counts the attempts.
-_NO_RETRIES = {"max_retries": 0, "retry_timeout": timedelta(seconds=1)}
+_NO_RETRIES: Mapping[str, Any] = {"max_retries": 0, "retry_timeout": timedelta(seconds=1)}
+# An upload is not answered before all of it was sent, so it needs more time without an answer.
+_LONGER_TO_SEND = 10
+_RETRY_TIMEOUT = timedelta(minutes=10)
+_PAUSES = {
+    "init_backoff": timedelta(seconds=0.1),
+    "max_backoff": timedelta(seconds=15),
+    "base": 2.0,
+}
 
 
 class Store(NamedTuple):
@@ -35,7 +44,7 @@ class Store(NamedTuple):
     Attributes:
         client: The store of obstore.
         tried: Credentials that requests have, in words.
-        is_web: Whether it is an HTTP server.
+        is_web: True for an HTTP server.
     """
 
     client: Any
@@ -43,12 +52,26 @@ class Store(NamedTuple):
     is_web: bool = False
 
 
-def make_store(root: str, options: Mapping[str, Any]) -> Store:
+def make_writable(root: str, options: Mapping[str, Any]) -> Any:
+    """Return a store of obstore that tries again itself, for objects that are sent in parts."""
+    seconds = _LONGER_TO_SEND * seconds_to_wait(options)
+    retries = {
+        "max_retries": most_attempts(options) - 1,
+        "retry_timeout": _RETRY_TIMEOUT,
+        "backoff": _PAUSES,
+    }
+    return make_store(root, {**options, "timeout": seconds}, retries).client
+
+
+def make_store(
+    root: str, options: Mapping[str, Any], retries: Mapping[str, Any] = _NO_RETRIES
+) -> Store:
     """Return a store.
 
     Args:
         root: The store, such as ``"s3://bucket"``; of HTTP, the server with what is secret.
         options: The user's ``storage_options``.
+        retries: Options of obstore's own attempts.
 
     Raises:
         ValueError: If an option is unknown or invalid.
@@ -62,20 +85,30 @@ def make_store(root: str, options: Mapping[str, Any]) -> Store:
             raise ValueError(f"storage_options of HTTP has no {', '.join(sorted(config))}")
         url, headers = _without_user(root)
         given["default_headers"] = {**headers, **given.get("default_headers", {})}
+        if urlsplit(url).query or has_secret_headers(given["default_headers"]):
+            given |= only_hosts([host_of(url)], given)
         tried = "the user of the URL" if headers else "the URL and the headers as they were given"
-        return Store(stores.HTTPStore(url, **_common(root, given)), tried, is_web=True)
+        return Store(stores.HTTPStore(url, **_common(root, given, retries)), tried, is_web=True)
     name = root.partition("://")[2]
     scheme = scheme_of(root)
     if scheme == "s3":
         tried, more = _aws_credentials(config)
         config = {**more, **config}
         server = _server(config) or os.environ.get("AWS_ENDPOINT_URL") or ""
-        return Store(stores.S3Store(name, config=config, **_common(server, given)), tried)
+        if not _is_anonymous(config) or has_secret_headers(given.get("default_headers", {})):
+            given |= only_hosts(aws_hosts(name, _region(config), server), given)
+        return Store(stores.S3Store(name, config=config, **_common(server, given, retries)), tried)
     make, tool, variables = {
         "gs": (stores.GCSStore, "Google", _GOOGLE_VARIABLES),
         "az": (stores.AzureStore, "Azure", _AZURE_VARIABLES),
     }[scheme]
-    common = _common(_server(config), given)
+    server = _server(config)
+    has_headers = has_secret_headers(given.get("default_headers", {}))
+    if scheme == "gs" and has_headers:
+        given |= only_hosts(google_hosts(server), given)
+    if scheme == "az" and (has_headers or not _is_anonymous(config)):
+        given |= only_hosts(azure_hosts(_account(config), server), given)
+    common = _common(server, given, retries)
     return Store(make(name, config=config, **common), _tried(config, tool, variables))
 
 
@@ -121,10 +154,12 @@ def _client_options(options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _common(server: str, client_options: Mapping[str, Any]) -> dict[str, Any]:
+def _common(
+    server: str, client_options: Mapping[str, Any], retries: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the arguments that all stores have; ``server`` is the URL of the server, if given."""
     plain = {"allow_http": True} if server.startswith("http://") else {}
-    return {"client_options": {**plain, **client_options}, "retry_config": _NO_RETRIES}
+    return {"client_options": {**plain, **client_options}, "retry_config": retries}
 
 
 def _server(config: Mapping[str, Any]) -> str:
@@ -136,6 +171,26 @@ def _option(config: Mapping[str, Any], name: str) -> Any:
     """Return an option of S3 under any of its names."""
     names = {name, f"aws_{name}"}
     return next((value for key, value in config.items() if key.lower() in names), None)
+
+
+def _region(config: Mapping[str, Any]) -> str:
+    """Return the region of S3 that requests go to."""
+    given = _option(config, "region") or _option(config, "default_region")
+    names = ("AWS_REGION", "AWS_DEFAULT_REGION")
+    return str(given or next(filter(None, map(os.environ.get, names)), "us-east-1"))
+
+
+def _account(config: Mapping[str, Any]) -> str:
+    """Return the account of Azure; ``""`` if it is not known."""
+    names = ("account_name", "azure_storage_account_name")
+    given = next((value for key, value in config.items() if key.lower() in names), None)
+    return str(given or os.environ.get("AZURE_STORAGE_ACCOUNT_NAME", ""))
+
+
+def _is_anonymous(config: Mapping[str, Any]) -> bool:
+    """Return whether requests have no credentials."""
+    given = (value for key, value in config.items() if "skip_sig" in key.lower())
+    return any(str(value).lower() == "true" for value in given)
 
 
 def _aws_credentials(config: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -190,7 +245,7 @@ def _profile(variable: str, name: str, profile: str) -> dict[str, str]:
 
 
 def _tried(config: Mapping[str, Any], tool: str, variables: tuple[str, ...]) -> str:
-    if any(str(value).lower() == "true" for key, value in config.items() if "skip_sig" in key):
+    if _is_anonymous(config):
         return "no credentials (skip_signature)"
     if config:
         return "storage_options and the environment"

@@ -1,0 +1,186 @@
+"""Reading inside gzip files of several sizes: random access, shuffles, threads, memory.
+
+Speeds are records per second of processor time, except with two threads. The files have one member
+each; their data is not repeated within the 32 KiB that deflate sees.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from isal import isal_zlib
+
+import torchrec_io as tio
+from benchmarks.common import MB, arguments, memory_of, run_child, table, tensorflow_python
+from benchmarks.compressed_data import make_file, schema
+from torchrec_io.storage import span
+from torchrec_io.storage.byte_source import ByteSource
+from torchrec_io.storage.span_cache import DEFAULT_CACHE_BYTES
+
+_BATCH = 256
+_READS = 200
+_MOST_SECONDS = 60.0  # of an epoch; longer ones are measured in part
+_ORDERS: dict[str, Any] = {
+    "stored": False,
+    "window of 10,000": 10_000,
+    "blocks of 16,384": tio.Shuffle(block=16_384, window=65_536),  # of two spans each
+    "uniform": True,
+}
+
+
+def _index(path: str) -> dict[str, float]:
+    """Build the index, and measure it against decompressing alone."""
+    content = Path(path).read_bytes()
+
+    def decompress() -> int:
+        decoder = isal_zlib.decompressobj(31)
+        return sum(
+            len(decoder.decompress(content[at : at + (1 << 18)]))
+            for at in range(0, len(content), 1 << 18)
+        )
+
+    alone, size = _cpu(decompress)
+    one, _ = _wall(decompress)
+    thread = threading.Thread(target=decompress)
+    thread.start()
+    two, _ = _wall(decompress)
+    thread.join()
+    building, index = _cpu(lambda: tio.RecordIndex.build(path))
+    index.save()
+    seek_bytes = len(index.seek_points.encode())
+    return {
+        "decompress GB/s": size / alone / 1e9,
+        "decompress, two threads / one": 2 * one / two,
+        "index GB/s": size / building / 1e9,
+        "seek points %": 100 * seek_bytes / len(content),
+        "stream MB": size / MB,
+    }
+
+
+def _random(path: str) -> dict[str, float]:
+    """Read records at random, each from a span that is not in the cache."""
+    dataset = tio.TFRecordMapDataset(path, decode_cache_bytes=8 << 20)
+    times = []
+    for number in np.random.default_rng(0).integers(0, len(dataset), _READS).tolist():
+        start = time.perf_counter()
+        dataset[number]
+        times.append(time.perf_counter() - start)
+    return {"random ms": 1000 * statistics.median(times)}
+
+
+def _epoch(path: str, order: str, threads: str) -> dict[str, float]:
+    """Read an epoch, or some of it. Return its speed, memory and number of decodings."""
+    decoded = [0]
+    original = span.Span.decode
+
+    def decode(self: span.Span, file: ByteSource, end: int) -> None:
+        before = self.available(0)
+        original(self, file, end)
+        decoded[0] += self.available(0) - before
+
+    span.Span.decode = decode  # type: ignore[method-assign]
+    dataset = tio.TFRecordDataset(
+        path, schema(), batch_size=_BATCH, shuffle=_ORDERS[order], num_threads=int(threads)
+    )
+    at_start = memory_of()["VmRSS"]
+    gc.collect()  # what imports made; else it falls into an epoch or not
+    records = 0
+    wall, cpu = time.perf_counter(), time.process_time()
+    for batch in dataset:
+        records += len(batch["label"])
+        if time.perf_counter() - wall > _MOST_SECONDS:
+            break
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    return {
+        "records/CPU-s": records / cpu,
+        "records/s": records / wall,
+        "decodings": decoded[0] / records * dataset.num_records,
+        "growth MB": (memory_of()["VmHWM"] - at_start) / MB,
+    }
+
+
+def _wall(work: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.perf_counter()
+    result = work()
+    return time.perf_counter() - start, result
+
+
+def _cpu(work: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.process_time()
+    result = work()
+    return time.process_time() - start, result
+
+
+_STEPS: dict[str, Callable[..., dict[str, float]]] = {
+    "index": _index,
+    "random": _random,
+    "epoch": _epoch,
+}
+
+
+def _measure(path: str, rounds: int) -> dict[str, Any]:
+    """Return all figures of a file. Speeds are the best of rounds, in which orders alternate."""
+
+    def step(*args: str) -> dict[str, float]:
+        found: dict[str, float] = run_child("compressed", *args)
+        return found
+
+    found: dict[str, Any] = {**step("index", path), **step("random", path)}
+    epochs: dict[str, dict[str, float]] = {}
+    for _ in range(rounds):
+        for order in _ORDERS:
+            epoch = step("epoch", path, order, "1")
+            best = epochs.setdefault(order, epoch)
+            if epoch["records/CPU-s"] > best["records/CPU-s"]:
+                epochs[order] = epoch
+    stored = epochs["stored"]
+    found["stored, records/CPU-s"] = stored["records/CPU-s"]
+    two = step("epoch", path, "stored", "2")
+    found["two threads / one"] = two["records/s"] / stored["records/s"]
+    most = stored["growth MB"]
+    for order in list(_ORDERS)[1:]:
+        epoch = epochs[order]
+        found[f"{order} / stored"] = epoch["records/CPU-s"] / found["stored, records/CPU-s"]
+        found[f"{order}, decodings"] = epoch["decodings"] / (found["stream MB"] * MB)
+        most = max(most, epoch["growth MB"])
+    size, cache = found["stream MB"] * MB, DEFAULT_CACHE_BYTES
+    found["uniform, formula"] = max(1, (size - cache / 6) / (0.75 * cache / 2))
+    found["growth MB"] = most
+    peer: float = max(
+        run_child("peer_compressed", path, python=tensorflow_python()) for _ in range(rounds)
+    )
+    found["stored / tf.data"] = found["stored, records/CPU-s"] / peer
+    return found
+
+
+def main() -> None:
+    """Print the table."""
+    if len(sys.argv) > 2 and sys.argv[1] in _STEPS:  # a step and its file
+        print(json.dumps(_STEPS[sys.argv[1]](*sys.argv[2:])))
+        return
+    parser = arguments(__doc__, rounds=3)
+    parser.add_argument("--megabytes", type=int, nargs="*", default=[10, 100, 1000])
+    args = parser.parse_args()
+    columns = []
+    with tempfile.TemporaryDirectory() as folder:
+        for size in args.megabytes:
+            path = Path(folder, f"{size}.tfrecord.gz")
+            make_file(path, size * MB)
+            columns.append(_measure(str(path), args.rounds))
+            path.unlink()
+    rows = [[name, *(f"{found[name]:.3g}" for found in columns)] for name in columns[0]]
+    print(table(["Figure", *(f"{size} MB" for size in args.megabytes)], rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""Files that write tasks make, without a cluster."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import torchrec_io as tio
+from tests.cluster.rows import source_of, tables_of
+from tests.support.datasets import SCHEMA, write_files
+from tests.support.examples import example_of
+from tests.support.images import encoded, smooth
+from tests.support.tfrecord import write_tfrecord
+from torchrec_io.cluster.datasink import TFRecordDatasink
+from torchrec_io.cluster.part_records import Content
+from torchrec_io.cluster.parts import Part, PartFolder
+from torchrec_io.records.sequential import iter_records
+
+
+def written(folder: Path, tables: list[Any]) -> list[bytes]:
+    """Return the records that a task makes of tables."""
+    with PartFolder.beside(str(folder / "out"), None, index=False) as parts:
+        sink = TFRecordDatasink(parts, "out")
+        part = sink.write(tables, SimpleNamespace(task_idx=3))
+        records = [data for _, data in iter_records(part.path)]
+        assert part.records == len(records)
+    assert not [name for name in os.listdir(folder) if name.startswith(".")]
+    return records
+
+
+def test_what_was_read_is_written(tmp_path: Path) -> None:
+    paths = write_files(tmp_path, [20])
+    records = written(tmp_path, tables_of(source_of(paths, SCHEMA)))
+    batch = tio.parse_examples(records, SCHEMA)
+    assert batch["id"].tolist() == list(range(20))
+    assert batch["name"].tolist() == [f"record {i}".encode() for i in range(20)]
+    assert batch["tokens"].tolist() == [list(range(i % 5)) for i in range(20)]
+
+
+def test_the_values_of_all_types(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "number": [1, None],
+            "flag": [True, False],
+            "text": ["ä", ""],
+            "floats": pa.array([[1.5], []], pa.list_(pa.float64())),
+            "steps": [[[1], [2, 3]], []],
+            "nothing": pa.nulls(2),
+        }
+    )
+    assert written(tmp_path, [table]) == tio.encode_sequence_examples(
+        [
+            ({"number": 1, "flag": 1, "text": "ä", "floats": [1.5]}, {"steps": [[1], [2, 3]]}),
+            ({"flag": 0, "text": "", "floats": []}, {"steps": []}),
+        ],
+        {"floats": "float32", "steps": "int64"},
+    )
+
+
+def test_tensors_become_their_values(tmp_path: Path) -> None:
+    pngs = [encoded(smooth(2 + i, 3, seed=i)) for i in range(2)]
+    records = [example_of(image=[png], pair=[i, 2, 3, 4]) for i, png in enumerate(pngs)]
+    path = write_tfrecord(tmp_path / "a", records)
+    schema = {
+        "image": tio.ImageFeature(layout="HWC"),
+        "pair": tio.FixedLenFeature([2, 2], "int64"),
+    }
+    found = written(tmp_path, tables_of(source_of([str(path)], schema)))
+    assert found == tio.encode_examples(
+        [{"image": smooth(2 + i, 3, seed=i), "pair": [i, 2, 3, 4]} for i in range(2)]
+    )
+
+
+def test_blocks_of_pandas_and_empty_ones(tmp_path: Path) -> None:
+    blocks = [pd.DataFrame({"x": [1, 2]}), pd.DataFrame({"x": []}), pa.table({"x": [3]})]
+    assert written(tmp_path, blocks) == tio.encode_examples([{"x": x} for x in (1, 2, 3)])
+    assert written(tmp_path, []) == []
+
+
+@pytest.mark.parametrize(
+    ("column", "reason"),
+    [
+        (pa.array([{"a": 1}]), "an Example cannot store a column of type struct"),
+        (pa.array([[1, None]]), "row 0 of its task: an Example cannot store null in a list"),
+    ],
+)
+def test_values_that_an_example_cannot_store(tmp_path: Path, column: Any, reason: str) -> None:
+    with pytest.raises(tio.ConversionError, match=reason) as raised:
+        written(tmp_path, [pa.table({"x": column})])
+    assert raised.value.feature == "x"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_parts_get_their_names_together(tmp_path: Path) -> None:
+    name = str(tmp_path / "out")
+    with PartFolder.beside(name, "gzip", index=True) as folder:
+        folder.write(1, [b"never seen"])
+        parts = [folder.write(number, [b"%d" % number] * number) for number in (0, 1, 2)]
+        assert [path.name[0] for path in tmp_path.iterdir()] == ["."]
+        paths = folder.commit(name, parts, force=False)
+    assert paths == [tio.shard_path(name, i, 3) for i in range(3)]
+    assert sorted(map(str, tmp_path.iterdir())) == sorted(
+        [*paths, *(f"{path}.tfidx" for path in paths)]
+    )
+    assert list(tio.TFRecordDataset(paths)) == [b"1", b"2", b"2"]
+    assert [len(tio.RecordIndex.load(path)) for path in paths] == [0, 1, 2]
+
+
+def test_old_shards_are_replaced_only_with_force(tmp_path: Path) -> None:
+    name = str(tmp_path / "out")
+    old = [tio.shard_path(name, i, 2) for i in range(2)]
+    for path in old:
+        write_tfrecord(path, [b"old"])
+        tio.RecordIndex.build(path).save()
+    with PartFolder.beside(name, None, index=False) as folder:
+        part = folder.write(0, [b"new"])
+        with pytest.raises(FileExistsError, match="force=True"):
+            folder.commit(name, [part, folder.write(1, [])], force=False)
+    assert len(list(tmp_path.iterdir())) == 4
+    with PartFolder.beside(name, None, index=False) as folder:
+        [path] = folder.commit(name, [folder.write(0, [b"new"])], force=True)
+    assert [str(each) for each in tmp_path.iterdir()] == [path]
+    assert list(tio.TFRecordDataset(path)) == [b"new"]
+
+
+def test_a_folder_that_machines_do_not_share_is_an_error(tmp_path: Path) -> None:
+    elsewhere = PartFolder(str(tmp_path / "elsewhere"), None, index=False)
+    with pytest.raises(FileNotFoundError):
+        elsewhere.write(0, [b"record"])
+    with pytest.raises(FileNotFoundError, match="write to a folder that all machines share"):
+        elsewhere.commit(
+            str(tmp_path / "out"), [Part(0, str(tmp_path / "x"), 1, Content(0, 0))], force=True
+        )
+
+
+def test_numbers_of_other_sizes(tmp_path: Path) -> None:
+    table = pa.table({"x": pa.array(np.arange(3, dtype=np.uint8)), "y": pa.array([0.5] * 3)})
+    assert written(tmp_path, [table]) == tio.encode_examples([{"x": i, "y": 0.5} for i in range(3)])

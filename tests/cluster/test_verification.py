@@ -1,0 +1,89 @@
+"""Verification in tasks gives the reports of one machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import torchrec_io as tio
+from tests.cluster.local_ray import LocalRay
+from tests.support.tfrecord import write_tfrecord
+from torchrec_io.cluster import tasks
+from torchrec_io.records.verify import VerifyReport, verify_file
+from torchrec_io.tools.report import Watcher
+
+RECORDS = [bytes([i]) * (i * 37 % 91) for i in range(200)]
+
+
+def shown(report: VerifyReport) -> tuple[object, ...]:
+    damage = [str(error) for error in report.damage]
+    cells = report.damage_map.cells(100)
+    return (report.path, report.file_bytes, report.records, report.damaged, damage,
+            str(report.lost), report.lost_bytes, cells, report.ok)  # fmt: skip
+
+
+@pytest.mark.usefixtures("local_ray")
+@given(
+    flips=st.lists(st.integers(0, 11_000), max_size=3), size=st.sampled_from([500, 3000, 1 << 20])
+)
+def test_reports_are_those_of_one_machine(
+    tmp_path_factory: pytest.TempPathFactory, flips: list[int], size: int
+) -> None:
+    folder = tmp_path_factory.mktemp("files")
+    path = write_tfrecord(folder / "a", RECORDS)
+    tio.RecordIndex.build(path).save()
+    content = bytearray(path.read_bytes())
+    for flip in flips:
+        content[flip % len(content)] ^= 0x10
+    path.write_bytes(content)
+    other = write_tfrecord(folder / "b.gz", RECORDS[:9], "gzip")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tasks, "TASK_BYTES", size)
+        reports = tio.cluster.verify([path, other])
+    assert [shown(report) for report in reports] == [
+        shown(verify_file(each)) for each in (path, other)
+    ]
+
+
+def test_a_large_file_is_verified_in_parts(
+    tmp_path: Path, local_ray: LocalRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "TASK_BYTES", 2000)
+    path = write_tfrecord(tmp_path / "a", RECORDS)
+    [report] = tio.cluster.verify(path)
+    assert len(local_ray.sent) == 1  # without an index
+    tio.RecordIndex.build(path).save()
+    [again] = tio.cluster.verify(path)
+    assert len(local_ray.sent) == 1 + -(-path.stat().st_size // 2000)
+    assert shown(report) == shown(again)
+    assert max(local_ray.sent) < 2000
+
+
+class Heard(Watcher):
+    def __init__(self) -> None:
+        self.total = self.size = self.records = 0
+
+    def started(self, total: int) -> None:
+        self.total = total
+
+    def advanced(self, size: int, records: int) -> None:
+        self.size += size
+        self.records += records
+
+
+def test_progress(tmp_path: Path, local_ray: LocalRay) -> None:
+    paths = [write_tfrecord(tmp_path / str(i), RECORDS) for i in range(5)]
+    heard = Heard()
+    tio.cluster.verify(paths, watcher=heard)
+    assert len(local_ray.sent) == 1  # small files are verified together
+    assert heard.total == heard.size == sum(path.stat().st_size for path in paths)
+    assert heard.records == 1000
+
+
+@pytest.mark.usefixtures("local_ray")
+def test_errors_of_files(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        tio.cluster.verify(tmp_path / "none")

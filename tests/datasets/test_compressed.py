@@ -1,0 +1,289 @@
+"""Compressed files with and without seek points give the records and orders of plain files."""
+
+from __future__ import annotations
+
+import gzip
+import logging
+import os
+import random
+import tempfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import torchrec_io as tio
+from tests.support.examples import example_of
+from tests.support.tfrecord import frame
+from torchrec_io import _core
+from torchrec_io.errors import CorruptRecordError
+from torchrec_io.records.formats import TFRECORD
+from torchrec_io.storage.local import LocalFile
+from torchrec_io.storage.zstd import load_zstd
+
+zstd = load_zstd()
+
+COUNT = 12_000
+SPAN = 100_000
+ORDERS: dict[str, dict[str, Any]] = {
+    "stored": {},
+    "uniform": {"shuffle": True},
+    "window": {"shuffle": 500},
+    "blocks": {"shuffle": tio.Shuffle(block=64, window=1000)},
+    "split": {"shuffle": True, "split": "[20%:70%]"},
+}
+
+
+def make_records() -> list[bytes]:
+    rng = np.random.default_rng(0)
+    words = [rng.bytes(9) for _ in range(3000)]
+    picked = rng.integers(0, 3000, (COUNT, 24))
+    lengths = rng.integers(0, 24, COUNT)
+    return [
+        number.to_bytes(4, "little") + b"".join(words[n] for n in row[:length])
+        for number, (row, length) in enumerate(zip(picked, lengths, strict=True))
+    ]
+
+
+RECORDS = make_records()
+STREAM = b"".join(map(frame, RECORDS))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the same records in several forms, each under the name ``x``."""
+    root = tmp_path_factory.mktemp("forms")
+    contents = {
+        "plain": STREAM,
+        "gzip": gzip.compress(STREAM),
+        "zlib": zlib.compress(STREAM),
+        "members": b"".join(
+            gzip.compress(STREAM[at : at + 300_000]) for at in range(0, len(STREAM), 300_000)
+        ),
+        "zstd": zstd.compress(STREAM),
+        "frames": b"".join(
+            zstd.compress(STREAM[at : at + 90_000]) for at in range(0, len(STREAM), 90_000)
+        ),
+        "no points": gzip.compress(STREAM),
+        "by earlier release": gzip.compress(STREAM),
+    }
+    for name, content in contents.items():
+        path = root / name / "x"
+        path.parent.mkdir()
+        path.write_bytes(content)
+        if name in ("gzip", "zlib", "members", "zstd", "frames"):
+            tio.RecordIndex.build(path, seek_point_bytes=SPAN).save()
+        if name == "no points":
+            tio.RecordIndex.build(path, seek_point_bytes=1 << 40).save()
+        if name == "by earlier release":
+            write_old_index(path)
+    return root
+
+
+FORMS = ("gzip", "zlib", "members", "zstd", "frames", "no points", "by earlier release")
+
+
+def write_old_index(path: Path) -> None:
+    """Write an index of version 2, which has no seek points."""
+    file = LocalFile(path)
+    header = _core.IndexHeader(
+        format=0,
+        compression=_core.Compression.gzip,
+        data_bytes=file.stamp.size,
+        data_mtime_ns=file.stamp.mtime_ns,
+        data_fingerprint=TFRECORD.fingerprint(file, file.stamp.size),
+        stream_end=len(STREAM),
+    )
+    sizes = np.array([16 + len(record) for record in RECORDS], np.uint64)
+    starts = np.cumsum(sizes, dtype=np.uint64) - sizes
+    restarts = np.zeros((1, 2), np.uint64)
+    content = _core.encode_index(header, starts, restarts, [], np.empty(0, np.uint8))
+    path.with_name("x.tfidx").write_bytes(content)
+
+
+def open_form(folder: Path, form: str, **options: Any) -> tio.TFRecordDataset:
+    path = folder / form / "x"
+    index = "auto" if form == "plain" else f"{path}.tfidx"
+    return tio.TFRecordDataset(path, index=index, batch_size=100, **options)
+
+
+def test_the_files_have_the_seek_points_that_the_tests_are_about(folder: Path) -> None:
+    counts = {form: len(tio.RecordIndex.load(folder / form / "x").seek_points) for form in FORMS}
+    assert counts["zstd"] == counts["no points"] == counts["by earlier release"] == 1
+    assert min(counts[form] for form in ("gzip", "zlib", "members", "frames")) > 5
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("form", FORMS)
+def test_orders_equal_those_of_the_plain_file(folder: Path, form: str, order: str) -> None:
+    options = {**ORDERS[order], "seed": 3, "epochs": 2}
+    expected = [list(batch) for batch in open_form(folder, "plain", **options)]
+    for more in ({"num_threads": 3}, {"num_threads": 1, "decode_cache_bytes": 1 << 20}):
+        assert [list(each) for each in open_form(folder, form, **options, **more)] == expected
+
+
+@pytest.mark.parametrize("order", ["uniform", "blocks"])
+def test_ranks_may_read_different_forms(folder: Path, order: str) -> None:
+    ranks = ["plain", "frames", "no points"]
+    options = {**ORDERS[order], "world_size": 3, "uneven": "keep"}
+    got = [list(open_form(folder, form, rank=rank, **options)) for rank, form in enumerate(ranks)]
+    expected = [list(open_form(folder, "plain", rank=rank, **options)) for rank in range(3)]
+    assert got == expected
+
+
+@pytest.mark.parametrize("order", ["stored", "uniform", "blocks"])
+def test_resuming_decodes_only_what_follows(folder: Path, order: str) -> None:
+    options = {**ORDERS[order], "num_threads": 1}
+    expected = list(open_form(folder, "plain", **options))
+    dataset = open_form(folder, "gzip", **options)
+    dataset.resume(epoch=0, batches=90)
+    assert list(dataset) == expected[90:]
+
+
+def test_map_style_access_and_keys(folder: Path) -> None:
+    path = folder / "gzip" / "x"
+    dataset = tio.TFRecordMapDataset(path, decode_cache_bytes=1 << 20, with_key=True)
+    plain = tio.TFRecordMapDataset(folder / "plain" / "x", with_key=True)
+    numbers = np.random.default_rng(0).integers(0, COUNT, 100).tolist()
+    for number in numbers:
+        key, record = dataset[number]
+        assert record == RECORDS[number]
+        assert key.rsplit(":", 1)[1] == plain[number][0].rsplit(":", 1)[1]
+    assert [record for _, record in dataset.__getitems__(numbers)] == [RECORDS[n] for n in numbers]
+
+
+def test_no_temporary_files_are_made(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        pytest.fail("a temporary file was made")
+
+    for name in ("NamedTemporaryFile", "TemporaryFile", "mkstemp", "mkdtemp"):
+        monkeypatch.setattr(tempfile, name, refuse)
+    for form in FORMS:
+        assert sum(len(batch) for batch in open_form(folder, form, shuffle=True)) == COUNT
+
+
+def test_an_index_of_an_earlier_release_is_built_again_where_that_pays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(gzip.compress(STREAM))
+    write_old_index(path)
+    assert len(list(tio.TFRecordDataset(path))) == COUNT
+    assert "no seek points" not in caplog.text  # all of it takes a few milliseconds
+    monkeypatch.setattr("torchrec_io.records.index._LONG_SPAN_BYTES", 1 << 20)
+    caplog.set_level(logging.INFO, "torchrec_io")
+    assert len(list(tio.TFRecordDataset(path))) == COUNT
+    assert "x.tfidx has no seek points" in caplog.text
+    named = tio.TFRecordDataset(path, index=f"{path}.tfidx", shuffle=True)
+    caplog.clear()
+    assert sorted(named) == sorted(RECORDS)
+    assert "to find seek points: its index has none" in caplog.text
+
+
+@pytest.mark.parametrize("order", ["stored", "uniform", "window", "blocks"])
+def test_damage_is_reported_for_exactly_the_records_that_it_touches(
+    tmp_path: Path, order: str
+) -> None:
+    path = tmp_path / "x"
+    content = bytearray(gzip.compress(STREAM))
+    path.write_bytes(content)
+    index = tio.RecordIndex.build(path, seek_point_bytes=SPAN)
+    bits = index.seek_points.file_bits
+    at = int(bits[3] + bits[4]) // 16
+    content[at : at + 64] = bytes(64)
+    edges = index.seek_points.stream_offsets
+    stamp = path.stat()
+    path.write_bytes(content)
+    os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    index.save()
+    errors: list[Exception] = []
+    dataset = tio.TFRecordDataset(
+        path, index=f"{path}.tfidx", batch_size=100, on_error=errors.append, **ORDERS[order]
+    )
+    got = [record for batch in dataset for record in batch]
+    lost = sorted({*RECORDS} - {*got})
+    assert len(got) + len(lost) == COUNT
+    assert {*got} < {*RECORDS}
+    assert 0 < len(lost) == len(errors)
+    assert dataset.skipped == len(lost)
+    places = sorted(error.offset for error in errors)  # type: ignore[attr-defined]
+    assert all(isinstance(error, CorruptRecordError) for error in errors)
+    assert edges[3] < places[0]
+    assert places[-1] < edges[4]
+
+
+def test_damaged_lines_are_never_given(tmp_path: Path) -> None:
+    lines = [
+        b"%06d " % number + record.hex().encode()[:60] for number, record in enumerate(RECORDS)
+    ]
+    content = bytearray(gzip.compress(b"\n".join(lines) + b"\n", 0))  # stored as they are
+    path = tmp_path / "x.txt.gz"
+    path.write_bytes(content)
+    first = list(tio.TextLineDataset(path))
+    at = content.index(b"006000 ") + 20
+    content[at] ^= 1
+    stamp = path.stat()
+    path.write_bytes(content)
+    os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    dataset = tio.TextLineDataset(path, on_error="skip", batch_size=50)
+    got = [line for batch in dataset for line in batch]
+    assert {*got} <= {*first}
+    assert dataset.skipped > 0
+
+
+def test_many_decodings_are_reported_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "x"
+    with tio.TFRecordWriter(path, "gzip", index=True) as writer:
+        for _ in range(40):
+            writer.write(bytes(200_000))
+    options: dict[str, Any] = {"decode_cache_bytes": 1 << 20}
+    for shuffle in (False, 100, tio.Shuffle(block=2, window=4)):
+        tio.TFRecordDataset(path, shuffle=shuffle, **options)
+    tio.TFRecordDataset(path, shuffle=True)
+    assert not caplog.records
+    dataset = tio.TFRecordDataset(path, shuffle=True, **options)
+    assert dataset.replace(seed=3).num_records == 40
+    [message] = [record.getMessage() for record in caplog.records]
+    assert "about 20 times in an epoch" in message
+    for way in ("Shuffle(block=...)", "cache", "torchrec-io decompress"):
+        assert way in message
+
+
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_damage_in_spans_that_do_not_stay_in_memory(tmp_path: Path, num_threads: int) -> None:
+    """Records before the damage are given however often their span is decoded."""
+    path = tmp_path / "data.tfrecord.gz"
+    texts = [random.Random(number).randbytes(5000) for number in range(400)]
+    with tio.TFRecordWriter(path, compression="gzip", index=False) as writer:
+        for number, text in enumerate(texts):
+            writer.write(example_of(n=[number], text=[text]))
+    tio.RecordIndex.build(path, seek_point_bytes=1 << 18).save()
+    stamp, data = os.stat(path), bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0x10
+    path.write_bytes(data)
+    os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    schema = {"n": tio.FixedLenFeature([], "int64")}
+    found = {
+        tuple(
+            sorted(
+                int(n)
+                for batch in tio.TFRecordDataset(
+                    path,
+                    schema,
+                    batch_size=batch_size,
+                    shuffle=shuffle,
+                    on_error="skip",
+                    num_threads=num_threads,
+                    decode_cache_bytes=cache_bytes,
+                )
+                for n in batch["n"]
+            )
+        )
+        for batch_size, shuffle in ((400, True), (7, True), (50, False))
+        for cache_bytes in (1 << 20, 1 << 26)
+    }
+    [numbers] = found
+    assert 300 < len(numbers) < 400
+    assert numbers[:150] == tuple(range(150))

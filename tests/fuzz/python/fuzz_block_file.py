@@ -1,0 +1,75 @@
+"""Files of a block cache: a block whose reads are those of its checksums, or none.
+
+Input: options and the size of the block (3 bytes); bytes of the file, of which all checksums may be
+made right.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+
+import numpy as np
+
+from tests.fuzz.python.inputs import cut_options
+from torchrec_io import _core
+from torchrec_io.storage.cache.block_file import file_bytes, open_block, write_block
+
+NAME = f"{5:032x}-1"
+_SIGNED = 1
+_TRAILER_BYTES = 36
+
+
+def check(data: bytes) -> None:
+    (bits, low, high), content = cut_options(data, 3)
+    size = low | high << 8
+    if bits & _SIGNED and len(content) >= file_bytes(size):
+        content = signed(content[: file_bytes(size)], size)
+    descriptor = file_with(content)
+    block = open_block(NAME, descriptor, size)
+    if block is None:
+        os.close(descriptor)
+        assert not (bits & _SIGNED and content == written(content[:size])), "a sound file"
+        return
+    assert len(content) == file_bytes(size), "a file of another size"
+    out = np.zeros(size, np.uint8)
+    is_sound = block.read(out)
+    assert is_sound == (written(content[:size]) == content), "damage was not found"
+    assert not is_sound or out.tobytes() == content[:size], "wrong data"
+
+
+def file_with(content: bytes) -> int:
+    descriptor = os.memfd_create("block")
+    os.write(descriptor, content)
+    return descriptor
+
+
+def written(data: bytes) -> bytes:
+    """Return the file of a block."""
+    descriptor = os.memfd_create("block")
+    try:
+        write_block(descriptor, NAME, memoryview(data))
+        return os.pread(descriptor, file_bytes(len(data)) + 1, 0)
+    finally:
+        os.close(descriptor)
+
+
+def signed(content: bytes, size: int) -> bytes:
+    """Return a file with the right last checksum."""
+    crc = _core.crc32c(np.frombuffer(content[size:-4], np.uint8))
+    return content[:-4] + struct.pack("<I", crc)
+
+
+def seeds() -> Iterator[bytes]:
+    for size in (0, 1, 5000, 9000):
+        sound = written(bytes(range(256)) * (size // 256) + bytes(size % 256))
+        start = struct.pack("<BH", 0, size)
+        yield start + sound
+        yield start + sound[:-1]
+        yield start + sound + b"x"
+        for at in (*range(0, size, 999), *range(size, len(sound), 3)):
+            changed = bytearray(sound)
+            changed[at] ^= 1
+            yield start + changed
+            yield struct.pack("<BH", _SIGNED, size) + changed

@@ -1,0 +1,178 @@
+"""Division of the records of indexed files into parts, and reading of the parts."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import torchrec_io as tio
+from tests.support.tfrecord import write_tfrecord
+from torchrec_io.records.division import DividedRecords
+from torchrec_io.records.file_piece import FilePiece
+
+RECORDS = [bytes([i]) * (i * 37 % 91) for i in range(100)]
+
+
+def indexes_of(*paths: Path) -> list[tio.RecordIndex]:
+    return [tio.RecordIndex.build(path) for path in paths]
+
+
+def read(piece: FilePiece, **options: Any) -> tuple[list[bytes], list[tio.TorchRecIOError]]:
+    records, errors = [], []
+    for block in piece.blocks(**options):
+        records += [block.block[i] for i in range(len(block.block))]
+        errors += block.errors
+    return records, errors
+
+
+@given(
+    counts=st.lists(st.integers(0, 40), min_size=1, max_size=4),
+    parts=st.integers(1, 130),
+    compressions=st.lists(st.sampled_from([None, "gzip"]), min_size=4, max_size=4),
+    data=st.data(),
+)
+def test_each_record_is_in_one_part(
+    tmp_path_factory: pytest.TempPathFactory,
+    counts: list[int],
+    parts: int,
+    compressions: list[str | None],
+    data: st.DataObject,
+) -> None:
+    folder = tmp_path_factory.mktemp("files")
+    records = RECORDS * 2
+    bounds = [0, *itertools.accumulate(counts)]
+    files = [
+        write_tfrecord(folder / str(i), records[begin:end], compressions[i])
+        for i, (begin, end) in enumerate(itertools.pairwise(bounds))
+    ]
+    begin, end = sorted(data.draw(st.tuples(*[st.integers(0, bounds[-1])] * 2)))
+    divided = DividedRecords(indexes_of(*files), begin, end)
+    found = divided.divide(parts)
+    assert len(found) <= parts
+    assert all(found)
+    pieces = [piece for part in found for piece in part]
+    assert [record for piece in pieces for record in read(piece)[0]] == records[begin:end]
+    assert sum(piece.end - piece.begin for piece in pieces) == divided.size
+    assert len(divided) == end - begin == sum(piece.count for piece in pieces)
+    numbers = [
+        number
+        for piece in pieces
+        for block in piece.blocks()
+        for number in block.block.numbers.tolist()
+    ]
+    assert numbers == list(range(begin, end))
+
+
+def test_parts_have_about_the_same_size(tmp_path: Path) -> None:
+    """A large file is divided, and small ones are together."""
+    files = [write_tfrecord(tmp_path / "large", [bytes(100)] * 900)]
+    files += [write_tfrecord(tmp_path / f"small{i}", [bytes(100)]) for i in range(100)]
+    parts = DividedRecords(indexes_of(*files)).divide(10)
+    assert [sum(piece.count for piece in part) for part in parts] == [100] * 10
+    assert len(parts[-1]) == 100
+
+
+def test_a_piece_is_read_without_the_index(tmp_path: Path) -> None:
+    path = write_tfrecord(tmp_path / "a", RECORDS)
+    index = tio.RecordIndex.build(path)
+    index.save()
+    loaded = tio.RecordIndex.load(path)
+    piece = pickle.loads(pickle.dumps(FilePiece.of(loaded, 10, 5, base=1000)))
+    os.unlink(f"{path}.tfidx")
+    assert len(pickle.dumps(piece)) < 2000
+    [block] = piece.blocks()
+    assert [block.block[i] for i in range(5)] == RECORDS[10:15]
+    assert block.block.numbers.tolist() == list(range(1010, 1015))
+    assert block.records.tolist() == list(range(10, 15))
+    assert block.offsets.tolist() == index.offsets[10:15].tolist()
+
+
+def test_damaged_records_are_errors_with_their_place(tmp_path: Path) -> None:
+    path = write_tfrecord(tmp_path / "a", RECORDS)
+    index = tio.RecordIndex.build(path)
+    content = bytearray(path.read_bytes())
+    content[int(index.offsets[12]) + 12] ^= 1
+    path.write_bytes(content)
+    index = tio.RecordIndex.build(path)
+    records, [error] = read(FilePiece.of(index, 10, 5, base=0))
+    assert records == [RECORDS[i] for i in (10, 11, 13, 14)]
+    assert (error.path, error.record, error.offset) == (str(path), 12, index.offsets[12])
+    assert read(FilePiece.of(index, 10, 5, base=0), verify_crc=False)[1] == []
+
+
+def test_a_record_that_is_too_large_is_an_error(tmp_path: Path) -> None:
+    path = write_tfrecord(tmp_path / "a", [b"a", bytes(50), b"b", bytes(60)])
+    piece = FilePiece.of(tio.RecordIndex.build(path), 1, 3, base=0)
+    records, errors = read(piece, max_record_bytes=40)
+    assert records == [b"b"]
+    assert [error.record for error in errors] == [1, 3]
+    assert all(isinstance(error, tio.RecordTooLargeError) for error in errors)
+
+
+def test_a_damaged_length_ends_a_piece(tmp_path: Path) -> None:
+    path = write_tfrecord(tmp_path / "a", [bytes(100)] * 4000)
+    index = tio.RecordIndex.build(path)
+    content = bytearray(path.read_bytes())
+    content[int(index.offsets[2000])] ^= 1
+    path.write_bytes(content)  # the fingerprint has only both ends
+    records, [error] = read(FilePiece.of(index, 1990, 20, base=0))
+    assert len(records) == 10
+    assert error.record == 2000
+    assert isinstance(error, tio.CorruptRecordError)
+
+
+@pytest.mark.parametrize("change", ["replaced", "shorter", "same size"])
+def test_a_changed_file_is_refused(tmp_path: Path, change: str) -> None:
+    path = write_tfrecord(tmp_path / "a", RECORDS)
+    piece = FilePiece.of(tio.RecordIndex.build(path), 10, 5, base=0)
+    other = {"replaced": RECORDS[::-1], "shorter": RECORDS[:50], "same size": RECORDS[1:]}[change]
+    write_tfrecord(path, [*other, RECORDS[0]] if change == "same size" else other)
+    with pytest.raises(tio.StaleIndexError, match="replaced or changed while it was in use") as e:
+        read(piece)
+    assert e.value.path == str(path)
+
+
+def test_other_records_in_the_middle_of_a_large_file_are_noticed(tmp_path: Path) -> None:
+    ends = [bytes(70_000)]
+    path = write_tfrecord(tmp_path / "a", [*ends, *[bytes(48)] * 10, *ends])
+    piece = FilePiece.of(tio.RecordIndex.build(path), 1, 10, base=0)
+    write_tfrecord(path, [*ends, *[bytes(112)] * 5, *ends])  # frames of the same total size
+    with pytest.raises(tio.StaleIndexError, match=r"it has 5 records where its index has 10"):
+        read(piece)
+
+
+def test_a_compressed_file_is_divided_at_seek_points(tmp_path: Path) -> None:
+    records = [np.random.default_rng(i).bytes(700) for i in range(3000)]
+    path = tmp_path / "a.gz"
+    content = write_tfrecord(tmp_path / "a", records).read_bytes()
+    path.write_bytes(gzip.compress(content, 1, mtime=0))
+    index = tio.RecordIndex.build(path, seek_point_bytes=200_000)
+    points = index.seek_points.stream_offsets
+    assert len(points) > 5
+    parts = DividedRecords([index]).divide(4)
+    assert len(parts) == 4
+    assert [record for [piece] in parts for record in read(piece)[0]] == records
+    for [piece] in parts:
+        assert piece.seek_point is not None
+        assert piece.begin - piece.seek_point.stream_offset < 720
+    [piece] = pickle.loads(pickle.dumps(parts[2]))
+    found, errors = read(piece)
+    assert found == records[piece.first : piece.first + piece.count]
+    assert errors == []
+    assert len(DividedRecords([index]).divide(10_000)) <= len(points)
+
+
+def test_part_of_a_compressed_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress(write_tfrecord(tmp_path / "a", RECORDS).read_bytes()))
+    piece = FilePiece.of(tio.RecordIndex.build(path), 60, 20, base=0)
+    assert read(piece)[0] == RECORDS[60:80]

@@ -1,0 +1,212 @@
+"""Decoded spans of compressed files in a cache on the local disk."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch.utils.data import DataLoader
+
+import torchrec_io as tio
+from tests.support.examples import example_of
+from tests.support.web import web_server
+from torchrec_io.storage.span import Span
+
+SCHEMA = {"n": tio.FixedLenFeature([], "int64"), "text": tio.FixedLenFeature([], "string")}
+COUNT = 400
+TEXTS = [random.Random(number).randbytes(5000) for number in range(COUNT)]
+# Smaller than the data, so that spans are evicted.
+OPTIONS: Any = {"batch_size": 16, "decode_cache_bytes": 1 << 20}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """Return a compressed file with spans of 256 KiB."""
+    found = str(tmp_path / "data.tfrecord.gz")
+    write(found, TEXTS)
+    tio.RecordIndex.build(found, seek_point_bytes=1 << 18).save()
+    return found
+
+
+def write(path: str, texts: list[bytes]) -> None:
+    with tio.TFRecordWriter(path, compression="gzip", index=False) as writer:
+        for number, text in enumerate(texts):
+            writer.write(example_of(n=[number], text=[text]))
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> tio.BlockCache:
+    return tio.BlockCache(tmp_path / "cache", max_bytes=1 << 26)
+
+
+def values(dataset: Any) -> list[tuple[int, bytes]]:
+    return [
+        (int(n), text)
+        for batch in dataset
+        for n, text in zip(batch["n"], batch["text"].tolist(), strict=True)
+    ]
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list of the starts of the spans that are decoded from now on."""
+    starts = []
+    decode = Span.decode
+
+    def note(self: Span, *arguments: Any) -> None:
+        starts.append(self.start)
+        decode(self, *arguments)
+
+    monkeypatch.setattr(Span, "decode", note)
+    return starts
+
+
+@pytest.mark.parametrize("shuffle", [False, True, 50, tio.Shuffle(block=30, window=90)])
+def test_each_span_is_decoded_once(
+    path: str, cache: tio.BlockCache, decoded: list[int], shuffle: Any
+) -> None:
+    expected = values(tio.TFRecordDataset(path, SCHEMA, shuffle=shuffle, **OPTIONS))
+    decoded.clear()
+    options = {**OPTIONS, "cache": cache, "shuffle": shuffle}
+    assert values(tio.TFRecordDataset(path, SCHEMA, **options)) == expected
+    assert len(decoded) == len({*decoded}) == cache.summary().blocks == 5
+    decoded.clear()
+    again = tio.TFRecordDataset(path, SCHEMA, **options)
+    for loader in (
+        again,
+        DataLoader(again, batch_size=None, num_workers=2),
+        pickle.loads(pickle.dumps(again)),
+    ):
+        again.set_epoch(0)
+        assert values(loader) == expected
+    assert decoded == []
+
+
+def test_map_style_and_mixtures(path: str, cache: tio.BlockCache, decoded: list[int]) -> None:
+    records = tio.TFRecordMapDataset(path, SCHEMA, cache=cache, decode_cache_bytes=1 << 20)
+    assert [records[number]["text"] for number in (399, 0, 200)] == [
+        TEXTS[number] for number in (399, 0, 200)
+    ]
+    other = f"{path}.other"
+    write(other, TEXTS)
+    parts = [tio.TFRecordDataset(each, SCHEMA, cache=cache, **OPTIONS) for each in (path, other)]
+    mixed = tio.mix(parts, weights=[0.5, 0.5], seed=1, stop="all_exhausted")
+    assert {*values(mixed)} == {*enumerate(TEXTS)}
+    decoded.clear()
+    assert {*values(mixed)} == {*enumerate(TEXTS)}
+    assert decoded == []
+
+
+def test_a_damaged_block_is_decoded_again(
+    path: str, cache: tio.BlockCache, decoded: list[int]
+) -> None:
+    dataset = tio.TFRecordDataset(path, SCHEMA, cache=cache, **OPTIONS)
+    assert values(dataset) == list(enumerate(TEXTS))
+    for block in Path(cache.directory).glob("*.block"):
+        data = bytearray(block.read_bytes())
+        data[len(data) // 3] ^= 1
+        block.write_bytes(data)
+    count = cache.summary().blocks
+    decoded.clear()
+    again = tio.TFRecordDataset(path, SCHEMA, cache=cache, **OPTIONS)
+    assert values(again) == list(enumerate(TEXTS))
+    assert len({*decoded}) == count == cache.summary().blocks
+
+
+def test_a_file_that_was_replaced(path: str, cache: tio.BlockCache) -> None:
+    assert len(values(tio.TFRecordDataset(path, SCHEMA, cache=cache, **OPTIONS))) == COUNT
+    others = [text[::-1] for text in TEXTS]
+    before = os.stat(path)
+    write(f"{path}.new", others)
+    os.replace(f"{path}.new", path)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+    tio.RecordIndex.build(path, seek_point_bytes=1 << 18).save()
+    assert values(tio.TFRecordDataset(path, SCHEMA, cache=cache, **OPTIONS)) == list(
+        enumerate(others)
+    )
+
+
+def test_damage_to_the_file_is_not_stored(path: str, cache: tio.BlockCache) -> None:
+    data = bytearray(Path(path).read_bytes())
+    stamp = os.stat(path)
+    data[len(data) // 2] ^= 0x10
+    Path(path).write_bytes(data)
+    os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    options = {**OPTIONS, "batch_size": None, "on_error": "skip", "cache": cache}
+    for _ in range(2):
+        found = [int(item["n"]) for item in tio.TFRecordDataset(path, SCHEMA, **options)]
+        assert 300 < len(found) < COUNT
+
+
+def test_a_cache_that_cannot_be_written(
+    path: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("torchrec_io.storage.cache.folder.write_block", fail)
+    full = tio.BlockCache(tmp_path / "full", max_bytes=1 << 26)
+    assert values(tio.TFRecordDataset(path, SCHEMA, cache=full, **OPTIONS)) == list(
+        enumerate(TEXTS)
+    )
+    [line] = [record.getMessage() for record in caplog.records if "cache" in record.message]
+    assert line.endswith("(No space left on device): data is read without it")
+    assert full.summary().blocks == 0
+
+
+def test_a_cache_without_room(path: str, tmp_path: Path, decoded: list[int]) -> None:
+    small = tio.BlockCache(tmp_path / "small", max_bytes=1 << 20, block_bytes=1 << 16)
+    shuffled = tio.TFRecordDataset(path, SCHEMA, cache=small, shuffle=True, **OPTIONS)
+    assert sorted(values(shuffled)) == list(enumerate(TEXTS))
+    assert 0 < small.summary().blocks < len({*decoded})
+    assert small.summary().size <= 1 << 20
+
+
+def test_remote_files(path: str, cache: tio.BlockCache, decoded: list[int]) -> None:
+    with web_server() as web:
+        url = web.put("/data.tfrecord.gz", Path(path).read_bytes())
+        web.put("/data.tfrecord.gz.tfidx", Path(f"{path}.tfidx").read_bytes())
+        dataset = tio.TFRecordDataset(url, SCHEMA, cache=cache, shuffle=True, **OPTIONS)
+        assert sorted(values(dataset)) == list(enumerate(TEXTS))
+        decoded.clear()
+        again = tio.TFRecordDataset(url, SCHEMA, cache=cache, shuffle=True, **OPTIONS)
+        before = len(web.gets())
+        assert sorted(values(again)) == list(enumerate(TEXTS))
+        assert decoded == []
+        assert len(web.gets()) == before
+
+
+def test_repeated_decompression_is_reported_without_a_cache_alone(
+    tmp_path: Path, cache: tio.BlockCache, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = str(tmp_path / "large.tfrecord.gz")
+    write(path, [bytes(100_000)] * 80)
+    tio.RecordIndex.build(path, seek_point_bytes=1 << 18).save()
+    next(iter(tio.TFRecordDataset(path, SCHEMA, shuffle=True, cache=cache, **OPTIONS)))
+    assert not caplog.records
+    next(iter(tio.TFRecordDataset(path, SCHEMA, shuffle=True, **OPTIONS)))
+    assert "decompresses the files about" in caplog.text
+    assert "more than decode_cache_bytes" in caplog.text
+
+
+@pytest.mark.parametrize("seek_point_bytes", [1 << 20, 1 << 30])
+def test_few_seek_points_are_reported(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    seek_point_bytes: int,
+) -> None:
+    monkeypatch.setattr("torchrec_io.storage.seek_points._MOST_SPAN_BYTES", 1 << 20)
+    path = str(tmp_path / "large.tfrecord.gz")
+    write(path, [bytes(100_000)] * 200)  # 20 spans: 10.5 are decoded to reach one
+    tio.RecordIndex.build(path, seek_point_bytes=seek_point_bytes).save()
+    next(iter(tio.TFRecordDataset(path, SCHEMA, shuffle=True)))
+    if seek_point_bytes == 1 << 20:
+        assert not caplog.records
+    else:
+        assert "about 10 times in an epoch" in caplog.text
+        assert f"few places of {path}" in caplog.text

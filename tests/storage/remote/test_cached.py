@@ -1,0 +1,649 @@
+"""Remote objects through a cache: which requests are made, and that the data is right."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import hashlib
+import logging
+import multiprocessing
+import os
+import pickle
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import fsspec  # type: ignore[import-untyped]
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader
+
+import torchrec_io as tio
+from tests.support.tfrecord import frame
+from tests.support.web import WebServer
+from torchrec_io.storage.byte_source import ByteSource, read_ranges
+from torchrec_io.storage.cache.filling import log_trouble
+from torchrec_io.storage.cache.folder import cache_folder_at
+from torchrec_io.storage.opening import open_file
+from torchrec_io.storage.remote.cached_file import CachedFile
+from torchrec_io.storage.remote.connection import HelperConnection
+from torchrec_io.storage.remote.options import RemoteOptions
+from torchrec_io.storage.remote.process import access, close_connections
+
+BLOCK = 1 << 16
+RECORDS = [np.random.default_rng(number).bytes(7000) for number in range(300)]  # 2.1 MB
+DATA = b"".join(map(frame, RECORDS))
+BLOCKS = -(-len(DATA) // BLOCK)
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> tio.BlockCache:
+    """Return a cache that has room for all data."""
+    return tio.BlockCache(tmp_path / "blocks", max_bytes=8 << 20, block_bytes=BLOCK)
+
+
+def options_with(cache: tio.BlockCache, **options: Any) -> RemoteOptions:
+    return RemoteOptions({"timeout": 20, **options}, 4 << 20, cache)
+
+
+def opened(url: str, cache: tio.BlockCache, **options: Any) -> ByteSource:
+    return open_file(url, options_with(cache, **options))
+
+
+def downloads(web: WebServer) -> Counter[int]:
+    """Return how often each block was asked for."""
+    counts: Counter[int] = Counter()
+    for request in web.gets():
+        assert request.range is not None
+        begin, end = request.range
+        assert begin % BLOCK == 0
+        assert end % BLOCK == 0 or end == len(DATA)
+        counts.update(range(begin // BLOCK, -(-end // BLOCK)))
+    return counts
+
+
+def test_the_second_epoch_makes_no_request(web: WebServer, cache: tio.BlockCache) -> None:
+    url = web.put("/a.tfrecord", DATA)
+    for options in (
+        {},
+        {"shuffle": True, "batch_size": 16},
+        {"shuffle": tio.Shuffle(block=20, window=60)},
+    ):
+        dataset = tio.TFRecordDataset(url, cache=cache, **options)
+        for _ in range(2):
+            found = [r for item in dataset for r in (item if "batch_size" in options else [item])]
+            assert found == RECORDS if not options else sorted(found) == sorted(RECORDS)
+    stream = tio.TFRecordStream(url, cache=cache)
+    assert list(stream) == RECORDS
+    assert tio.TFRecordMapDataset(url, cache=cache)[7] == RECORDS[7]
+    assert downloads(web) == dict.fromkeys(range(BLOCKS), 1)
+    assert cache.summary()[2:5] == (8 << 20, BLOCKS, 1)
+
+
+def test_cached_ranges_of_several_objects_are_read_at_once(
+    web: WebServer, cache: tio.BlockCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contents = [DATA, DATA[::-1], DATA[:BLOCK]]
+    urls = [web.put(f"/{name}", data) for name, data in enumerate(contents)]
+    sources = [opened(url, cache) for url in urls]
+    for source, data in zip(sources, contents, strict=True):
+        assert source.read(0, len(data)) == data
+    web.requests.clear()
+    random = np.random.default_rng(0)
+    owners = np.sort(random.integers(0, 3, 40))
+    offsets = [random.integers(0, len(contents[owner]) + 1) for owner in owners]
+    sizes = [
+        min(random.choice([0, 1, 7000, 3 * BLOCK]), len(contents[owner]) - offset)
+        for owner, offset in zip(owners, offsets, strict=True)
+    ]
+    ranges = np.column_stack([offsets, sizes, np.cumsum(sizes) - sizes]).astype(np.int64)
+    expected = b"".join(
+        contents[owner][offset : offset + size]
+        for owner, offset, size in zip(owners, offsets, sizes, strict=True)
+    )
+    bounds = np.searchsorted(owners, np.arange(4)).tolist()
+
+    def read(first: int) -> bytes:
+        """Read the ranges of the objects from one on."""
+        out = np.zeros(len(expected), np.uint8)
+        result = read_ranges(sources[first:], bounds[first:], ranges, out)
+        assert result.truncated_range is None
+        return out[ranges[bounds[first], 2] :].tobytes()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CachedFile, "begin_reading", None)  # reads one object
+        assert read(0) == expected
+        assert read(1) == expected[ranges[bounds[1], 2] :]
+    assert not web.gets()
+    for path in Path(cache.directory).glob("*.block"):
+        with path.open("r+b") as file:
+            file.write(bytes(100))
+    assert read(0) == expected
+    assert web.gets()
+
+
+def test_a_later_run_uses_the_blocks(web: WebServer, cache: tio.BlockCache) -> None:
+    url = web.put("/a.tfrecord", DATA)
+    assert opened(url, cache).read(0, len(DATA)) == DATA
+    web.requests.clear()
+    code = (
+        "import hashlib, pickle, sys\n"
+        "from torchrec_io.storage.opening import open_file\n"
+        "url, remote = pickle.load(sys.stdin.buffer)\n"
+        "print(hashlib.sha256(open_file(url, remote).read(0, 1 << 30)).hexdigest())\n"
+    )
+    given = pickle.dumps((url, RemoteOptions(None, 4 << 20, cache)))
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=given, check=True, capture_output=True, timeout=60
+    )
+    assert done.stdout.decode().strip() == hashlib.sha256(DATA).hexdigest()
+    assert not web.gets()
+
+
+def test_workers_of_a_rank_with_lanes_download_what_it_yields(
+    web: WebServer, tmp_path: Path
+) -> None:
+    records = [b"%07d" % number * 20_000 for number in range(170)]
+    url = web.put("/large.tfrecord", b"".join(map(frame, records)))
+    len(tio.TFRecordDataset(url))  # is indexed
+    web.requests.clear()
+    dataset = tio.TFRecordDataset(
+        url,
+        batch_size=2,
+        shuffle=tio.Shuffle(block=20, window=20, lanes=4),
+        rank=1,
+        world_size=2,
+        uneven="keep",
+        cache=tio.BlockCache(tmp_path / "cache", max_bytes=64 << 20, block_bytes=BLOCK),
+    )
+    loader = DataLoader(dataset, batch_size=None, num_workers=3)
+    own = [bytes(record) for batch in loader for record in batch]
+    assert len(set(own)) == len(own) == 84
+    ranges = [request.range for request in web.gets()]
+    fetched = sum(end - begin for begin, end in filter(None, ranges))
+    assert fetched <= 1.1 * sum(map(len, own))
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_workers_download_each_block_once(
+    web: WebServer, cache: tio.BlockCache, shuffle: bool
+) -> None:
+    url = web.put("/a.tfrecord", DATA)
+    index = tio.RecordIndex.build(url)
+    web.requests.clear()
+    web.delay = 0.01
+    dataset = tio.TFRecordDataset(url, cache=cache, shuffle=shuffle, batch_size=4)
+    loader = DataLoader(dataset, batch_size=None, num_workers=3)
+    assert sorted(record for batch in loader for record in batch) == sorted(RECORDS)
+    assert len(index) == len(RECORDS)
+    assert downloads(web) == dict.fromkeys(range(BLOCKS), 1)
+
+
+def test_a_rank_with_lanes_and_workers_reads_its_part(web: WebServer, tmp_path: Path) -> None:
+    """Without the cache, each worker would read all shuffled blocks of the rank."""
+    records = [bytes([number % 256]) * 7000 for number in range(1600)]
+    url = web.put("/lanes.tfrecord", b"".join(map(frame, records)))
+    assert len(tio.TFRecordDataset(url)) == len(records)  # builds the index
+    web.requests.clear()
+    dataset = tio.TFRecordDataset(
+        url,
+        batch_size=8,
+        shuffle=tio.Shuffle(block=200, window=100, lanes=4),
+        rank=0,
+        world_size=2,
+        cache=tio.BlockCache(tmp_path / "c", max_bytes=32 << 20, block_bytes=BLOCK),
+    )
+    loader = DataLoader(dataset, batch_size=None, num_workers=3)
+    yielded = sum(len(bytes(record)) + 16 for batch in loader for record in batch)
+    assert yielded == 800 * 7016
+    ranges = [request.range or (0, 0) for request in web.gets()]
+    assert sum(end - begin for begin, end in ranges) <= 1.1 * yielded
+
+
+def read_range(url: str, cache: tio.BlockCache, begin: int, results: Any) -> None:
+    results.put(opened(url, cache).read(begin, 10) == DATA[begin : begin + 10])
+
+
+def test_processes_that_want_the_same_block(web: WebServer, cache: tio.BlockCache) -> None:
+    url = web.put("/a.tfrecord", DATA)
+    context = multiprocessing.get_context("fork")
+    results = context.SimpleQueue()
+    web.delay = 0.3
+    processes = [
+        context.Process(target=read_range, args=(url, cache, 10 * number, results))
+        for number in range(4)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [results.get() for _ in processes] == [True] * 4
+    assert downloads(web) == {0: 1}
+
+
+def test_a_helper_that_is_killed_during_a_download(web: WebServer, cache: tio.BlockCache) -> None:
+    """Its claim is free, and the block is downloaded by another process."""
+    url = web.put("/a.tfrecord", DATA)
+    remote = options_with(cache)
+    file = open_file(url, remote)
+    client = access(url, remote).fetcher.client
+    assert isinstance(client, HelperConnection)
+    web.delay = 0.5
+    timer = threading.Timer(0.25, os.kill, (client.helper_pid, signal.SIGKILL))
+    timer.start()
+    assert file.read(0, BLOCK) == DATA[:BLOCK]
+    timer.join()
+    web.delay = 0
+    assert file.read(0, len(DATA)) == DATA
+    assert cache.summary().blocks == BLOCKS
+    assert not list(Path(cache.directory).glob("*.part"))
+
+
+def test_a_process_that_is_stopped_does_not_keep_others_waiting(
+    web: WebServer, cache: tio.BlockCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = web.put("/a.tfrecord", DATA)
+    remote = options_with(cache)
+    blocks = cache.blocks_of(url, open_file(url, remote).stamp, remote)
+    assert blocks is not None
+    claim = blocks.folder.claim(blocks.name(0), BLOCK)
+    assert claim is not None
+    from torchrec_io.storage.cache import filling  # noqa: PLC0415
+
+    monkeypatch.setattr(filling, "_MOST_SECONDS", 0.1)
+    memory = bytearray(2 * BLOCK)
+    fill = filling.BlockFill(blocks, 0, memoryview(memory))
+    assert fill.next_runs() == [(BLOCK, BLOCK)]
+    fill.store(BLOCK, BLOCK)
+    assert fill.next_runs() == []
+    time.sleep(0.15)
+    assert fill.next_runs() == [(0, BLOCK)]
+    fill.store(0, BLOCK)
+    assert fill.is_done
+    claim.abandon()
+
+
+# ---- right data ----
+
+
+@hypothesis.given(
+    st.lists(
+        st.lists(st.tuples(st.integers(0, len(DATA)), st.integers(0, 150_000)), max_size=6),
+        max_size=4,
+    ),
+    st.sets(st.integers(0, BLOCKS - 1)),
+)
+@hypothesis.settings(
+    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture], deadline=None
+)
+def test_any_ranges(
+    web: WebServer,
+    cache: tio.BlockCache,
+    reads: list[list[tuple[int, int]]],
+    removed: set[int],
+) -> None:
+    """Some blocks are missing, and some ranges were announced."""
+    file = opened(web.put("/a.tfrecord", DATA), cache)
+    for number, path in enumerate(sorted(Path(cache.directory).glob("*.block"))):
+        if number in removed:
+            path.unlink()
+    for pairs in reads:
+        rows = [(at, min(size, len(DATA) - at)) for at, size in pairs]
+        sizes = np.array([size for _, size in rows], np.int64)
+        ranges = np.array(
+            [(*row, target) for row, target in zip(rows, np.cumsum(sizes) - sizes, strict=True)],
+            np.int64,
+        ).reshape(-1, 3)
+        if len(rows) % 2:
+            file.will_need(ranges[::-1])
+        if len(rows) % 3 == 0:
+            file.will_not_need(ranges[::2])
+        out = np.zeros(int(sizes.sum()), np.uint8)
+        assert file.read_ranges(ranges, out) is None
+        assert out.tobytes() == b"".join(DATA[at : at + size] for at, size in rows)
+    file.close()
+
+
+def test_damaged_blocks_are_downloaded_again(web: WebServer, cache: tio.BlockCache) -> None:
+    url = web.put("/a.tfrecord", DATA)
+    assert opened(url, cache).read(0, len(DATA)) == DATA
+    for number, path in enumerate(sorted(Path(cache.directory).glob("*.block"))):
+        data = bytearray(path.read_bytes())
+        data[number * 1000 % len(data)] ^= 4
+        path.write_bytes(data)
+    web.requests.clear()
+    dataset = tio.TFRecordDataset(url, cache=cache, verify_crc=False)
+    assert list(dataset) == RECORDS
+    assert downloads(web) == dict.fromkeys(range(BLOCKS), 1)
+    web.requests.clear()
+    assert list(dataset) == RECORDS
+    assert not web.gets()
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"etag": '"v1"'}, {"etag": '"v2"'}),
+        (
+            {"etag": None, "changed": "Mon, 02 Nov 2026 10:00:00 GMT"},
+            {"etag": None, "changed": "Mon, 02 Nov 2026 10:00:01 GMT"},
+        ),
+    ],
+)
+def test_blocks_of_a_replaced_object_are_not_used(
+    web: WebServer, cache: tio.BlockCache, first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    url = web.put("/a.tfrecord", DATA, **first)
+    file = opened(url, cache)
+    assert file.read(0, len(DATA) // 2) == DATA[: len(DATA) // 2]
+    other = bytes(len(DATA))
+    web.put("/a.tfrecord", other, **second)
+    with pytest.raises(tio.StaleIndexError):
+        file.read(len(DATA) // 2, len(DATA))
+    assert opened(url, cache).read(0, len(DATA)) == other
+    assert open_file(url, options_with(cache), file.stamp).read(0, 100) == DATA[:100]
+
+
+@pytest.mark.parametrize("fields", [{"etag": None, "changed": None}, {"etag": 'W/"1"'}])
+def test_objects_without_an_identity_are_not_cached(
+    web: WebServer, cache: tio.BlockCache, fields: dict[str, Any]
+) -> None:
+    if fields["etag"]:  # a weak one, and a change that may be followed by another one
+        fields["changed"] = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime())
+    url = web.put("/a.tfrecord", DATA, **fields)
+    for _ in range(2):
+        assert opened(url, cache).read(0, 1000) == DATA[:1000]
+    assert len(web.gets()) >= 2
+    assert not os.path.exists(cache.directory)
+
+
+def test_stores_with_one_name_are_different(web: WebServer, cache: tio.BlockCache) -> None:
+    stamp = open_file(web.put("/a", DATA)).stamp
+    blocks = {
+        cache.blocks_of("s3://b/a", stamp, RemoteOptions(options))
+        for options in (
+            {},
+            {"endpoint": "http://one"},
+            {"AWS_ENDPOINT": "http://two"},
+            {"endpoint": "http://one", "secret_access_key": "5f2a"},
+        )
+    }
+    assert len(blocks) == 3
+
+
+# ---- faults of the store ----
+
+
+@pytest.mark.parametrize("fault", [429, 503, "reset", ("short", 0), ("short", 100_000)])
+def test_temporary_faults(web: WebServer, cache: tio.BlockCache, fault: Any) -> None:
+    url = web.put("/a.tfrecord", DATA)
+    web.faults = [fault] * 3
+    for _ in range(2):
+        assert opened(url, cache).read(0, len(DATA)) == DATA
+    assert cache.summary().blocks == BLOCKS
+
+
+@pytest.mark.parametrize(("fault", "error"), [(503, ConnectionError), (403, PermissionError)])
+def test_faults_that_stay(
+    web: WebServer, cache: tio.BlockCache, fault: int, error: type[Exception]
+) -> None:
+    """What was claimed is free again, and what was downloaded is kept."""
+    url = web.put("/a.tfrecord", DATA)
+    file = opened(url, cache, max_attempts=2)
+    assert file.read(0, 10) == DATA[:10]
+    web.faults = [fault] * 99
+    with pytest.raises(error):
+        file.read(5 * BLOCK, BLOCK)
+    assert cache.summary().blocks >= 1
+    assert file.read(0, BLOCK) == DATA[:BLOCK]
+    web.faults = []
+    assert file.read(0, len(DATA)) == DATA
+    assert not list(Path(cache.directory).glob("*.part"))
+
+
+def test_iterations_that_are_left_give_up_their_claims(
+    web: WebServer, cache: tio.BlockCache
+) -> None:
+    url = web.put("/a.tfrecord", DATA)
+    index = tio.RecordIndex.build(url)
+    web.delay = 0.1
+    for _ in range(3):
+        items: Any = iter(tio.TFRecordDataset(url, cache=cache, shuffle=True, batch_size=2))
+        next(items)
+        items.close()
+    web.delay = 0
+    assert len(index) == len(RECORDS)
+    assert opened(url, cache).read(0, len(DATA)) == DATA
+    assert not list(Path(cache.directory).glob("*.part"))
+
+
+# ---- limits ----
+
+
+def test_a_cache_that_is_smaller_than_the_data(web: WebServer, tmp_path: Path) -> None:
+    small = tio.BlockCache(tmp_path / "c", max_bytes=1 << 20, block_bytes=BLOCK)
+    url = web.put("/a.tfrecord", DATA)
+    dataset = tio.TFRecordDataset(url, cache=small, shuffle=True)
+    for _ in range(2):
+        assert sorted(dataset) == sorted(RECORDS)
+        assert sum(path.stat().st_blocks * 512 for path in (tmp_path / "c").iterdir()) <= 1 << 20
+    assert opened(url, small).read(0, 8 * BLOCK) == DATA[: 8 * BLOCK]
+    web.requests.clear()
+    assert opened(url, small).read(0, 8 * BLOCK) == DATA[: 8 * BLOCK]
+    assert not web.gets()
+
+
+def test_blocks_in_flight_count_as_fetched_bytes(web: WebServer, cache: tio.BlockCache) -> None:
+    close_connections()
+    remote = options_with(cache)
+    file = open_file(web.put("/a.tfrecord", DATA), remote)
+    web.delay = 0.2
+    ranges = np.array([(number * BLOCK + 5, 10, 0) for number in range(10)])
+    file.will_need(ranges)
+    assert access(file.path, remote).fetcher.bytes_in_memory == 10 * BLOCK
+    file.will_not_need(ranges)
+
+
+def test_wrong_arguments(tmp_path: Path) -> None:
+    with pytest.raises(
+        ValueError, match=r"max_bytes must be at least 4,456,448 with blocks of 1,0"
+    ):
+        tio.BlockCache(tmp_path, max_bytes=1000)
+    with pytest.raises(ValueError, match="block_bytes must be an integer of at least 65536, got 5"):
+        tio.BlockCache(tmp_path, max_bytes=1000, block_bytes=5)
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(ValueError, match="directory must not be a file, got '/"):
+        tio.BlockCache(tmp_path / "file", max_bytes=1 << 30)
+    with pytest.raises(ValueError, match=r"cache must be a BlockCache, such as .*got '/tmp/c'"):
+        tio.TFRecordDataset("x", cache="/tmp/c")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"fetch_bytes must be at least four blocks of the cache"):
+        tio.TFRecordStream(
+            "https://x/a", cache=tio.BlockCache(tmp_path, max_bytes=1 << 30), fetch_bytes=2 << 20
+        )
+
+
+def test_few_files_are_open(
+    web: WebServer, cache: tio.BlockCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = tio.TFRecordDataset(web.put("/a.tfrecord", DATA), cache=cache, shuffle=True)
+    other = tio.TFRecordDataset(web.put("/b.tfrecord", DATA), cache=cache, shuffle=True)
+    monkeypatch.setattr(cache_folder_at(cache.directory, cache.max_bytes), "most_open", 5)
+    for _ in range(2):
+        assert sorted(dataset) == sorted(other) == sorted(RECORDS)
+    gc.collect()
+    links = (os.path.join("/proc/self/fd", name) for name in os.listdir("/proc/self/fd"))
+    paths = [os.readlink(link) for link in links if os.path.islink(link)]
+    assert len([path for path in paths if path.startswith(cache.directory)]) <= 5
+
+
+def test_copies_are_equal(cache: tio.BlockCache) -> None:
+    assert pickle.loads(pickle.dumps(cache)) == copy.copy(cache) == cache
+    remote = options_with(cache)
+    assert pickle.loads(pickle.dumps(RemoteOptions(None, 1 << 20, cache))).cache == cache
+    assert remote != RemoteOptions({"timeout": 20}, 4 << 20)
+    assert repr(cache).endswith("blocks', max_bytes=8388608, block_bytes=65536)")
+
+
+def test_local_files_need_no_cache(tmp_path: Path, cache: tio.BlockCache) -> None:
+    (tmp_path / "a.tfrecord").write_bytes(DATA)
+    assert list(tio.TFRecordDataset(tmp_path / "a.tfrecord", cache=cache)) == RECORDS
+    assert not os.path.exists(cache.directory)
+
+
+# ---- a folder that cannot be written ----
+
+
+@pytest.fixture
+def warnings() -> Iterator[list[str]]:
+    """Return what is logged about the cache."""
+    log_trouble.cache_clear()
+    texts: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: texts.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("torchrec_io").addHandler(handler)
+    yield texts
+    logging.getLogger("torchrec_io").removeHandler(handler)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs prlimit")
+def test_a_full_disk(web: WebServer, cache: tio.BlockCache, warnings: list[str]) -> None:
+    """Files of the helper are limited instead: it gets an error where it writes."""
+    url = web.put("/a.tfrecord", DATA)
+    remote = options_with(cache, max_attempts=4)
+    close_connections()
+    file = open_file(url, remote)
+    client = access(url, remote).fetcher.client
+    assert isinstance(client, HelperConnection)
+    assert file.read(0, 10) == DATA[:10]
+    before = resource.prlimit(client.helper_pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(client.helper_pid, resource.RLIMIT_FSIZE, (BLOCK, before[1]))
+    for _ in range(2):
+        assert file.read(5 * BLOCK, len(DATA)) == DATA[5 * BLOCK :]
+    assert warnings == [
+        f"the cache {cache.directory} cannot be written (File too large): data is read without it"
+    ]
+    resource.prlimit(client.helper_pid, resource.RLIMIT_FSIZE, before)
+    assert file.read(0, len(DATA)) == DATA
+    assert cache.summary().blocks == BLOCKS
+
+
+def test_a_folder_that_cannot_be_made(web: WebServer, tmp_path: Path, warnings: list[str]) -> None:
+    cache = tio.BlockCache(tmp_path / "file" / "c", max_bytes=8 << 20, block_bytes=BLOCK)
+    (tmp_path / "file").write_bytes(b"")
+    dataset = tio.TFRecordDataset(web.put("/a.tfrecord", DATA), cache=cache)
+    for _ in range(2):
+        assert list(dataset) == RECORDS
+    assert len(warnings) == 1
+    assert f"the cache {cache.directory} cannot be written (" in warnings[0]
+
+
+def test_a_folder_that_is_removed_during_an_epoch(web: WebServer, cache: tio.BlockCache) -> None:
+    dataset = tio.TFRecordDataset(web.put("/a.tfrecord", DATA), cache=cache)
+    items = iter(dataset)
+    first = next(items)
+    for path in Path(cache.directory).iterdir():
+        path.unlink()
+    os.rmdir(cache.directory)
+    assert [first, *items] == RECORDS
+    assert list(dataset) == RECORDS
+    assert cache.summary().max_bytes is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
+@pytest.mark.parametrize("mode", [0o700, 0o755, 0o777])
+def test_another_user_of_the_machine(mode: int, warnings: list[str]) -> None:
+    """Data is right, whether this user may read or write the folder or not."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        cache = tio.BlockCache(f"{folder}/c", max_bytes=8 << 20, block_bytes=BLOCK)
+        filesystem = fsspec.filesystem("memory")
+        filesystem.pipe("/users/a", DATA)
+        remote = options_with(cache)
+        url = "memory://users/a"
+        assert open_file(url, remote).read(0, 5 * BLOCK) == DATA[: 5 * BLOCK]
+        for path in Path(cache.directory).iterdir():
+            path.chmod(mode & 0o644)
+        Path(cache.directory).chmod(mode)
+        close_connections()
+        child = os.fork()
+        if child == 0:
+            os.setgid(65534)
+            os.setuid(65534)
+            right = all(open_file(url, remote).read(0, len(DATA)) == DATA for _ in range(2))
+            blocks = len(list(Path(cache.directory).glob("*.block"))) if mode != 0o700 else 0
+            os._exit(10 * right + (blocks == BLOCKS) + 2 * len(warnings))
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        # The state of the folder belongs to the first user, so it cannot be written, which is
+        # logged once.
+        assert status == 12
+        assert open_file(url, remote).read(0, len(DATA)) == DATA
+
+
+# ---- more ----
+
+
+def test_threads_share_blocks(web: WebServer, cache: tio.BlockCache) -> None:
+    file = opened(web.put("/a.tfrecord", DATA), cache)
+
+    def read(number: int) -> bool:
+        at = number * 9973 % (len(DATA) - 5000)
+        return file.read(at, 5000) == DATA[at : at + 5000]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(read, range(300)))
+    assert max(downloads(web).values()) == 1
+
+
+def test_filesystems_of_fsspec(cache: tio.BlockCache) -> None:
+    class CountingFileSystem(fsspec.get_filesystem_class("memory")):  # type: ignore[misc]
+        reads = 0
+
+        def cat_file(self, *arguments: Any, **options: Any) -> Any:
+            type(self).reads += 1
+            return super().cat_file(*arguments, **options)
+
+        def info(self, path: str, **options: Any) -> Any:
+            return {**super().info(path, **options), "ETag": "1"}
+
+    filesystem = CountingFileSystem()
+    filesystem.pipe("/cached/a.tfrecord", DATA)
+    dataset = tio.TFRecordDataset(
+        "memory://cached/a.tfrecord", cache=cache, storage_options={"filesystem": filesystem}
+    )
+    assert list(dataset) == RECORDS
+    before = CountingFileSystem.reads
+    assert sorted(dataset.replace(shuffle=True)) == sorted(RECORDS)
+    assert CountingFileSystem.reads == before
+    assert cache.summary().blocks == BLOCKS
+
+
+def test_compressed_objects(web: WebServer, cache: tio.BlockCache, tmp_path: Path) -> None:
+    with tio.TFRecordWriter(tmp_path / "a.gz", "gzip") as writer:
+        for record in RECORDS:
+            writer.write(record)
+    url = web.put("/a.tfrecord.gz", (tmp_path / "a.gz").read_bytes())
+    dataset = tio.TFRecordDataset(url, cache=cache)
+    for _ in range(2):
+        assert list(dataset) == RECORDS
+    assert max(Counter(request.range for request in web.gets()).values()) == 1
+
+
+def test_secrets_are_not_stored(web: WebServer, cache: tio.BlockCache) -> None:
+    url = web.put("/a.tfrecord?X-Amz-Signature=5f2a5f2a", DATA)
+    headers = {"default_headers": {"x-key": "5f2a5f2a"}}
+    file = opened(url, cache, client_options=headers)
+    assert file.read(0, len(DATA)) == DATA
+    for path in Path(cache.directory).iterdir():
+        assert "5f2a5f2a" not in path.name
+        assert b"5f2a5f2a" not in path.read_bytes()

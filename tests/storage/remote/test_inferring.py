@@ -1,0 +1,65 @@
+"""Schemas and presets of remote objects."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import torchrec_io as tio
+from tests.presets import published
+from tests.support.stores import S3Server
+from tests.support.web import WebServer
+from torchrec_io.storage.remote.options import RemoteOptions
+from torchrec_io.storage.remote.upload import put_object
+
+
+def put(s3: S3Server, path: Path, folder: str) -> str:
+    url = f"s3://data/{folder}/{path.name}"
+    put_object(url, path.read_bytes(), RemoteOptions(s3.options()))
+    return url
+
+
+@pytest.mark.parametrize(
+    ("write", "name"),
+    [
+        (published.write_waymo, "waymo_motion"),
+        (published.write_gqn, "gqn"),
+        (published.write_meshes, "mesh_graph_nets"),  # by the metadata beside the data
+    ],
+)
+def test_presets(s3: S3Server, tmp_path: Path, write: Callable[[Path], Path], name: str) -> None:
+    data = write(tmp_path / name)
+    for path in data.parent.iterdir():
+        put(s3, path, name)
+    url = f"s3://data/{name}/{data.name}"
+    preset = tio.presets.recognize(url, storage_options=s3.options())
+    assert preset is not None
+    assert preset.name == name
+    with pytest.raises(PermissionError):
+        tio.presets.recognize(url, storage_options={**s3.options(), "secret_access_key": "no"})
+
+
+def test_lists(s3: S3Server, tmp_path: Path) -> None:
+    path = published.write_ranking(tmp_path)
+    url = put(s3, path, "lists")
+    expected = tio.ranking.Schema.infer(path)
+    assert tio.ranking.Schema.infer(url, storage_options=s3.options()) == expected
+    preset = tio.presets.recognize(url, storage_options=s3.options())
+    assert preset is not None
+    assert preset.name == "ranking_elwc"
+
+
+def test_metadata(s3: S3Server, web: WebServer, tmp_path: Path) -> None:
+    text = json.dumps({"dim": 2, "sequence_length": 5})
+    (tmp_path / "metadata.json").write_text(text)
+    expected = tio.presets.learning_to_simulate(tmp_path / "metadata.json")
+    url = put(s3, tmp_path / "metadata.json", "physics")
+    options = s3.options()
+    assert tio.presets.learning_to_simulate(url, storage_options=options) == expected
+    url = web.put("/physics/metadata.json", text.encode())
+    assert tio.presets.learning_to_simulate(url) == expected
+    with pytest.raises(tio.SchemaError, match=r"http://.*x\.json"):
+        tio.presets.mesh_graph_nets(web.put("/x.json", b"{"))

@@ -1,0 +1,471 @@
+"""Indexes and manifests beside objects: what opening costs, and what is trusted."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import fsspec  # type: ignore[import-untyped]
+import pytest
+from torch.utils.data import DataLoader
+from typer.testing import CliRunner
+
+import torchrec_io as tio
+from tests.support.examples import example_of
+from tests.support.proxy import Proxy, proxy_to
+from tests.support.stores import S3Server
+from tests.support.tfrecord import frame
+from tests.support.web import WebServer
+from torchrec_io import RecordIndex, StaleIndexError, TFRecordDataset
+from torchrec_io.cli.commands import app
+from torchrec_io.records.deferred_index import IndexFacts
+from torchrec_io.records.index_manifest import (
+    MANIFEST_NAME,
+    ManifestEntry,
+    decode_manifest,
+    encode_manifest,
+    tag_of,
+)
+from torchrec_io.storage.opening import open_file
+from torchrec_io.storage.remote.listing import list_once
+from torchrec_io.storage.remote.options import RemoteOptions
+from torchrec_io.storage.remote.upload import put_object
+
+SCHEMA = {"n": tio.FixedLenFeature([], "int64")}
+OBJECTS, EACH = 12, 20
+ALL = list(range(OBJECTS * EACH))
+_folders = itertools.count()
+
+
+def content_of(number: int) -> bytes:
+    numbers = range(number * EACH, (number + 1) * EACH)
+    return b"".join(frame(example_of(n=[n])) for n in numbers)
+
+
+class Folder:
+    """A folder of objects, which a proxy counts requests to."""
+
+    def __init__(self, server: S3Server, proxy: Proxy) -> None:
+        self.proxy = proxy
+        self.options = server.options(proxy.port)
+        self.name = f"manifest-{next(_folders)}"
+        self.url = f"s3://data/{self.name}"
+        for number in range(OBJECTS):
+            self.put(f"x{number:03d}.tfrecord", content_of(number))
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The options as variables of the environment."""
+        names = {"endpoint": "ENDPOINT_URL"}
+        return {f"AWS_{names.get(key, key.upper())}": each for key, each in self.options.items()}
+
+    def put(self, name: str, data: bytes) -> None:
+        put_object(f"{self.url}/{name}", data, RemoteOptions(self.options))
+
+    def read(self, name: str) -> bytes:
+        return open_file(f"{self.url}/{name}", RemoteOptions(self.options)).read(0, 1 << 20)
+
+    def entries(self, name: str = "") -> dict[str, ManifestEntry]:
+        return decode_manifest(self.read(f"{name}{MANIFEST_NAME}"), MANIFEST_NAME)
+
+    def requests(self, work: Callable[[], object]) -> list[str]:
+        """Return the requests that something takes."""
+        self.proxy.requests.clear()
+        work()
+        return list(self.proxy.requests)
+
+    def open(self) -> TFRecordDataset:
+        # Without the slash, a request finds out whether there is an object of this name.
+        return TFRecordDataset(f"{self.url}/", SCHEMA, batch_size=10, storage_options=self.options)
+
+
+@pytest.fixture
+def folder(s3: S3Server) -> Iterator[Folder]:
+    with proxy_to(s3.port) as proxy:
+        yield Folder(s3, proxy)
+
+
+@pytest.fixture(autouse=True)
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    numbers = itertools.count()
+
+    def empty() -> None:
+        monkeypatch.setenv("TORCHREC_IO_CACHE", str(tmp_path / f"cache-{next(numbers)}"))
+
+    empty()
+    return empty
+
+
+@pytest.fixture
+def index(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Return a function that runs ``torchrec-io index`` with the options in the environment."""
+    for name, value in folder.environment.items():
+        monkeypatch.setenv(name, value)
+
+    def run(*arguments: object, status: int = 0) -> str:
+        ended = CliRunner().invoke(app, ["index", *map(str, arguments)], prog_name="torchrec-io")
+        assert ended.exit_code == status, ended.output
+        return ended.output
+
+    return run
+
+
+def numbers_of(dataset: object) -> list[int]:
+    return sorted(n for batch in dataset for n in batch["n"].tolist())  # type: ignore[attr-defined]
+
+
+def test_opening_takes_a_listing_and_one_request(
+    folder: Folder, index: Callable[..., str], empty_cache: Callable[[], None]
+) -> None:
+    output = index(folder.url, "--upload")
+    assert f"{folder.url}/{MANIFEST_NAME}: 12 objects, 240 records" in output
+    assert output.count(": indexed, 20 records") == OBJECTS
+    empty_cache()
+    opened: list[TFRecordDataset] = []
+    requests = folder.requests(lambda: opened.append(folder.open()))
+    assert [line.split()[0] for line in requests] == ["GET", "GET"]
+    assert "list-type=2" in requests[0]
+    assert MANIFEST_NAME in requests[1]
+    assert opened[0].num_records == len(ALL)
+    assert numbers_of(opened[0]) == ALL
+
+
+def test_an_index_is_fetched_when_it_is_first_needed(
+    folder: Folder, index: Callable[..., str], empty_cache: Callable[[], None]
+) -> None:
+    index(folder.url, "--upload")
+    empty_cache()
+    dataset = tio.TFRecordMapDataset(f"{folder.url}/", SCHEMA, storage_options=folder.options)
+    assert folder.requests(lambda: len(dataset)) == []
+    requests = folder.requests(lambda: dataset[3 * EACH + 1])
+    assert [line.split()[:2] for line in requests] == [
+        ["GET", f"/data/{folder.name}/x003.tfrecord.tfidx"],
+        ["GET", f"/data/{folder.name}/x003.tfrecord"],
+    ]
+    assert int(dataset[3 * EACH + 1]["n"]) == 3 * EACH + 1
+    requests = folder.requests(lambda: dataset[3 * EACH + 2])
+    assert not any(".tfidx" in line for line in requests)
+
+
+def test_indexes_are_found_in_workers_and_after_pickling(
+    folder: Folder, index: Callable[..., str], empty_cache: Callable[[], None]
+) -> None:
+    index(folder.url, "--upload")
+    plain = folder.open()
+    empty_cache()
+    dataset = folder.open().replace(shuffle=True)
+    state = plain.replace(shuffle=True).state_dict()
+    dataset.load_state_dict(state)  # the files are the same as those with all indexes
+    loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
+    assert numbers_of(loader) == ALL
+
+
+# ---- what is not trusted ----
+
+
+def test_entries_of_replaced_objects_are_left_out(
+    folder: Folder, index: Callable[..., str], empty_cache: Callable[[], None]
+) -> None:
+    index(folder.url, "--upload")
+    folder.put("x003.tfrecord", content_of(OBJECTS)[: len(content_of(OBJECTS)) // 2])
+    folder.put("x004.tfrecord", content_of(OBJECTS))
+    empty_cache()
+    dataset = folder.open()
+    expected = {*ALL, *range(OBJECTS * EACH, (OBJECTS + 1) * EACH)} - {*range(3 * EACH, 5 * EACH)}
+    assert set(numbers_of(dataset)) == expected
+    # The index of another object in its place is not used, either.
+    output = index(folder.url, "--upload")
+    assert output.count("up to date") == OBJECTS - 2
+    empty_cache()
+    opened: list[TFRecordDataset] = []
+    assert len(folder.requests(lambda: opened.append(folder.open()))) == 2
+    assert set(numbers_of(opened[0])) == expected
+
+
+def test_an_object_that_is_replaced_after_opening_is_stale(
+    folder: Folder, index: Callable[..., str], empty_cache: Callable[[], None]
+) -> None:
+    index(folder.url, "--upload")
+    empty_cache()
+    dataset = folder.open()
+    folder.put("x003.tfrecord", content_of(OBJECTS))
+    with pytest.raises(StaleIndexError, match="x003"):
+        numbers_of(dataset)
+
+
+def test_indexes_that_are_not_what_the_manifest_says(
+    folder: Folder, index: Callable[..., str], empty_cache: Callable[[], None]
+) -> None:
+    index(folder.url, "--upload")
+    folder.put("x002.tfrecord.tfidx", b"")
+    folder.put("x003.tfrecord.tfidx", b"x" * 100)
+    folder.put("x004.tfrecord.tfidx", folder.read("x005.tfrecord.tfidx"))
+    empty_cache()
+    assert numbers_of(folder.open()) == ALL
+
+
+def test_a_manifest_that_is_wrong_gives_no_wrong_data(
+    folder: Folder, index: Callable[..., str], empty_cache: Callable[[], None]
+) -> None:
+    index(folder.url, "--upload")
+    sound = folder.entries()
+    for changes in ({"records": 19}, {"data_bytes": 1}, {"fingerprint": 5}):
+        entry = sound["x003.tfrecord"]
+        facts = entry.facts._replace(**changes)  # type: ignore[arg-type]
+        wrong = {**sound, "x003.tfrecord": entry._replace(facts=facts)}
+        folder.put(MANIFEST_NAME, encode_manifest(wrong))
+        empty_cache()
+        dataset = folder.open()
+        if "data_bytes" in changes:  # so the entry is of another object
+            assert numbers_of(dataset) == ALL
+            continue
+        with pytest.raises(StaleIndexError, match="the manifest of the folder does not match"):
+            numbers_of(dataset)
+
+
+@pytest.mark.parametrize("size", [0, -1])
+def test_a_damaged_manifest_is_ignored_and_written_again(
+    folder: Folder, index: Callable[..., str], caplog: pytest.LogCaptureFixture, size: int
+) -> None:
+    index(folder.url, "--upload")
+    sound = folder.read(MANIFEST_NAME)
+    folder.put(MANIFEST_NAME, sound[:size])
+    assert numbers_of(folder.open()) == ALL
+    assert "the manifest of the folder is ignored" in caplog.text
+    index(folder.url, "--upload")
+    assert folder.read(MANIFEST_NAME) == sound
+
+
+# ---- writing ----
+
+
+def test_a_manifest_is_extended(folder: Folder, index: Callable[..., str]) -> None:
+    index(f"{folder.url}/x00*", "--upload")
+    assert len(folder.entries()) == 10
+    index(f"{folder.url}/x010.tfrecord", "--upload")  # without a listing
+    assert len(folder.entries()) == 11
+    index(f"{folder.url}/x01*", "--upload")
+    assert len(folder.entries()) == 12
+    assert numbers_of(folder.open()) == ALL
+
+
+def test_what_is_up_to_date_is_not_written_again(folder: Folder, index: Callable[..., str]) -> None:
+    index(folder.url, "--upload")
+    # A request for the folder's name, a listing, and twice the manifest.
+    written = folder.requests(lambda: index(folder.url, "--upload"))
+    assert [line.split()[0] for line in written] == ["HEAD", "GET", "GET", "HEAD", "GET"]
+    written = folder.requests(lambda: index(folder.url, "--upload", "--force"))
+    assert sum(line.startswith("PUT") for line in written) == OBJECTS
+    assert index(folder.url, "--check").count(": index matches, 20 records") == OBJECTS
+    folder.put("x003.tfrecord.tfidx", b"damaged")
+    output = index(folder.url, "--upload")
+    assert "x003.tfrecord: indexed" in output
+    assert output.count(": up to date, 20 records") == OBJECTS - 1
+
+
+def test_two_processes_extend_a_manifest(
+    folder: Folder, index: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torchrec_io.records import manifests  # noqa: PLC0415
+
+    replace, others = manifests._replace, ["x01*"]
+
+    def late(*arguments: object) -> bool:
+        if others:
+            index(f"{folder.url}/{others.pop()}", "--upload")
+        return replace(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(manifests, "_replace", late)
+    index(f"{folder.url}/x00*", "--upload")
+    assert not others
+    assert len(folder.entries()) == OBJECTS
+
+
+def test_indexes_in_a_directory(
+    folder: Folder, index: Callable[..., str], tmp_path: Path, empty_cache: Callable[[], None]
+) -> None:
+    index(folder.url, "--output-dir", tmp_path / "indexes")
+    names = sorted(path.name for path in (tmp_path / "indexes").iterdir())
+    assert names[0] == MANIFEST_NAME
+    assert len(names) == OBJECTS + 1
+    dataset = TFRecordDataset(
+        folder.url,
+        SCHEMA,
+        batch_size=10,
+        index=[tmp_path / "indexes" / name for name in names[1:]],
+        storage_options=folder.options,
+    )
+    assert numbers_of(dataset) == ALL
+    # They are the same as those that are uploaded.
+    for path in (tmp_path / "indexes").iterdir():
+        folder.put(path.name, path.read_bytes())
+    empty_cache()
+    assert len(folder.requests(folder.open)) == 2
+    index(folder.url, "--output-dir", f"{folder.url}/other")
+    one, other = (folder.entries(name) for name in ("", "other/"))
+    assert {name: entry[:2] for name, entry in one.items()} == {
+        name: entry[:2] for name, entry in other.items()
+    }
+    assert folder.read("other/x003.tfrecord.tfidx") == folder.read("x003.tfrecord.tfidx")
+
+
+def test_damaged_objects_are_not_listed(folder: Folder, index: Callable[..., str]) -> None:
+    folder.put("x003.tfrecord", content_of(3)[:-1])
+    output = index(folder.url, "--upload", status=1)
+    assert "x003.tfrecord" in output
+    entries = folder.entries()
+    assert len(entries) == OBJECTS - 1
+    assert "x003.tfrecord" not in entries
+
+
+def test_places_that_cannot_be(folder: Folder, index: Callable[..., str]) -> None:
+    for arguments, message in {
+        (): "is a remote object: add --upload to write its index beside it, or --output-dir DIR",
+        ("--upload", "--output-dir", "x"): "--upload cannot be used with --output-dir",
+        ("--upload", "--format", "text"): "--format text needs a local directory",
+        ("--output-dir", "http://127.0.0.1/x"): "an HTTP server cannot be written",
+    }.items():
+        output = " ".join(index(folder.url, *arguments, status=2).replace("│", " ").split())
+        assert message in output
+
+
+def test_text_indexes_of_objects(folder: Folder, index: Callable[..., str], tmp_path: Path) -> None:
+    index(f"{folder.url}/x00*", "--output-dir", tmp_path / "text", "--format", "text")
+    path = tmp_path / "text" / "x003.tfrecord.idx"
+    assert len(path.read_text().splitlines()) == EACH
+    assert (
+        index(f"{folder.url}/x00*", "--output-dir", tmp_path / "text", "--format", "text").count(
+            "up to date"
+        )
+        == 10
+    )
+
+
+def test_an_index_is_uploaded(folder: Folder, tmp_path: Path) -> None:
+    url = f"{folder.url}/x003.tfrecord"
+    built = RecordIndex.build(url, storage_options=folder.options)
+    assert built.upload() == f"{url}.tfidx"
+    assert len(RecordIndex.load(f"{url}.tfidx", storage_options=folder.options)) == EACH
+    with pytest.raises(ValueError, match=r"Call upload\(\) to write the index beside it"):
+        built.save()
+    (tmp_path / "a.tfrecord").write_bytes(content_of(0))
+    local = RecordIndex.build(tmp_path / "a.tfrecord")
+    with pytest.raises(ValueError, match=r"url must name an object: .*Call save\(\)"):
+        local.upload()
+    to = f"{folder.url}/a.tfrecord.tfidx"
+    assert local.upload(to, storage_options=folder.options) == to
+
+
+# ---- faults ----
+
+
+def test_faults_of_requests(
+    folder: Folder, index: Callable[..., str], empty_cache: Callable[[], None]
+) -> None:
+    folder.proxy.most_bytes = 2_000  # the connection is reset while objects are indexed
+    index(folder.url, "--upload")
+    assert folder.proxy.most_bytes is None
+    empty_cache()
+    folder.proxy.most_bytes = 1_000  # and in the listing or the manifest
+    assert numbers_of(folder.open()) == ALL
+    assert folder.proxy.most_bytes is None
+
+
+def test_a_killed_command_leaves_whole_indexes(
+    folder: Folder, empty_cache: Callable[[], None]
+) -> None:
+    environment = {**os.environ, **folder.environment}
+    command = [sys.executable, "-m", "torchrec_io.cli", "index", folder.url, "--upload", "-j1"]
+    folder.proxy.latency = 0.02
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        for _ in range(OBJECTS // 2):
+            process.stdout.readline()
+        process.kill()
+    folder.proxy.latency = 0.0
+    remote = RemoteOptions(folder.options)
+    names = [url for url in list_once(folder.url, remote) if url.endswith(".tfidx")]
+    assert OBJECTS // 2 <= len(names) < OBJECTS
+    for url in names:
+        assert len(RecordIndex.load(url, storage_options=remote)) == EACH
+    empty_cache()
+    assert numbers_of(folder.open()) == ALL
+
+
+@pytest.mark.slow
+def test_ten_thousand_objects(
+    s3: S3Server, folder: Folder, empty_cache: Callable[[], None]
+) -> None:
+    count, data = 10_000, content_of(0)
+    built = RecordIndex.build(f"{folder.url}/x000.tfrecord", storage_options=folder.options)
+    facts = IndexFacts(*built.identity)
+    url = f"s3://data/many-{next(_folders)}"
+
+    def put(number: int) -> tuple[str, ManifestEntry]:
+        name = f"x-{number:05d}-of-{count:05d}"
+        stamp = put_object(f"{url}/{name}", data, RemoteOptions(s3.options()))
+        return name, ManifestEntry(facts, tag_of(stamp))
+
+    with ThreadPoolExecutor(16) as pool:
+        entries = dict(pool.map(put, range(count)))
+    put_object(f"{url}/{MANIFEST_NAME}", encode_manifest(entries), RemoteOptions(s3.options()))
+    empty_cache()
+    opened: list[TFRecordDataset] = []
+    requests = folder.requests(
+        lambda: opened.append(TFRecordDataset(f"{url}/", SCHEMA, storage_options=folder.options))
+    )
+    assert opened[0].num_records == count * EACH
+    assert sum("list-type=2" in line for line in requests) <= count // 1000 + 1
+    assert len([line for line in requests if "list-type=2" not in line]) == 1
+
+
+# ---- other stores ----
+
+
+def test_an_http_server_is_asked_for_a_manifest(
+    web: WebServer, empty_cache: Callable[[], None]
+) -> None:
+    paths = [f"/data/x{number:02d}.tfrecord" for number in range(10)]
+    entries = {}
+    for number, path in enumerate(paths):
+        built = RecordIndex.build(web.put(path, content_of(number)))
+        web.put(f"{path}.tfidx", built.file_bytes.tobytes())
+        entries[path.rpartition("/")[2]] = ManifestEntry(IndexFacts(*built.identity), '"v1"')
+    web.put(f"/data/{MANIFEST_NAME}", encode_manifest(entries))
+    for count, asked in ((10, 1), (3, 0)):
+        web.requests.clear()
+        dataset = TFRecordDataset(web.url(f"/data/x{{00..{count - 1:02d}}}.tfrecord"), SCHEMA)
+        assert dataset.num_records == count * EACH
+        found = [request.path for request in web.gets()]
+        assert found.count(f"/data/{MANIFEST_NAME}") == asked
+        assert any(".tfidx" in path for path in found) != bool(asked)
+        assert [int(sample["n"]) for sample in dataset] == ALL[: count * EACH]
+        empty_cache()
+    # A signed URL is of one object alone.
+    for path in paths:
+        web.files[f"{path}?signature=s"] = web.files[path]
+    web.requests.clear()
+    TFRecordDataset([web.url(f"{path}?signature=s") for path in paths], SCHEMA)
+    assert not any(MANIFEST_NAME in request.path for request in web.requests)
+
+
+def test_objects_without_an_identity_have_no_manifest(
+    index: Callable[..., str], empty_cache: Callable[[], None]
+) -> None:
+    filesystem = fsspec.filesystem("memory")
+    for number in range(3):
+        filesystem.pipe_file(f"/manifest/x{number}.tfrecord", content_of(number))
+    try:
+        assert MANIFEST_NAME not in index("memory://manifest", "--upload")
+        assert not filesystem.exists(f"/manifest/{MANIFEST_NAME}")
+        assert filesystem.exists("/manifest/x1.tfrecord.tfidx")
+        empty_cache()
+        dataset = TFRecordDataset("memory://manifest", SCHEMA)
+        assert [int(sample["n"]) for sample in dataset] == ALL[: 3 * EACH]
+    finally:
+        filesystem.rm("/manifest", recursive=True)

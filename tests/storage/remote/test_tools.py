@@ -1,0 +1,292 @@
+"""Every tool, conversion and command on the same files on disk and in a store."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+import torchrec_io as tio
+from tests.support.examples import example_of
+from tests.support.stores import S3Server
+from tests.support.tfrecord import frame
+from tests.support.web import WebServer
+from torchrec_io.cli.commands import app
+from torchrec_io.storage.opening import file_size, open_file
+from torchrec_io.storage.remote.object_commit import list_folder
+from torchrec_io.storage.remote.options import RemoteOptions
+
+RECORDS = [
+    example_of(n=[number], name=[b"name-%03d" % number], data=[b"x" * number])
+    for number in range(100)
+]
+
+
+def quick(names: Iterable[str], *chosen: str) -> list[Any]:
+    """Return parameters of which only some are for quick tests."""
+    assert set(chosen) <= {*names}
+    return [
+        name if name in chosen else pytest.param(name, marks=pytest.mark.slow) for name in names
+    ]
+
+
+class Places(NamedTuple):
+    """The same files on disk and in a store.
+
+    Attributes:
+        local: Folder on disk.
+        remote: URL of the folder in the store.
+        options: Options of the store.
+    """
+
+    local: str
+    remote: str
+    options: dict[str, Any]
+
+
+def picture(number: int) -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", (8 + number, 8), (number * 20, 99, 0)).save(file, "PNG")
+    return file.getvalue()
+
+
+def write_sources(folder: Path) -> None:
+    """Write the files that are read."""
+    for shard in range(3):
+        data = b"".join(map(frame, RECORDS[shard::3]))
+        (folder / f"x-{shard:05d}-of-00003").write_bytes(data)
+    damaged = bytearray(b"".join(map(frame, RECORDS)))
+    damaged[2000] ^= 1
+    (folder / "damaged.tfrecord").write_bytes(damaged)
+    rows = [["n", "name"], *([str(number), f"name {number}"] for number in range(50))]
+    for name, delimiter in (("rows.csv", ","), ("rows.tsv", "\t")):
+        with (folder / name).open("w", newline="") as file:
+            csv.writer(file, delimiter=delimiter).writerows(rows)
+    lines = [json.dumps({"n": number, "tags": ["a"] * (number % 3)}) for number in range(50)]
+    (folder / "rows.jsonl").write_text("\n".join(lines))
+    np.savez(folder / "rows.npz", a=np.arange(20), b=np.ones((20, 3), np.float32))
+    pq.write_table(pa.table({"n": range(30), "s": ["x"] * 30}), folder / "rows.parquet")
+    for number in range(6):
+        place = folder / "images" / ("cat" if number % 2 else "dog")
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"{number}.png").write_bytes(picture(number))
+    (folder / "images" / "notes.txt").write_text("no image")
+    (folder / "images" / ".hidden.png").write_text("no image")
+    names = [f"{kind}/{number}.png" for number in range(6) for kind in [("dog", "cat")[number % 2]]]
+    table = ["name,label", *(f"{name},{number}" for number, name in enumerate(names))]
+    (folder / "labels.csv").write_text("\n".join(table))
+
+
+@pytest.fixture(scope="module")
+def places(s3: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Places:
+    folder = tmp_path_factory.mktemp("tools")
+    write_sources(folder)
+    for inside in (folder, folder / "images", folder / "images/cat", folder / "images/dog"):
+        files = tmp_path_factory.mktemp("upload")
+        for path in inside.iterdir():
+            if path.is_file():
+                (files / path.name).write_bytes(path.read_bytes())
+        s3.put_files(files, f"tools/{inside.relative_to(folder)}".removesuffix("/."))
+    return Places(str(folder), "s3://data/tools", s3.options())
+
+
+def is_index(name: str) -> bool:
+    return name.endswith(".tfidx")  # it has the time of its file
+
+
+def local_files(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): b"" if is_index(path.name) else path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def remote_files(url: str, options: dict[str, Any]) -> dict[str, bytes]:
+    remote = RemoteOptions(options)
+    found = {}
+    for name in list_folder(url, remote, is_recursive=True):
+        each = f"{url}/{name}"
+        found[name] = b"" if is_index(name) else open_file(each, remote).read(0, 1 << 30)
+        assert file_size(each, remote) < 1 << 30
+    return found
+
+
+TOOLS: dict[str, Callable[..., Any]] = {
+    "merge": lambda at, out, **o: tio.tools.merge(f"{at}/x-*", f"{out}/a.tfrecord", **o),
+    "split": lambda at, out, **o: tio.tools.split(f"{at}/x-*", f"{out}/p", [0.7, 0.3], **o),
+    "reshard": lambda at, out, **o: tio.tools.reshard(f"{at}/x-*", f"{out}/y", num_shards=4, **o),
+    "reshard by size": lambda at, out, **o: tio.tools.reshard(
+        f"{at}/x-*", f"{out}/y", max_bytes=4000, compression="gzip", **o
+    ),
+    "shuffle": lambda at, out, **o: tio.tools.shuffle(f"{at}/x-*", f"{out}/y", num_shards=2, **o),
+    "subset": lambda at, out, **o: tio.tools.subset(f"{at}/x-*", f"{out}/s", every=3, **o),
+    "compress": lambda at, out, **o: tio.tools.compress(f"{at}/x-*", out, **o),
+    "decompress": lambda at, out, **o: tio.tools.decompress(f"{at}/x-*", f"{out}/", **o),
+    "repair": lambda at, out, **o: tio.tools.repair(f"{at}/damaged.tfrecord", f"{out}/r", **o),
+    "to_parquet": lambda at, out, **o: tio.convert.to_parquet(
+        f"{at}/x-*", f"{out}/t", num_shards=2, **o
+    ),
+    "to_webdataset": lambda at, out, **o: tio.convert.to_webdataset(
+        f"{at}/x-*", f"{out}/w", max_bytes=60_000, **o
+    ),
+    "from_csv": lambda at, out, **o: tio.convert.from_csv(
+        [f"{at}/rows.csv", f"{at}/rows.tsv"], f"{out}/c", **o
+    ),
+    "from_jsonl": lambda at, out, **o: tio.convert.from_jsonl(f"{at}/rows.jsonl", f"{out}/j", **o),
+    "from_npz": lambda at, out, **o: tio.convert.from_npz(f"{at}/rows.npz", f"{out}/n", **o),
+    "from_parquet": lambda at, out, **o: tio.convert.from_parquet(
+        f"{at}/rows.parquet", f"{out}/p", num_shards=2, **o
+    ),
+    "from_images": lambda at, out, **o: tio.convert.from_images(f"{at}/images", f"{out}/i", **o),
+    "from_images with labels": lambda at, out, **o: tio.convert.from_images(
+        f"{at}/images", f"{out}/i", labels=f"{at}/labels.csv", **o
+    ),
+}
+
+
+def facts_of(result: Any, source: str, target: str) -> str:
+    """Return a result as text, without its duration and without names of folders."""
+    skipped = {"seconds", "damage_map"}
+    fields = {name: value for name, value in vars(result).items() if name not in skipped}
+    return repr(fields).replace(target, "OUT").replace(source, "IN")
+
+
+@pytest.mark.parametrize("name", quick(TOOLS, "merge", "reshard by size", "from_csv"))
+def test_tools(places: Places, tmp_path: Path, name: str) -> None:
+    out = f"s3://data/tools-out/{name}"
+    local = TOOLS[name](places.local, tmp_path / "out")
+    remote = TOOLS[name](places.remote, out, storage_options=places.options)
+    assert remote_files(out, places.options) == local_files(tmp_path / "out")
+    expected = facts_of(local, places.local, str(tmp_path / "out"))
+    assert facts_of(remote, places.remote, out) == expected
+
+
+def test_every_tool_is_here() -> None:
+    named = {name.split(" ")[0] for name in TOOLS}
+    public = {name for name in (*dir(tio.tools), *dir(tio.convert)) if name[0].islower()}
+    assert public - named == {"clean", "to_files"}
+
+
+def test_files_are_exported_from_a_store(places: Places, tmp_path: Path) -> None:
+    tio.convert.to_files(
+        f"{places.remote}/x-*", tmp_path / "out", "data", storage_options=places.options
+    )
+    assert len(local_files(tmp_path / "out")) == len(RECORDS)
+    with pytest.raises(ValueError, match="must be a folder of this machine, got 's3://data/files'"):
+        tio.convert.to_files(f"{places.local}/x-*", "s3://data/files", "data")
+
+
+def test_between_stores_and_disks(places: Places, tmp_path: Path) -> None:
+    url = "s3://data/tools-out/upload.tfrecord"
+    merged = tio.tools.merge(f"{places.local}/x-*", url, storage_options=places.options)
+    assert merged.paths == (url,)
+    back = tio.tools.merge(url, f"file://{tmp_path}/back", storage_options=places.options)
+    assert back.paths == (f"{tmp_path}/back",)
+    assert back.file_bytes == merged.file_bytes == len((tmp_path / "back").read_bytes())
+
+
+def test_urls_with_secrets(web: WebServer, tmp_path: Path) -> None:
+    data = b"".join(map(frame, RECORDS))
+    url = web.put("/x.tfrecord?signature=word-5f2a", data)
+    done = tio.tools.merge(url, tmp_path / "merged")
+    assert (done.records, "5f2a" in repr(done)) == (100, False)
+    ended = run("verify", url)
+    assert ended.exit_code == 0
+    assert "100 records" in ended.output
+    assert "5f2a" not in ended.output
+
+
+# ---- the command line ----
+
+
+def run(*arguments: str) -> Any:
+    ended = CliRunner().invoke(app, list(arguments), prog_name="torchrec-io")
+    if ended.exception is not None and not isinstance(ended.exception, SystemExit):
+        raise ended.exception
+    return ended
+
+
+# Commands with IN and OUT in place of folders.
+COMMANDS = [
+    "merge IN/x-* -o OUT/a.tfrecord",
+    "split IN/x-* -o OUT/p --fractions 70,30",
+    "reshard IN/x-* -o OUT/y --num-shards 2 --json",
+    "shuffle IN/x-* -o OUT/y --max-bytes 4kB",
+    "subset IN/x-* -o OUT/s --every 3",
+    "compress IN/x-* -o OUT",
+    "decompress IN/x-* -o OUT --no-index",
+    "repair IN/damaged.tfrecord OUT/r",
+    "verify IN/x-*",
+    "verify IN/damaged.tfrecord --json",
+    "head IN/x-* -n 2",
+    "head IN/x-00001-of-00003 --json",
+    "schema IN/x-*",
+    "report IN/x-* --json",
+    "report IN/x-* -o OUT/report.html",
+    "convert IN/rows.csv OUT/c",
+    "convert IN/images/ OUT/i --num-shards 2",
+    "convert IN/x-* OUT/t --to parquet",
+    "clean IN",
+]
+_TIMES = re.compile(r"[\d.]+ s\b|\"seconds\": [\d.e-]+|[\d,]+ records/s, [\d.]+ \w+/s")
+
+
+def without_times(text: str) -> str:
+    return _TIMES.sub("TIME", text)
+
+
+@pytest.mark.parametrize("command", quick(COMMANDS, "verify IN/x-*", "convert IN/rows.csv OUT/c"))
+def test_commands(
+    places: Places, tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = places.options
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", options["endpoint"])
+    monkeypatch.setenv("AWS_REGION", options["region"])
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", options["access_key_id"])
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", options["secret_access_key"])
+    out = "s3://data/commands-out/" + re.sub(r"\W+", "-", command)
+    seen = []
+    for source, target in ((places.local, str(tmp_path / "out")), (places.remote, out)):
+        ended = run(*command.replace("IN", source).replace("OUT", target).split(" "))
+        shown = without_times(ended.stdout).replace(target, "OUT").replace(source, "IN")
+        seen.append((ended.exit_code, shown))
+    assert seen[0] == seen[1]
+    found, expected = remote_files(out, options), local_files(tmp_path / "out")
+    assert found.keys() == expected.keys()
+    if not command.startswith("report"):
+        assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("verify s3://data/none", "no such object or folder: 's3://data/none'"),
+        ("merge s3://data/none/* -o /tmp/x", "the pattern 's3://data/none/*' matches no object"),
+        ("convert s3://data/none.csv /tmp/x", "no such object or folder: 's3://data/none.csv'"),
+        ("merge s3://data/tools/x-* -o s3://data", "must be the URL of an object in a store"),
+        ("merge IN/x-* -o http://127.0.0.1:9/a", "an HTTP server cannot be written"),
+        ("convert s3://data/unknown OUT", "use --from to give the format"),
+    ],
+)
+def test_errors_of_commands(
+    places: Places, command: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("endpoint", "region", "access_key_id", "secret_access_key"):
+        variable = "AWS_ENDPOINT_URL" if name == "endpoint" else f"AWS_{name.upper()}"
+        monkeypatch.setenv(variable, places.options[name])
+    ended = run(*command.replace("IN", places.local).split(" "))
+    assert ended.exit_code in {1, 2}
+    assert message in " ".join(re.sub(r"[│\s]+", " ", ended.output).split())

@@ -1,0 +1,337 @@
+"""Seek points: where they are found, and what is read from them."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import itertools
+import threading
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from isal import isal_zlib
+
+from torchrec_io.errors import CorruptRecordError
+from torchrec_io.storage.byte_source import ByteSource
+from torchrec_io.storage.compression import Compression
+from torchrec_io.storage.local import LocalFile
+from torchrec_io.storage.opening import make_spans, open_decompressed, open_spans
+from torchrec_io.storage.seek_points import SeekPoint, SeekPointRecorder, SeekPoints
+
+SPAN = 50_000
+
+
+def text(size: int, seed: int = 0) -> bytes:
+    """Return bytes that compress to about half."""
+    rng = np.random.default_rng(seed)
+    words = [rng.bytes(6) for _ in range(4000)]
+    return b"".join(words[n] for n in rng.integers(0, 4000, size // 6))
+
+
+DATA = text(1_500_000)
+NOISE = np.random.default_rng(1).bytes(700_000)
+
+
+@functools.cache
+def deflated(data: bytes, wbits: int, level: int = 6, strategy: int = 0) -> bytes:
+    maker = zlib.compressobj(level, wbits=wbits, strategy=strategy)
+    return maker.compress(data) + maker.flush()
+
+
+def with_flushes(data: bytes, mode: int) -> bytes:
+    maker = zlib.compressobj(6, wbits=31)
+    parts = [
+        maker.compress(data[i : i + 30_000]) + maker.flush(mode)
+        for i in range(0, len(data), 30_000)
+    ]
+    return b"".join(parts) + maker.flush()
+
+
+def bgzf(data: bytes) -> bytes:
+    """Return blocked gzip: members of at most 64 KiB with an extra field, and an empty one."""
+    members = []
+    for at in [*range(0, len(data), 65_280), len(data)]:
+        body = zlib.compressobj(6, wbits=-15)
+        part = data[at : at + 65_280]
+        packed = body.compress(part) + body.flush()
+        size = (len(packed) + 25).to_bytes(2, "little")
+        head = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff\x06\0BC\x02\0" + size
+        tail = zlib.crc32(part).to_bytes(4, "little") + len(part).to_bytes(4, "little")
+        members.append(head + packed + tail)
+    return b"".join(members)
+
+
+def members(data: bytes, size: int) -> bytes:
+    return b"".join(gzip.compress(data[i : i + size]) for i in range(0, len(data), size))
+
+
+FILES: dict[str, tuple[Compression, Callable[[], tuple[bytes, bytes]]]] = {
+    "one member": ("gzip", lambda: (DATA, deflated(DATA, 31))),
+    "fast": ("gzip", lambda: (DATA, deflated(DATA, 31, 1))),
+    "by ISA-L": ("gzip", lambda: (DATA, isal_zlib.compress(DATA, 1, wbits=31))),
+    "zlib": ("zlib", lambda: (DATA, deflated(DATA, 15))),
+    "two zlib streams": ("zlib", lambda: (DATA, zlib.compress(DATA[:9]) + zlib.compress(DATA[9:]))),
+    "stored": ("gzip", lambda: (DATA, deflated(DATA, 31, 0))),
+    "noise": ("gzip", lambda: (NOISE, deflated(NOISE, 31))),
+    "noise in zlib": ("zlib", lambda: (NOISE, deflated(NOISE, 15))),
+    "many members": ("gzip", lambda: (DATA[:400_000], members(DATA[:400_000], 700))),
+    "blocked gzip": ("gzip", lambda: (DATA, bgzf(DATA))),
+    "empty members": (
+        "gzip",
+        lambda: (DATA, 3 * gzip.compress(b"") + gzip.compress(DATA) + gzip.compress(b"")),
+    ),
+    "sync flushes": ("gzip", lambda: (DATA, with_flushes(DATA, zlib.Z_SYNC_FLUSH))),
+    "full flushes": ("gzip", lambda: (DATA, with_flushes(DATA, zlib.Z_FULL_FLUSH))),
+    "zeros": ("gzip", lambda: (bytes(3_000_000), gzip.compress(bytes(3_000_000)))),
+    "padded": ("gzip", lambda: (DATA, gzip.compress(DATA) + bytes(9999))),
+    "fixed codes": ("gzip", lambda: (DATA[:90_000], deflated(DATA[:90_000], 31, 6, zlib.Z_FIXED))),
+    "empty": ("gzip", lambda: (b"", gzip.compress(b""))),
+}
+# These files have no place inside of their members where a block with codes of its own starts.
+WITHOUT_BLOCKS = ("fixed codes", "zeros", "empty", "many members", "blocked gzip")
+
+
+def record(path: Path, kind: Compression, span: int | None = SPAN) -> SeekPoints:
+    """Return the seek points of a file."""
+    recorder = SeekPointRecorder(span)
+    open_decompressed(LocalFile(path), kind, recorder).find_size()
+    return recorder.finish()
+
+
+def spans_of(
+    path: Path,
+    kind: Compression,
+    points: SeekPoints,
+    size: int,
+    cache: int = 1 << 20,
+) -> ByteSource:
+    file = LocalFile(path)
+    return open_spans(file, make_spans(file, kind, points, size, cache))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_reading_at_any_offset_equals_the_stream(tmp_path: Path, name: str) -> None:
+    kind, make = FILES[name]
+    data, content = make()
+    path = tmp_path / "x"
+    path.write_bytes(content)
+    points = record(path, kind)
+    assert points.stream_offsets[0] == 0
+    if name not in WITHOUT_BLOCKS:
+        assert points.longest_span(len(data)) < 600_000
+        assert len(points) >= 3
+    source = spans_of(path, kind, points, len(data))
+    rng = np.random.default_rng(2)
+    edges = points.stream_offsets.tolist()
+    for offset in [*rng.integers(0, len(data) + 1, 25).tolist(), *edges[-9:], len(data)]:
+        for at in {max(0, offset - 5), offset}:
+            assert source.read(at, 999) == data[at : at + 999]
+    assert source.read(0, len(data) + 9) == data
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_points_and_checksums_survive_encoding(tmp_path: Path, name: str) -> None:
+    kind, make = FILES[name]
+    data, content = make()
+    path = tmp_path / "x"
+    path.write_bytes(content)
+    points = record(path, kind)
+    again = decode(points.encode(), len(data), len(content))
+    checks = again.checks_of_spans(len(data))
+    assert checks == points.checks_of_spans(len(data))
+    assert checks is not None
+    ends = [*points.stream_offsets[1:].tolist(), len(data)]
+    for number, end in enumerate(ends[:40]):
+        point = again.point(number)
+        assert point == points.point(number)
+        parts = [data[at : min(at + 2**20, end)] for at in range(point.stream_offset, end, 2**20)]
+        assert checks[number] == [zlib.crc32(part) for part in parts]
+
+
+def test_seek_points_take_less_than_a_percent_by_default(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    for data in (text(21_000_000), 30 * NOISE):
+        content = isal_zlib.compress(data, 1, wbits=31)
+        path.write_bytes(content)
+        points = record(path, "gzip", None)
+        assert len(points) > 2
+        assert len(points.encode()) < len(content) / 100
+
+
+def decode(section: bytes, stream_bytes: int, file_bytes: int) -> SeekPoints:
+    return SeekPoints.decode(
+        lambda at, size: section[at : at + size], len(section), stream_bytes, file_bytes
+    )
+
+
+@given(st.data())
+def test_hostile_sections_are_rejected_or_harmless(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    path = tmp_path_factory.mktemp("hostile") / "x"
+    stream = DATA[:600_000]
+    content = deflated(stream, 31)
+    path.write_bytes(content)
+    section = bytearray(record(path, "gzip").encode())
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.one_of(st.integers(0, 90), st.integers(0, len(section) - 1)))
+        section[at] = data.draw(st.integers(0, 255))
+    del section[len(section) - data.draw(st.integers(0, 3)) :]
+    try:
+        points = decode(bytes(section), len(stream), len(content))
+    except ValueError:
+        return
+    source = spans_of(path, "gzip", points, len(stream))
+    for offset in (0, 270_000, 599_000):
+        try:
+            source.read(offset, 500)
+        except CorruptRecordError:
+            continue
+
+
+@pytest.mark.parametrize("name", ["one member", "blocked gzip", "zlib"])
+def test_damage_in_a_span_leaves_the_others_readable(tmp_path: Path, name: str) -> None:
+    kind, make = FILES[name]
+    data, content = make()
+    path = tmp_path / "x"
+    path.write_bytes(content)
+    points = record(path, kind)
+    at = int(points.file_bits[2]) // 8 + 200
+    path.write_bytes(content[:at] + bytes(900) + content[at + 900 :])
+    source = spans_of(path, kind, points, len(data))
+    bounds = [*points.stream_offsets.tolist(), len(data)]
+    failed = []
+    for number, (begin, end) in enumerate(itertools.pairwise(bounds)):
+        try:
+            assert source.read(begin, end - begin) == data[begin:end]
+        except CorruptRecordError:
+            failed.append(number)
+    assert failed == [2]
+
+
+def test_checksums_tell_of_damage_that_can_be_decoded(tmp_path: Path) -> None:
+    content = bytearray(deflated(NOISE, 31))
+    path = tmp_path / "x"
+    path.write_bytes(content)
+    points = record(path, "gzip")
+    content[int(points.file_bits[2]) // 8 + 900] ^= 1  # in a stored block: no code is damaged
+    path.write_bytes(content)
+    source = spans_of(path, "gzip", points, len(NOISE))
+    with pytest.raises(CorruptRecordError, match="does not match its checksum"):
+        source.read(int(points.stream_offsets[2]), 99)
+    assert source.read(0, 99) == NOISE[:99]
+
+
+def test_a_damaged_window_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(deflated(DATA, 31))
+    found = record(path, "gzip")
+    points = [found.point(number) for number in range(len(found))]
+    for window in (b"", b"junk", zlib.compress(bytes(40_000))):
+        points[1] = SeekPoint(points[1].stream_offset, points[1].file_bit, window)
+        source = spans_of(path, "gzip", SeekPoints.of(points), len(DATA))
+        with pytest.raises(CorruptRecordError, match="build the index again"):
+            source.read(points[1].stream_offset, 1)
+
+
+def test_memory_is_bounded_and_announced_ranges_survive(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(deflated(DATA, 31))
+    points = record(path, "gzip")
+    file = LocalFile(path)
+    cache_bytes = 4 * SPAN + len(DATA) // 20
+    stream = make_spans(file, "gzip", points, len(DATA), cache_bytes)
+    source = open_spans(file, stream)
+    rng = np.random.default_rng(0)
+    offsets = rng.permutation(len(DATA) // 1000) * 1000
+    ranges = np.column_stack([offsets, np.full(len(offsets), 40), np.arange(len(offsets)) * 40])
+    decoded = count_decoded(stream.spans)
+    source.will_need(ranges)
+    out = np.zeros(40 * len(offsets), np.uint8)
+    for row in ranges:
+        assert source.read_ranges(row[None], out) is None
+        assert stream.cache.used <= cache_bytes
+    assert out.tobytes() == b"".join(DATA[at : at + 40] for at in offsets.tolist())
+    assert len(decoded) == len(stream.spans)  # each span once
+
+
+def test_without_announcements_memory_is_bounded_too(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(deflated(DATA, 31))
+    points = record(path, "gzip")
+    file = LocalFile(path)
+    stream = make_spans(file, "gzip", points, len(DATA), 5 * SPAN)
+    source = open_spans(file, stream)
+    for at in np.random.default_rng(0).integers(0, len(DATA) - 50, 100).tolist():
+        assert source.read(at, 50) == DATA[at : at + 50]
+        assert stream.cache.used <= 5 * SPAN
+    stream.close()
+    assert stream.cache.used == 0
+
+
+def test_long_spans_are_decoded_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torchrec_io.storage.seek_points._MOST_SPAN_BYTES", 2 << 20)
+    data = DATA + NOISE + DATA[::-1] + NOISE + DATA
+    path = tmp_path / "x"
+    path.write_bytes(gzip.compress(data))
+    points = record(path, "gzip", 1 << 40)
+    assert len(points) == 1
+    file = LocalFile(path)
+    stream = make_spans(file, "gzip", points, len(data), 1 << 20)
+    assert np.diff(stream.starts).max() == 2 << 20
+    source = open_spans(file, stream)
+    decoded = count_decoded(stream.spans)
+    assert b"".join(source.read(at, 9999) for at in range(0, len(data), 9999)) == data
+    assert len(decoded) <= 2 * len(stream.spans)  # in order; twice if only a part was needed first
+    for at in (5_000_000, 100, 3_000_000, 2 << 20, len(data) - 9):
+        assert source.read(at, 77) == data[at : at + 77]
+        assert stream.cache.used <= 2 << 20
+
+
+def test_threads_decode_different_spans(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(deflated(DATA, 31))
+    points = record(path, "gzip")
+    file = LocalFile(path)
+    stream = make_spans(file, "gzip", points, len(DATA), 8 << 20)
+    source = open_spans(file, stream)
+    ranges = np.array([(at, 500, 0) for at in range(0, len(DATA) - 500, 500)], np.int64)
+    source.will_need(ranges)
+    decoded = count_decoded(stream.spans)
+    wrong: list[int] = []
+
+    def work(first: int) -> None:
+        out = np.zeros(500, np.uint8)
+        for row in ranges[first::3]:
+            source.read_ranges(row[None], out)
+            if out.tobytes() != DATA[row[0] : row[0] + 500]:
+                wrong.append(int(row[0]))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert len(decoded) == len(stream.spans)  # none twice
+
+
+def count_decoded(spans: list) -> list[int]:  # type: ignore[type-arg]
+    """Return a list to which each decoding of a span adds its number."""
+    decoded: list[int] = []
+    for number, span in enumerate(spans):
+        original = span.decode
+
+        def decode(
+            *args: object, number: int = number, original: Callable[..., None] = original
+        ) -> None:
+            decoded.append(number)
+            original(*args)
+
+        span.decode = decode
+    return decoded

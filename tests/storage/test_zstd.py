@@ -1,0 +1,157 @@
+"""Zstandard files, compared with the stream that was compressed."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import torchrec_io as tio
+from tests.support.tfrecord import frame
+from torchrec_io.errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
+from torchrec_io.storage.compression import detect_compression
+from torchrec_io.storage.inflater import Inflater
+from torchrec_io.storage.local import LocalFile
+from torchrec_io.storage.opening import make_spans, open_decompressed, open_spans
+from torchrec_io.storage.seek_points import SeekPointRecorder
+from torchrec_io.storage.zstd import load_zstd
+
+zstd = load_zstd()
+
+# Parts of a stream, each of which becomes a frame; None becomes a frame to skip.
+PARTS = st.lists(
+    st.none() | st.binary(max_size=50) | st.integers(1, 300).map(lambda n: b"abc%d" % n * n * 40),
+    min_size=1,
+    max_size=6,
+)
+
+
+def packed(parts: list[bytes | None]) -> bytes:
+    with_checksum = {zstd.CompressionParameter.checksum_flag: 1}
+    return b"".join(
+        b"\x5e\x2a\x4d\x18\x04\x00\x00\x00skip"
+        if part is None
+        else zstd.compress(part, options=with_checksum)
+        for part in parts
+    )
+
+
+def read(content: bytes, step: int = 1 << 16) -> tuple[bytes, TorchRecIOError | None]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "x")
+        path.write_bytes(content)
+        inflater = Inflater(LocalFile(path), "zstd")
+        out = bytearray()
+        damage = None
+        try:
+            while data := inflater.read(step):
+                assert len(data) <= step
+                out += data
+        except (CorruptRecordError, TruncatedFileError) as error:
+            damage = error
+        assert damage is None or damage.offset == len(out)
+        return bytes(out), damage
+
+
+@given(PARTS, st.integers(1, 100_000))
+def test_frames_are_joined(parts: list[bytes | None], step: int) -> None:
+    content = packed(parts)
+    assert detect_compression(content[:4096]) == "zstd"
+    stream = b"".join(part or b"" for part in parts)
+    assert read(content, step) == (stream, None)
+
+
+@given(PARTS, st.integers(0), st.integers(0, 255))
+def test_damage_is_a_typed_error_or_harmless(
+    parts: list[bytes | None], place: int, value: int
+) -> None:
+    content = bytearray(packed(parts))
+    content[place % len(content)] = value
+    read(bytes(content))  # which lets no other error pass
+
+
+@given(PARTS, st.integers(0))
+def test_a_cut_file_is_truncated(parts: list[bytes | None], place: int) -> None:
+    content = packed(parts)
+    ends, whole = [], 0
+    for part in parts:
+        ends.append(whole)
+        whole += len(packed([part]))
+    size = place % len(content)
+    found, error = read(content[:size])
+    assert b"".join(part or b"" for part in parts).startswith(found)
+    assert (error is None) == (size in ends)
+    assert error is None or isinstance(error, TruncatedFileError)
+
+
+def test_all_bytes_of_sound_blocks_come_before_the_error() -> None:
+    blocks = [bytes([number]) * 131072 for number in range(40)]
+    content = bytearray(packed([b"".join(blocks)]))
+    content[-20] ^= 0xFF  # in the last blocks
+    found, error = read(bytes(content), 1 << 18)
+    assert isinstance(error, CorruptRecordError)
+    assert len(found) >= 30 * 131072
+    assert b"".join(blocks).startswith(found[: 30 * 131072])
+
+
+def test_stray_bytes_are_an_error() -> None:
+    _, error = read(packed([b"abc"]) + bytes(9))
+    assert error is not None
+    assert error.reason == "stray bytes follow the last zstd stream"
+
+
+@given(PARTS, st.lists(st.integers(0), max_size=5))
+def test_frames_are_seek_points(parts: list[bytes | None], places: list[int]) -> None:
+    stream = b"".join(part or b"" for part in parts)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "x")
+        path.write_bytes(packed(parts))
+        recorder = SeekPointRecorder(1)
+        open_decompressed(LocalFile(path), "zstd", recorder).find_size()
+        points = recorder.finish()
+        begins = {len(b"".join(part or b"" for part in parts[:n])) for n in range(len(parts))}
+        assert set(points.stream_offsets.tolist()) == begins
+        file = LocalFile(path)
+        source = open_spans(file, make_spans(file, "zstd", points, len(stream), 1 << 20))
+        for place in places:
+            at = place % (len(stream) + 1)
+            assert source.read(at, 100) == stream[at : at + 100]
+
+
+def test_writers_write_frames(tmp_path: Path) -> None:
+    records = [b"%d" % number * 1000 for number in range(3000)]
+    path = tmp_path / "x.tfrecord.zst"
+    with tio.TFRecordWriter(path, "zstd", index=True) as writer:
+        for record in records:
+            writer.write(record)
+    with zstd.open(io.BytesIO(path.read_bytes())) as file:
+        assert file.read() == b"".join(map(frame, records))
+    index = tio.RecordIndex.load(path)
+    assert index.compression == "zstd"
+    assert len(index.seek_points) > 5
+    assert list(tio.TFRecordStream(path)) == records
+    assert tio.TFRecordMapDataset(path)[2999] == records[2999]
+
+
+def test_lines_in_zstd_files_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt.zst"
+    path.write_bytes(packed([b"one\ntwo\n"]))
+    assert list(tio.TextLineDataset(path)) == [b"one", b"two"]
+
+
+def test_the_error_of_a_missing_package_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(packed([b"abc"]))
+    name = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+    importlib.import_module(name)
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ImportError, match=r"pip install torchrec-io\[zstd\]"):
+        list(tio.TFRecordStream(path))

@@ -1,0 +1,5 @@
+"""Reading and work on many machines with Ray."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,13 @@
+from .conversions import from_csv as from_csv
+from .conversions import from_images as from_images
+from .conversions import from_jsonl as from_jsonl
+from .conversions import from_npz as from_npz
+from .conversions import from_parquet as from_parquet
+from .indexing import IndexedFile as IndexedFile
+from .indexing import index as index
+from .inference import infer as infer
+from .reading import read_tfrecords as read_tfrecords
+from .resharding import reshard as reshard
+from .shuffling import shuffle as shuffle
+from .verification import verify as verify
+from .writing import write_tfrecords as write_tfrecords

@@ -1,0 +1,172 @@
+"""Columns of parsed records as Arrow arrays, one element for each record."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..parsing.columns.base import offsets_of
+from ..parsing.layout import Padding
+from ..records.record_block import RecordBlock
+from ..storage.byte_source import Ints
+from .extra import import_arrow, import_tensors
+from .numpy_columns import Entries, Rows, TextArray
+
+
+def arrow_array(column: Any, rank: int | None = None) -> Any:
+    """Return a column as an Arrow array with an element for each record.
+
+    Args:
+        column: Column as :func:`torchrec_io.cluster.numpy_columns.numpy_columns` returns it,
+            without padding.
+        rank: Number of dimensions of a record's value, if it is known.
+    """
+    if isinstance(column, list):
+        return _list_array(column, rank)
+    if isinstance(column, Entries):
+        return _sparse_array(column)
+    if isinstance(column, np.ndarray) and column.ndim > 1:
+        return import_tensors().ArrowTensorArray.from_numpy(column)
+    if (
+        isinstance(column, Rows)
+        and isinstance(column.values, np.ndarray)
+        and column.values.ndim > 1
+    ):
+        return _row_tensors(column)
+    return _nested_array(column)
+
+
+def without_padding(column: Any, padding: Padding, lengths: Ints) -> Any:
+    """Return the rows of a padded column, or a list of arrays if other axes are padded, too.
+
+    Args:
+        column: Array of numbers or bytes values.
+        padding: Padding of the column.
+        lengths: Length of each record on each padded axis.
+    """
+    if padding.axes != (0,):
+        return [
+            value[_region(padding.axes, ends)]
+            for value, ends in zip(column, lengths.tolist(), strict=True)
+        ]
+    offsets = offsets_of(lengths)
+    is_kept = np.arange(column.shape[1]) < lengths[:, np.newaxis]
+    if isinstance(column, np.ndarray):
+        return Rows(column[is_kept], offsets)
+    return Rows(_take_texts(column, np.flatnonzero(is_kept)), offsets)
+
+
+def bytes_array(block: RecordBlock) -> Any:
+    """Return the records of a block, which follow each other in its buffer, as an Arrow array."""
+    pa = import_arrow()
+    count = len(block)
+    if not count:
+        return pa.array([], pa.binary())
+    # Arrow's values lie side by side, so what is between records are values to leave out.
+    ends = np.stack([block.starts, block.starts + block.lengths], axis=1).reshape(-1)
+    is_wide = int(ends[-1]) >= 1 << 31
+    kind = pa.large_binary() if is_wide else pa.binary()
+    offsets = pa.py_buffer(ends.astype(np.int64 if is_wide else np.int32))
+    every = pa.Array.from_buffers(kind, 2 * count - 1, [None, offsets, pa.py_buffer(block.buffer)])
+    return every.take(pa.array(np.arange(0, 2 * count, 2))).cast(pa.binary())
+
+
+def _region(axes: Sequence[int], ends: Sequence[int]) -> tuple[slice, ...]:
+    """Return the region of an array that ends before some positions on some axes."""
+    stops = dict(zip(axes, ends, strict=True))
+    return tuple(slice(stops.get(axis)) for axis in range(max(axes) + 1))
+
+
+def _take_texts(texts: TextArray, rows: Ints) -> TextArray:
+    """Return rows of an array of records and items, as an array of items."""
+    inner = texts.shape[2:]
+    step = math.prod(inner)
+    positions = (rows[:, np.newaxis] * step + np.arange(step)).reshape(-1)
+    starts, sizes = texts.offsets[positions], np.diff(texts.offsets)[positions]
+    offsets = offsets_of(sizes)
+    data = texts.data[np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], sizes)]
+    return TextArray(data, offsets, (len(rows), *inner))
+
+
+def _binary_array(texts: TextArray) -> Any:
+    pa = import_arrow()
+    # int32 suffices: the records of a block have far fewer bytes, and no message reaches 2 GiB.
+    offsets = pa.py_buffer(texts.offsets.astype(np.int32))
+    data = pa.py_buffer(texts.data)
+    return pa.Array.from_buffers(pa.binary(), len(texts.offsets) - 1, [None, offsets, data])
+
+
+def _nested_array(column: Any) -> Any:
+    """Return an array whose further dimensions are lists in lists."""
+    pa = import_arrow()
+    if isinstance(column, Rows):
+        offsets = pa.array(column.offsets.astype(np.int32))
+        return pa.ListArray.from_arrays(offsets, _nested_array(column.values))
+    shape = column.shape
+    flat = _binary_array(column) if isinstance(column, TextArray) else pa.array(column.reshape(-1))
+    for axis in range(len(shape) - 1, 0, -1):
+        offsets = np.arange(math.prod(shape[:axis]) + 1) * shape[axis]
+        flat = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), flat)
+    return flat
+
+
+def _sparse_array(entries: Entries) -> Any:
+    """Return structs of the indices of each record, one list for each entry, and its values."""
+    pa = import_arrow()
+    records = entries.indices[:, 0]
+    offsets = np.searchsorted(records, np.arange(entries.shape[0] + 1))
+    indices = _nested_array(Rows(entries.indices[:, 1:], offsets))
+    values = _nested_array(Rows(entries.values, offsets))
+    return pa.StructArray.from_arrays([indices, values], ["indices", "values"])
+
+
+def _row_tensors(rows: Rows) -> Any:
+    """Return a tensor for each row."""
+    values = rows.values
+    counts = np.diff(rows.offsets).astype(np.int64)
+    shapes = np.empty((len(counts), values.ndim), np.int64)
+    shapes[:, 0] = counts
+    shapes[:, 1:] = values.shape[1:]
+    return _tensors(values.reshape(-1), shapes)
+
+
+def _list_array(column: Sequence[Any], rank: int | None) -> Any:
+    """Return an array of values that each have a shape of their own."""
+    pa = import_arrow()
+    if not column:
+        return pa.nulls(0)
+    if isinstance(column[0], Rows):
+        inner = [_nested_array(rows) for rows in column]
+        offsets = offsets_of(np.array([*map(len, inner)]))
+        return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.concat_arrays(inner))
+    if rank is not None:
+        shapes = np.array([value.shape for value in column], np.int64).reshape(len(column), rank)
+        return _tensors(np.concatenate([value.reshape(-1) for value in column]), shapes)
+    flat = [_nested_array(_flattened(value)) for value in column]
+    offsets = offsets_of(np.array([*map(len, flat)]))
+    values = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.concat_arrays(flat))
+    sizes = pa.array([list(value.shape) for value in column], pa.list_(pa.int64()))
+    return pa.StructArray.from_arrays([values, sizes], ["values", "shape"])
+
+
+def _flattened(value: Any) -> Any:
+    if isinstance(value, TextArray):
+        return value._replace(shape=(len(value.offsets) - 1,))
+    return value.reshape(-1)
+
+
+def _tensors(flat: npt.NDArray[Any], shapes: Ints) -> Any:
+    """Return tensors of the same number of dimensions, whose values lie side by side."""
+    pa = import_arrow()
+    values = pa.array(flat)
+    count, rank = shapes.shape
+    offsets = offsets_of(shapes.prod(axis=1))
+    data = pa.LargeListArray.from_arrays(pa.array(offsets), values)
+    ends = pa.array(np.arange(count + 1, dtype=np.int32) * np.int32(rank))
+    sizes = pa.ListArray.from_arrays(ends, pa.array(shapes.reshape(-1)))
+    storage = pa.StructArray.from_arrays([data, sizes], ["data", "shape"])
+    return import_tensors().ArrowVariableShapedTensorType(values.type, rank).wrap_array(storage)

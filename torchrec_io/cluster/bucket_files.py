@@ -1,0 +1,281 @@
+"""Files of the first pass of a shuffle: records sorted by buckets, each a part of a shard."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from .. import _core
+from ..errors import TorchRecIOError
+from ..order.shuffle import positions_of
+from ..records.file_piece import FilePiece
+from ..records.formats import TFRECORD
+from ..records.record_block import RecordBlock
+from ..records.sequential import iter_blocks
+from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Stamp
+from ..storage.front import FrontOfStream
+from ..storage.opening import open_file, open_now
+from ..storage.ordered_pool import OrderedPool
+from ..tools.record_chunks import RECORD_BYTES, decode_chunks, encode_chunk
+from ..tools.report import OnError
+from .parts import Part, PartFolder
+
+# Largest size of a chunk of more than one record.
+_CHUNK_BYTES = 1 << 22
+_NO_LIMIT = 1 << 62
+# Number of records that are looked up at a time.
+_MANY_RECORDS = 1 << 12
+
+
+@dataclass(frozen=True)
+class BucketLayout:
+    """Division of all records into shards, and of each shard into buckets.
+
+    The record at position p of the new order goes to shard p % num_shards.
+
+    Attributes:
+        records: Number of records.
+        num_shards: Number of shards.
+        buckets: Number of buckets of each shard.
+        seed: Seed of the order.
+    """
+
+    records: int
+    num_shards: int
+    buckets: int
+    seed: int
+
+    @classmethod
+    def of(
+        cls, records: int, size: int, num_shards: int, seed: int, task_bytes: int
+    ) -> BucketLayout:
+        """Return a layout whose buckets have about ``task_bytes`` at most.
+
+        Args:
+            records: Number of records.
+            size: Size of all records with their frames in bytes.
+            num_shards: Number of shards.
+            seed: Seed of the order.
+            task_bytes: Number of bytes of a bucket.
+        """
+        largest_shard = max(1, -(-records // num_shards))
+        buckets = min(largest_shard, max(1, -(-size // (num_shards * task_bytes))))
+        return cls(records, num_shards, buckets, seed)
+
+    def __len__(self) -> int:
+        return self.num_shards * self.buckets
+
+    def buckets_of(self, positions: Ints) -> Ints:
+        """Return the number of the bucket of each position among those of all shards."""
+        largest_shard = -(-self.records // self.num_shards)
+        largest_bucket = -(-largest_shard // self.buckets)
+        bucket = positions // self.num_shards // largest_bucket
+        return positions % self.num_shards * self.buckets + bucket
+
+
+class _Range(NamedTuple):
+    """A range of a file.
+
+    Attributes:
+        begin: Offset of the first byte.
+        end: Offset after the last one.
+        stamp: Stamp of the file, with which it is opened again.
+    """
+
+    begin: int
+    end: int
+    stamp: Stamp
+
+
+class Piece(NamedTuple):
+    """The input of a task of the first pass.
+
+    Attributes:
+        number: Number of the task.
+        files: Its pieces of files.
+    """
+
+    number: int
+    files: tuple[FilePiece, ...]
+
+    @property
+    def size(self) -> int:
+        """Size of the records with their frames in bytes."""
+        return sum(piece.end - piece.begin for piece in self.files)
+
+
+@dataclass
+class BucketFiles:
+    """Files with the records of all buckets, one file for each task of the first pass.
+
+    They are TFRecord files, so that checksums protect them. Each record is a chunk of records of
+    one bucket, with their positions. The last record has the offsets of the first chunk of each
+    bucket, and of the end of the chunks; uint64 ``[buckets + 1]``.
+
+    Attributes:
+        folder: Folder of the files, which all machines can write to.
+        layout: Layout of the buckets.
+        on_error: ``"raise"``, or ``"skip"`` to leave out damaged records.
+        files: Number of files, once all are written.
+        records: Number of records in all files.
+        chunk_bytes: Mean number of bytes of a bucket in a file.
+    """
+
+    folder: PartFolder
+    layout: BucketLayout
+    on_error: OnError
+    files: int = field(default=0, init=False)
+    records: int = field(default=0, init=False)
+    chunk_bytes: int = field(default=0, init=False)
+
+    def fill(self, piece: Piece) -> Part:
+        """Write the file of a piece, in a task, unless it was written before.
+
+        Raises:
+            CorruptRecordError: If a record is damaged, unless it is skipped.
+            StaleIndexError: If an input is not the file that was indexed.
+            OSError: If a file cannot be read or written.
+        """
+        key = f"buckets {piece.number}"  # the name of the folder identifies the job
+        found = self.folder.find(piece.number, key)
+        if found is not None:
+            return found
+        block, errors = self._load(piece)
+        return self.folder.write(
+            piece.number,
+            self._sorted_chunks(block),
+            key=key,
+            errors=errors,
+            facts={"records": len(block)},
+        )
+
+    def finish(self, parts: Sequence[Part]) -> None:
+        """Take note of the files, once all are written."""
+        self.files = len(parts)
+        self.records = sum(int(part.facts["records"]) for part in parts)
+        size = sum(part.content.size for part in parts)
+        self.chunk_bytes = size // max(1, len(parts) * len(self.layout))
+
+    def records_of(self, shard: int) -> Iterator[bytes]:
+        """Yield the records of a shard, in order.
+
+        Raises:
+            CorruptRecordError, TruncatedFileError: If a file of the first pass is damaged.
+            OSError: If a file cannot be read.
+        """
+        first = shard * self.layout.buckets
+        for bucket in range(first, first + self.layout.buckets):
+            yield from self._sorted_records(bucket)
+
+    def _load(self, piece: Piece) -> tuple[RecordBlock, list[TorchRecIOError]]:
+        """Return the intact records of a piece, numbered by their positions, and the errors."""
+        buffer = np.empty(piece.size, np.uint8)
+        lengths, numbers = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        errors: list[TorchRecIOError] = []
+        at = 0
+        for file in piece.files:
+            for found in file.blocks():
+                errors += found.errors
+                if errors and self.on_error == "raise":
+                    raise errors[0]
+                block = found.block
+                targets = np.cumsum(block.lengths) - block.lengths
+                _core.gather(
+                    block.buffer,
+                    np.column_stack([block.starts, block.lengths, targets]),
+                    buffer[at:],
+                )
+                at += int(block.lengths.sum())
+                lengths.append(block.lengths)
+                numbers.append(positions_of(block.numbers, self.layout.records, self.layout.seed))
+        sizes = np.concatenate(lengths)
+        starts = np.cumsum(sizes) - sizes
+        return RecordBlock(buffer, starts, sizes, np.concatenate(numbers)), errors
+
+    def _sorted_chunks(self, block: RecordBlock) -> Iterator[bytes]:
+        """Yield the chunks of each bucket, and their offsets."""
+        buckets = self.layout.buckets_of(block.numbers)
+        order = np.argsort(buckets, kind="stable")
+        bounds = np.searchsorted(buckets, np.arange(len(self.layout) + 1), sorter=order)
+        del buckets
+        sizes = np.zeros(len(bounds), np.uint64)
+        for bucket in np.flatnonzero(np.diff(bounds)).tolist():
+            for rows in _chunk_rows(block.lengths, order[bounds[bucket] : bounds[bucket + 1]]):
+                chunk = encode_chunk(block.rows(rows))
+                yield chunk
+                sizes[bucket + 1] += np.uint64(len(chunk) + TFRECORD.overhead_bytes)
+        yield np.cumsum(sizes).tobytes()
+
+    def _sorted_records(self, bucket: int) -> Iterator[bytes]:
+        with OrderedPool(functools.partial(self._range_of, bucket), self._threads) as pool:
+            ranges = list(pool.map(range(self.files)))
+        buffer = np.empty(sum(each.end - each.begin for each in ranges), np.uint8)
+        at = 0
+        for chunk in self._chunks_of(ranges):
+            buffer[at : at + len(chunk)] = chunk
+            at += len(chunk)
+        block = decode_chunks(buffer[:at])
+        order = np.argsort(block.numbers)
+        for first in range(0, len(order), _MANY_RECORDS):
+            rows = block.rows(order[first : first + _MANY_RECORDS])
+            for row in range(len(rows)):
+                yield rows[row]
+
+    @property
+    def _threads(self) -> int:
+        return self.folder.threads(self.chunk_bytes)
+
+    def _chunks_of(self, ranges: Sequence[_Range]) -> Iterator[ByteBuffer]:
+        """Yield the chunks in a range of each file, each valid until the next one is requested."""
+        threads = self._threads
+
+        def read(number: int) -> Iterable[ByteBuffer]:
+            begin, end, stamp = ranges[number]
+            if begin == end:
+                return ()
+            file = open_file(self.folder.path_of(number), self.folder.remote, stamp)
+            chunks = _chunks_in(file, begin, end)
+            return chunks if threads == 1 else [chunk.copy() for chunk in chunks]
+
+        with OrderedPool(read, threads, max_items=threads) as pool:
+            for chunks in pool.map(range(self.files)):
+                yield from chunks
+
+    def _range_of(self, bucket: int, number: int) -> _Range:
+        """Return the range of a file that has the chunks of a bucket."""
+        table_bytes = 8 * (len(self.layout) + 1)
+        with closing(open_now(self.folder.path_of(number), self.folder.remote)) as file:
+            table = file.stamp.size - TFRECORD.footer_bytes - table_bytes
+            begin, end = np.frombuffer(file.read(table + 8 * bucket, 16), np.uint64).tolist()
+            return _Range(begin, end, file.stamp)
+
+
+def _chunks_in(file: ByteSource, begin: int, end: int) -> Iterator[ByteBuffer]:
+    """Yield the chunks in a range of a file, each valid until the next one is requested.
+
+    Raises:
+        CorruptRecordError, TruncatedFileError: If the range is damaged.
+    """
+    with closing(FrontOfStream(file, end)) as source:
+        for frames in iter_blocks(source, start=begin, max_record_bytes=_NO_LIMIT):
+            for error in frames.errors(file.path):
+                raise error
+            starts = frames.starts + TFRECORD.header_bytes
+            for start, length in zip(starts.tolist(), frames.lengths.tolist(), strict=True):
+                yield frames.buffer[start : start + length]
+
+
+def _chunk_rows(lengths: Ints, rows: Ints) -> Iterator[Ints]:
+    """Yield the rows of each chunk."""
+    ends = np.cumsum(lengths[rows] + RECORD_BYTES)
+    begin = 0
+    while begin < len(rows):
+        done = int(ends[begin - 1]) if begin else 0
+        stop = max(begin + 1, int(np.searchsorted(ends, done + _CHUNK_BYTES, side="right")))
+        yield rows[begin:stop]
+        begin = stop

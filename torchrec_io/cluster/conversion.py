@@ -1,0 +1,155 @@
+"""Conversions to TFRecord whose work is done by tasks of a cluster."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ..convert.column_kinds import ColumnKinds, Types
+from ..convert.conversion import (
+    Conversion,
+    ConvertedPiece,
+    KindsOfPiece,
+    Options,
+    SourceFile,
+    SourcePart,
+)
+from ..convert.value_counts import ValueCounts
+from ..errors import TorchRecIOError
+from ..schema.schema import Schema
+from ..storage.local import StrPath
+from ..storage.opening import is_remote, read_stamp
+from ..storage.thread_pool import map_in_threads
+from ..tools.report import Result
+from . import tasks
+from .extra import import_ray
+from .shard_job import Item, Output, TaskRecords, write_shards
+
+T = TypeVar("T")
+
+
+class ClusterConversion(Conversion):
+    """A conversion to TFRecord whose work is done by tasks of a cluster.
+
+    Args:
+        destination: Path of the file, or common start of the paths of the shards.
+        options: Keyword options of the conversion.
+        arguments: Name of the conversion and its arguments.
+
+    Raises:
+        ImportError: If Ray is not installed.
+        TypeError: If there is an unknown option.
+        ValueError: If an option is invalid, or the destination is a folder.
+        OSError: If the destination is a URL of HTTP.
+    """
+
+    def __init__(self, destination: StrPath, options: Options, arguments: Sequence[object]) -> None:
+        import_ray()
+        if "jobs" in options:
+            raise ValueError("jobs cannot be used on a cluster, which has a task for each CPU")
+        super().__init__(destination, options)
+        self._arguments = [repr(argument) for argument in arguments]
+        self._output = Output(
+            self._name,
+            self._num_shards,
+            self._max_bytes,
+            options.get("compression"),
+            options.get("index", True),
+            self._force,
+            self.remote,
+        )
+
+    def source_files(self, sources: StrPath | Sequence[StrPath]) -> list[SourceFile]:
+        # Tasks have other working directories.
+        return [
+            file if is_remote(file.path) else file._replace(path=os.path.abspath(file.path))
+            for file in super().source_files(sources)
+        ]
+
+    def find_dtypes(
+        self, work: Callable[[T], KindsOfPiece], parts: Sequence[SourcePart[T]], types: Types
+    ) -> dict[str, str]:
+        kinds = ColumnKinds()
+        sizes = [part.size for part in parts]
+        with closing(tasks.run_tasks(functools.partial(_find_kinds, work), parts, sizes)) as done:
+            for found, size in done:
+                kinds.merge(found.kinds)
+                if found.errors and self.report.on_error == "raise":
+                    raise found.errors[0]
+                self.report.add(0, size)  # the second pass reports the errors
+        return kinds.dtypes(types)
+
+    def write(
+        self,
+        work: Callable[[T], ConvertedPiece],
+        parts: Sequence[SourcePart[T]],
+        schema_of: Callable[[ValueCounts, int], Schema | None],
+        *,
+        processes: bool = True,
+        companions: Mapping[str, bytes] | None = None,
+    ) -> Result:
+        del processes
+        written = write_shards(
+            [_ConvertedItem(part.size, part, work) for part in parts],
+            self._output,
+            self._identity(),
+            self.report,
+            companions=companions,
+            check=self._check_count,
+        )
+        counts = ValueCounts()
+        for facts in written.facts:
+            counts.merge(ValueCounts.from_json(facts["counts"]))
+        schema = schema_of(counts, self.report.records)
+        return self.report.result(written.paths, written.counts, schema=schema, remote=self.remote)
+
+    def _refuse_outputs(self) -> None:
+        self._output.check_new(self._identity())
+
+    def _identity(self) -> list[str]:
+        """Return the arguments and the identity of the sources."""
+        paths = [file.path for file in self._sources]
+        stamps = map_in_threads(lambda path: read_stamp(path, self.remote), paths)
+        texts = [f"{path} {stamp}" for path, stamp in zip(paths, stamps, strict=True)]
+        return [*self._arguments, *texts]
+
+
+def _find_kinds(work: Callable[[T], KindsOfPiece], part: SourcePart[T]) -> KindsOfPiece:
+    kinds = ColumnKinds()
+    errors: list[TorchRecIOError] = []
+    for piece in part.read():
+        found = work(piece)
+        kinds.merge(found.kinds)
+        errors += found.errors[: 1 - len(errors)]  # only the first one is raised
+    return KindsOfPiece(kinds, part.size, errors)
+
+
+@dataclass(frozen=True)
+class _ConvertedItem(Item):
+    """Records of a part of the sources."""
+
+    size: int
+    part: SourcePart[Any]
+    work: Callable[[Any], ConvertedPiece]
+
+    @property
+    def key(self) -> str:
+        return self.part.key
+
+    def open(self) -> TaskRecords:
+        read = TaskRecords(iter(()))
+        read.records = self._records(read)
+        return read
+
+    def _records(self, read: TaskRecords) -> Iterator[bytes]:
+        counts = ValueCounts()
+        for piece in self.part.read():
+            converted = self.work(piece)
+            read.errors += converted.errors
+            counts.merge(converted.counts)
+            yield from converted.records
+        read.facts["counts"] = counts.to_json()

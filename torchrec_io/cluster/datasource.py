@@ -1,0 +1,104 @@
+"""TFRecord files as a source of Ray Data. It imports Ray."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ray.data.block import BlockMetadata
+from ray.data.datasource import Datasource, ReadTask
+
+from ..checks import counted
+from ..errors import TorchRecIOError
+from ..records.division import DividedRecords
+from ..records.file_piece import FilePiece
+from ..tools.report import OnError
+from .record_tables import TableReader
+
+logger = logging.getLogger("torchrec_io")
+
+
+class TFRecordDatasource(Datasource):
+    """TFRecord files, read by tasks that each parse consecutive records.
+
+    Args:
+        records: The records.
+        reader: Reader of the records.
+        on_error: ``"raise"``, or ``"skip"`` to leave out and log bad records.
+    """
+
+    def __init__(self, records: DividedRecords, reader: TableReader, on_error: OnError) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._records = records
+        self._reader = reader
+        self._on_error = on_error
+        self._projection_map: dict[str, str] | None = None
+        self._sample = reader.sample(records)
+
+    def get_name(self) -> str:
+        """Return the name of the read operator in progress bars and statistics."""
+        return "TFRecords"
+
+    def supports_projection_pushdown(self) -> bool:
+        """Return True: features that are not selected are not parsed."""
+        return True
+
+    def estimate_inmemory_data_size(self) -> int:
+        """Return the size of all tables, as estimated from the first records."""
+        return self._table_bytes(self._records.size)
+
+    def get_read_tasks(
+        self,
+        parallelism: int,
+        per_task_row_limit: int | None = None,
+        data_context: Any = None,
+    ) -> list[Any]:
+        """Return tasks that read about the same number of bytes each.
+
+        Args:
+            parallelism: Largest number of tasks.
+            per_task_row_limit: Largest number of rows of each task.
+            data_context: Not used.
+        """
+        del data_context
+        reader, schema = self._reader, self._sample.schema
+        if self._projection_map is not None:
+            reader = reader.narrow(self._projection_map)
+            schema = reader.select(schema)
+        tasks = []
+        # A dataset without records has one task, which knows the columns.
+        for pieces in self._records.divide(max(1, parallelism)) or [[]]:
+            # The number of records that are skipped is not known.
+            count = sum(piece.count for piece in pieces) if self._on_error == "raise" else None
+            metadata = BlockMetadata(
+                num_rows=count,
+                size_bytes=self._table_bytes(sum(piece.end - piece.begin for piece in pieces)),
+                exec_stats=None,
+                input_files=tuple(dict.fromkeys(piece.path for piece in pieces)),
+            )
+            read = functools.partial(_read, reader, pieces, self._on_error)
+            tasks.append(ReadTask(read, metadata, schema, per_task_row_limit))
+        return tasks
+
+    def _table_bytes(self, stored_bytes: int) -> int:
+        return int(stored_bytes * self._sample.growth)
+
+
+def _read(reader: TableReader, pieces: Sequence[FilePiece], on_error: OnError) -> Iterator[Any]:
+    """Yield the tables of some pieces, in a task."""
+    skipped: Counter[str | None] = Counter()
+    first: dict[str | None, TorchRecIOError] = {}
+    for found in reader.tables(pieces):
+        for error in found.errors:
+            if on_error == "raise":
+                raise error
+            skipped[error.path] += 1
+            first.setdefault(error.path, error)
+        if found.table.num_rows:
+            yield found.table
+    for path, count in skipped.items():
+        which = ":" if count == 1 else ", the first one:"
+        logger.warning("skipped %s%s %s", counted(count, "error"), which, first[path])

@@ -1,0 +1,151 @@
+"""Indexing of TFRecord files on a cluster."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Literal
+
+from ..checks import check_choice
+from ..errors import TorchRecIOError
+from ..records.index_manifest import ManifestEntry
+from ..records.index_places import IndexPlaces
+from ..records.index_update import update_index
+from ..records.manifests import update_manifest
+from ..storage.local import StrPath
+from ..storage.opening import file_size, is_remote
+from ..storage.outputs import check_output
+from ..storage.remote.options import RemoteOptions, StorageOptions
+from ..tools.report import OnError, Watcher
+from . import tasks
+from .extra import import_ray
+from .shared_paths import expand_shared_paths
+
+
+@dataclass(frozen=True)
+class IndexedFile:
+    """The result of indexing a file.
+
+    Attributes:
+        path: Data file.
+        state: Whether its index was built, was up to date before, or could not be built.
+        records: Number of records.
+        file_bytes: Size of the data file in bytes.
+        error: Reason why the file could not be indexed.
+    """
+
+    path: str
+    state: Literal["indexed", "up to date", "failed"]
+    records: int
+    file_bytes: int
+    error: TorchRecIOError | None = None
+
+
+def index(
+    paths: StrPath | Iterable[StrPath],
+    *,
+    force: bool = False,
+    seek_point_bytes: int | None = None,
+    on_error: OnError = "raise",
+    allow_missing: bool = False,
+    watcher: Watcher | None = None,
+    storage_options: StorageOptions = None,
+) -> list[IndexedFile]:
+    """Write an index beside each TFRecord file, as ``torchrec-io index`` does, on a Ray cluster.
+
+    Indexes that are up to date are kept, so a job that was interrupted continues where it was. An
+    index appears whole or not at all. Beside objects of a store, a manifest of each folder is
+    written, too, as by ``torchrec-io index --upload``.
+
+    Args:
+        paths: Files, glob patterns, directories or URLs that all machines can read and write.
+        force: Whether indexes that are up to date are built again.
+        seek_point_bytes: Number of decompressed bytes between two seek points of a compressed file.
+            Default: about 4 MiB, so that they take less than 1 % of the file.
+        on_error: ``"raise"`` raises the error of the first damaged file, when all others are
+            indexed; ``"skip"`` returns it with the result of the file.
+        allow_missing: Index the files that exist, even if their names ``name-00001-of-00003`` say
+            that a directory or pattern lacks some.
+        watcher: Receiver of progress messages.
+        storage_options: Options of remote objects, as for :class:`TFRecordDataset`. Secrets in them
+            are not sent to other machines: give these in the environment of all machines.
+
+    Returns:
+        The result for each file, in order.
+
+    Raises:
+        ImportError: If Ray is not installed: ``pip install torchrec-io[cluster]``.
+        CorruptRecordError, TruncatedFileError: If a file is damaged, unless it is skipped.
+        FileNotFoundError: If a path matches no file, or shards are missing.
+        OSError: If a file cannot be read, an index or a manifest cannot be written, or a path is a
+            URL of HTTP.
+        StaleIndexError: If a manifest is written by other processes all the time.
+        ValueError: If an argument is invalid.
+    """
+    import_ray()
+    check_choice("on_error", on_error, ("raise", "skip"))
+    watcher = watcher or Watcher()
+    remote = RemoteOptions.of(storage_options) or RemoteOptions()
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    for path in given:
+        if is_remote(path):
+            check_output(path)
+    files = expand_shared_paths(given, allow_missing=allow_missing, remote=remote)
+    sizes = [file_size(path, remote) for path in files]
+    watcher.started(sum(sizes))
+    places = IndexPlaces("tfidx", remote, None)
+    work = functools.partial(
+        _index_file, places=places, force=force, seek_point_bytes=seek_point_bytes
+    )
+    known = {} if force else _known_entries(files, remote)
+    left = [number for number, path in enumerate(files) if path not in known]
+    entries = dict(known)
+    found = []
+    done = tasks.run_tasks(work, [files[number] for number in left], [sizes[n] for n in left])
+    with closing(done):
+        for path, size in zip(files, sizes, strict=True):
+            if path in known:
+                result = IndexedFile(path, "up to date", known[path].facts.records, size)
+            else:
+                (result, entry), _ = next(done)
+                entries.update({} if entry is None else {path: entry})
+            watcher.advanced(size, result.records)
+            if result.error is not None and on_error == "skip":
+                watcher.skipped(result.error)
+            found.append(result)
+    for folder, new in places.by_folder(entries).items():
+        update_manifest(folder, new, remote)
+    first = next((result.error for result in found if result.error is not None), None)
+    if first is not None and on_error == "raise":
+        raise first
+    return found
+
+
+def _known_entries(files: Sequence[str], remote: RemoteOptions) -> dict[str, ManifestEntry]:
+    """Return the entries of objects whose indexes are up to date, as their manifests say."""
+    places = IndexPlaces("tfidx", remote, None)
+    places.read_manifests(files)
+    entries = {path: places.entry_up_to_date(path) for path in files}
+    return {path: entry for path, entry in entries.items() if entry is not None}
+
+
+def _index_file(
+    path: str, *, places: IndexPlaces, force: bool, seek_point_bytes: int | None
+) -> tuple[IndexedFile, ManifestEntry | None]:
+    size = file_size(path, places.remote)
+    try:
+        made = update_index(
+            path,
+            places.load,
+            places.write,
+            force=force,
+            seek_point_bytes=seek_point_bytes,
+            remote=places.remote,
+        )
+    except TorchRecIOError as error:
+        return IndexedFile(path, "failed", 0, size, error), None
+    result = IndexedFile(path, made.state, len(made.index), size)
+    return result, places.entry_of(made.index)

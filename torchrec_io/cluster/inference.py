@@ -1,0 +1,77 @@
+"""Inference of a schema on a cluster."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+
+from ..checks import check_choice
+from ..schema.infer import infer_surveyed
+from ..schema.schema import Schema
+from ..schema.survey_files import PieceSurvey, merge_surveys, survey_piece
+from ..storage.local import StrPath
+from ..storage.remote.options import RemoteOptions, StorageOptions
+from ..storage.thread_pool import map_in_threads
+from ..tools.report import OnError, Watcher
+from . import tasks
+from .extra import import_ray
+from .file_parts import FilePart, divide_file
+from .shared_paths import expand_shared_paths
+
+
+def infer(
+    paths: StrPath | Iterable[StrPath],
+    *,
+    on_error: OnError = "raise",
+    watcher: Watcher | None = None,
+    storage_options: StorageOptions = None,
+) -> Schema:
+    """Make a schema that fits all records of files, on a Ray cluster.
+
+    The schema and its findings are those of ``Schema.infer(paths, max_records=None)``: every record
+    is read. The tasks are cut by bytes: a large file that has an index is read in parts.
+
+    Args:
+        paths: Files, patterns or directories that all machines can read.
+        on_error: ``"raise"``, or ``"skip"`` to ignore records that are damaged or are not Examples.
+        watcher: Receiver of progress messages.
+        storage_options: Options of remote objects, as for :class:`TFRecordDataset`. Secrets in them
+            are not sent to other machines: give these in the environment of all machines.
+
+    Raises:
+        ImportError: If Ray is not installed: ``pip install torchrec-io[cluster]``.
+        SchemaError: If there are no records, no feature can be read, or there are more than 100,000
+            features.
+        DecodeError: If a record is neither an Example nor a SequenceExample; not with "skip".
+        CorruptRecordError, TruncatedFileError: If a file is damaged; not with "skip".
+        FileNotFoundError: If a path matches no file.
+        OSError: If a file cannot be read.
+        ValueError: If there are no paths, or ``on_error`` is invalid.
+    """
+    import_ray()
+    check_choice("on_error", on_error, ("raise", "skip"))
+    watcher = watcher or Watcher()
+    remote = RemoteOptions.of(storage_options) or RemoteOptions()
+    # As in Schema.infer, shards may be missing.
+    files = expand_shared_paths(paths, allow_missing=True, remote=remote)
+    divided = map_in_threads(lambda path: divide_file(path, remote), files)
+    items = [part for parts in divided for part in parts]
+    sizes = [part.size for part in items]
+    watcher.started(sum(sizes))
+    skip_errors = on_error == "skip"
+    work = functools.partial(_survey, skip_errors=skip_errors)
+    with closing(tasks.run_tasks(work, items, sizes)) as results:
+
+        def watched() -> Iterator[PieceSurvey]:
+            for found, size in results:
+                watcher.advanced(size, found.surveyor.records)
+                yield found
+
+        survey = merge_surveys(watched(), skip_errors=skip_errors)
+    parts, findings, inspected, _ = infer_surveyed(survey, survey.records)
+    return Schema(**parts).with_findings(findings, inspected)
+
+
+def _survey(part: FilePart, *, skip_errors: bool) -> PieceSurvey:
+    return survey_piece(part, skip_errors)

@@ -1,0 +1,92 @@
+"""Columns of an arena as NumPy arrays, without torch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..parsing.columns.base import Arena, view_of
+from ..parsing.layout import Column, DenseColumns, Numbers, Texts
+from ..storage.byte_source import Ints
+
+
+class TextArray(NamedTuple):
+    """An array of bytes values.
+
+    Attributes:
+        data: Bytes of all values.
+        offsets: Offsets of the values in ``data``, one more than there are values.
+        shape: Shape of the array.
+    """
+
+    data: npt.NDArray[np.uint8]
+    offsets: Ints
+    shape: tuple[int, ...]
+
+
+class Rows(NamedTuple):
+    """Rows of any length.
+
+    Attributes:
+        values: Values of all rows.
+        offsets: Offsets of the rows, one more than there are rows.
+    """
+
+    values: Any
+    offsets: npt.NDArray[Any]
+
+
+class Entries(NamedTuple):
+    """The entries of a sparse array.
+
+    Attributes:
+        indices: Indices of each entry, the record first; int64 ``[n, rank]``.
+        values: Values.
+        shape: Dense shape.
+    """
+
+    indices: Ints
+    values: Any
+    shape: tuple[int, ...]
+
+
+class _NumpyViews:
+    """Maker of arrays of the columns of an arena, in the place of ``ArenaViews``."""
+
+    ragged = Rows
+    sparse = Entries
+
+    def __init__(self, arena: Arena) -> None:
+        self._arena = arena
+
+    def numbers(self, dtype: str, shape: tuple[int, ...], at: int) -> npt.NDArray[Any]:
+        array = view_of(self._arena, Numbers(dtype, shape, at))
+        if dtype == "bfloat16":  # NumPy has none: the upper half of a float32
+            return (array.astype(np.uint32) << 16).view(np.float32)
+        return array
+
+    def texts(self, texts: Texts) -> TextArray:
+        count = math.prod(texts.shape)
+        data = self._arena[texts.data_at : texts.data_at + texts.data_bytes]
+        offsets = self.numbers("int64", (count + 1,), texts.offsets_at)
+        return TextArray(data, offsets, texts.shape)
+
+    def dense(self, columns: DenseColumns) -> list[npt.NDArray[Any]]:
+        return [self.numbers(*numbers) for _, numbers in columns.arrays()]
+
+
+def numpy_columns(arena: Arena, columns: Iterable[Column]) -> dict[str, Any]:
+    """Return the columns of an arena by flat name, including the hidden ones of lengths.
+
+    A column is an array, a :class:`TextArray`, :class:`Rows`, :class:`Entries`, or a list with a
+    value for each record.
+    """
+    views: dict[str, Any] = {}
+    maker = _NumpyViews(arena)
+    for column in columns:
+        column.add_views(maker, views)
+    return views

@@ -1,0 +1,285 @@
+"""Files that tasks write to a hidden folder, and that get their names together at the end."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import logging
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..checks import counted
+from ..errors import TorchRecIOError
+from ..storage.compression import Compression
+from ..storage.digest import digest_text
+from ..storage.folders import has_files, lock_of, make_folder, remove_folder
+from ..storage.opening import is_remote, public_name
+from ..storage.outputs import names_in
+from ..storage.remote.options import RemoteOptions
+from ..storage.temporary import job_folder, job_lock, temporary_name
+from ..storage.thread_pool import REMOTE_THREADS
+from ..writing.frame_writer import BUFFER_BYTES
+from ..writing.output_group import OutputGroup
+from ..writing.shards import find_shards, shard_paths
+from .part_records import (
+    RECORD_SUFFIX,
+    Part,
+    content_of,
+    forget_part,
+    load_outputs,
+    load_part,
+    save_outputs,
+    save_part,
+)
+from .shared_paths import absolute_paths
+
+__all__ = ["Part", "PartFolder"]
+
+logger = logging.getLogger("torchrec_io")
+
+_OUTPUTS = "outputs.json"
+_DIGITS = 9
+# Memory for pieces of parts in a store that are read ahead.
+_AHEAD_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class PartFolder:
+    """A hidden folder of parts, beside the outputs.
+
+    Attributes:
+        path: Path or public URL of the folder, which all machines can write to.
+        compression: Compression of the parts.
+        index: Whether each part gets an index.
+        remote: Options for remote objects.
+    """
+
+    path: str
+    compression: Compression | None
+    index: bool
+    remote: RemoteOptions = field(default_factory=RemoteOptions)
+
+    @classmethod
+    @contextmanager
+    def beside(
+        cls,
+        name: str,
+        compression: Compression | None,
+        *,
+        index: bool,
+        remote: RemoteOptions | None = None,
+    ) -> Iterator[PartFolder]:
+        """Create a folder beside shards, and remove it at the end of the block."""
+        remote = remote or RemoteOptions()
+        path = temporary_name(_shared_name(name, remote))
+        make_folder(path)
+        try:
+            yield cls(path, compression, index, remote)
+        finally:
+            remove_folder(path, remote)
+
+    @classmethod
+    @contextmanager
+    def of_job(
+        cls,
+        name: str,
+        arguments: Sequence[str],
+        compression: Compression | None,
+        *,
+        index: bool,
+        remote: RemoteOptions | None = None,
+    ) -> Iterator[PartFolder]:
+        """Open the folder of a job, whose name depends only on the arguments.
+
+        A job that is started again finds the parts that it has finished. The folder is removed when
+        the block ends. After an error it is kept if it has parts. It is locked during the block, if
+        the file system has locks; in a store by an object.
+
+        Args:
+            name: Path of the output, or common start of the paths of the shards.
+            arguments: Name of the job, its inputs, and the options that change its parts.
+            compression: Compression of the parts.
+            index: Whether each part gets an index.
+            remote: Options for remote objects.
+
+        Raises:
+            BlockingIOError: If another process or thread runs the same job.
+            OSError: If the folder cannot be created.
+        """
+        folder = cls.named(name, arguments, compression, index=index, remote=remote)
+        path, remote = folder.path, folder.remote
+        make_folder(os.path.dirname(path))
+        with lock_of(job_lock(path), remote, functools.partial(_refuse_second, path)):
+            make_folder(path)
+            try:
+                yield folder
+            except BaseException:
+                if has_files(path, remote):
+                    logger.warning(
+                        "finished parts are kept in %r: start the job again to continue, or remove "
+                        "the folder",
+                        path,
+                    )
+                else:
+                    remove_folder(path, remote)
+                raise
+            remove_folder(path, remote)
+
+    @classmethod
+    def named(
+        cls,
+        name: str,
+        arguments: Sequence[str],
+        compression: Compression | None,
+        *,
+        index: bool,
+        remote: RemoteOptions | None = None,
+    ) -> PartFolder:
+        """Return the folder of a job, which may not exist; see :meth:`of_job`."""
+        remote = remote or RemoteOptions()
+        digest = digest_text("\0".join([*arguments, str(compression), str(index)]), size=16)
+        path = job_folder(_shared_name(name, remote), digest)
+        return cls(path, compression, index, remote)
+
+    def stage(
+        self, name: str, compression: Compression | None = None, *, index: bool = False
+    ) -> PartFolder:
+        """Return a folder in this one for other parts of the job, such as those of a first pass."""
+        path = os.path.join(self.path, name)
+        make_folder(path)
+        return replace(self, path=path, compression=compression, index=index)
+
+    def path_of(self, number: int) -> str:
+        """Return the path of a part."""
+        return os.path.join(self.path, f"{number:0{_DIGITS}d}")
+
+    def threads(self, mean_bytes: int) -> int:
+        """Return the number of threads that read pieces of the parts at the same time.
+
+        Several wait for a store; a local folder is best read by one.
+
+        Args:
+            mean_bytes: Mean size of a piece in bytes, which bounds the memory.
+        """
+        if not is_remote(self.path):
+            return 1
+        return max(1, min(REMOTE_THREADS, _AHEAD_BYTES // max(1, mean_bytes)))
+
+    def write(
+        self,
+        number: int,
+        records: Iterable[bytes],
+        *,
+        key: str = "",
+        errors: Sequence[TorchRecIOError] = (),
+        facts: Mapping[str, Any] | None = None,
+        buffer_bytes: int = BUFFER_BYTES,
+    ) -> Part:
+        """Write a part, all of it or nothing. A part of the same number is replaced.
+
+        Args:
+            number: Number of the part.
+            records: Records of the part.
+            key: Identity of the work: of the input, and of the options that change the part.
+            errors: Errors of records that the part lacks; read after the last record.
+            facts: Other facts to keep, as JSON stores them; read after the last record.
+            buffer_bytes: Number of bytes of small records that are gathered before they are framed.
+
+        Raises:
+            FileNotFoundError: If this machine does not have the folder.
+            OSError: If the system refuses a write.
+        """
+        path = self.path_of(number)
+        forget_part(path, self.remote)
+        with OutputGroup(create_folders=False, remote=self.remote) as group:
+            writer = group.open_records(
+                path, self.compression, index=self.index, buffer_bytes=buffer_bytes
+            )
+            for record in records:
+                writer.write(record)
+            writer.finish()
+        content = content_of(path, self.remote)
+        part = Part(number, path, sum(writer.counts), content, tuple(errors), dict(facts or {}))
+        if key:
+            save_part(part, key, self.remote)
+        return part
+
+    def find(self, number: int, key: str, *, has_moved: bool = False) -> Part | None:
+        """Return a part that was written with this key and is unchanged, or None.
+
+        Args:
+            number: Number of the part.
+            key: Identity of the work.
+            has_moved: Whether its file has become an output, so that it is not compared.
+        """
+        return load_part(number, self.path_of(number), key, self.remote, has_moved=has_moved)
+
+    def numbers(self) -> set[int]:
+        """Return the numbers of the parts that were finished before, whatever their work."""
+        names = names_in(self.path, self.remote)
+        return {int(name[:_DIGITS]) for name in names if name[_DIGITS:] == RECORD_SUFFIX}
+
+    def commit(self, name: str, parts: Sequence[Part], *, force: bool) -> list[str]:
+        """Give all parts the names of shards, and return these.
+
+        Args:
+            name: Common start of the paths of the shards.
+            parts: The parts, in order.
+            force: Whether shards that exist are replaced. All others of this name are removed then.
+
+        Raises:
+            FileExistsError: If a shard exists, and may not be replaced.
+            FileNotFoundError: If a part is not in the folder of this machine.
+            OSError: If the system refuses to rename a file.
+        """
+        paths = shard_paths(name, len(parts))
+        with OutputGroup(force=force, remote=self.remote) as group:
+            self.adopt(group, parts, paths)
+            if force:
+                group.remove(find_shards(name, outputs=paths, remote=group.remote))
+        return paths
+
+    def adopt(self, group: OutputGroup, parts: Sequence[Part], paths: Sequence[str]) -> None:
+        """Add all parts to the outputs of a group.
+
+        Args:
+            group: Group of the outputs.
+            parts: The parts.
+            paths: Path of each part when the group is committed.
+
+        Raises:
+            FileExistsError: If an output exists, and may not be replaced.
+            FileNotFoundError: If a part is not in the folder of this machine.
+            OSError: If the system refuses to rename a file.
+        """
+        present = names_in(self.path, self.remote)
+        missing = [part.path for part in parts if os.path.basename(part.path) not in present]
+        if missing:
+            raise FileNotFoundError(
+                f"{counted(len(missing), 'shard')} cannot be found where a task wrote it, such as "
+                f"{missing[0]!r}; write to a folder that all machines share"
+            )
+        record = os.path.join(self.path, _OUTPUTS)
+        save_outputs(record, dict(zip(paths, parts, strict=True)), self.remote)
+        for part, path in zip(parts, paths, strict=True):
+            group.adopt(part.path, path, index=self.index)
+
+    def find_outputs(self) -> list[str] | None:
+        """Return the outputs of a job that was killed after they got their names, or None."""
+        return load_outputs(os.path.join(self.path, _OUTPUTS), self.remote)
+
+
+def _shared_name(name: str, remote: RemoteOptions) -> str:
+    """Return an absolute path, or a public URL."""
+    [path] = absolute_paths([public_name(name, remote)])
+    return path
+
+
+def _refuse_second(path: str) -> None:
+    reason = "another process runs the same job, or removes what was left of it; wait until it ends"
+    if is_remote(path):
+        reason += ", or for 10 minutes if it was killed on another machine"
+    raise BlockingIOError(errno.EWOULDBLOCK, reason, path)

@@ -1,0 +1,206 @@
+"""Arrow tables of records: a row for each record, a column for each feature."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import DecodeError, SchemaError, TorchRecIOError
+from ..parsing.parser import ExampleParser, RecordFailure
+from ..parsing.valid_records import ParsedBlock, parse_valid
+from ..records.division import DividedRecords
+from ..records.file_piece import FilePiece, PieceBlock
+from ..records.formats import TFRECORD
+from ..records.record_block import RecordBlock
+from ..records.record_size import MAX_RECORD_BYTES
+from ..schema.nesting import nested
+from ..schema.schema import Schema
+from ..schema.specs import RaggedFeature
+from .arrow_columns import arrow_array, bytes_array, without_padding
+from .extra import import_arrow
+from .numpy_columns import numpy_columns
+
+BYTES_COLUMN = "bytes"
+KEY_COLUMN = "__key__"
+
+
+class RecordTable(NamedTuple):
+    """Some records as a table.
+
+    Attributes:
+        table: Table with a row for each valid record: ``pyarrow.Table``.
+        errors: Errors of the other records.
+        stored_bytes: Size of the valid records with their frames.
+    """
+
+    table: Any
+    errors: list[TorchRecIOError]
+    stored_bytes: int
+
+
+class TableSample(NamedTuple):
+    """Facts about the tables of some records.
+
+    Attributes:
+        schema: Schema of the tables; None if no record could be read.
+        growth: Size of the tables divided by that of the records as stored.
+    """
+
+    schema: Any
+    growth: float
+
+
+@dataclass(frozen=True)
+class TableReader:
+    """A reader of pieces of files as Arrow tables.
+
+    Attributes:
+        schema: Features to read; None for the records as bytes.
+        names: Names of the columns, in order.
+        verify_crc: Whether the data of each record is checked against its checksum.
+        max_record_bytes: Largest size of a record in bytes.
+    """
+
+    schema: Schema | None
+    names: tuple[str, ...]
+    verify_crc: bool = True
+    max_record_bytes: int = MAX_RECORD_BYTES
+
+    @classmethod
+    def of(cls, schema: Any, *, with_key: bool, **options: Any) -> TableReader:
+        """Return a reader for a schema as users give it.
+
+        Args:
+            schema: A schema, a dict of features, or None.
+            with_key: Whether the first column has the key of each record.
+            options: Other attributes.
+
+        Raises:
+            SchemaError: If the schema is inconsistent, or has a feature that Arrow cannot store.
+            ValueError: If it is not a schema.
+        """
+        names = [KEY_COLUMN] if with_key else []
+        if schema is None:
+            return cls(None, (*names, BYTES_COLUMN), **options)
+        if not isinstance(schema, Mapping) or hasattr(schema, "message_parser"):
+            raise ValueError(f"schema must be a Schema, a dict of features or None, got {schema!r}")
+        checked = _with_validation(Schema.of(schema))
+        for name, spec in checked.items():
+            if spec.column_dtype.startswith("complex"):
+                raise SchemaError("Arrow has no complex numbers", feature=name)
+            if name in names:
+                raise SchemaError("with_key=True makes a column of this name", feature=name)
+        return cls(checked, (*names, *checked), **options)
+
+    def narrow(self, names: Iterable[str]) -> TableReader:
+        """Return a reader of some of the columns, or of the first one if there are none.
+
+        Args:
+            names: Names of columns, in order.
+        """
+        kept = tuple(names) or self.names[:1]
+        schema = self.schema
+        if schema is not None:
+            features = [name for name in kept if name in schema]
+            schema = schema.narrow(features) if features else None
+        return replace(self, schema=schema, names=kept)
+
+    def tables(self, pieces: Iterable[FilePiece]) -> Generator[RecordTable]:
+        """Yield the records of pieces as tables, in order.
+
+        Raises:
+            StaleIndexError: If a file is not the one that was indexed.
+            OSError: If a file cannot be read.
+        """
+        for piece in pieces:
+            blocks = piece.blocks(
+                verify_crc=self.verify_crc, max_record_bytes=self.max_record_bytes
+            )
+            for block in blocks:
+                yield self._table(piece, block)
+
+    def sample(self, records: DividedRecords) -> TableSample:
+        """Return facts about the tables of the first records that can be read."""
+        if not len(records):
+            return TableSample(self._empty_table().schema, 1)
+        with closing(self.tables(records.divide(1)[0])) as tables:
+            table, _, stored_bytes = next(tables)
+        if not table.num_rows:
+            return TableSample(None, 1)
+        return TableSample(table.schema, table.nbytes / stored_bytes)
+
+    def select(self, schema: Any) -> Any:
+        """Return the part of a schema of tables that belongs to the columns of this reader."""
+        if schema is None:
+            return None
+        return import_arrow().schema([schema.field(name) for name in self.names])
+
+    def _empty_table(self) -> Any:
+        none = np.empty(0, np.int64)
+        block = RecordBlock(np.empty(0, np.uint8), none, none, none)
+        piece = FilePiece("", 0, 0, 0, 0, 0, None, None, (0, 0), None, None)
+        return self._table(piece, PieceBlock(block, none, none, [])).table
+
+    def _table(self, piece: FilePiece, found: PieceBlock) -> RecordTable:
+        columns: dict[str, Any] = {}
+        block, errors = found.block, list(found.errors)
+        if self.schema is not None:
+            # Ray gives a task one CPU.
+            parsed = parse_valid(ExampleParser.of(self.schema), block, threads=1)
+            errors += (_error(piece, found, *failure) for failure in parsed.failures)
+            block = parsed.block
+            columns = _arrays(self.schema, parsed)
+        elif BYTES_COLUMN in self.names:
+            columns[BYTES_COLUMN] = bytes_array(block)
+        if KEY_COLUMN in self.names:
+            offsets = found.offsets[np.searchsorted(found.block.numbers, block.numbers)]
+            columns[KEY_COLUMN] = [f"{piece.path}:{offset}" for offset in offsets.tolist()]
+        table = import_arrow().table({name: columns[name] for name in self.names})
+        errors.sort(key=lambda error: error.record or 0)
+        size = int(block.lengths.sum()) + len(block) * TFRECORD.overhead_bytes
+        return RecordTable(table, errors, size)
+
+
+def _with_validation(schema: Schema) -> Schema:
+    """Return a schema that refuses rows out of order: Arrow's lists cannot overlap."""
+    parts = {
+        part: {
+            name: replace(spec, validate=True) if isinstance(spec, RaggedFeature) else spec
+            for name, spec in specs.items()
+        }
+        for part, specs in schema.parts.items()
+    }
+    return Schema(**{part: nested(specs, schema.paths) for part, specs in parts.items()})
+
+
+def _arrays(schema: Schema, parsed: ParsedBlock) -> dict[str, Any]:
+    """Return the Arrow array of each feature."""
+    padded = ExampleParser.of(schema).padded
+    columns = numpy_columns(parsed.arena, parsed.columns)
+    arrays = {}
+    for name, spec in schema.items():
+        column = columns[name]
+        if name in padded:
+            column = without_padding(column, padded[name], columns[padded[name].lengths])
+        arrays[name] = arrow_array(column, spec.known_rank)
+    return arrays
+
+
+def _error(
+    piece: FilePiece, found: PieceBlock, number: int, failure: RecordFailure
+) -> TorchRecIOError:
+    position = int(np.searchsorted(found.block.numbers, number))
+    reason = failure.reason
+    if failure.offset is not None:
+        reason = f"{reason}, at byte {failure.offset} of the record"
+    return DecodeError(
+        reason,
+        path=piece.path,
+        record=int(found.records[position]),
+        offset=int(found.offsets[position]),
+        feature=failure.feature,
+    )

@@ -1,0 +1,447 @@
+"""Jobs that write shards in two passes, and continue where they were when they are started again.
+
+Tasks of the first pass read the inputs, each a part of them, and write spills: see
+:mod:`torchrec_io.cluster.spills`. A task of the second pass writes a shard from all of them. Both
+passes keep the order of the records, so the shards are those of one machine.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from ..checks import check_choice, check_integer
+from ..errors import TorchRecIOError
+from ..storage.byte_source import Ints
+from ..storage.compression import COMPRESSIONS, Compression
+from ..storage.digest import digest_text
+from ..storage.opening import is_remote
+from ..storage.ordered_pool import OrderedPool
+from ..storage.outputs import refuse_existing, split_output
+from ..storage.remote.options import RemoteOptions
+from ..storage.thread_pool import REMOTE_THREADS, map_in_threads
+from ..tools.report import JobReport
+from ..writing.output_group import OutputGroup
+from ..writing.shards import (
+    MOST_OBJECT_BYTES,
+    buffer_bytes_of,
+    check_max_bytes,
+    find_shards,
+    refuse_other_shards,
+    refuse_shards,
+    shard_path,
+    shard_paths,
+)
+from . import tasks
+from .parts import Part, PartFolder
+from .spills import measured, read_bucket, read_sizes, read_slices, spilled
+
+T = TypeVar("T")
+
+# About the size of the table of the records of a spill in bytes, if they are not very small.
+_SIZES_BYTES = 2 << 20
+
+
+@dataclass
+class TaskRecords:
+    """The records that a task reads, and what else it finds while they are read.
+
+    Attributes:
+        records: The records, in order.
+        errors: Errors of records that are left out.
+        facts: Other facts, as JSON stores them.
+    """
+
+    records: Iterator[bytes]
+    errors: list[TorchRecIOError] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+class Item(ABC):
+    """A part of the inputs of a job, for one task. It is sent to another machine.
+
+    Attributes:
+        size: Number of bytes to read.
+    """
+
+    size: int
+
+    @property
+    @abstractmethod
+    def key(self) -> str:
+        """Identity of the part among those of the same inputs."""
+
+    @abstractmethod
+    def open(self) -> TaskRecords:
+        """Read the part, in a task."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """The outputs of a job.
+
+    Attributes:
+        name: Path or public URL of a single file, or common start of those of the shards.
+        num_shards: Number of shards.
+        max_bytes: Largest size of a shard in bytes. Without both there is a single file.
+        compression: Compression of the files.
+        index: Whether each file gets an index.
+        force: Whether outputs that exist are replaced.
+        remote: Options for remote objects.
+
+    Raises:
+        OSError: If the name is a URL of HTTP.
+        ValueError: If a member is invalid.
+    """
+
+    name: str
+    num_shards: int | None
+    max_bytes: int | None
+    compression: Compression | None
+    index: bool
+    force: bool
+    remote: RemoteOptions
+
+    def __post_init__(self) -> None:
+        split_output(self.name)  # a URL that cannot be written is refused
+        check_choice("compression", self.compression, (None, *COMPRESSIONS))
+        if self.num_shards is not None:
+            shard_path(self.name, 0, check_integer("num_shards", self.num_shards, 1))
+        if self.max_bytes is not None:
+            check_max_bytes(self.name, check_integer("max_bytes", self.max_bytes, 1))
+            if self.compression is not None:
+                raise ValueError(
+                    "max_bytes cannot be used with compression on a cluster, because the start of "
+                    "a shard would depend on all earlier ones; use num_shards"
+                )
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether the outputs are shards."""
+        return self.num_shards is not None or self.max_bytes is not None
+
+    def folder(self, arguments: Sequence[str]) -> PartFolder:
+        """Return the folder of a job with these outputs, which may not exist."""
+        return PartFolder.named(
+            self.name,
+            [*arguments, self.identity],
+            self.compression,
+            index=self.index,
+            remote=self.remote,
+        )
+
+    def open_folder(self, arguments: Sequence[str]) -> AbstractContextManager[PartFolder]:
+        """Open the folder of a job with these outputs; see :meth:`PartFolder.of_job`."""
+        return PartFolder.of_job(
+            self.name,
+            [*arguments, self.identity],
+            self.compression,
+            index=self.index,
+            remote=self.remote,
+        )
+
+    def check_new(self, arguments: Sequence[str], companions: Iterable[str] = ()) -> None:
+        """Raise FileExistsError if an output exists, is not of this job and may not be replaced.
+
+        Args:
+            arguments: Name of the job, identity of its inputs, and the options.
+            companions: Paths of other outputs.
+        """
+        if self.force or self.folder(arguments).find_outputs() is not None:
+            return
+        if self.is_sharded:
+            refuse_shards(self.name, remote=self.remote)
+        for path in [*companions, *([] if self.is_sharded else [self.name])]:
+            refuse_existing(path, self.remote)
+
+    def check_sizes(self, size: int) -> None:
+        """Raise ValueError if uncompressed files would be too large for a store.
+
+        Args:
+            size: Size of all records with their frames in bytes.
+        """
+        if self.compression is None and self.max_bytes is None and is_remote(self.name):
+            least = -(-size // MOST_OBJECT_BYTES)
+            if least > (self.num_shards or 1):
+                raise ValueError(
+                    f"num_shards must be at least {least:,} for {size:,} bytes, as a store copies "
+                    f"no object of more than 5 GiB, got {self.num_shards}"
+                )
+
+    @property
+    def identity(self) -> str:
+        """The members that change the first pass."""
+        return f"num_shards={self.num_shards} max_bytes={self.max_bytes}"
+
+    def commit(
+        self, folder: PartFolder, parts: Sequence[Part], companions: Mapping[str, bytes]
+    ) -> list[str]:
+        """Give all parts their names together, and return these."""
+        paths = shard_paths(self.name, len(parts)) if self.is_sharded else [self.name]
+        with OutputGroup(force=self.force, remote=self.remote) as group:
+            if self.is_sharded and self.force:
+                group.remove(find_shards(self.name, outputs=paths, remote=group.remote))
+            elif self.is_sharded:
+                refuse_other_shards(self.name, paths, group.remote)
+            for path, content in companions.items():
+                with group.open_file(path) as file:
+                    file.write(content)
+            folder.adopt(group, parts, paths)
+        return paths
+
+
+class Written(NamedTuple):
+    """The result of a job.
+
+    Attributes:
+        paths: Paths of the outputs.
+        counts: Number of records of each.
+        facts: Facts that were found in each item, in order.
+    """
+
+    paths: list[str]
+    counts: list[int]
+    facts: list[Mapping[str, Any]]
+
+
+def write_shards(
+    items: Sequence[Item],
+    output: Output,
+    arguments: Sequence[str],
+    report: JobReport,
+    *,
+    companions: Mapping[str, bytes] | None = None,
+    check: Callable[[int], None] = lambda _: None,
+) -> Written:
+    """Write the records of all items to shards, in tasks.
+
+    Args:
+        items: Parts of the inputs, in order.
+        output: The outputs.
+        arguments: Name of the job, identity of its inputs, and the options that change records.
+        report: Report that receives errors, and the progress: half of the bytes in each pass.
+        companions: Contents of other files by path, which appear together with the shards.
+        check: Function that is called with the number of records before shards are written.
+
+    Raises:
+        TorchRecIOError: The first error of a task, unless the report skips errors.
+        BlockingIOError: If another process runs the same job.
+        FileExistsError: If an output exists, unless it may be replaced.
+        FileNotFoundError: If machines do not share the folder.
+        OSError: If a file cannot be read or written.
+    """
+    output.check_new(arguments, companions or ())
+    with output.open_folder(arguments) as folder:
+        spills = folder.stage("spills")
+        spill = functools.partial(_spill, output=output)
+        groups = [
+            [items[number] for number in group]
+            for group in tasks.group_items([item.size for item in items])
+        ]
+        sizes = [sum(item.size for item in group) for group in groups]
+        keys = [digest_text("\0".join(item.key for item in group)) for group in groups]
+        parts = []
+        with closing(_run(spills, spill, groups, keys, sizes)) as found:
+            for part, size in zip(found, sizes, strict=True):
+                report.add(0, size - size // 2, part.errors)
+                parts.append(part)
+        check(sum(part.records for part in parts))
+        output.check_sizes(sum(part.content.size for part in parts))
+        outputs = folder.find_outputs()
+        shards = _shards_of(spills, parts, output)
+        write = functools.partial(_write_shard, buffer_bytes=buffer_bytes_of(output.num_shards))
+        identity = str([part.records for part in parts])
+        keys = [digest_text(identity, str(number)) for number in range(len(shards))]
+        left = sum(size // 2 for size in sizes)
+        ends = [left * number // len(shards) for number in range(len(shards) + 1)]
+        sizes = [end - begin for begin, end in itertools.pairwise(ends)]
+        written = _run(folder, write, shards, keys, sizes, is_complete=outputs is not None)
+        done = []
+        with closing(written) as found:
+            for part, size in zip(found, sizes, strict=True):
+                report.add(part.records, size)
+                done.append(part)
+        paths = outputs or output.commit(folder, done, companions or {})
+    facts = [found for part in parts for found in part.facts["items"]]
+    return Written(paths, [part.records for part in done], facts)
+
+
+# ---- both passes ----
+
+
+def _run(
+    folder: PartFolder,
+    work: Callable[[PartFolder, int, str, T], Part],
+    items: Sequence[T],
+    keys: Sequence[str],
+    sizes: Sequence[int],
+    *,
+    is_complete: bool = False,
+) -> Generator[Part]:
+    """Yield the part of each item, in order. Parts that were finished before are not written.
+
+    If all are complete, their files need not be there any more.
+    """
+    finished = folder.numbers()
+    found = map_in_threads(
+        lambda number: (
+            folder.find(number, keys[number], has_moved=is_complete) if number in finished else None
+        ),
+        range(len(items)),
+        REMOTE_THREADS if is_remote(folder.path) else None,
+    )
+    missing = [number for number, part in enumerate(found) if part is None]
+    done = tasks.run_tasks(
+        functools.partial(_call, work, folder),
+        [(number, keys[number], items[number]) for number in missing],
+        [sizes[number] for number in missing],
+    )
+    with closing(done):
+        for part in found:
+            yield next(done)[0] if part is None else part
+
+
+def _call(
+    work: Callable[[PartFolder, int, str, T], Part], folder: PartFolder, item: tuple[int, str, T]
+) -> Part:
+    return work(folder, *item)
+
+
+# ---- the first pass ----
+
+
+def _spill(
+    folder: PartFolder, number: int, key: str, items: Sequence[Item], *, output: Output
+) -> Part:
+    errors: list[TorchRecIOError] = []
+    facts: list[Mapping[str, Any]] = []
+
+    def read_all() -> Iterator[bytes]:
+        for item in items:
+            read = item.open()
+            yield from read.records
+            errors.extend(read.errors)
+            facts.append(read.facts)
+
+    path, remote = folder.path_of(number), folder.remote
+    if output.max_bytes is None:
+        records = spilled(read_all(), path, output.num_shards or 1, remote)
+    else:
+        records = measured(read_all(), path, remote)
+    return folder.write(number, records, key=key, errors=errors, facts={"items": facts})
+
+
+# ---- the second pass ----
+
+
+@dataclass(frozen=True)
+class _BucketShard:
+    """A shard that takes a bucket of each spill.
+
+    Attributes:
+        spills: Folder of the spills.
+        shard: Number of the shard.
+        num_shards: Number of shards.
+        first: Number of the first record of each spill, modulo the number of shards.
+        bucket_bytes: Mean size of a bucket of a spill in bytes.
+    """
+
+    spills: PartFolder
+    shard: int
+    num_shards: int
+    first: Ints
+    bucket_bytes: int
+
+    def read(self) -> Iterator[bytes]:
+        buckets = ((self.shard - self.first) % self.num_shards).tolist()
+        threads = self.spills.threads(self.bucket_bytes)
+
+        def read_one(place: tuple[int, int]) -> Iterable[bytes]:
+            number, bucket = place
+            path = self.spills.path_of(number)
+            records = read_bucket(path, bucket, self.num_shards, self.spills.remote)
+            return records if threads == 1 else list(records)
+
+        with OrderedPool(read_one, threads, max_items=threads) as pool:
+            for records in pool.map(enumerate(buckets)):
+                yield from records
+
+
+@dataclass(frozen=True)
+class _SliceShard:
+    """A shard that takes consecutive records.
+
+    Attributes:
+        spills: Folder of the spills.
+        slices: Number of a spill, and the offsets of the first frame and after the last, in order.
+    """
+
+    spills: PartFolder
+    slices: Sequence[tuple[int, int, int]]
+
+    def read(self) -> Iterator[bytes]:
+        for number, begin, end in self.slices:
+            path = self.spills.path_of(number)
+            yield from read_slices(path, [(begin, end)], self.spills.remote)
+
+
+def _shards_of(
+    spills: PartFolder, parts: Sequence[Part], output: Output
+) -> Sequence[_BucketShard | _SliceShard]:
+    if output.max_bytes is None:
+        count = output.num_shards or 1
+        ends = np.cumsum([0, *(part.records for part in parts)])
+        first = ends[:-1] % count
+        mean = sum(part.content.size for part in parts) // max(1, len(parts) * count)
+        return [_BucketShard(spills, shard, count, first, mean) for shard in range(count)]
+    sizes = functools.partial(read_sizes, remote=spills.remote)
+    with OrderedPool(sizes, spills.threads(_SIZES_BYTES)) as pool:
+        slices = slices_by_size(pool.map([part.path for part in parts]), output.max_bytes)
+        shards = [_SliceShard(spills, each) for each in slices]
+    shard_path(output.name, 0, len(shards))  # too many are refused
+    return shards
+
+
+def slices_by_size(sizes: Iterable[Ints], max_bytes: int) -> Iterator[list[tuple[int, int, int]]]:
+    """Yield the slices of each shard: as many records as fit, and at least one.
+
+    Args:
+        sizes: Sizes of the frames of each part.
+        max_bytes: Largest size of a shard in bytes.
+    """
+    slices: list[tuple[int, int, int]] = []
+    room = max_bytes
+    for number, frames in enumerate(sizes):
+        ends = np.cumsum(frames)
+        begin = position = 0
+        while position < len(ends):
+            stop = int(np.searchsorted(ends, begin + room, side="right"))
+            if stop == position and room == max_bytes:
+                stop += 1  # a larger record has a shard of its own
+            end = int(ends[stop - 1]) if stop else 0
+            if stop > position:
+                slices.append((number, begin, end))
+                room -= end - begin
+                begin, position = end, stop
+            if position < len(ends):
+                yield slices
+                slices, room = [], max_bytes
+    yield slices
+
+
+def _write_shard(
+    folder: PartFolder,
+    number: int,
+    key: str,
+    shard: _BucketShard | _SliceShard,
+    *,
+    buffer_bytes: int,
+) -> Part:
+    return folder.write(number, shard.read(), key=key, buffer_bytes=buffer_bytes)

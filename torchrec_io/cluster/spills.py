@@ -1,0 +1,135 @@
+"""Parts that have the records of every shard together, from which shards are written.
+
+A spill is a file of records with a table of offsets beside it. Its records are in runs, each of
+which fits in memory. The records of a run are sorted by shard, and keep their order in a shard.
+
+Record ``i`` of a spill belongs to bucket ``i % buckets``. So a spill does not depend on the number
+of records before it: a shard takes another bucket of each spill.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from itertools import accumulate
+
+import numpy as np
+
+from ..errors import CorruptRecordError
+from ..records.file_piece import intact_records
+from ..records.formats import TFRECORD
+from ..records.sequential import iter_blocks
+from ..storage.byte_source import Ints
+from ..storage.front import FrontOfStream
+from ..storage.opening import open_now
+from ..storage.outputs import write_output
+from ..storage.remote.options import RemoteOptions
+
+# Memory for the records of a run.
+RUN_BYTES = 256 << 20
+_TABLE = ".offsets"
+_SIZES = ".sizes"
+
+
+def spilled(
+    records: Iterable[bytes], path: str, buckets: int, remote: RemoteOptions
+) -> Iterator[bytes]:
+    """Yield records in the order of a spill, and write its table when they end.
+
+    Args:
+        records: Records of the part.
+        path: Path of the spill.
+        buckets: Number of buckets.
+        remote: Options for remote objects.
+    """
+    table: list[Ints] = []
+    run: list[list[bytes]] = [[] for _ in range(buckets)]
+    size = end = 0
+    for number, record in enumerate(records):
+        run[number % buckets].append(record)
+        size += len(record) + TFRECORD.overhead_bytes
+        if size >= RUN_BYTES:
+            table.append(_offsets(run, end))
+            yield from _emptied(run)
+            end, size = end + size, 0
+    table.append(_offsets(run, end))
+    yield from _emptied(run)
+    write_output(path + _TABLE, np.concatenate(table).tobytes(), remote)
+
+
+def _offsets(run: Sequence[Sequence[bytes]], begin: int) -> Ints:
+    """Return the offset of each bucket of a run, and the end."""
+    sizes = (sum(map(len, bucket)) + len(bucket) * TFRECORD.overhead_bytes for bucket in run)
+    return np.fromiter(accumulate(sizes, initial=begin), np.int64, len(run) + 1)
+
+
+def _emptied(run: list[list[bytes]]) -> Iterator[bytes]:
+    for bucket in run:
+        yield from bucket
+        bucket.clear()
+
+
+def read_bucket(path: str, bucket: int, buckets: int, remote: RemoteOptions) -> Iterator[bytes]:
+    """Yield the records of a bucket of a spill.
+
+    From a store, they take four requests: two for the table, and two for the records.
+
+    Raises:
+        CorruptRecordError: If the spill is damaged.
+        OSError: If it cannot be read.
+    """
+    row_bytes = (buckets + 1) * 8
+    with closing(open_now(path + _TABLE, remote)) as table:
+        ends = [
+            np.frombuffer(table.read(row * row_bytes + bucket * 8, 16), np.int64).tolist()
+            for row in range(table.stamp.size // row_bytes)
+        ]
+    slices = [(begin, end) for begin, end in ends if begin < end]
+    if slices:
+        yield from read_slices(path, slices, remote)
+
+
+def measured(records: Iterable[bytes], path: str, remote: RemoteOptions) -> Iterator[bytes]:
+    """Yield records, and write the sizes of their frames when they end.
+
+    Args:
+        records: Records of the part.
+        path: Path of the part.
+        remote: Options for remote objects.
+    """
+    sizes = array("q")
+    for record in records:
+        sizes.append(len(record) + TFRECORD.overhead_bytes)
+        yield record
+    write_output(path + _SIZES, sizes.tobytes(), remote)
+
+
+def read_sizes(path: str, remote: RemoteOptions) -> Ints:
+    """Return the sizes of the frames of a part."""
+    with closing(open_now(path + _SIZES, remote)) as file:
+        return np.frombuffer(file.read(0, file.stamp.size), np.int64)
+
+
+def read_slices(
+    path: str, slices: Sequence[tuple[int, int]], remote: RemoteOptions
+) -> Iterator[bytes]:
+    """Yield the records between two offsets of a file, several times.
+
+    Args:
+        path: Path of the file.
+        slices: Offset of the first frame and after the last of each slice.
+        remote: Options for remote objects.
+
+    Raises:
+        CorruptRecordError: If a record is damaged.
+        OSError: If the file cannot be read.
+    """
+    with closing(open_now(path, remote)) as file:
+        for begin, end in slices:
+            for block in iter_blocks(FrontOfStream(file, end), start=begin):
+                rows, _, _, errors = intact_records(block, path)
+                if errors:
+                    raise CorruptRecordError(errors[0].reason, path=path, offset=errors[0].offset)
+                for position in range(len(rows)):
+                    yield rows[position]

@@ -1,0 +1,126 @@
+"""Work on many items in tasks of a Ray cluster, which gives the results in order."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, TypeVar
+
+from .extra import import_ray
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+# About the number of bytes of a task: large compared with the time to start it, and small enough
+# that little is done again if a machine fails.
+TASK_BYTES = 256 << 20
+_MOST_ITEMS = 1000
+# Ray runs a task again if its process or machine is lost.
+_RETRIES = 20
+_TASKS_PER_CPU = 2
+_CONNECT_SECONDS = 10
+
+
+def connect(address: str) -> None:
+    """Connect this process to a cluster.
+
+    Args:
+        address: Address of the cluster, "auto" for the one that this machine belongs to, or "local"
+            to start one on this machine that ends with this process.
+
+    Raises:
+        ImportError: If Ray is not installed.
+        ConnectionError: If there is no such cluster.
+    """
+    ray = import_ray()
+    host, _, port = address.rpartition(":")
+    if port.isdigit() and "/" not in address:
+        _check_listening(host, int(port))
+    ray.init(address, log_to_driver=False, logging_level="error", ignore_reinit_error=True)
+
+
+def _check_listening(host: str, port: int) -> None:
+    """Raise ConnectionError unless a program listens; Ray would wait for it for many minutes."""
+    try:
+        socket.create_connection((host, port), timeout=_CONNECT_SECONDS).close()
+    except OSError as error:
+        raise ConnectionError(
+            f"there is no Ray cluster at {host}:{port} ({error}): give the address that ray start "
+            "printed, or local"
+        ) from None
+
+
+def run_tasks(
+    function: Callable[[T], R], items: Sequence[T], sizes: Sequence[int]
+) -> Generator[tuple[R, int]]:
+    """Call a function with each item in tasks, and yield the results in order.
+
+    Small items share a task. A task that is lost with its process or machine is run again, so the
+    function must have the same effect if it is called twice.
+
+    Args:
+        function: Function of a module, or an object that can be pickled.
+        items: Arguments.
+        sizes: Number of bytes of each item.
+
+    Yields:
+        The result of each item, and its size.
+
+    Raises:
+        Exception: The first one that the function raised, by the order of the items.
+    """
+    ray = import_ray()
+    if not ray.is_initialized():
+        ray.init()  # as Ray does by itself when a task is started
+    run = ray.remote(max_retries=_RETRIES)(_run)
+    groups = group_items(sizes)
+    running: dict[Any, int] = {}
+    found: dict[int, list[R]] = {}
+    submitted = 0
+    try:
+        for number, group in enumerate(groups):
+            while number not in found:
+                most = _TASKS_PER_CPU * max(1, int(_cpus(ray)))
+                while submitted < len(groups) and len(running) < most:
+                    arguments = [items[item] for item in groups[submitted]]
+                    running[run.remote(function, arguments)] = submitted
+                    submitted += 1
+                done, _ = ray.wait(list(running), num_returns=1)
+                for reference in done:
+                    found[running.pop(reference)] = _result(ray, reference)
+            yield from zip(found.pop(number), (sizes[item] for item in group), strict=True)
+    finally:
+        for reference in running:
+            ray.cancel(reference)
+
+
+def _run(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    return [function(item) for item in items]
+
+
+def _result(ray: Any, reference: Any) -> Any:
+    """Return the result of a task, or raise its error without the text that Ray adds."""
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause from None
+
+
+def _cpus(ray: Any) -> float:
+    cpus: float = ray.cluster_resources().get("CPU", 1)
+    return cpus
+
+
+def group_items(sizes: Sequence[int]) -> list[range]:
+    """Return the numbers of the items of each task, by the sizes of the items in bytes."""
+    groups: list[range] = []
+    begin = 0
+    total = 0
+    for item, size in enumerate(sizes):
+        if item > begin and (total + size > TASK_BYTES or item - begin == _MOST_ITEMS):
+            groups.append(range(begin, item))
+            begin, total = item, 0
+        total += size
+    if begin < len(sizes):
+        groups.append(range(begin, len(sizes)))
+    return groups

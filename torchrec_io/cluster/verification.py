@@ -1,0 +1,81 @@
+"""Verification of TFRecord files on a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..records.verify import VerifyReport, joined_reports, verify_file, verify_piece
+from ..storage.local import StrPath
+from ..storage.remote.options import RemoteOptions, StorageOptions
+from ..tools.report import Watcher
+from . import tasks
+from .extra import import_ray
+from .file_parts import FilePart, divide_file
+from .shared_paths import expand_shared_paths
+
+
+def verify(
+    paths: StrPath | Iterable[StrPath],
+    *,
+    allow_missing: bool = False,
+    storage_options: StorageOptions = None,
+    watcher: Watcher | None = None,
+) -> list[VerifyReport]:
+    """Verify all checksums of TFRecord files, as ``torchrec-io verify`` does, on a Ray cluster.
+
+    The tasks are cut by bytes: a large file that has an index is verified in parts, and small files
+    together. The reports are those of one machine.
+
+    Args:
+        paths: Files, glob patterns or directories that all machines can read.
+        allow_missing: Verify the files that exist, even if their names ``name-00001-of-00003`` say
+            that a directory or pattern lacks some.
+        storage_options: Options of remote objects, as for :class:`TFRecordDataset`. Secrets in them
+            are not sent to other machines: give these in the environment of all machines.
+        watcher: Receiver of progress messages.
+
+    Returns:
+        A report for each file, in order: its ``path``, the number of intact ``records``, ``ok`` if
+        no damage was found, and the ``damage`` otherwise.
+
+    Raises:
+        ImportError: If Ray is not installed: ``pip install torchrec-io[cluster]``.
+        FileNotFoundError: If a path matches no file, or shards are missing.
+        OSError: If a file cannot be read.
+        ValueError: If there are no paths.
+    """
+    import_ray()
+    watcher = watcher or Watcher()
+    remote = RemoteOptions.of(storage_options) or RemoteOptions()
+    files = expand_shared_paths(paths, allow_missing=allow_missing, remote=remote)
+    work = [divide_file(path, remote, cuts_compressed=False) for path in files]
+    items = [part for parts in work for part in parts]
+    sizes = [part.size for part in items]
+    watcher.started(sum(sizes))
+    results = tasks.run_tasks(_verify_part, items, sizes)
+    reports: list[VerifyReport] = []
+    for parts in work:
+        found = []
+        for _ in parts:
+            report, size = next(results)
+            watcher.advanced(size, report.records)
+            found.append(report)
+        reports.append(_joined(found, remote))
+    return reports
+
+
+def _verify_part(part: FilePart) -> VerifyReport:
+    if part.piece is None:
+        return verify_file(part.path, storage_options=part.remote)
+    return verify_piece(part.piece)
+
+
+def _joined(reports: list[VerifyReport], remote: RemoteOptions) -> VerifyReport:
+    if len(reports) == 1:
+        return reports[0]
+    if all(report.lost is None for report in reports):
+        return joined_reports(reports)
+    # What follows a damaged length is lost to readers, which do not know where records start.
+    whole = FilePart(reports[0].path, reports[0].file_bytes, None, remote)
+    [(report, _)] = tasks.run_tasks(_verify_part, [whole], [whole.size])
+    return report

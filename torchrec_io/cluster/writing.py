@@ -1,0 +1,88 @@
+"""TFRecord files from datasets of Ray Data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..checks import check_choice, check_integer
+from ..storage.compression import COMPRESSIONS, Compression
+from ..storage.local import StrPath
+from ..storage.outputs import split_output
+from ..storage.remote.options import RemoteOptions, StorageOptions
+from ..tools.outputs import check_file_name
+from ..tools.report import JobReport, Result
+from ..writing.shards import refuse_shards, shard_paths
+from .extra import import_ray
+from .parts import PartFolder
+
+if TYPE_CHECKING:
+    import ray.data
+
+
+def write_tfrecords(
+    dataset: ray.data.Dataset,
+    name: StrPath,
+    *,
+    num_shards: int | None = None,
+    compression: Compression | None = None,
+    index: bool = True,
+    force: bool = False,
+    storage_options: StorageOptions = None,
+    **write_options: Any,
+) -> Result:
+    """Write a dataset of Ray Data to TFRecord files of ``tf.train.Example`` records, one for a row.
+
+    Types of columns become those of features as in :func:`torchrec_io.convert.from_parquet`;
+    tensors become their values in row-major order. The record has no feature for a null.
+
+    Each task writes a shard to a hidden folder beside the outputs. When all of them are complete,
+    they get their names together; in a store, by copies. A task that fails is tried again, and
+    nothing of it remains. If the job fails, there is no output.
+
+    Args:
+        dataset: Rows to write.
+        name: Common start of the paths of the shards, ``name-00000-of-00008`` and so on, or of the
+            URLs of objects. All machines of the cluster must share the folder.
+        num_shards: Number of shards. The rows are divided among them. By default there is one for
+            each block of the dataset that has rows.
+        compression: Compression of the shards: ``None``, ``"gzip"``, ``"zlib"`` or ``"zstd"``.
+        index: Whether each shard gets an index ``.tfidx``.
+        force: Whether shards of this name that exist are replaced. By default they are refused.
+        storage_options: Options of remote outputs, as for :class:`TFRecordDataset`. Secrets in them
+            are not sent to other machines: give these in the environment of all machines.
+        write_options: Arguments of ``ray.data.Dataset.write_datasink``, such as ``concurrency``.
+
+    Returns:
+        Paths, numbers of records and other facts of the shards.
+
+    Raises:
+        ImportError: If Ray is not installed: ``pip install torchrec-io[cluster]``.
+        ConversionError: If a column has a type that an Example cannot store, such as a struct, or a
+            value does not fit.
+        FileExistsError: If there are shards of this name, unless ``force``.
+        FileNotFoundError: If machines do not share the folder.
+        InterruptedCommitError: If another process writes to the folder of a store.
+        ValueError: If another argument is invalid.
+        OSError: If a file cannot be written, or the name is a URL of HTTP.
+    """
+    import_ray()
+    from .datasink import TFRecordDatasink  # noqa: PLC0415  # it imports Ray
+
+    start = check_file_name(name)
+    remote = RemoteOptions.of(storage_options) or RemoteOptions()
+    split_output(start)  # a URL that cannot be written is refused
+    check_choice("compression", compression, (None, *COMPRESSIONS))
+    if num_shards is not None:
+        num_shards = check_integer("num_shards", num_shards, 1)
+        shard_paths(start, num_shards)  # a number that is too large is refused
+        dataset = dataset.repartition(num_shards)
+    if not force:
+        refuse_shards(start, remote=remote)
+    report = JobReport()
+    with PartFolder.beside(start, compression, index=index, remote=remote) as folder:
+        sink = TFRecordDatasink(folder, start)
+        dataset.write_datasink(sink, **write_options)
+        parts = [part for part in sink.parts if part.records or num_shards is not None]
+        parts = parts or [folder.write(0, [])]
+        paths = folder.commit(start, parts, force=force)
+    return report.result(paths, [part.records for part in parts], remote=remote)

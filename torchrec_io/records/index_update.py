@@ -1,0 +1,71 @@
+"""Indexes that are built only if there is none that is up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from ..errors import IndexFormatError, StaleIndexError
+from ..storage.remote.options import RemoteOptions
+from .formats import Progress
+from .index import RecordIndex
+
+
+@dataclass(frozen=True)
+class UpdatedIndex:
+    """The index of a file, which is up to date.
+
+    Attributes:
+        state: Whether the index was built, or was up to date before.
+        index: The index.
+    """
+
+    state: Literal["indexed", "up to date"]
+    index: RecordIndex
+
+
+def update_index(
+    path: str,
+    load: Callable[[str], RecordIndex],
+    write: Callable[[RecordIndex], object],
+    *,
+    force: bool = False,
+    replaces_others: bool = True,
+    seek_point_bytes: int | None = None,
+    remote: RemoteOptions | None = None,
+    progress: Progress | None = None,
+) -> UpdatedIndex:
+    """Return the index of a file, which is built and written unless it is up to date.
+
+    Args:
+        path: Data file.
+        load: Function that loads the index of a data file.
+        write: Function that writes an index.
+        force: Whether an index that is up to date is built again.
+        replaces_others: Whether a file in the place of the index that is no index is replaced.
+        seek_point_bytes: See :meth:`RecordIndex.build`.
+        remote: Options for remote objects.
+        progress: See :meth:`RecordIndex.build`.
+
+    Raises:
+        IndexFormatError: If another file is in the place of the index, and may not be replaced.
+        CorruptRecordError, TruncatedFileError: If the data file is damaged.
+        OSError: If a file cannot be read or written.
+    """
+    if not force:
+        try:
+            index = load(path)
+            # Otherwise building it raises the error, or finds seek points.
+            if not index.gaps and not index.lacks_seek_points:
+                return UpdatedIndex("up to date", index)
+        except (FileNotFoundError, StaleIndexError):
+            pass  # the index is missing or stale, so it is built
+        except IndexFormatError:
+            if not replaces_others:
+                raise
+    index = RecordIndex.build(
+        path, progress=progress, storage_options=remote, seek_point_bytes=seek_point_bytes
+    )
+    write(index)
+    return UpdatedIndex("indexed", index)

@@ -1,0 +1,175 @@
+"""Decoded spans of the compressed files of a reader, and which records in them are trusted."""
+
+from __future__ import annotations
+
+import bisect
+import logging
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from .. import _core
+from ..storage.byte_source import ByteBuffer, ByteSource, Stamp
+from ..storage.opening import make_spans, open_decompressed, open_spans
+from .index import RecordIndex, make_recorder
+
+if TYPE_CHECKING:
+    from ..storage.cache.block_cache import BlockCache
+    from ..storage.seek_points import SeekPoints
+    from ..storage.span import SpannedStream
+
+ReadPlan: TypeAlias = _core.ReadPlan
+
+logger = logging.getLogger("torchrec_io")
+
+# Decompressing the data more often than this in an epoch is reported.
+_MANY_DECODINGS = 5
+
+
+class SpansOfFiles:
+    """The decoded spans of several files. They stay when a file is closed, and opened again.
+
+    Args:
+        cache_bytes: Memory for decoded spans in this process, in bytes.
+        disk: Cache on the local disk that keeps decoded spans.
+    """
+
+    def __init__(self, cache_bytes: int, disk: BlockCache | None = None) -> None:
+        self._cache_bytes = cache_bytes
+        self._disk = disk
+        self._pid = os.getpid()
+        self._streams: dict[int, tuple[Stamp, SpannedStream]] = {}
+        # Stream offset up to which records of damaged spans are sound, by file and start.
+        self._trusted: dict[tuple[int, int], int] = {}
+
+    def open(self, number: int, index: RecordIndex, file: ByteSource) -> ByteSource:
+        """Return the decompressed content of a compressed file.
+
+        Args:
+            number: Number of the file among those of the reader.
+            index: Index of the file.
+            file: The open file.
+        """
+        stamp, stream = self._streams.get(number, (None, None))
+        if stream is None or stamp != file.stamp:
+            if stream is not None:
+                stream.close()
+                self._trusted.clear()
+            stream = make_spans(
+                file,
+                index.compression,
+                _seek_points(index, file),
+                index.stream_bytes,
+                self._cache_bytes,
+                disk=self._disk,
+                remote=index.remote,
+            )
+            self._streams[number] = file.stamp, stream
+        return open_spans(file, stream)
+
+    def trust_sound_records(self, indexes: Sequence[RecordIndex], plan: ReadPlan) -> None:
+        """Allow reading the records of damaged spans up to the first one that is damaged.
+
+        Damage to compressed data may repeat earlier bytes. So what follows it, up to the next seek
+        point, may be records that look sound, but are others again.
+
+        Args:
+            indexes: Index of each file.
+            plan: Plan that reads a damaged span.
+        """
+        for file, ranges in plan.by_file():
+            _, stream = self._streams[file]
+            for edge in {*ranges[:, 0].tolist(), *(ranges[:, :2].sum(axis=1) - 1).tolist()}:
+                damaged = stream.read_damaged(edge)
+                if damaged is not None:
+                    begin, data = damaged
+                    end = self._trusted.get((file, begin))
+                    if end is None:
+                        end = _find_sound_end(indexes[file], begin, data)
+                        self._trusted[file, begin] = end
+                    stream.trust(begin, end)
+
+    def close(self) -> None:
+        """Free the memory, unless it is that of a parent process, whose lock may be held."""
+        if self._pid == os.getpid():
+            for _, stream in self._streams.values():
+                stream.close()
+
+
+def report_decodings(indexes: Sequence[RecordIndex], cache_bytes: int) -> bool:
+    """Log if a uniform shuffle decompresses files very often; return whether it does.
+
+    Records are announced once half of those announced before were read. So each time that a part of
+    a file is decompressed, three quarters of the look-ahead are taken from it on average. What fits
+    the sixth for whole spans is decompressed once. A span without a seek point is reached from
+    the last one before it.
+
+    Args:
+        indexes: Index of each file.
+        cache_bytes: Memory of the cache, half of which is for the look-ahead.
+    """
+    compressed = [index for index in indexes if index.compression]
+    if not compressed:
+        return False
+    size = sum(index.stream_bytes for index in compressed)
+    times = max(1, (size - cache_bytes / 6) / (0.75 * cache_bytes / 2))
+    # Of the largest file alone: the indexes of others may not be in memory.
+    largest = max(compressed, key=lambda index: index.stream_bytes)
+    spans_to_reach = largest.seek_points.spans_to_reach(largest.stream_bytes)
+    if times * spans_to_reach <= _MANY_DECODINGS:
+        return False
+    if spans_to_reach > times:
+        logger.warning(
+            "shuffle=True decompresses the files about %.0f times in an epoch, because "
+            "decompression can start in few places of %s: use torchrec-io compress or decompress",
+            times * spans_to_reach,
+            largest.data_path,
+        )
+    else:
+        logger.warning(
+            "shuffle=True decompresses the files about %.0f times in an epoch, because more than "
+            "decode_cache_bytes=%d are decompressed: use shuffle=Shuffle(block=...), a larger "
+            "cache, or torchrec-io decompress",
+            times * spans_to_reach,
+            cache_bytes,
+        )
+    return True
+
+
+def _seek_points(index: RecordIndex, file: ByteSource) -> SeekPoints:
+    """Return the seek points of a file, which is decompressed if its index has none."""
+    if not index.lacks_seek_points:
+        return index.seek_points
+    logger.info("decompressing %s to find seek points: its index has none", index.data_path)
+    source = open_decompressed(file, index.compression, make_recorder(None))
+    source.find_size()
+    points = source.seek_points
+    assert points is not None
+    return points.up_to(index.stream_bytes)
+
+
+def _find_sound_end(index: RecordIndex, begin: int, data: ByteBuffer) -> int:
+    """Return the stream offset where the first damaged record of a damaged span starts.
+
+    Args:
+        index: Index of the file.
+        begin: Stream offset of the span.
+        data: The bytes of the span that could be decoded.
+    """
+
+    def first_from(offset: int) -> int:
+        """Return the first record that starts at an offset or later."""
+        return bisect.bisect_left(
+            range(len(index)), offset, key=lambda n: int(index.locate(np.array([n]))[0][0])
+        )
+
+    first, last = first_from(begin), first_from(begin + len(data))
+    starts, ends = index.locate(np.arange(first, last))
+    whole = int(np.searchsorted(ends, begin + len(data), side="right"))
+    starts, ends = starts[:whole], ends[:whole]
+    found = index.format.extract(data, starts - begin, ends - starts, verify_crc=True)
+    if found.faults:
+        return int(starts[found.faults[0][0]])
+    return int(ends[-1]) if whole else begin

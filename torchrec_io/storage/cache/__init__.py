@@ -1,0 +1,1 @@
+"""Blocks of remote objects on the local disk, shared by the processes of a machine."""

@@ -1,0 +1,167 @@
+"""The cache of remote objects, as users see it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...checks import check_integer
+from ..byte_source import Stamp
+from ..local import StrPath
+from ..remote.options import RemoteOptions
+from .folder import CacheFolder, cache_folder_at
+
+if TYPE_CHECKING:
+    from .object_blocks import ObjectBlocks
+
+DEFAULT_BLOCK_BYTES = 1 << 20
+_LEAST_BLOCK_BYTES = 1 << 16
+_LEAST_BLOCKS = 4
+
+
+class CacheSummary(NamedTuple):
+    """Content of a cache.
+
+    Attributes:
+        directory: Folder of the cache.
+        size: Size of all its files in bytes, as the file system counts them.
+        max_bytes: Bound that it was last used with; None if it was never used.
+        blocks: Number of blocks.
+        objects: Number of objects that the blocks belong to.
+        oldest: Time of the last use of the block that was not used for longest, in seconds since
+            1970; None without blocks.
+    """
+
+    directory: str
+    size: int
+    max_bytes: int | None
+    blocks: int
+    objects: int
+    oldest: float | None
+
+
+class BlockCache:
+    """A cache of remote objects, and of decompressed data, on the local disk.
+
+    Pass it as ``cache=`` to a dataset. What is read from an object store or HTTP server is kept in
+    blocks, and so are decompressed parts of compressed files, also of local ones. They are read
+    from the disk the next time, by all processes and later runs on the machine that use the
+    directory. Each block is downloaded once, by one process. Blocks that were not used
+    for longest are removed first. A block belongs to one version of its object, and has checksums:
+    a block that is stale or damaged is downloaded again. If the directory cannot be written, as on
+    a full disk, data is read without the cache, and a warning is logged once.
+
+    Args:
+        directory: Folder of the cache. It is created for this user alone, because it has data that
+            the store may protect. To share it among users, create it for a group that you trust.
+        max_bytes: Largest size of the directory in bytes, however many processes write to it.
+        block_bytes: Size of a block in bytes. Smaller blocks make random reads of a part of the
+            data cheaper; larger ones make fewer files.
+
+    Raises:
+        ValueError: If a size is too small, or ``directory`` is a file.
+    """
+
+    def __init__(
+        self,
+        directory: StrPath,
+        *,
+        max_bytes: int,
+        block_bytes: int = DEFAULT_BLOCK_BYTES,
+    ) -> None:
+        self._directory = os.path.abspath(os.path.expanduser(os.fspath(directory)))
+        self._block_bytes = check_integer("block_bytes", block_bytes, _LEAST_BLOCK_BYTES)
+        self._max_bytes = check_integer("max_bytes", max_bytes, 1)
+        least = _LEAST_BLOCKS * block_bytes + (1 << 18)
+        if self._max_bytes < least:
+            raise ValueError(
+                f"max_bytes must be at least {least:,} with blocks of {block_bytes:,} bytes, got "
+                f"{max_bytes:,}"
+            )
+        if os.path.exists(self._directory) and not os.path.isdir(self._directory):
+            raise ValueError(f"directory must not be a file, got {self._directory!r}")
+
+    @property
+    def directory(self) -> str:
+        """Folder of the cache; an absolute path."""
+        return self._directory
+
+    @property
+    def max_bytes(self) -> int:
+        """Largest size of the directory in bytes."""
+        return self._max_bytes
+
+    @property
+    def block_bytes(self) -> int:
+        """Size of a block in bytes."""
+        return self._block_bytes
+
+    def summary(self) -> CacheSummary:
+        """Return what the cache has now."""
+        if not os.path.isdir(self._directory):
+            return CacheSummary(self._directory, 0, None, 0, 0, None)
+        return summarize_cache(self._directory)
+
+    def clear(self) -> None:
+        """Remove all blocks, except those that a process is writing.
+
+        Raises:
+            OSError: If the directory cannot be written.
+        """
+        if os.path.isdir(self._directory):
+            clear_cache(self._directory)
+
+    def blocks_of(self, url: str, stamp: Stamp, options: RemoteOptions) -> ObjectBlocks | None:
+        """Return the blocks of an object; None if its content has no identity."""
+        from .object_blocks import ObjectBlocks, identity_of  # noqa: PLC0415  # not for local files
+
+        identity = identity_of(url, stamp, options, self._block_bytes)
+        if identity is None:
+            return None
+        return ObjectBlocks(
+            self._directory, self._max_bytes, self._block_bytes, identity, stamp.size
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"BlockCache({self._directory!r}, max_bytes={self._max_bytes}, "
+            f"block_bytes={self._block_bytes})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, BlockCache):
+            return NotImplemented
+        return repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+
+def summarize_cache(directory: StrPath) -> CacheSummary:
+    """Return what the cache in a directory has now.
+
+    Raises:
+        FileNotFoundError: If there is no such directory.
+    """
+    folder = CacheFolder(os.path.abspath(directory), 0)
+    files = folder.files()
+    blocks = [file for file in files if not file.is_part]
+    return CacheSummary(
+        directory=folder.path,
+        size=sum(file.size for file in files),
+        max_bytes=folder.bound(),
+        blocks=len(blocks),
+        objects=len({file.object for file in blocks}),
+        oldest=min((file.used_ns / 1e9 for file in blocks), default=None),
+    )
+
+
+def clear_cache(directory: StrPath) -> None:
+    """Remove all blocks of the cache in a directory, except those that a process is writing.
+
+    Raises:
+        FileNotFoundError: If there is no such directory.
+        OSError: If it cannot be written.
+    """
+    path = os.path.abspath(directory)
+    cache_folder_at(path, CacheFolder(path, 0).bound() or 0).clear()

@@ -1,0 +1,112 @@
+"""Decoded spans of a compressed file in a cache on the local disk."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from ... import _core
+from ..byte_source import ByteBuffer, ByteSource, Ints
+from ..digest import digest_text
+from .block_table import BlockTable
+from .filling import log_trouble, reason_of
+from .folder import CacheFolder, CacheFullError, cache_folder_at
+from .object_blocks import identity_of
+
+if TYPE_CHECKING:
+    from ..remote.options import RemoteOptions
+    from .block_cache import BlockCache
+
+
+class SpanBlocks(NamedTuple):
+    """Names and sizes of the blocks of a file: one for each span.
+
+    Attributes:
+        folder: Folder of the cache.
+        digest: Digest of all that identifies the content of the file, and of its seek points.
+        sizes: Size of each span in bytes.
+    """
+
+    folder: CacheFolder
+    digest: str
+    sizes: list[int]
+
+    def name(self, number: int) -> str:
+        """Return the name of a block."""
+        return f"{self.digest}-{number:x}"
+
+    def size_of(self, number: int) -> int:
+        """Return the size of a block."""
+        return self.sizes[number]
+
+
+class StoredSpans:
+    """The spans of a file that are stored. Safe to use from several threads, and after a fork.
+
+    Args:
+        cache: The cache.
+        digest: Digest of all that identifies the content of the file, and of its seek points.
+        starts: Offset of each span, and the end of the last one; int64 ``[spans + 1]``.
+    """
+
+    def __init__(self, cache: BlockCache, digest: str, starts: Ints) -> None:
+        folder = cache_folder_at(cache.directory, cache.max_bytes)
+        self._blocks = SpanBlocks(folder, digest, (starts[1:] - starts[:-1]).tolist())
+        self._table = BlockTable(self._blocks)
+        self._unusable: set[int] = set()  # damaged blocks of other users, which stay
+
+    def has(self, number: int) -> bool:
+        """Return whether a span is stored."""
+        return number not in self._unusable and self._table.find([number]) != [None]
+
+    def read(self, number: int, ranges: Ints, out: ByteBuffer) -> bool:
+        """Read ranges of a span; return whether it is stored and undamaged.
+
+        Args:
+            number: Number of the span.
+            ranges: int64 ``[n, 3]``: offset in the span, size, and offset in ``out``.
+            out: Buffer; uint8.
+        """
+        [block] = self._table.find([number])
+        if block is None or number in self._unusable:
+            return False
+        if _core.read_blocks([block.file] * len(ranges), ranges, max(1, block.size), out):
+            if not self._table.discard(block):
+                self._unusable.add(number)
+            return False
+        return True
+
+    def store(self, number: int, data: ByteBuffer) -> None:
+        """Store a span, unless a process has stored it, or does, or there is no room."""
+        try:
+            claim = self._blocks.folder.claim(self._blocks.name(number), len(data))
+            if claim is not None:
+                claim.publish(data.data)
+        except CacheFullError:
+            pass
+        except OSError as error:
+            log_trouble(self._blocks.folder.path, reason_of(error))
+
+
+def stored_spans(
+    cache: BlockCache, file: ByteSource, starts: Ints, remote: RemoteOptions | None
+) -> StoredSpans | None:
+    """Return the spans of a compressed file in a cache.
+
+    Args:
+        cache: The cache.
+        file: The open file.
+        starts: Offset of each span, and the end of the last one; int64 ``[spans + 1]``.
+        remote: Options of the access to a remote object.
+
+    Returns:
+        None if the file is a remote object whose content has no identity.
+    """
+    identity: str | None
+    if remote is None:
+        identity = repr((os.path.realpath(file.path), file.stamp))
+    else:
+        identity = identity_of(file.path, file.stamp, remote, 0)
+    if identity is None:
+        return None
+    return StoredSpans(cache, digest_text(identity, starts.data, size=16), starts)

@@ -1,0 +1,61 @@
+"""Decoders of deflate streams that start at any bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+# Parts of a deflate stream (RFC 1951): values and their numbers of bits, lowest bit first.
+_Bits = Iterable[tuple[int, int]]
+
+# A block with the fixed codes, and nothing in it.
+_EMPTY_FIXED: _Bits = [(0, 1), (1, 2), (0, 7)]
+# Order in which a block stores the lengths of the code of lengths, as far as they are used below.
+_ORDER = (16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1)
+_LENGTHS = {1: 1, 0: 2, 18: 2}
+_ONE, _ZEROS = (0, 1), (3, 2)  # the codes of a length of one, and of many lengths of zero
+# A block with codes of its own, an odd number of bits, and nothing in it: of the 257 literals the
+# last two have codes, the very last one of which ends the block.
+_EMPTY_DYNAMIC: _Bits = [
+    *[(0, 1), (2, 2), (0, 5), (0, 5), (len(_ORDER) - 4, 4)],
+    *[(_LENGTHS.get(symbol, 0), 3) for symbol in _ORDER],
+    *[_ZEROS, (138 - 11, 7), _ZEROS, (255 - 138 - 11, 7), _ONE, _ONE, _ONE],
+    (1, 1),
+]
+
+
+def start_decoder(make: Callable[..., Any], window: bytes, bit: int, first: int) -> Any:
+    """Return a decoder of a raw deflate stream that starts inside a byte, or at its first bit.
+
+    Decoders take whole bytes. So blocks that decode to nothing come first, which end at that bit.
+
+    Args:
+        make: ``decompressobj`` of zlib, or of a module with the same functions.
+        window: Up to 32 KiB before the start of the stream.
+        bit: Bit of the byte where the stream starts, from 0 to 7.
+        first: The byte.
+
+    Returns:
+        The decoder. Its next input is that byte if ``bit`` is 0, else the byte after it.
+    """
+    decoder = make(-15, zdict=window) if window else make(-15)
+    if bit:
+        value, size = _PADDING[bit]
+        value |= (first >> bit << bit) << (size - bit)
+        decoder.decompress(value.to_bytes((size - bit) // 8 + 1, "little"))
+    return decoder
+
+
+def _pad(bit: int) -> tuple[int, int]:
+    """Return blocks that decode to nothing and end at a bit of a byte, and their size in bits."""
+    value = size = 0
+    blocks = [_EMPTY_DYNAMIC] if bit % 2 else []
+    while sum(count for block in blocks for _, count in block) % 8 != bit:
+        blocks.append(_EMPTY_FIXED)
+    for part, count in (bits for block in blocks for bits in block):
+        value |= part << size
+        size += count
+    return value, size
+
+
+_PADDING = [_pad(bit) for bit in range(8)]

@@ -1,0 +1,69 @@
+"""A complete object that another process has written."""
+
+from __future__ import annotations
+
+import errno
+
+from ..pending_file import output_exists
+from ..thread_pool import REMOTE_THREADS
+from .options import RemoteOptions
+from .pending_object import MOST_COPIED_BYTES
+from .process import access, ask_again
+from .upload import WRITE, exists
+
+
+class AdoptedObject:
+    """A complete object that another process has written, under another name in the same store.
+
+    It gets its name by a copy in the store. What was written stays: who wrote it removes it.
+
+    Args:
+        complete: Public URL of the object.
+        url: Public URL that it gets.
+        size: Size in bytes.
+        options: Options for remote objects.
+
+    Attributes:
+        path: Public URL that it gets.
+        size: Size in bytes.
+        has_name: Whether it has that name.
+        most_at_once: Number of such objects that get their names at the same time.
+
+    Raises:
+        OSError: If the object is larger than what a store copies.
+    """
+
+    most_at_once = REMOTE_THREADS
+
+    def __init__(self, complete: str, url: str, size: int, options: RemoteOptions) -> None:
+        if size > MOST_COPIED_BYTES:
+            reason = "a store copies no object of more than 5 GiB; write more and smaller shards"
+            raise OSError(errno.EFBIG, reason, url)
+        self.path = url
+        self.size = size
+        self.has_name = False
+        self._complete = complete
+        self._options = options
+
+    def sync(self) -> None:
+        """Do nothing: the object is complete."""
+
+    def rename(self, url: str, *, must_be_new: bool = False) -> None:
+        """Give the object its name, replacing any object of that name.
+
+        Args:
+            url: Public URL.
+            must_be_new: Whether an object of that name is an error.
+
+        Raises:
+            FileExistsError: If there is an object of that name, and it must be new.
+            OSError: If a request failed.
+        """
+        if must_be_new and exists(url, self._options):
+            raise output_exists(url)
+        keys = [access(each, self._options).key for each in (self._complete, url)]
+        ask_again(url, self._options, "copy", *keys, needs=WRITE)
+        self.has_name = True
+
+    def discard(self) -> None:
+        """Do nothing: a job that is started again needs the object."""

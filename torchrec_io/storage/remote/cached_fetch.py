@@ -1,0 +1,60 @@
+"""Fetches through a cache. Runs in the helper process alone."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from ..cache.filling import BlockFill
+from ..cache.object_blocks import ObjectBlocks
+from .failures import Failure
+from .messages import Fetch, FetchReport
+
+_Result = TypeVar("_Result")
+
+
+async def fetch_blocks(
+    fetch: Fetch,
+    blocks: ObjectBlocks,
+    memory: memoryview,
+    fetch_range: Callable[[Fetch], Awaitable[FetchReport | Failure]],
+) -> FetchReport | Failure:
+    """Bring whole blocks of an object into memory, and those that the cache lacks into the cache.
+
+    Args:
+        fetch: The range of the blocks.
+        blocks: The blocks of the object.
+        memory: Memory for the range.
+        fetch_range: Function that downloads a range of the object.
+    """
+    fill = BlockFill(blocks, fetch.begin, memory)
+    report = FetchReport(0.0, 0.0)
+    try:
+        while not fill.is_done:
+            runs = await _in_thread(fill.next_runs)
+            for begin, size in runs:
+                target = fetch.target + begin - fetch.begin
+                result = await fetch_range(fetch._replace(begin=begin, size=size, target=target))
+                if isinstance(result, Failure):
+                    return result
+                report = result
+                await _in_thread(functools.partial(fill.store, begin, size))
+            if not runs and not fill.is_done:
+                await asyncio.sleep(fill.pause())
+    finally:
+        fill.close()
+    return report._replace(trouble=fill.trouble)
+
+
+async def _in_thread(work: Callable[[], _Result]) -> _Result:
+    """Run a function that waits for the disk, to its end even if this is cancelled.
+
+    It uses memory that the parent assigns again after that.
+    """
+    future = asyncio.get_running_loop().run_in_executor(None, work)
+    try:
+        return await asyncio.shield(future)
+    finally:
+        await asyncio.wait([future])

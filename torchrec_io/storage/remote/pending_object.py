@@ -1,0 +1,215 @@
+"""Objects that appear under their names only when they are complete."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+import tempfile
+import weakref
+from typing import Any
+
+from ..byte_source import ByteSource, Stamp
+from ..pending_file import output_exists
+from ..temporary import owner_of, temporary_name
+from .connection import HelperError
+from .large_uploads import PART_BYTES
+from .options import RemoteOptions
+from .process import ObjectAccess, access
+from .upload import WRITE, check_writable, delete_objects, exists, put_object
+from .urls import can_pin
+
+# The most that stores take.
+MOST_PARTS = 10_000
+# Stores copy larger objects only in parts.
+MOST_COPIED_BYTES = 5 << 30
+# What is kept of both ends of an object, for the fingerprint in its index.
+_END_BYTES = 1 << 16
+
+_numbers = itertools.count()
+
+
+class PendingObject:
+    """A new object. Nothing of it can be seen before it gets its name.
+
+    Its bytes are gathered in a temporary file of this machine. Whenever that has a whole part, the
+    part is sent to the store, which shows no object before the last part is sent and the upload is
+    completed. The parts are dropped when the object is discarded, when the interpreter exits, or
+    when this process is killed. A filesystem of fsspec gets the whole file at the end.
+
+    Args:
+        url: Public URL of the object.
+        options: Options for remote objects.
+        has_name: Whether the object keeps this name. Otherwise a large object gets its name by a
+            copy in the store, for lack of a renaming.
+
+    Attributes:
+        path: Public URL of the object.
+        size: Number of bytes written.
+        has_name: Whether the object has its name.
+        most_at_once: Number of such objects that get their names at the same time: the rest of
+            each is in memory meanwhile.
+
+    Raises:
+        OSError: If the URL is one of HTTP, or there is no place for a temporary file.
+    """
+
+    most_at_once = 8
+
+    def __init__(self, url: str, options: RemoteOptions, *, has_name: bool = True) -> None:
+        check_writable(url)
+        self.path = url
+        self.size = 0
+        self.has_name = False
+        self._options = options
+        self._sent_name = url if has_name else temporary_name(url)
+        self._number = next(_numbers)
+        self._is_sent_in_parts = can_pin(url)
+        self._way: list[ObjectAccess] = []  # once a part was sent: where all parts must go
+        self._is_complete = False  # under the name that it was sent to
+        self._head = b""
+        self._gathered = 0
+        self._file = tempfile.TemporaryFile(  # noqa: SIM115  # closed with this object
+            prefix="torchrec_io-", buffering=0
+        )
+        self._drop = weakref.finalize(
+            self, _give_up, self._way, options, self._sent_name, self._number, os.getpid()
+        )
+
+    def write(self, *parts: bytes | memoryview) -> None:
+        """Append bytes."""
+        for part in parts:
+            view = memoryview(part).cast("B")
+            if len(self._head) < _END_BYTES:
+                self._head += view[: _END_BYTES - len(self._head)].tobytes()
+            while view:
+                done = self._gather(view)
+                view = view[done:]
+
+    def sync(self) -> None:
+        """Send what can be sent without a name."""
+        if self._way and self._sent_name != self.path and not self._is_complete:
+            self._finish(self._sent_name)
+
+    def source(self) -> ByteSource:
+        """Return what was written, of which only the two ends can be read."""
+        return _Ends(self.path, self.size, self._head, self._rest()[-_END_BYTES:])
+
+    def rename(self, url: str, *, must_be_new: bool = False) -> None:
+        """Give the object its name, replacing any object of that name.
+
+        Args:
+            url: Public URL.
+            must_be_new: Whether an object of that name is an error.
+
+        Raises:
+            FileExistsError: If there is an object of that name, and it must be new.
+            OSError: If a request failed.
+        """
+        if must_be_new and not self._way and self.size <= PART_BYTES:
+            try:
+                put_object(url, self._rest(), self._options, only_if="absent")
+            except FileExistsError:
+                raise output_exists(url) from None
+        else:
+            # Stores do not compare names where they complete an upload.
+            if must_be_new and exists(url, self._options):
+                raise output_exists(url)
+            self._complete(url)
+        self.has_name = True
+        self._drop.detach()
+        self._file.close()
+
+    def discard(self) -> None:
+        """Drop what was written. Nothing happens if the object has its name."""
+        self._drop()
+        self._file.close()
+
+    def _gather(self, view: memoryview) -> int:
+        """Append some bytes to the file, and send the part that is then in it."""
+        most = PART_BYTES + _END_BYTES - self._gathered if self._is_sent_in_parts else len(view)
+        done = os.pwrite(self._file.fileno(), view[:most], self._gathered)
+        self._gathered += done
+        self.size += done
+        if self._is_sent_in_parts and self._gathered == PART_BYTES + _END_BYTES:
+            self._send_part()
+        return done
+
+    def _send_part(self) -> None:
+        if self.size > PART_BYTES * MOST_PARTS:
+            limit = PART_BYTES * MOST_PARTS >> 30
+            reason = f"an object cannot be larger than {limit} GiB here; write several files"
+            raise OSError(errno.EFBIG, reason, self.path)
+        descriptor = self._file.fileno()
+        if not self._way:
+            self._way.append(access(self._sent_name, self._options))
+        part = os.pread(descriptor, PART_BYTES, 0)
+        self._ask(self._way[0], self._sent_name, "write", self._number, part)
+        # The end of the object must stay here, so a part is sent when there are more bytes.
+        os.pwrite(descriptor, os.pread(descriptor, _END_BYTES, PART_BYTES), 0)
+        self._gathered = _END_BYTES
+
+    def _complete(self, url: str) -> None:
+        if self._way and url != self._sent_name:
+            self.sync()
+            way = access(self._sent_name, self._options)
+            self._ask(way, url, "copy", access(url, self._options).key)
+            delete_objects([self._sent_name], self._options)
+        else:
+            self._finish(url)
+
+    def _finish(self, url: str) -> None:
+        way = self._way[0] if self._way else access(url, self._options)
+        if self._is_sent_in_parts:
+            self._ask(way, url, "finish", self._number, self._rest())
+        else:
+            self._ask(way, url, "put_file", f"/dev/fd/{self._file.fileno()}")
+        self._is_complete = True
+
+    def _rest(self) -> bytes:
+        return os.pread(self._file.fileno(), self._gathered, 0)
+
+    def _ask(self, way: ObjectAccess, url: str, name: str, *arguments: Any) -> None:
+        """Make a request about the object."""
+        try:
+            way.ask(url, name, way.key, *arguments, needs=WRITE)
+        except HelperError as error:  # it had the upload
+            raise OSError(errno.EIO, f"the upload was lost: {error}", url) from None
+
+
+def _give_up(
+    ways: list[ObjectAccess], options: RemoteOptions, url: str, number: int, owner: int
+) -> None:
+    """Drop what was sent of an object that did not get its name."""
+    if not ways or os.getpid() != owner:
+        return
+    with contextlib.suppress(OSError):
+        ways[0].fetcher.client.ask("give_up", ways[0].store, number)
+        if owner_of(os.path.basename(url)) is not None:  # it may be complete under this name
+            delete_objects([url], options)
+
+
+class _Ends(ByteSource):
+    """The two ends of an object that is being written."""
+
+    def __init__(self, path: str, size: int, head: bytes, tail: bytes) -> None:
+        self.path = path
+        self.stamp = Stamp(("", ""), size, 0)
+        self._head = head
+        self._tail = tail
+
+    @property
+    def size(self) -> int:
+        return self.stamp.size
+
+    def read_into(self, offset: int, out: memoryview) -> int:
+        if offset == 0:
+            data = self._head[: len(out)]
+        else:
+            data = self._tail[offset - (self.size - len(self._tail)) :][: len(out)]
+        out[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        """Do nothing."""

@@ -1,0 +1,77 @@
+"""Writing of small objects, and deleting of objects."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+from typing import Literal
+
+from ..byte_source import Stamp
+from .options import RemoteOptions
+from .process import access, ask_again
+from .remote_file import info_of, stamp_of_info
+from .urls import is_web_url
+
+# What credentials must allow.
+WRITE = "write and delete objects"
+
+
+def put_object(
+    url: str,
+    data: bytes,
+    options: RemoteOptions,
+    *,
+    only_if: Stamp | Literal["absent"] | None = None,
+) -> Stamp:
+    """Write an object in one request, so that it appears whole or not at all.
+
+    The bytes are held in memory until the request is done.
+
+    Args:
+        url: Public URL.
+        data: Content of the object.
+        options: Options for remote objects.
+        only_if: ``"absent"`` if there must be no such object; or the stamp of the object that is
+            there and is replaced. The store compares it in the same request; a filesystem of fsspec
+            is asked just before. Default: an object that is there is replaced.
+
+    Returns:
+        Stamp of the new object. Its time of the last change may be unknown.
+
+    Raises:
+        FileExistsError: If there is such an object, though there must be none.
+        StaleIndexError: If the object that is there is not that of the stamp.
+        OSError: If the request failed, or if the URL is one of HTTP, which cannot be written.
+    """
+    check_writable(url)
+    way = access(url, options)
+    condition = info_of(only_if) if isinstance(only_if, Stamp) else only_if
+    return stamp_of_info(way.ask(url, "put", way.key, data, condition, needs="write objects"))
+
+
+def exists(url: str, options: RemoteOptions) -> bool:
+    """Return whether there is an object now."""
+    try:
+        ask_again(url, options, "head")
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def delete_objects(urls: Sequence[str], options: RemoteOptions) -> None:
+    """Delete objects of one store. Those that do not exist are no error."""
+    if urls:
+        keys = [access(url, options).key for url in urls]
+        ask_again(urls[0], options, "delete", keys, needs=WRITE)
+
+
+def check_writable(url: str) -> None:
+    """Check that objects of a URL can be written.
+
+    Raises:
+        OSError: If the URL is one of HTTP.
+    """
+    if is_web_url(url):
+        raise OSError(
+            errno.EROFS, "an HTTP server cannot be written; use a URL of s3://, gs:// or az://", url
+        )

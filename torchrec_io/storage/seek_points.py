@@ -1,0 +1,317 @@
+"""Seek points: places in a compressed file where decompression can start."""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from isal import isal_zlib
+
+from .byte_source import Ints
+
+# Deflate refers back to at most this many bytes (RFC 1951).
+WINDOW_BYTES = 1 << 15
+# Between two seek points about this many bytes of the stream are decoded: for each random read half
+# of them. A window takes about 10 KiB in the index.
+SPAN_BYTES = 4 << 20
+# A longer part of a stream without a seek point makes several spans. All of it before a span must
+# be decoded to reach that, unless the span before it was decoded last.
+_MOST_SPAN_BYTES = 16 << 20
+# By default, windows are at most this part of the compressed file.
+_MOST_WINDOWS = 0.009
+_TYPICAL_WINDOW_BYTES = 11_000
+# Members that are shorter than this part of a span are decoded together.
+_SHORT_MEMBERS = 16
+_WINDOW_LEVEL = 3
+
+# After each point, every part of this size has a checksum, and what is left before the next point.
+CHECKED_BYTES = 1 << 20
+
+_HEAD = np.dtype([("points", "<u8"), ("checks", "<u8")])
+_ENTRY = np.dtype([("stream_offset", "<u8"), ("file_bit", "<u8"), ("window_bytes", "<u8")])
+_CHECK = np.dtype("<u4")
+# Size of the window of a point where a gzip member or zlib stream starts, which needs none.
+_NO_WINDOW = (1 << 64) - 1
+_MOST_WINDOW_BYTES = 2 * WINDOW_BYTES
+
+
+class SeekPoint(NamedTuple):
+    """A place where decompression can start.
+
+    Attributes:
+        stream_offset: Offset in the decompressed stream.
+        file_bit: Offset in the compressed file, in bits. Bit 0 is the lowest one of a byte.
+        window: The bytes of the stream before this point, up to 32 KiB, compressed; None if a gzip
+            member or a zlib stream starts here.
+    """
+
+    stream_offset: int
+    file_bit: int
+    window: bytes | None = None
+
+    @property
+    def file_offset(self) -> int:
+        """File offset of the byte with the first bit."""
+        return self.file_bit // 8
+
+
+START = SeekPoint(0, 0)
+
+
+def pack_window(window: bytes) -> bytes:
+    """Compress a window."""
+    packed: bytes = isal_zlib.compress(window, _WINDOW_LEVEL)
+    return packed
+
+
+def unpack_window(packed: bytes) -> bytes:
+    """Decompress a window.
+
+    Raises:
+        zlib.error, igzip_lib.IsalError: If it is damaged.
+    """
+    decoder = isal_zlib.decompressobj()
+    window: bytes = decoder.decompress(packed, WINDOW_BYTES + 1)
+    if len(window) > WINDOW_BYTES or not decoder.eof:
+        raise zlib.error("a window is damaged")
+    return window
+
+
+class SeekPoints:
+    """The seek points of a file, in ascending order. The first one is at the start of the stream.
+
+    Args:
+        points: Stream offset, offset in the file in bits, and size of the window of each point;
+            the latter is ``_NO_WINDOW`` where a member or stream starts.
+        checks: CRC-32 of the parts of the stream after each point; none if they are unknown.
+        read_windows: Function that returns windows by offset and size in all of them.
+
+    Attributes:
+        stream_offsets: Offset of each point in the decompressed stream; int64 ``[n]``.
+        file_bits: Offset of each point in the file, in bits; int64 ``[n]``.
+        checks: CRC-32 of the parts of the stream after each point, of :data:`CHECKED_BYTES`, the
+            last of each point less; uint32. None are known if there are none.
+    """
+
+    def __init__(
+        self,
+        points: npt.NDArray[Any],
+        checks: npt.NDArray[np.uint32],
+        read_windows: Callable[[int, int], bytes],
+    ) -> None:
+        self.stream_offsets: Ints = points["stream_offset"].astype(np.int64)
+        self.file_bits: Ints = points["file_bit"].astype(np.int64)
+        self.checks = checks
+        self._entries = points
+        self._is_start = points["window_bytes"] == _NO_WINDOW
+        sizes = np.where(self._is_start, 0, points["window_bytes"]).astype(np.int64)
+        self._window_bounds = np.concatenate([[0], np.cumsum(sizes)])
+        self._read_windows = read_windows
+
+    def __len__(self) -> int:
+        return len(self.stream_offsets)
+
+    def point(self, number: int) -> SeekPoint:
+        """Return a point with its window."""
+        window = None
+        if not self._is_start[number]:
+            begin, end = self._window_bounds[number : number + 2].tolist()
+            window = self._read_windows(begin, end - begin)
+        return SeekPoint(int(self.stream_offsets[number]), int(self.file_bits[number]), window)
+
+    @property
+    def starts(self) -> list[tuple[int, int]]:
+        """Pairs ``(stream offset, file offset)`` of the points at a member or stream."""
+        bits = self.file_bits[self._is_start] // 8
+        return list(zip(self.stream_offsets[self._is_start].tolist(), bits.tolist(), strict=True))
+
+    def longest_span(self, stream_bytes: int) -> int:
+        """Return the largest number of bytes to decode to reach a byte of the stream."""
+        return int(np.diff(self.stream_offsets, append=stream_bytes).max(initial=0))
+
+    def span_starts(self, stream_bytes: int) -> list[Ints]:
+        """Return the stream offsets of the spans after each point.
+
+        A span starts at a point, or :data:`_MOST_SPAN_BYTES` after the span before it.
+        """
+        bounds = np.append(self.stream_offsets, stream_bytes)
+        return [
+            np.arange(begin, max(end, begin + 1), _MOST_SPAN_BYTES)
+            for begin, end in itertools.pairwise(bounds.tolist())
+        ]
+
+    def spans_to_reach(self, stream_bytes: int) -> float:
+        """Return how many spans are decoded on average to reach one: 1 if all have points."""
+        counts = np.array([len(starts) for starts in self.span_starts(stream_bytes)])
+        return float((counts * (counts + 1)).sum() / 2 / counts.sum())
+
+    def checks_of_spans(self, stream_bytes: int) -> list[list[int]] | None:
+        """Return the checksums after each point; None if they are unknown."""
+        counts = _count_checks(self.stream_offsets, stream_bytes)
+        if len(self.checks) != counts.sum():
+            return None
+        return [part.tolist() for part in np.split(self.checks, np.cumsum(counts)[:-1])]
+
+    def up_to(self, stream_bytes: int) -> SeekPoints:
+        """Return the points in a stream that may end earlier than what was decoded."""
+        left = max(1, int(np.searchsorted(self.stream_offsets, stream_bytes, side="right")))
+        counts = _count_checks(self.stream_offsets[:left], stream_bytes)
+        if left == len(self) and len(self.checks) in (0, counts.sum()):
+            return self
+        return SeekPoints.of([self.point(number) for number in range(left)])
+
+    def encode(self) -> bytes:
+        """Return the section of an index file."""
+        head = np.array((len(self), len(self.checks)), _HEAD)
+        windows = self._read_windows(0, int(self._window_bounds[-1]))
+        return head.tobytes() + self._entries.tobytes() + self.checks.tobytes() + windows
+
+    @classmethod
+    def decode(
+        cls, read: Callable[[int, int], bytes], size: int, stream_bytes: int, file_bytes: int
+    ) -> SeekPoints:
+        """Read the section of an index file.
+
+        Args:
+            read: Function that returns bytes of the section by offset and size.
+            size: Size of the section in bytes.
+            stream_bytes: Size of the decompressed stream.
+            file_bytes: Size of the compressed file.
+
+        Raises:
+            ValueError: If the section is invalid. The message explains why.
+        """
+        at = _HEAD.itemsize
+        if size < at:
+            raise ValueError("its section of seek points is too short")
+        count, checks = np.frombuffer(read(0, at), _HEAD)[0].tolist()
+        tables_bytes = count * _ENTRY.itemsize + checks * _CHECK.itemsize
+        if tables_bytes > size - at or count == 0:
+            raise ValueError("the number of its seek points is invalid")
+        tables = read(at, tables_bytes)
+        points = np.frombuffer(tables, _ENTRY, count)
+        table = np.frombuffer(tables, _CHECK, checks, count * _ENTRY.itemsize)
+        _check_points(points, stream_bytes, file_bytes)
+        sizes = points["window_bytes"][points["window_bytes"] != _NO_WINDOW]
+        if (sizes > _MOST_WINDOW_BYTES).any() or at + tables_bytes + int(sizes.sum()) != size:
+            raise ValueError("the windows of its seek points have an invalid size")
+        found = cls(points, table, lambda begin, length: read(at + tables_bytes + begin, length))
+        if checks and found.checks_of_spans(stream_bytes) is None:
+            raise ValueError("the number of the checksums of its seek points is invalid")
+        return found
+
+    @classmethod
+    def of(cls, points: Sequence[SeekPoint], checks: Sequence[int] = ()) -> SeekPoints:
+        """Return points in memory, with the checksums of the stream if they are known."""
+        entries = np.zeros(len(points), _ENTRY)
+        for number, (stream_offset, file_bit, window) in enumerate(points):
+            size = _NO_WINDOW if window is None else len(window)
+            entries[number] = (stream_offset, file_bit, size)
+        windows = b"".join(point.window or b"" for point in points)
+        return cls(entries, np.array(checks, _CHECK), lambda at, length: windows[at : at + length])
+
+
+def _count_checks(stream_offsets: Ints, stream_bytes: int) -> Ints:
+    """Return the number of checksums after each point."""
+    sizes = np.diff(stream_offsets, append=stream_bytes)
+    counts: Ints = -(-sizes // CHECKED_BYTES)
+    return counts
+
+
+def _check_points(points: npt.NDArray[Any], stream_bytes: int, file_bytes: int) -> None:
+    """Check that points can be those of a file.
+
+    Raises:
+        ValueError: If they cannot.
+    """
+    offsets, bits = points["stream_offset"], points["file_bit"]
+    is_ordered = (offsets[1:] > offsets[:-1]).all() and (bits[1:] > bits[:-1]).all()
+    is_inside = offsets[-1] <= stream_bytes and bits[-1] <= 8 * file_bytes
+    is_start = points["window_bytes"] == _NO_WINDOW
+    if not is_ordered or not is_inside or offsets[0] != 0 or (bits[is_start] % 8).any():
+        raise ValueError("its seek points are out of order")
+
+
+class SeekPointRecorder:
+    """Chooses seek points while a file is decompressed from front to back.
+
+    Args:
+        span_bytes: Number of bytes of the stream between two points. Default: about 4 MiB, and
+            more where windows would take more than 0.9 % of the file.
+        finds_blocks: Whether points are wanted inside of members, too.
+        makes_checks: Whether checksums of the stream are computed.
+
+    Attributes:
+        points: The points so far.
+        finds_blocks: Whether points are wanted inside of members, too.
+    """
+
+    def __init__(
+        self,
+        span_bytes: int | None = None,
+        *,
+        finds_blocks: bool = True,
+        makes_checks: bool = True,
+    ) -> None:
+        self.points: list[SeekPoint] = []
+        self.finds_blocks = finds_blocks
+        self._span_bytes = SPAN_BYTES if span_bytes is None else span_bytes
+        self._most_windows = _MOST_WINDOWS if span_bytes is None else None
+        self._window_bytes = 0
+        self._end = 0  # of the stream as far as it is known
+        self._makes_checks = makes_checks
+        self._checks: list[int] = []
+        self._checked = 0  # bytes of the last checksum
+
+    def add_start(self, stream_offset: int, file_offset: int) -> None:
+        """Take note of a member or stream, which becomes a point unless it is short."""
+        least = self._span_bytes // _SHORT_MEMBERS
+        if not self.points or stream_offset - self.points[-1].stream_offset >= max(least, 1):
+            self._add(SeekPoint(stream_offset, 8 * file_offset))
+
+    def add_block(self, stream_offset: int, file_bit: int, window: bytes) -> None:
+        """Add a point inside a member."""
+        packed = pack_window(window)
+        self._window_bytes += len(packed)
+        self._add(SeekPoint(stream_offset, file_bit, packed))
+
+    def add_data(self, stream_offset: int, data: bytes | memoryview) -> None:
+        """Take note of bytes of the stream. Those that are known are ignored."""
+        new = stream_offset + len(data) - self._end
+        if new > 0:
+            self._end += new
+            if self._makes_checks:
+                self._check(memoryview(data)[-new:])
+
+    def _check(self, data: memoryview) -> None:
+        while len(data):
+            if self._checked in (0, CHECKED_BYTES):
+                self._checks.append(0)
+                self._checked = 0
+            part = data[: CHECKED_BYTES - self._checked]
+            self._checks[-1] = isal_zlib.crc32(part, self._checks[-1])
+            self._checked += len(part)
+            data = data[len(part) :]
+
+    def is_due(self, stream_offset: int, file_offset: int) -> bool:
+        """Return whether a point is wanted at the next block, at about these offsets."""
+        if not self.finds_blocks:
+            return False
+        if stream_offset - self.points[-1].stream_offset < self._span_bytes:
+            return False
+        return (
+            self._most_windows is None
+            or self._window_bytes + _TYPICAL_WINDOW_BYTES <= self._most_windows * file_offset
+        )
+
+    def finish(self) -> SeekPoints:
+        """Return all points."""
+        return SeekPoints.of(self.points or [START], self._checks)
+
+    def _add(self, point: SeekPoint) -> None:
+        self.points.append(point)
+        self._checked = 0  # checksums start again

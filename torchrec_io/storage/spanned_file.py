@@ -1,0 +1,270 @@
+"""Random access to the decompressed content of a file that has seek points."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from .. import _core
+from ..errors import TorchRecIOError
+from .byte_source import ByteBuffer, ByteSource, Ints
+from .span import Span, SpannedStream
+
+# Spans of remote objects that are fetched ahead of the one that is decoded.
+_MOST_FETCHED_AHEAD = 8
+_MOST_SOON = 1 << 12
+_PAST_END_BYTES = 1 << 18
+
+
+class SpannedFile(ByteSource):
+    """The decompressed stream of a file that has seek points, readable at any offset.
+
+    Threads that need a span which another thread decodes decode others meanwhile that are read
+    soon. So all threads of a dataset decode at the same time.
+
+    Args:
+        file: Compressed file.
+        stream: Its spans.
+    """
+
+    def __init__(self, file: ByteSource, stream: SpannedStream) -> None:
+        self.path = file.path
+        self.stamp = file.stamp
+        self.file_watch = file.file_watch
+        self.is_pinned = file.is_pinned
+        self._file = file
+        self._stream = stream
+        self._soon: deque[int] = deque(maxlen=_MOST_SOON)  # to be fetched, if the file is remote
+
+    @property
+    def size(self) -> int:
+        return self._stream.size
+
+    def read_into(self, offset: int, out: memoryview) -> int:
+        got, damage = self.read_before_damage(offset, out)
+        if damage is not None:
+            raise damage
+        return got
+
+    def read_before_damage(
+        self, offset: int, out: memoryview
+    ) -> tuple[int, TorchRecIOError | None]:
+        if offset >= self.size:
+            return self._read_past_end(offset, out)
+        size = min(len(out), self.size - offset)
+        buffer = np.frombuffer(out, np.uint8)
+        for number, ranges in self._split(np.array([(offset, size, 0)], np.int64)):
+            span = self._stream.spans[number]
+            damage = self._read_span(number, ranges, buffer)
+            if damage is not None:
+                begin, size, target = ranges[0].tolist()
+                with self._stream.cache.lock:
+                    got = min(span.available(begin), size)
+                is_there = got and self._copy(span, np.array([(begin, got, target)]), buffer)
+                return target + (got if is_there else 0), damage
+        return size, None
+
+    def read_ranges(self, ranges: Ints, out: ByteBuffer) -> int | None:
+        is_outside = ranges[:, 0] + ranges[:, 1] > self.size
+        if is_outside.any():
+            return int(is_outside.argmax())
+        if len(ranges) == 0:
+            return None
+        for number, parts in self._split(ranges):
+            damage = self._read_span(number, parts, out)
+            if damage is not None:
+                raise damage
+        return None
+
+    def will_need(self, ranges: Ints) -> None:
+        stream = self._stream
+        with stream.cache.lock:
+            for number, parts in self._split(ranges):
+                stream.spans[number].want(parts[:, :2])
+                stream.cache.soon.append(functools.partial(_claim, weakref.ref(self), number))
+                self._soon.append(number)
+        self._fetch_ahead()
+
+    def will_not_need(self, ranges: Ints) -> None:
+        stream = self._stream
+        with stream.cache.lock:
+            for number, parts in self._split(ranges):
+                stream.spans[number].forget(parts[:, :2])
+
+    def find_size(self, progress: object = None) -> tuple[int, TorchRecIOError | None]:
+        del progress
+        return self.size, None
+
+    def file_bytes_read(self, offset: int) -> int:
+        return self._stream.file_range(self._file, self._stream.number_at(offset))[0]
+
+    def close(self) -> None:
+        self._file.close()
+        self.file_watch = None
+
+    # ---- spans ----
+
+    def _split(self, ranges: Ints) -> Iterator[tuple[int, Ints]]:
+        """Yield the numbers of spans, and the parts of ranges in them, as offsets in the span.
+
+        Spans come in the order of the first range in each.
+        """
+        starts = self._stream.starts
+        ends = ranges[:, 0] + ranges[:, 1]
+        number = self._stream.number_at(int(ranges[0, 0]))
+        begin, end = starts[number : number + 2].tolist()
+        if ranges[:, 0].min() >= begin and ends.max() <= end:
+            yield number, ranges - (begin, 0, 0)
+            return
+        first = np.searchsorted(starts, ranges[:, 0], side="right") - 1
+        if (ends <= starts[first + 1]).all() and (first[1:] >= first[:-1]).all():
+            cuts = [0, *(np.flatnonzero(np.diff(first)) + 1).tolist(), len(first)]
+            for at, to in itertools.pairwise(cuts):
+                yield int(first[at]), ranges[at:to] - (starts[first[at]], 0, 0)
+            return
+        last = np.maximum(np.searchsorted(starts, ends, side="left") - 1, first)
+        counts = last - first + 1
+        rows = np.repeat(np.arange(len(ranges)), counts)
+        numbers = first[rows] + np.arange(len(rows)) - (np.cumsum(counts) - counts)[rows]
+        begins = np.maximum(starts[numbers], ranges[rows, 0])
+        sizes = np.minimum(starts[numbers + 1], ends[rows]) - begins
+        targets = ranges[rows, 2] + begins - ranges[rows, 0]
+        parts = np.column_stack([begins - starts[numbers], sizes, targets])
+        order = np.argsort(numbers, kind="stable")
+        bounds = np.flatnonzero(np.diff(numbers[order], prepend=-1))
+        groups = np.split(order, bounds[1:])
+        for group in sorted((each for each in groups if len(each)), key=lambda each: int(each[0])):
+            yield int(numbers[group[0]]), parts[group]
+
+    def _read_span(self, number: int, ranges: Ints, out: ByteBuffer) -> TorchRecIOError | None:
+        """Copy ranges of a span to a buffer; return the damage before the end of them, if any."""
+        span = self._stream.spans[number]
+        end = int((ranges[:, 0] + ranges[:, 1]).max())
+        lock = self._stream.cache.lock
+        while True:
+            if self._read_stored(number, ranges, out):
+                return None
+            with lock:
+                lent, decode = span.lend(ranges), None
+                if lent is None:
+                    if span.damage is not None:
+                        return span.damage
+                    decode = self._claim(number, end)
+                    if decode is None:
+                        lock.wait()
+                        continue
+            if lent is not None:
+                self._copy_lent(span, lent, ranges, out)
+                return None
+            assert decode is not None
+            decode()
+
+    def _read_stored(self, number: int, ranges: Ints, out: ByteBuffer) -> bool:
+        """Copy ranges of a span to a buffer if it is on the local disk, but not in memory."""
+        stored = self._stream.stored
+        if stored is None:
+            return False
+        span = self._stream.spans[number]
+        if self._copy(span, ranges, out):
+            return True
+        if not stored.read(number, ranges, out):
+            return False
+        with self._stream.cache.lock:
+            span.forget(ranges[:, :2])
+        return True
+
+    def _copy(self, span: Span, ranges: Ints, out: ByteBuffer) -> bool:
+        """Copy ranges of a span to a buffer if they are in memory; return whether they are."""
+        with self._stream.cache.lock:
+            lent = span.lend(ranges)
+        if lent is not None:
+            self._copy_lent(span, lent, ranges, out)
+        return lent is not None
+
+    def _copy_lent(
+        self, span: Span, lent: tuple[ByteBuffer, Ints], ranges: Ints, out: ByteBuffer
+    ) -> None:
+        """Copy ranges from memory that a span lent, which other threads may use meanwhile."""
+        try:
+            _core.gather(*lent, out)
+        finally:
+            with self._stream.cache.lock:
+                span.take_back()
+                span.forget(ranges[:, :2])
+
+    def _claim(self, number: int, end: int) -> Callable[[], None] | None:
+        """Return work for this thread: the span that it needs, or one that is read soon."""
+        span = self._stream.spans[number]
+        if not span.is_busy:
+            span.is_busy = True
+            return lambda: self._decode(number, end)
+        soon = self._stream.cache.soon
+        while soon:
+            decode = soon.popleft()()
+            if decode is not None:
+                return decode
+        return None
+
+    def claim_soon(self, number: int) -> Callable[[], None] | None:
+        """Return the function that decodes a span, unless that is not needed anymore."""
+        span = self._stream.spans[number]
+        if span.is_busy or not span.is_wanted:
+            return None
+        stored = self._stream.stored
+        if stored is not None and stored.has(number):
+            return None
+        span.is_busy = True
+        return lambda: self._decode(number, span.size)
+
+    def _decode(self, number: int, end: int) -> None:
+        """Decode a span, unless another thread or process has stored it meanwhile."""
+        span, stored = self._stream.spans[number], self._stream.stored
+        try:
+            if stored is None or not stored.has(number):
+                span.decode(self._file, end)
+        finally:
+            with self._stream.cache.lock:
+                span.is_busy = False
+                self._stream.cache.lock.notify_all()
+        self._fetch_ahead()
+
+    def _fetch_ahead(self) -> None:
+        """Fetch the compressed bytes of spans that are read soon, if the file is remote."""
+        if self._file.descriptor is not None:
+            return
+        with self._stream.cache.lock:
+            spans = self._stream.spans
+            while self._soon and not spans[self._soon[0]].is_wanted:
+                self._soon.popleft()
+            soon = [*itertools.islice(self._soon, _MOST_FETCHED_AHEAD)]
+        ranges = [self._stream.file_range(self._file, number) for number in soon]
+        if ranges:
+            self._file.will_need(np.array(ranges, np.int64))
+
+    def _read_past_end(self, offset: int, out: memoryview) -> tuple[int, TorchRecIOError | None]:
+        """Return what follows the end of the stream as it was indexed."""
+        stream = self._stream
+        number = len(stream.spans) - 1
+        inflater = stream.start_inflater(self._file, number)
+        left = offset - stream.spans[number].start
+        try:
+            while data := inflater.read(_PAST_END_BYTES):
+                if len(data) > left:
+                    found = data[left : left + len(out)]
+                    out[: len(found)] = found
+                    return len(found), None
+                left -= len(data)
+        except TorchRecIOError as damage:
+            return 0, damage
+        return 0, None
+
+
+def _claim(file: weakref.ref[SpannedFile], number: int) -> Callable[[], None] | None:
+    """Claim a span of a file, unless that was closed."""
+    opened = file()
+    return None if opened is None else opened.claim_soon(number)
