@@ -335,3 +335,28 @@ def count_decoded(spans: list) -> list[int]:  # type: ignore[type-arg]
 
         span.decode = decode
     return decoded
+
+
+@pytest.mark.parametrize("kind", ["gzip", "zlib"])
+@pytest.mark.parametrize("level", [0, 6])
+def test_stored_blocks_that_end_members(tmp_path: Path, kind: Compression, level: int) -> None:
+    """The last block of a member looks like others until its end is known."""
+    path = tmp_path / "x"
+    wbits = 31 if kind == "gzip" else 15
+    spans = 0
+    for size in range(SPAN + 9000, SPAN + 60_000, 5001):  # so that blocks start at other bits
+        parts = [NOISE[at : at + size] for at in range(0, 4 * size, size)]
+        data = b"".join(parts)
+        path.write_bytes(b"".join(deflated(part, wbits, level) for part in parts))
+        points = record(path, kind)
+        for number in range(len(points)):
+            if points.point(number).window is None:
+                continue
+            # Nothing but the end of the member follows the last block, also at the end of the file.
+            source = spans_of(path, kind, points, len(data))
+            begin, end = np.append(points.stream_offsets, len(data))[number : number + 2].tolist()
+            assert source.read(begin, end - begin) == data[begin:end]
+            if number == len(points) - 1:
+                assert source.read_before_damage(len(data), memoryview(bytearray(1))) == (0, None)
+            spans += 1
+    assert spans > 10

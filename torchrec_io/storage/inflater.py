@@ -8,7 +8,7 @@ from typing import Any, cast
 from isal import igzip_lib, isal_zlib
 
 from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
-from .block_search import BlockSearch, is_block_start
+from .block_search import BlockSearch, find_last_header, is_block_start
 from .byte_source import ByteSource
 from .compression import (
     WINDOW_BITS,
@@ -238,6 +238,7 @@ class Inflater:
             following = b"" if self._blocks is None else self._blocks.give_up()
             self._pending = self._decoder.unused_data + following + self._pending
             self._decoder = None
+            self._correct_last_point()
         else:
             self._pending = self._decoder.unconsumed_tail + self._pending
         return data
@@ -252,8 +253,22 @@ class Inflater:
         window = blocks.window
         if self._recorder is not None and is_block_start(found, trial, window, data):
             self._recorder.add_block(self._stream_offset, found.file_bit, window)
+            if self._decoder is None:
+                self._correct_last_point()
             self._start = self._recorder.points[-1]
         self._saved = data
+
+    def _correct_last_point(self) -> None:
+        """Correct the seek point inside of a member that has ended, if it is at its last block."""
+        recorder = self._recorder
+        if recorder is None or not recorder.is_inside:
+            return
+        end = self._file_offset - len(self._pending)
+        if not self._trailer_bytes:  # the decoder has read the trailer
+            end -= _TRAILER_BYTES[self._compression]
+        file_bit = find_last_header(self._file, recorder.points[-1].file_bit, end)
+        if file_bit is not None:
+            recorder.points[-1] = recorder.points[-1]._replace(file_bit=file_bit)
 
     def _take_saved(self, size: int) -> bytes:
         data, self._saved = self._saved[:size], self._saved[size:]
