@@ -8,6 +8,7 @@ import itertools
 import threading
 import zlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from isal import isal_zlib
 from torchrec_io.errors import CorruptRecordError
 from torchrec_io.storage.byte_source import ByteSource
 from torchrec_io.storage.compression import Compression
+from torchrec_io.storage.inflater import Inflater
 from torchrec_io.storage.local import LocalFile
 from torchrec_io.storage.opening import make_spans, open_decompressed, open_spans
 from torchrec_io.storage.seek_points import SeekPoint, SeekPointRecorder, SeekPoints
@@ -319,6 +321,71 @@ def test_threads_decode_different_spans(tmp_path: Path) -> None:
         thread.join()
     assert not wrong
     assert len(decoded) == len(stream.spans)  # none twice
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_files_without_points_are_decompressed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    monkeypatch.setattr("torchrec_io.storage.seek_points._MOST_SPAN_BYTES", 1 << 20)
+    data = 8 * NOISE
+    path = tmp_path / "x"
+    path.write_bytes(gzip.compress(data, 1))
+    points = record(path, "gzip", 1 << 40)
+    stream = make_spans(LocalFile(path), "gzip", points, len(data), 3 << 20)
+    assert len(points) == 1 < len(stream.starts) - 1
+    source = open_spans(LocalFile(path), stream)
+    ranges = np.array([(at, 500, 0) for at in range(0, len(data) - 500, 1000)], np.int64)
+    source.will_need(ranges)
+    sizes = count_inflated(monkeypatch)
+    left = iter(ranges)
+
+    def work() -> None:
+        out = np.zeros(500, np.uint8)
+        for row in left:
+            source.read_ranges(row[None], out)
+            assert out.tobytes() == data[row[0] : row[0] + 500]
+
+    in_threads(work, threads)
+    assert sum(sizes) == len(data)
+
+
+def in_threads(work: Callable[[], None], count: int) -> None:
+    """Call a function in several threads, which must not fail."""
+    with ThreadPoolExecutor(count) as pool:
+        for done in [pool.submit(work) for _ in range(count)]:
+            done.result()
+
+
+def test_finding_out_whether_the_stream_goes_on_decodes_nothing_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x"
+    for rest, follows in ((b"", 0), (gzip.compress(b"more"), 1)):
+        path.write_bytes(gzip.compress(DATA) + rest)
+        points = SeekPoints.of([SeekPoint(0, 0)])
+        source = spans_of(path, "gzip", points, len(DATA), 4 << 20)
+        with monkeypatch.context() as patch:
+            sizes = count_inflated(patch)
+            assert source.read(0, len(DATA)) == DATA
+            if not follows:
+                assert source.read_before_damage(len(DATA), memoryview(bytearray(1))) == (0, None)
+            assert sum(sizes) == len(DATA) + follows
+        assert source.read(len(DATA), 1) == b"more"[:follows]
+
+
+def count_inflated(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list to which each call of a decoder adds the number of bytes that it returned."""
+    sizes: list[int] = []
+    original = Inflater.read
+
+    def read(self: Inflater, size: int) -> bytes:
+        data = original(self, size)
+        sizes.append(len(data))
+        return data
+
+    monkeypatch.setattr(Inflater, "read", read)
+    return sizes
 
 
 def count_decoded(spans: list) -> list[int]:  # type: ignore[type-arg]

@@ -200,7 +200,7 @@ class SpannedFile(ByteSource):
     def _claim(self, number: int, end: int) -> Callable[[], None] | None:
         """Return work for this thread: the span that it needs, or one that is read soon."""
         span = self._stream.spans[number]
-        if not span.is_busy:
+        if not span.is_busy and not self._stream.is_reached_soon(number):
             span.is_busy = True
             return lambda: self._decode(number, end)
         soon = self._stream.cache.soon
@@ -213,7 +213,7 @@ class SpannedFile(ByteSource):
     def claim_soon(self, number: int) -> Callable[[], None] | None:
         """Return the function that decodes a span, unless that is not needed anymore."""
         span = self._stream.spans[number]
-        if span.is_busy or not span.is_wanted:
+        if span.is_busy or not span.is_wanted or not self._stream.can_start(number):
             return None
         stored = self._stream.stored
         if stored is not None and stored.has(number):
@@ -250,6 +250,9 @@ class SpannedFile(ByteSource):
         """Return what follows the end of the stream as it was indexed."""
         stream = self._stream
         number = len(stream.spans) - 1
+        # A last span is stored only if nothing follows it.
+        if stream.has_ended or (stream.stored is not None and stream.stored.has(number)):
+            return 0, None
         inflater = stream.start_inflater(self._file, number)
         left = offset - stream.spans[number].start
         try:
