@@ -23,6 +23,7 @@ from torchrec_io.storage.compression import Compression
 from torchrec_io.storage.inflater import Inflater
 from torchrec_io.storage.local import LocalFile
 from torchrec_io.storage.opening import make_spans, open_decompressed, open_spans
+from torchrec_io.storage.salvage import SalvagedSpans
 from torchrec_io.storage.seek_points import SeekPoint, SeekPointRecorder, SeekPoints
 
 SPAN = 50_000
@@ -214,6 +215,50 @@ def test_damage_in_a_span_leaves_the_others_readable(tmp_path: Path, name: str) 
         except CorruptRecordError:
             failed.append(number)
     assert failed == [2]
+
+
+def test_damage_to_the_first_bits_after_a_seek_point(tmp_path: Path) -> None:
+    content = deflated(DATA, 31)
+    path = tmp_path / "x"
+    path.write_bytes(content)
+    points = record(path, "gzip")
+    ends = [*points.stream_offsets[1:].tolist(), len(DATA)]
+    for number in range(1, len(points)):
+        damaged = bytearray(content)
+        for bit in range(int(points.file_bits[number]), int(points.file_bits[number]) + 3):
+            damaged[bit // 8] |= 1 << bit % 8  # a block of a kind that does not exist
+        path.write_bytes(damaged)
+        source = spans_of(path, "gzip", points, len(DATA))
+        begin = int(points.stream_offsets[number])
+        with pytest.raises(CorruptRecordError, match=r"damaged|ends before"):
+            source.read(begin, 1)
+        assert source.read(0, 99) == DATA[:99]
+        salvaged = SalvagedSpans(LocalFile(path), "gzip", points, len(DATA))
+        assert read_all(salvaged) == DATA[:begin] + DATA[ends[number] :]
+
+
+def read_all(source: ByteSource) -> bytes:
+    out = bytearray()
+    while data := source.read(len(out), 1 << 16):
+        out += data
+    return bytes(out)
+
+
+def test_damage_that_leads_past_the_end_of_the_file(tmp_path: Path) -> None:
+    content = bytearray(deflated(NOISE, 31, 0))  # stored blocks
+    path = tmp_path / "x"
+    path.write_bytes(content)
+    points = record(path, "gzip")
+    at = 10  # after the header of the member
+    while not content[at] & 1:  # not the last block
+        at += 5 + int.from_bytes(content[at + 1 : at + 3], "little")
+    size = int.from_bytes(content[at + 1 : at + 3], "little") + 99
+    content[at + 1 : at + 5] = size.to_bytes(2, "little") + (size ^ 0xFFFF).to_bytes(2, "little")
+    path.write_bytes(content)
+    source = spans_of(path, "gzip", points, len(NOISE) + 50)
+    with pytest.raises(CorruptRecordError, match="file ends inside a gzip stream"):
+        source.read(len(NOISE) - 99, 149)
+    assert source.read(0, 400_000) == NOISE[:400_000]
 
 
 def test_checksums_tell_of_damage_that_can_be_decoded(tmp_path: Path) -> None:

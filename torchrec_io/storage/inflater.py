@@ -49,7 +49,7 @@ class Inflater:
         damage_offset: File offset of the first byte that could not be decoded, once it is known.
 
     Raises:
-        CorruptRecordError: If the window of the start is damaged.
+        CorruptRecordError: If the start, or its window, is damaged.
     """
 
     def __init__(
@@ -155,9 +155,16 @@ class Inflater:
             ) from None
         self._fill()
         bit = start.file_bit % 8
-        self._decoder = start_decoder(
-            isal_zlib.decompressobj, window, bit, self._pending[0] if self._pending else 0
-        )
+        try:
+            self._decoder = start_decoder(
+                isal_zlib.decompressobj, window, bit, self._pending[0] if self._pending else 0
+            )
+        except _INFLATE_ERRORS as error:  # the byte has the first bits of a block
+            raise CorruptRecordError(
+                f"the {self._compression} stream is damaged: {error}",
+                path=self._file.path,
+                offset=start.stream_offset,
+            ) from None
         self._pending = self._pending[bit > 0 :]
         self._has_member = True
         self._trailer_bytes = _TRAILER_BYTES[self._compression]
@@ -291,9 +298,12 @@ class Inflater:
             decoder = zlib.decompressobj(WINDOW_BITS[self._compression])
         else:
             bit = self._start.file_bit % 8
-            first = self._file.read(file_at, 1)[0]
+            first = self._file.read(file_at, 1)
             window = unpack_window(self._start.window)
-            decoder = start_decoder(zlib.decompressobj, window, bit, first)
+            try:
+                decoder = start_decoder(zlib.decompressobj, window, bit, first[0] if first else 0)
+            except zlib.error:
+                return b""
             file_at += bit > 0
         saved = bytearray()
         while chunk := self._file.read(file_at, _CHUNK_BYTES):

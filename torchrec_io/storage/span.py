@@ -12,7 +12,7 @@ import numpy.typing as npt
 from isal import isal_zlib
 
 from .. import _core
-from ..errors import CorruptRecordError, TorchRecIOError
+from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
 from .byte_source import ByteBuffer, ByteSource, Ints
 from .compression import Compression
 from .inflater import Inflater
@@ -208,7 +208,7 @@ class Span:
                 damage = self._fault(part, decoded - sound, sound)
                 sound = decoded if damage is None else sound
         except TorchRecIOError as error:
-            damage = error
+            damage = _as_damage(error)
             sound = sound if self._checks else decoded
         is_whole = damage is None and decoded == self.size
         if is_whole and inflater is not None:
@@ -235,12 +235,19 @@ class Span:
         """Return what is wrong with a part of the span, of which some bytes were decoded."""
         reason = None
         if decoded < len(part):
-            reason = "the file has become shorter since it was indexed"
+            reason = "the decompressed data ends before the indexed end"
         elif self._checks and isal_zlib.crc32(part) != self._checks[at // CHECKED_BYTES]:
             reason = "the decompressed data does not match its checksum in the index"
         if reason is None:
             return None
         return CorruptRecordError(reason, path=self._stream.path, offset=self.start + at)
+
+
+def _as_damage(error: TorchRecIOError) -> TorchRecIOError:
+    """Return the error of a file that has its size, but seems to end early."""
+    if isinstance(error, TruncatedFileError):
+        return CorruptRecordError(error.reason, path=error.path, offset=error.offset)
+    return error
 
 
 def _allocate(size: int) -> ByteBuffer:
