@@ -6,6 +6,7 @@ import functools
 import gzip
 import itertools
 import threading
+import time
 import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +26,8 @@ from torchrec_io.storage.local import LocalFile
 from torchrec_io.storage.opening import make_spans, open_decompressed, open_spans
 from torchrec_io.storage.salvage import SalvagedSpans
 from torchrec_io.storage.seek_points import SeekPoint, SeekPointRecorder, SeekPoints
+from torchrec_io.storage.span import Span
+from torchrec_io.storage.spanned_file import SpannedFile
 
 SPAN = 50_000
 
@@ -431,6 +434,59 @@ def count_inflated(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(Inflater, "read", read)
     return sizes
+
+
+def test_a_reader_meets_only_its_own_errors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads of a reader decode spans of others, whose files may fail to be read."""
+    sources = []
+    for name in ("good", "bad"):
+        path = tmp_path / name
+        path.write_bytes(deflated(DATA, 31))
+        stream = make_spans(LocalFile(path), "gzip", record(path, "gzip"), len(DATA), 8 << 20)
+        sources.append((open_spans(LocalFile(path), stream), stream))
+    (good, busy), (bad, _) = sources
+    bad.will_need(np.array([(0, 100, 0)], np.int64))
+    original = LocalFile.read
+
+    def fail(self: LocalFile, offset: int, size: int) -> bytes:
+        if self.path.endswith("bad"):
+            raise OSError(5, "I/O error", self.path)
+        return original(self, offset, size)
+
+    monkeypatch.setattr(LocalFile, "read", fail)
+    with ThreadPoolExecutor(1) as pool:
+        with busy.cache.lock:
+            busy.spans[0].is_busy = True  # so that the thread looks for other work
+        read = pool.submit(good.read, 0, 100)
+        while busy.cache.soon:
+            time.sleep(0.001)
+        with busy.cache.lock:
+            busy.spans[0].is_busy = False
+            busy.cache.lock.notify_all()
+        assert read.result() == DATA[:100]
+    with pytest.raises(OSError, match="I/O error"):
+        bad.read(0, 100)
+    monkeypatch.undo()
+    assert bad.read(0, 100) == DATA[:100]
+
+
+def test_after_an_interrupt_others_decode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(deflated(DATA, 31))
+    source = spans_of(path, "gzip", record(path, "gzip"), len(DATA))
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for offset, owner, name in ((300_000, SpannedFile, "_decode"), (900_000, Span, "decode")):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                source.read(offset, 100)
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(source.read, offset, 100).result(60) == DATA[offset : offset + 100]
 
 
 def count_decoded(spans: list) -> list[int]:  # type: ignore[type-arg]
