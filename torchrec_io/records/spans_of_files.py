@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import itertools
 import logging
 import os
 from collections.abc import Sequence
@@ -26,6 +27,9 @@ logger = logging.getLogger("torchrec_io")
 
 # Decompressing the data more often than this in an epoch is reported.
 _MANY_DECODINGS = 5
+# Closed files whose spans are freed when a file is closed, if they are not used anymore. More than
+# one, so that those of all files are freed in time.
+_FREED_AT_ONCE = 2
 
 
 class SpansOfFiles:
@@ -41,6 +45,8 @@ class SpansOfFiles:
         self._disk = disk
         self._pid = os.getpid()
         self._streams: dict[int, tuple[Stamp, SpannedStream]] = {}
+        self._closed: dict[int, None] = {}  # files that are not open, in the order of closing
+        self._searched: set[int] = set()  # files whose seek points are in no index
         # Stream offset up to which records of damaged spans are sound, by file and start.
         self._trusted: dict[tuple[int, int], int] = {}
 
@@ -52,11 +58,14 @@ class SpansOfFiles:
             index: Index of the file.
             file: The open file.
         """
+        self._closed.pop(number, None)
         stamp, stream = self._streams.get(number, (None, None))
         if stream is None or stamp != file.stamp:
             if stream is not None:
                 stream.close()
                 self._trusted.clear()
+            if index.lacks_seek_points:
+                self._searched.add(number)
             stream = make_spans(
                 file,
                 index.compression,
@@ -69,6 +78,23 @@ class SpansOfFiles:
             self._streams[number] = file.stamp, stream
         return open_spans(file, stream)
 
+    def note_closed(self, number: int) -> None:
+        """Note that a file was closed. Its spans are freed once none is in memory or read soon.
+
+        Args:
+            number: Number of the file among those of the reader.
+        """
+        if number not in self._streams or number in self._searched:
+            return
+        self._closed[number] = None
+        for candidate in [*itertools.islice(self._closed, _FREED_AT_ONCE)]:
+            del self._closed[candidate]
+            _, stream = self._streams[candidate]
+            if stream.is_unused:
+                del self._streams[candidate]
+            else:
+                self._closed[candidate] = None  # the last one to be tried again
+
     def trust_sound_records(self, indexes: Sequence[RecordIndex], plan: ReadPlan) -> None:
         """Allow reading the records of damaged spans up to the first one that is damaged.
 
@@ -80,7 +106,9 @@ class SpansOfFiles:
             plan: Plan that reads a damaged span.
         """
         for file, ranges in plan.by_file():
-            _, stream = self._streams[file]
+            _, stream = self._streams.get(file, (None, None))
+            if stream is None:  # closed by another thread, without what was damaged
+                continue
             for edge in {*ranges[:, 0].tolist(), *(ranges[:, :2].sum(axis=1) - 1).tolist()}:
                 damaged = stream.read_damaged(edge)
                 if damaged is not None:
