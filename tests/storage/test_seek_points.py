@@ -27,7 +27,13 @@ from torchrec_io.storage.inflater import Inflater
 from torchrec_io.storage.local import LocalFile
 from torchrec_io.storage.opening import make_spans, open_decompressed, open_spans
 from torchrec_io.storage.salvage import SalvagedSpans
-from torchrec_io.storage.seek_points import SeekPoint, SeekPointRecorder, SeekPoints
+from torchrec_io.storage.seek_points import (
+    WINDOW_BYTES,
+    SeekPoint,
+    SeekPointRecorder,
+    SeekPoints,
+    unpack_window,
+)
 from torchrec_io.storage.span import Span
 from torchrec_io.storage.spanned_file import SpannedFile
 
@@ -278,6 +284,30 @@ def test_checksums_tell_of_damage_that_can_be_decoded(tmp_path: Path) -> None:
     with pytest.raises(CorruptRecordError, match="does not match its checksum"):
         source.read(int(points.stream_offsets[2]), 99)
     assert source.read(0, 99) == NOISE[:99]
+
+
+def test_windows_are_whole_after_reading_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A point shortly after the one where decompression started again needs bytes before both."""
+    path = tmp_path / "x"
+    path.write_bytes(with_flushes(DATA, zlib.Z_SYNC_FLUSH))  # blocks of 30,000 bytes
+    recorder = SeekPointRecorder(5000)
+    monkeypatch.setattr("torchrec_io.storage.compressed._CHUNK_BYTES", 1000)
+    monkeypatch.setattr("torchrec_io.storage.inflater._CHUNK_BYTES", 4000)
+    stream = open_decompressed(LocalFile(path), "gzip", recorder)
+    for at in (118_000, 91_000):
+        stream.read(at, 100)
+        assert recorder.points[-1].stream_offset <= at
+    stream.find_size()
+    points = recorder.finish()
+    source = spans_of(path, "gzip", points, len(DATA))
+    bounds = [*points.stream_offsets.tolist(), len(DATA)]
+    assert 120_000 in bounds
+    for begin, end in itertools.pairwise(bounds):
+        assert source.read(begin, end - begin) == DATA[begin:end]
+    sizes = [len(unpack_window(points.point(n).window or b"")) for n in range(1, len(points))]
+    assert sizes == [min(at, WINDOW_BYTES) for at in bounds[1:-1]]
 
 
 def test_a_damaged_window_is_an_error(tmp_path: Path) -> None:

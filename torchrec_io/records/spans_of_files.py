@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from .. import _core
+from ..errors import CorruptRecordError, TorchRecIOError
 from ..storage.byte_source import ByteBuffer, ByteSource, Stamp
 from ..storage.opening import make_spans, open_decompressed, open_spans
 from .index import RecordIndex, make_recorder
@@ -47,6 +48,7 @@ class SpansOfFiles:
         self._streams: dict[int, tuple[Stamp, SpannedStream]] = {}
         self._closed: dict[int, None] = {}  # files that are not open, in the order of closing
         self._searched: set[int] = set()  # files whose seek points are in no index
+        self._damages: dict[tuple[int, Stamp], TorchRecIOError] = {}  # that were found meanwhile
         # Stream offset up to which records of damaged spans are sound, by file and start.
         self._trusted: dict[tuple[int, int], int] = {}
 
@@ -57,6 +59,9 @@ class SpansOfFiles:
             number: Number of the file among those of the reader.
             index: Index of the file.
             file: The open file.
+
+        Raises:
+            CorruptRecordError: If the file is damaged, and its format would not notice that.
         """
         self._closed.pop(number, None)
         stamp, stream = self._streams.get(number, (None, None))
@@ -64,12 +69,10 @@ class SpansOfFiles:
             if stream is not None:
                 stream.close()
                 self._trusted.clear()
-            if index.lacks_seek_points:
-                self._searched.add(number)
             stream = make_spans(
                 file,
                 index.compression,
-                _seek_points(index, file),
+                self._seek_points(number, index, file),
                 index.stream_bytes,
                 self._cache_bytes,
                 disk=self._disk,
@@ -77,6 +80,27 @@ class SpansOfFiles:
             )
             self._streams[number] = file.stamp, stream
         return open_spans(file, stream)
+
+    def _seek_points(self, number: int, index: RecordIndex, file: ByteSource) -> SeekPoints:
+        """Return the seek points of a file, which is decompressed if its index has none.
+
+        Raises:
+            CorruptRecordError: If the file is damaged, and its format would not notice that.
+        """
+        if not index.lacks_seek_points:
+            return index.seek_points
+        damage = self._damages.get((number, file.stamp))
+        if damage is None:
+            logger.info("decompressing %s to find seek points: its index has none", index.data_path)
+            source = open_decompressed(file, index.compression, make_recorder(None))
+            _, damage = source.find_size()
+            if damage is None or index.format.is_self_checking:
+                assert source.seek_points is not None
+                self._searched.add(number)
+                return source.seek_points.up_to(index.stream_bytes)
+            # The checksum of a member or stream does not show where its damage is.
+            self._damages[number, file.stamp] = damage
+        raise CorruptRecordError(damage.reason, path=index.data_path, offset=damage.offset)
 
     def note_closed(self, number: int) -> None:
         """Note that a file was closed. Its spans are freed once none is in memory or read soon.
@@ -164,18 +188,6 @@ def report_decodings(indexes: Sequence[RecordIndex], cache_bytes: int) -> bool:
             cache_bytes,
         )
     return True
-
-
-def _seek_points(index: RecordIndex, file: ByteSource) -> SeekPoints:
-    """Return the seek points of a file, which is decompressed if its index has none."""
-    if not index.lacks_seek_points:
-        return index.seek_points
-    logger.info("decompressing %s to find seek points: its index has none", index.data_path)
-    source = open_decompressed(file, index.compression, make_recorder(None))
-    source.find_size()
-    points = source.seek_points
-    assert points is not None
-    return points.up_to(index.stream_bytes)
 
 
 def _find_sound_end(index: RecordIndex, begin: int, data: ByteBuffer) -> int:

@@ -161,6 +161,8 @@ class Inflater:
                 path=self._file.path,
                 offset=start.stream_offset,
             ) from None
+        if self._blocks is not None:
+            self._blocks.add_data(window)
         self._fill()
         bit = start.file_bit % 8
         try:

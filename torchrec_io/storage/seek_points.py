@@ -122,6 +122,23 @@ class SeekPoints:
             window = self._read_windows(begin, end - begin)
         return SeekPoint(int(self.stream_offsets[number]), int(self.file_bits[number]), window)
 
+    def check(self, stream_bytes: int, file_bytes: int) -> None:
+        """Check that the points can be those of a file.
+
+        Raises:
+            ValueError: If they cannot.
+        """
+        offsets, bits = self._entries["stream_offset"], self._entries["file_bit"]
+        is_ordered = (offsets[1:] > offsets[:-1]).all() and (bits[1:] > bits[:-1]).all()
+        is_inside = offsets[-1] <= stream_bytes and bits[-1] <= 8 * file_bytes
+        if not is_ordered or not is_inside or offsets[0] != 0 or (bits[self._is_start] % 8).any():
+            raise ValueError("its seek points are out of order")
+
+    @property
+    def has_windows(self) -> bool:
+        """True if a point is inside of a member or stream."""
+        return not self._is_start.all()
+
     @property
     def starts(self) -> list[tuple[int, int]]:
         """Pairs ``(stream offset, file offset)`` of the points at a member or stream."""
@@ -201,11 +218,11 @@ class SeekPoints:
         tables = read(at, tables_bytes)
         points = np.frombuffer(tables, _ENTRY, count)
         table = np.frombuffer(tables, _CHECK, checks, count * _ENTRY.itemsize)
-        _check_points(points, stream_bytes, file_bytes)
         sizes = points["window_bytes"][points["window_bytes"] != _NO_WINDOW]
         if (sizes > _MOST_WINDOW_BYTES).any() or at + tables_bytes + int(sizes.sum()) != size:
             raise ValueError("the windows of its seek points have an invalid size")
         found = cls(points, table, lambda begin, length: read(at + tables_bytes + begin, length))
+        found.check(stream_bytes, file_bytes)
         if checks and found.check_bounds(stream_bytes) is None:
             raise ValueError("the number of the checksums of its seek points is invalid")
         return found
@@ -226,20 +243,6 @@ def _count_checks(stream_offsets: Ints, stream_bytes: int) -> Ints:
     sizes = np.diff(stream_offsets, append=stream_bytes)
     counts: Ints = -(-sizes // CHECKED_BYTES)
     return counts
-
-
-def _check_points(points: npt.NDArray[Any], stream_bytes: int, file_bytes: int) -> None:
-    """Check that points can be those of a file.
-
-    Raises:
-        ValueError: If they cannot.
-    """
-    offsets, bits = points["stream_offset"], points["file_bit"]
-    is_ordered = (offsets[1:] > offsets[:-1]).all() and (bits[1:] > bits[:-1]).all()
-    is_inside = offsets[-1] <= stream_bytes and bits[-1] <= 8 * file_bytes
-    is_start = points["window_bytes"] == _NO_WINDOW
-    if not is_ordered or not is_inside or offsets[0] != 0 or (bits[is_start] % 8).any():
-        raise ValueError("its seek points are out of order")
 
 
 class SeekPointRecorder:
