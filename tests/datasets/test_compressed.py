@@ -22,8 +22,10 @@ from torchrec_io.errors import CorruptRecordError, IndexFormatError
 from torchrec_io.records.formats import TFRECORD
 from torchrec_io.records.index_file import encode_index
 from torchrec_io.records.lines import TextLines
+from torchrec_io.storage.byte_source import ByteSource
 from torchrec_io.storage.local import LocalFile
 from torchrec_io.storage.seek_points import SeekPoint, SeekPoints, pack_window
+from torchrec_io.storage.span import Span
 from torchrec_io.storage.zstd import load_zstd
 
 zstd = load_zstd()
@@ -141,12 +143,26 @@ def test_ranks_may_read_different_forms(folder: Path, order: str) -> None:
 
 
 @pytest.mark.parametrize("order", ["stored", "uniform", "blocks"])
-def test_resuming_decodes_only_what_follows(folder: Path, order: str) -> None:
+def test_resuming_decodes_only_what_follows(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, order: str
+) -> None:
     options = {**ORDERS[order], "num_threads": 1}
     expected = list(open_form(folder, "plain", **options))
     dataset = open_form(folder, "gzip", **options)
+    decoded: list[int] = []
+    original = Span.decode
+
+    def decode(self: Span, file: ByteSource, end: int) -> None:
+        decoded.append(self.number)
+        original(self, file, end)
+
+    monkeypatch.setattr(Span, "decode", decode)
     dataset.resume(epoch=0, batches=90)
     assert list(dataset) == expected[90:]
+    spans = len(tio.RecordIndex.load(folder / "gzip" / "x").seek_points)
+    if order == "stored":  # what comes before is not even read
+        assert len({*decoded}) <= spans // 4 + 2
+    assert len(decoded) <= spans
 
 
 def test_map_style_access_and_keys(folder: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import random
 import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from PIL import Image
 
 import torchrec_io as tio
 from tests.native import test_ownership
+from tests.support.tfrecord import frame
 from torchrec_io import _core
 from torchrec_io.cluster.parts import PartFolder
 from torchrec_io.records.index_file import SUFFIX
@@ -158,6 +160,19 @@ def seekable_inputs(folder: Path) -> None:
         packed.write_bytes(gzip.compress(content[:50]) + gzip.compress(content[50:]))
         tio.RecordIndex.build(packed, seek_point_bytes=1).save()
         path.unlink()
+
+
+def windowed_inputs(folder: Path) -> None:
+    """Make a compressed file with an index whose seek points have windows."""
+    (folder / "in").mkdir()
+    path = folder / "in" / "a.tfrecord.gz"
+    with gzip.open(path, "wb") as packed:
+        for number in range(6):
+            noise = random.Random(number).randbytes(40_000)
+            packed.write(frame(tio.encode_example({"n": number, "data": noise})))
+    index = tio.RecordIndex.build(path, seek_point_bytes=1)
+    assert index.seek_points.has_windows
+    index.save()
 
 
 def indexed_inputs(folder: Path) -> None:
@@ -547,6 +562,7 @@ READERS = {
     "dataset with lanes": reader(all_ids(shuffle=LANES, seed=1)),
     "compressed dataset": reader(all_ids(), compressed_inputs),
     "shuffled compressed dataset": reader(all_ids(shuffle=True, seed=1), seekable_inputs),
+    "shuffled dataset with windows": reader(all_ids(shuffle=True, seed=1), windowed_inputs),
     "shuffled zstd dataset": reader(all_ids(shuffle=True, seed=1), zstd_inputs),
     "stream": reader(stream),
     "compressed stream": reader(stream, compressed_inputs),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,18 @@ def test_records_after_a_damaged_length_or_truncation_are_lost(tmp_path: Path) -
     assert (report.records, report.lost_bytes) == (5, None)
     assert isinstance(report.lost, TruncatedFileError)
     assert not report.ok
+
+
+@pytest.mark.parametrize("wbits", [31, 15])
+def test_checksums_of_members_are_compared(tmp_path: Path, wbits: int) -> None:
+    maker = zlib.compressobj(6, wbits=wbits)
+    content = bytearray(maker.compress(frame(b"abcd") * 5) + maker.flush())
+    content[-8 if wbits == 31 else -4] ^= 1
+    (tmp_path / "x").write_bytes(content)
+    report = verify_file(tmp_path / "x")
+    assert not report.ok
+    assert report.records == 5
+    assert isinstance(report.lost, CorruptRecordError)
 
 
 def test_many_damaged_records_are_counted(tmp_path: Path) -> None:

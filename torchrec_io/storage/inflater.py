@@ -35,8 +35,9 @@ _TRAILER_BYTES: dict[Compression, int] = {"gzip": 8, "zlib": 4}
 class Inflater:
     """Decompresses a file from front to back: all members, streams or frames, in order.
 
-    All bytes that can be decoded are returned before an error is raised. Only a damaged pipe loses
-    the bytes that would be decoded together with the damage.
+    All bytes that can be decoded are returned before an error is raised, but for the last symbols
+    of a truncated file. Only a damaged pipe loses the bytes that would be decoded together with the
+    damage.
 
     Args:
         file: Compressed file.

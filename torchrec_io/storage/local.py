@@ -84,7 +84,14 @@ class LocalFile(_OpenFile):
         return done
 
     def read(self, offset: int, size: int) -> bytes:
-        return os.pread(self._descriptor, size, offset)
+        data = os.pread(self._descriptor, size, offset)
+        # The system may return less than there is.
+        while 0 < len(data) < size:
+            more = os.pread(self._descriptor, size - len(data), offset + len(data))
+            if not more:
+                break
+            data += more
+        return data
 
     def read_ranges(self, ranges: Ints, out: ByteBuffer) -> int | None:
         return read_ranges([self], [0, len(ranges)], ranges, out).truncated_range

@@ -1,0 +1,98 @@
+"""Decompression of Zstandard files, compared with the module that decodes them frame by frame.
+
+libzstd compares the size in the header of a frame with the content only if it decodes all at once.
+
+Input: size of the reads (1 byte), a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.fuzz.python.inputs import cut_options, empty_folder
+from torchrec_io.errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
+from torchrec_io.storage.compressed import CompressedFile
+from torchrec_io.storage.compression import detect_compression, is_zstd_magic
+from torchrec_io.storage.inflater import Inflater
+from torchrec_io.storage.local import LocalFile
+from torchrec_io.storage.opening import make_spans, open_spans
+from torchrec_io.storage.seek_points import SeekPointRecorder
+from torchrec_io.storage.zstd import load_zstd
+
+zstd = load_zstd()
+
+# A few bytes can stand for many.
+_MOST_BYTES = 4 << 20
+
+
+def check(data: bytes) -> None:
+    (step,), file = cut_options(data, 1)
+    content, fault = _decompress(file, 1)
+    if len(content) > _MOST_BYTES:
+        return
+    _, fault_at_once = _decompress(file, len(file))
+    with empty_folder() as folder:
+        path = folder / "file"
+        path.write_bytes(file)
+        detect_compression(file[:4096])
+        found, error = _read_all(Inflater(LocalFile(path), "zstd"), 1 + step + len(content) // 999)
+        assert found[: len(content)] == content, "other bytes than the module's"
+        if fault is not None:
+            assert error is not None, f"no error, but the module says {fault!r}"
+        if fault_at_once is None:
+            assert error is None, f"{error!r}, but the module accepts it"
+            assert found == content
+            recorder = SeekPointRecorder(1 + len(content) // (1 + step))
+            source = CompressedFile(LocalFile(path), "zstd", recorder)
+            assert source.find_size() == (len(content), None)
+            points = recorder.finish()
+            stream = make_spans(LocalFile(path), "zstd", points, len(content), 1 << 20)
+            spans = open_spans(LocalFile(path), stream)
+            for offset in points.stream_offsets.tolist()[-20:]:
+                assert spans.read(offset, 300) == content[offset : offset + 300]
+
+
+def _read_all(inflater: Inflater, step: int) -> tuple[bytes, TorchRecIOError | None]:
+    out = bytearray()
+    try:
+        while chunk := inflater.read(step):
+            assert len(chunk) <= step
+            out += chunk
+    except (CorruptRecordError, TruncatedFileError) as error:
+        assert error.offset == len(out), "the damage is somewhere else"
+        return bytes(out), error
+    return bytes(out), None
+
+
+def _decompress(file: bytes, step: int) -> tuple[bytes, str | None]:
+    """Return bytes before the first damage, and the damage, with input in steps of a size."""
+    out = bytearray()
+    at = 0
+    while at < len(file):
+        if at and not is_zstd_magic(file[at:]):
+            return bytes(out), "stray bytes, or a frame that is cut"
+        decoder = zstd.ZstdDecompressor()
+        while not decoder.eof and at < len(file):
+            try:
+                out += decoder.decompress(file[at : at + step], _MOST_BYTES + 1)
+            except zstd.ZstdError as error:
+                return bytes(out), str(error)
+            if len(out) > _MOST_BYTES:
+                return bytes(out), None
+            at = min(len(file), at + step)
+        if not decoder.eof:
+            return bytes(out), "the end is missing"
+        at -= len(decoder.unused_data)
+    return bytes(out), None
+
+
+def seeds() -> Iterator[bytes]:
+    with_checksum = {zstd.CompressionParameter.checksum_flag: 1}
+    contents = (b"", b"a", bytes(3000), bytes(range(256)) * 20)
+    for step, content in enumerate(contents):
+        for options in (None, with_checksum):
+            yield bytes([step]) + zstd.compress(content, options=options)
+    frame = zstd.compress(b"frame", options=with_checksum)
+    yield b"\0" + frame + b"\x5e\x2a\x4d\x18\x04\x00\x00\x00skip" + frame
+    yield b"\0" + frame + b"stray"
+    yield b"\0" + frame + frame[:-3]
