@@ -48,6 +48,7 @@ _PARENT_SECONDS = 1.0  # between two looks at the parent
 _CHUNK_BYTES, _CHUNKS = 1 << 19, 8
 _RECEIVE_BYTES = 1 << 18
 _FIRST_DELAY, _LONGEST_DELAY = 0.1, 15.0
+_TOO_LONG = "the server sent more bytes than were asked for"
 # Giving up uploads that nobody will finish may take this long.
 _SECONDS_TO_GIVE_UP = 4.0
 
@@ -223,6 +224,8 @@ class Helper:
             try:
                 async for chunk in self._chunks(fetch, done):
                     wait = wait or time.monotonic() - began
+                    if len(chunk) > fetch.size - done:  # others' memory follows
+                        return Failure(Kind.refused, _TOO_LONG, attempt)
                     start = fetch.target + done
                     self._memory[start : start + len(chunk)] = chunk
                     done += len(chunk)
