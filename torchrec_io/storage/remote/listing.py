@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import fnmatch
 import glob
 import itertools
 import os
-import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -16,6 +14,7 @@ from ..thread_pool import REMOTE_THREADS, map_in_threads
 from .messages import ObjectInfo
 from .object_commit import read_journal, refuse_interrupted
 from .options import RemoteOptions
+from .patterns import matcher_of
 from .process import access
 from .remote_file import stamp_of_info
 from .urls import can_pin, expand_ranges, has_ranges, is_url, is_web_url, split_url
@@ -189,7 +188,7 @@ def _matches(pattern: str, options: RemoteOptions) -> list[str]:
         raise ValueError(f"the name of a store must have no wildcard, got {pattern!r}")
     folder = "/".join(parts[:first]) + "/"
     is_recursive = first < len(parts) - 1 or parts[-1] == "**"
-    matcher = _matcher(parts)
+    matcher = matcher_of(pattern)
     found = _list(folder, options, is_recursive=is_recursive)
     matches = sorted(url for url in found if matcher(url) and not url.endswith(".tfidx"))
     _check_commits(
@@ -219,25 +218,6 @@ def _check_commits(
         names = {} if journal is None else {**journal.targets, **journal.old}
         if any(matcher(f"{folder}/{name}") for name in names):
             raise refuse_interrupted(folder)
-
-
-def _matcher(parts: Sequence[str]) -> Callable[[str], bool]:
-    """Return a function that tells whether a URL matches the parts of a pattern.
-
-    As for files, ``*`` stays within a folder, ``**`` stands for any number of folders, and hidden
-    names are matched only by patterns that start with a dot.
-    """
-    texts = []
-    for number, part in enumerate(parts):
-        is_last = number == len(parts) - 1
-        if part == "**":
-            texts.append(r"(?:(?!\.)[^/]+)(?:/(?!\.)[^/]+)*" if is_last else r"(?:(?!\.)[^/]+/)*")
-        else:
-            hidden = r"(?!\.)" if part[:1] in "*?[" and part else ""
-            text = fnmatch.translate(part).removeprefix("(?s:").removesuffix(r")\Z")
-            texts.append(hidden + text.replace(".*", "[^/]*") + ("" if is_last else "/"))
-    compiled = re.compile("".join(texts))
-    return lambda url: compiled.fullmatch(url) is not None
 
 
 def _files_in(folder: str, options: RemoteOptions, is_data: Callable[[str], bool]) -> list[str]:
