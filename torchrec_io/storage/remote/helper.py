@@ -27,6 +27,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from . import store_requests as requests
+from .deadline import Deadline
 from .failures import Failure, Kind, classify
 from .large_uploads import LargeUploads
 from .messages import (
@@ -222,13 +223,14 @@ class Helper:
         while True:
             attempt += 1
             try:
-                async for chunk in self._chunks(fetch, done):
-                    wait = wait or time.monotonic() - began
-                    if len(chunk) > fetch.size - done:  # others' memory follows
-                        return Failure(Kind.refused, _TOO_LONG, attempt)
-                    start = fetch.target + done
-                    self._memory[start : start + len(chunk)] = chunk
-                    done += len(chunk)
+                with Deadline(seconds_to_wait(self._options[fetch.store])) as deadline:
+                    async for chunk in self._chunks(fetch, done, deadline):
+                        wait = wait or time.monotonic() - began
+                        if len(chunk) > fetch.size - done:  # others' memory follows
+                            return Failure(Kind.refused, _TOO_LONG, attempt)
+                        start = fetch.target + done
+                        self._memory[start : start + len(chunk)] = chunk
+                        done += len(chunk)
                 if done == fetch.size:
                     return FetchReport(wait, time.monotonic() - began - wait)
                 failure = Failure(Kind.temporary, "the body ended early")
@@ -242,9 +244,10 @@ class Helper:
                 return failure._replace(attempts=attempt)
             await _pause(attempt)
 
-    async def _chunks(self, fetch: Fetch, done: int) -> AsyncIterator[memoryview]:
-        """Yield the rest of a range as it arrives."""
-        timeout = seconds_to_wait(self._options[fetch.store])
+    async def _chunks(
+        self, fetch: Fetch, done: int, deadline: Deadline
+    ) -> AsyncIterator[memoryview]:
+        """Yield the rest of a range as it arrives, and extend the deadline each time."""
         begin, end = fetch.begin + done, fetch.begin + fetch.size
         options: dict[str, Any] = {"range": (begin, end)}
         if is_strong(fetch.pin.etag):
@@ -252,21 +255,16 @@ class Helper:
         elif fetch.pin.version:
             options["version"] = fetch.pin.version
         client = self._stores[fetch.store].client
-        result = await asyncio.wait_for(
-            self._obstore.get_async(client, fetch.pin.key, options=options), timeout
-        )
+        result = await self._obstore.get_async(client, fetch.pin.key, options=options)
+        deadline.extend()
         check_same(info_of_meta(result.meta), fetch.pin, result.range, (begin, end))
         if end - begin <= _CHUNK_BYTES:
-            yield memoryview(await asyncio.wait_for(result.bytes_async(), timeout))
+            yield memoryview(await result.bytes_async())
             return
         # Each chunk costs a switch of threads.
         least = max(_CHUNK_BYTES, (end - begin) // _CHUNKS)
-        stream = result.stream(min_chunk_size=least).__aiter__()
-        while True:
-            try:
-                chunk = await asyncio.wait_for(stream.__anext__(), timeout)
-            except StopAsyncIteration:
-                return
+        async for chunk in result.stream(min_chunk_size=least):
+            deadline.extend()
             yield memoryview(chunk)
 
     async def _answer_once(self, ticket: int, work: Awaitable[_Result]) -> None:
