@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from ..checks import check_integer, counted
 from ..order.shuffle import check_seed
 from ..records.division import DividedRecords
+from ..records.file_piece import with_loss
 from ..records.index import RecordIndex
 from ..records.index_cache import open_indexes
 from ..storage.compression import Compression
@@ -24,7 +25,6 @@ from ..storage.digest import digest_text
 from ..storage.local import StrPath
 from ..storage.remote.options import RemoteOptions, StorageOptions
 from ..tools.outputs import check_file_name, refuse_shard_inputs
-from ..tools.record_files import with_loss
 from ..tools.report import JobReport, OnError, Result, Watcher
 from ..writing.shards import buffer_bytes_of
 from . import tasks
@@ -76,7 +76,7 @@ def shuffle(
         index: Whether each shard gets an index ``.tfidx``.
         force: Whether shards of this name that exist are replaced. By default they are refused.
         on_error: ``"raise"``, or ``"skip"`` to skip and count damaged records. After a damaged
-            length the rest of a file is lost.
+            length the rest of a file without an index is lost.
         allow_missing: Read the files that exist, even if their names ``name-00001-of-00003`` say
             that a directory or pattern lacks some.
         task_bytes: Number of bytes of records that a task holds in memory. A larger record is held
