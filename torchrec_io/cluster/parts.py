@@ -15,7 +15,7 @@ from ..checks import counted
 from ..errors import TorchRecIOError
 from ..storage.compression import Compression
 from ..storage.digest import digest_text
-from ..storage.folders import has_files, lock_of, make_folder, remove_folder
+from ..storage.folders import has_files, lock_of, make_folder, remove_folder, remove_unless_needed
 from ..storage.opening import is_remote, public_name
 from ..storage.outputs import names_in
 from ..storage.remote.options import RemoteOptions
@@ -79,7 +79,7 @@ class PartFolder:
         try:
             yield cls(path, compression, index, remote)
         finally:
-            remove_folder(path, remote)
+            remove_unless_needed(path, remote)
 
     @classmethod
     @contextmanager
