@@ -226,6 +226,33 @@ def test_options_from_the_environment(bucket: S3Server, monkeypatch: pytest.Monk
     assert verify_file(f"{PATTERN.removesuffix('*')}00001-of-00006").records == EACH
 
 
+@pytest.mark.parametrize(
+    "variables",
+    [
+        ("AWS_ENDPOINT",),
+        ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+        ("AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+    ],
+)
+def test_the_first_of_the_endpoints_in_the_environment_counts(
+    bucket: S3Server, monkeypatch: pytest.MonkeyPatch, variables: tuple[str, ...]
+) -> None:
+    options = bucket.options()
+    for variable in variables:
+        monkeypatch.setenv(variable, "http://127.0.0.1:1")
+    monkeypatch.setenv(variables[0], options.pop("endpoint"))
+    assert len(list(TFRecordDataset(PATTERN, SCHEMA, storage_options=options))) == len(ALL)
+
+
+def test_an_endpoint_of_the_options_counts_before_the_environment(
+    bucket: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"):
+        monkeypatch.setenv(variable, "http://127.0.0.1:1")
+    dataset = TFRecordDataset(PATTERN, SCHEMA, storage_options=bucket.options())
+    assert len(list(dataset)) == len(ALL)
+
+
 def test_options_from_the_files_of_the_aws_tools(
     bucket: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..byte_source import Stamp
 from ..digest import digest_text
+from .endpoints import bare_name, place_of
 from .urls import is_web_url, public_url
 
 if TYPE_CHECKING:
@@ -19,12 +20,9 @@ LEAST_FETCH_BYTES = 1 << 20
 # Options that are no secrets; without the prefix of the store. All others are treated as secrets.
 _PUBLIC = frozenset({
     "account_name", "allow_http", "anon", "base_url", "bucket", "default_region", "endpoint",
-    "endpoint_url", "max_attempts", "region", "request_payer", "skip_signature", "timeout",
-    "use_emulator", "virtual_hosted_style_request",
+    "endpoint_url", "endpoint_url_s3", "max_attempts", "region", "request_payer", "skip_signature",
+    "timeout", "use_emulator", "virtual_hosted_style_request",
 })  # fmt: skip
-# Those of them that name the server and the account.
-_PLACES = ("account_name", "base_url", "endpoint", "endpoint_url", "use_emulator")
-_PREFIXES = ("aws_", "azure_storage_", "azure_", "google_")
 
 
 class RemoteOptions:
@@ -87,13 +85,9 @@ class RemoteOptions:
         """Text that is equal for equal options."""
         return digest_text(repr(sorted(self._options.items())))
 
-    @property
-    def place(self) -> str:
-        """Text that is equal for options that name the same server and account."""
-        named = {_bare_name(name): str(value) for name, value in self._options.items()}
-        return repr(
-            [(name, named[name]) for name in _PLACES if is_public(name, named.get(name, "@"))]
-        )
+    def place(self, scheme: str) -> str:
+        """Return text that is equal for options that lead to the same server and account."""
+        return place_of(scheme, self._options)
 
     def with_limits(self, fetch_bytes: int, cache: BlockCache | None) -> RemoteOptions:
         """Return the same options with another limit and another cache."""
@@ -174,12 +168,4 @@ def _restore(
 
 def is_public(name: str, value: Any) -> bool:
     """Return whether an option is known to be no secret."""
-    return _bare_name(name) in _PUBLIC and "@" not in str(value)
-
-
-def _bare_name(name: str) -> str:
-    """Return the name of an option without the prefix of the store."""
-    bare = name.lower()
-    for prefix in _PREFIXES:
-        bare = bare.removeprefix(prefix)
-    return bare
+    return bare_name(name) in _PUBLIC and "@" not in str(value)
