@@ -44,6 +44,9 @@ from .stores import Store, make_store, make_writable, most_attempts, seconds_to_
 _Result = TypeVar("_Result")
 
 MOST_REQUESTS = 64  # at the same time
+# Bytes of all of them. Each keeps a part of its range in memory until it is passed on, and more on
+# the way than a fast network carries in the time of an answer makes nothing faster.
+_MOST_BYTES = 64 << 20
 _PARENT_SECONDS = 1.0  # between two looks at the parent
 # What is lost at most when a body breaks off: this much, or an eighth of the range.
 _CHUNK_BYTES, _CHUNKS = 1 << 19, 8
@@ -75,6 +78,7 @@ class Helper:
         self._urgent: OrderedDict[int, Fetch] = OrderedDict()  # by ticket, as the next two
         self._ahead: OrderedDict[int, Fetch] = OrderedDict()
         self._running: dict[int, asyncio.Task[FetchReport | Failure]] = {}
+        self._running_bytes = 0  # of their ranges
         self._replies: list[tuple[int, Any]] = []
         self._has_replies = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -192,13 +196,18 @@ class Helper:
             queue = self._urgent or self._ahead
             if not queue:
                 return
-            ticket, fetch = queue.popitem(last=False)
+            ticket, fetch = next(iter(queue.items()))
+            if self._running and self._running_bytes + fetch.size > _MOST_BYTES:
+                return
+            del queue[ticket]
             task = asyncio.ensure_future(self._fetch(fetch))
             self._running[ticket] = task
-            task.add_done_callback(functools.partial(self._finish, ticket))
+            self._running_bytes += fetch.size
+            task.add_done_callback(functools.partial(self._finish, ticket, fetch.size))
 
-    def _finish(self, ticket: int, task: asyncio.Task[FetchReport | Failure]) -> None:
+    def _finish(self, ticket: int, size: int, task: asyncio.Task[FetchReport | Failure]) -> None:
         del self._running[ticket]
+        self._running_bytes -= size
         error = None if task.cancelled() else task.exception()
         if error is not None:  # a mistake of this module must not leave anybody waiting
             self._reply(ticket, Failure(Kind.refused, type(error).__name__))
