@@ -22,12 +22,13 @@ from ..convert.value_counts import ValueCounts
 from ..errors import TorchRecIOError
 from ..schema.schema import Schema
 from ..storage.local import StrPath
-from ..storage.opening import is_remote, read_stamp
+from ..storage.opening import is_remote, public_name, read_stamp
 from ..storage.thread_pool import map_in_threads
 from ..tools.report import Result
 from . import tasks
 from .extra import import_ray
 from .shard_job import Item, Output, TaskRecords, write_shards
+from .shared_paths import absolute_paths
 
 T = TypeVar("T")
 
@@ -39,6 +40,7 @@ class ClusterConversion(Conversion):
         destination: Path of the file, or common start of the paths of the shards.
         options: Keyword options of the conversion.
         arguments: Name of the conversion and its arguments.
+        others: Files besides the sources that the conversion reads.
 
     Raises:
         ImportError: If Ray is not installed.
@@ -47,12 +49,19 @@ class ClusterConversion(Conversion):
         OSError: If the destination is a URL of HTTP.
     """
 
-    def __init__(self, destination: StrPath, options: Options, arguments: Sequence[object]) -> None:
+    def __init__(
+        self,
+        destination: StrPath,
+        options: Options,
+        arguments: Sequence[object],
+        others: Sequence[StrPath] = (),
+    ) -> None:
         import_ray()
         if "jobs" in options:
             raise ValueError("jobs cannot be used on a cluster, which has a task for each CPU")
         super().__init__(destination, options)
         self._arguments = [repr(argument) for argument in arguments]
+        self._others = absolute_paths(public_name(path, self.remote) for path in others)
         self._output = Output(
             self._name,
             self._num_shards,
@@ -111,8 +120,8 @@ class ClusterConversion(Conversion):
         self._output.check_new(self._identity())
 
     def _identity(self) -> list[str]:
-        """Return the arguments and the identity of the sources."""
-        paths = [file.path for file in self._sources]
+        """Return the arguments and the identity of the files that are read."""
+        paths = [*self._others, *(file.path for file in self._sources)]
         stamps = map_in_threads(lambda path: read_stamp(path, self.remote), paths)
         texts = [f"{path} {stamp}" for path, stamp in zip(paths, stamps, strict=True)]
         return [*self._arguments, *texts]

@@ -95,30 +95,43 @@ def load_part(
         return None
 
 
-def save_outputs(path: str, outputs: Mapping[str, Part], remote: RemoteOptions) -> None:
+def save_outputs(
+    path: str, outputs: Mapping[str, Part], identity: str, remote: RemoteOptions
+) -> None:
     """Write a record of the outputs that are about to get their names.
 
     Args:
         path: Path of the record.
         outputs: The part that becomes each output, by the path of the output.
+        identity: Identity of the work that made the parts.
         remote: Options for remote objects.
     """
-    members = [[output, *part.content] for output, part in outputs.items()]
+    listed = [[output, *part.content] for output, part in outputs.items()]
+    members = {"identity": identity, "outputs": listed}
     write_output(path, json.dumps(members).encode(), remote)
 
 
-def load_outputs(path: str, remote: RemoteOptions) -> list[str] | None:
+def load_outputs(path: str, identity: str | None, remote: RemoteOptions) -> list[str] | None:
     """Return the outputs that got their names, or None if there is no record or not all have them.
 
     Renames that were interrupted are completed first; in a store, they are taken back.
+
+    Args:
+        path: Path of the record.
+        identity: Identity of the work that makes the parts; outputs of other work do not count.
+            None for any.
+        remote: Options for remote objects.
     """
     try:
         members = json.loads(_read(path, remote))
-        settle_folder(os.path.dirname(members[0][0]), remote)
-        outputs = [str(output) for output, _, _ in members]
+        listed = members["outputs"]
+        settle_folder(os.path.dirname(listed[0][0]), remote)
+        if identity not in (None, members["identity"]):
+            return None
+        outputs = [str(output) for output, _, _ in listed]
         threads = REMOTE_THREADS if is_remote(path) else None
         found = map_in_threads(lambda output: content_of(output, remote), outputs, threads)
-        if found == [Content(size, digest) for _, size, digest in members]:
+        if found == [Content(size, digest) for _, size, digest in listed]:
             return outputs
     except (OSError, ValueError, TypeError, LookupError):
         pass

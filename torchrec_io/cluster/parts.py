@@ -242,13 +242,20 @@ class PartFolder:
                 group.remove(find_shards(name, outputs=paths, remote=group.remote))
         return paths
 
-    def adopt(self, group: OutputGroup, parts: Sequence[Part], paths: Sequence[str]) -> None:
+    def adopt(
+        self,
+        group: OutputGroup,
+        parts: Sequence[Part],
+        paths: Sequence[str],
+        identity: str = "",
+    ) -> None:
         """Add all parts to the outputs of a group.
 
         Args:
             group: Group of the outputs.
             parts: The parts.
             paths: Path of each part when the group is committed.
+            identity: Identity of the work, as far as the name of the folder does not have it.
 
         Raises:
             FileExistsError: If an output exists, and may not be replaced.
@@ -263,13 +270,17 @@ class PartFolder:
                 f"{missing[0]!r}; write to a folder that all machines share"
             )
         record = os.path.join(self.path, _OUTPUTS)
-        save_outputs(record, dict(zip(paths, parts, strict=True)), self.remote)
+        save_outputs(record, dict(zip(paths, parts, strict=True)), identity, self.remote)
         for part, path in zip(parts, paths, strict=True):
             group.adopt(part.path, path, index=self.index)
 
-    def find_outputs(self) -> list[str] | None:
-        """Return the outputs of a job that was killed after they got their names, or None."""
-        return load_outputs(os.path.join(self.path, _OUTPUTS), self.remote)
+    def find_outputs(self, identity: str | None = None) -> list[str] | None:
+        """Return the outputs of a job that was killed after they got their names, or None.
+
+        Args:
+            identity: Identity of the work, as for :meth:`adopt`; None for any.
+        """
+        return load_outputs(os.path.join(self.path, _OUTPUTS), identity, self.remote)
 
 
 def _shared_name(name: str, remote: RemoteOptions) -> str:

@@ -147,14 +147,20 @@ class Output:
             remote=self.remote,
         )
 
-    def check_new(self, arguments: Sequence[str], companions: Iterable[str] = ()) -> None:
+    def check_new(
+        self,
+        arguments: Sequence[str],
+        companions: Iterable[str] = (),
+        identity: str | None = None,
+    ) -> None:
         """Raise FileExistsError if an output exists, is not of this job and may not be replaced.
 
         Args:
             arguments: Name of the job, identity of its inputs, and the options.
             companions: Paths of other outputs.
+            identity: Identity of the work, as far as the arguments do not have it; None for any.
         """
-        if self.force or self.folder(arguments).find_outputs() is not None:
+        if self.force or self.folder(arguments).find_outputs(identity) is not None:
             return
         if self.is_sharded:
             refuse_shards(self.name, remote=self.remote)
@@ -181,19 +187,30 @@ class Output:
         return f"num_shards={self.num_shards} max_bytes={self.max_bytes}"
 
     def commit(
-        self, folder: PartFolder, parts: Sequence[Part], companions: Mapping[str, bytes]
+        self,
+        folder: PartFolder,
+        parts: Sequence[Part],
+        companions: Mapping[str, bytes] | None = None,
+        identity: str = "",
     ) -> list[str]:
-        """Give all parts their names together, and return these."""
+        """Give all parts their names together, and return these.
+
+        Args:
+            folder: Folder of the parts.
+            parts: The parts, in order.
+            companions: Contents of other files by path.
+            identity: Identity of the work, as far as the name of the folder does not have it.
+        """
         paths = shard_paths(self.name, len(parts)) if self.is_sharded else [self.name]
         with OutputGroup(force=self.force, remote=self.remote) as group:
             if self.is_sharded and self.force:
                 group.remove(find_shards(self.name, outputs=paths, remote=group.remote))
             elif self.is_sharded:
                 refuse_other_shards(self.name, paths, group.remote)
-            for path, content in companions.items():
+            for path, content in (companions or {}).items():
                 with group.open_file(path) as file:
                     file.write(content)
-            folder.adopt(group, parts, paths)
+            folder.adopt(group, parts, paths, identity)
         return paths
 
 
@@ -237,7 +254,10 @@ def write_shards(
         FileNotFoundError: If machines do not share the folder.
         OSError: If a file cannot be read or written.
     """
-    output.check_new(arguments, companions or ())
+    companions = companions or {}
+    # The keys of the items may have stamps of files that the name of the folder does not have.
+    work = digest_text("\0".join(item.key for item in items), *companions.values(), size=16)
+    output.check_new(arguments, companions, work)
     with output.open_folder(arguments) as folder:
         spills = folder.stage("spills")
         spill = functools.partial(_spill, output=output)
@@ -254,11 +274,11 @@ def write_shards(
                 parts.append(part)
         check(sum(part.records for part in parts))
         output.check_sizes(sum(part.content.size for part in parts))
-        outputs = folder.find_outputs()
+        outputs = folder.find_outputs(work)
         shards = _shards_of(spills, parts, output)
         write = functools.partial(_write_shard, buffer_bytes=buffer_bytes_of(output.num_shards))
-        identity = str([part.records for part in parts])
-        keys = [digest_text(identity, str(number)) for number in range(len(shards))]
+        counts = str([part.records for part in parts])
+        keys = [digest_text(work, counts, str(number)) for number in range(len(shards))]
         left = sum(size // 2 for size in sizes)
         ends = [left * number // len(shards) for number in range(len(shards) + 1)]
         sizes = [end - begin for begin, end in itertools.pairwise(ends)]
@@ -268,7 +288,7 @@ def write_shards(
             for part, size in zip(found, sizes, strict=True):
                 report.add(part.records, size)
                 done.append(part)
-        paths = outputs or output.commit(folder, done, companions or {})
+        paths = outputs or output.commit(folder, done, companions, work)
     facts = [found for part in parts for found in part.facts["items"]]
     return Written(paths, [part.records for part in done], facts)
 

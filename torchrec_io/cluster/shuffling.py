@@ -130,7 +130,7 @@ def shuffle(
         parts = _write_shards(
             folder, buckets, records.size, report, is_complete=outputs is not None
         )
-        paths = outputs or output.commit(folder, parts, {})
+        paths = outputs or output.commit(folder, parts)
     return report.result(paths, [part.records for part in parts], remote=remote)
 
 
