@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import fsspec  # type: ignore[import-untyped]
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem  # type: ignore[import-untyped]
 from torch.utils.data import DataLoader
 
 from tests.support.tfrecord import frame
@@ -58,6 +60,39 @@ def test_a_filesystem_of_the_user(memory: fsspec.AbstractFileSystem) -> None:
     options = {"filesystem": inside}
     dataset = TFRecordDataset("dir://x-*", storage_options=options)
     assert sorted(dataset) == sorted(RECORDS)
+
+
+class HostedFiles(MemoryFileSystem):  # type: ignore[misc]
+    """Files of hosts, which URLs name."""
+
+    protocol = "hosted"
+    cachable = True
+
+    def __init__(self, host: str, user: str | None = None) -> None:
+        super().__init__()
+        self.store: dict[str, Any] = {}  # not that of the class
+        for number in range(2):
+            self.pipe_file(f"/d/a-{number}", frame(f"{user}@{host} {number}".encode()))
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        name = path.removeprefix("hosted://").partition("/")[2] if "://" in path else path
+        return f"/{name.strip('/')}"
+
+    @staticmethod
+    def _get_kwargs_from_urls(path: str) -> dict[str, str]:
+        return {"host": path.removeprefix("hosted://").partition("/")[0]}
+
+
+def test_urls_that_name_a_host() -> None:
+    fsspec.register_implementation("hosted", HostedFiles, clobber=True)
+    paths = ["hosted://one/d/a-*", "hosted://two:21/d/a-1"]
+    dataset = TFRecordDataset(paths, storage_options={"user": "me"}, with_key=True)
+    assert list(dataset) == [
+        ("hosted://one/d/a-0:0", b"me@one 0"),
+        ("hosted://one/d/a-1:0", b"me@one 1"),
+        ("hosted://two:21/d/a-1:0", b"me@two:21 1"),
+    ]
 
 
 def test_a_file_that_is_replaced(memory: fsspec.AbstractFileSystem) -> None:

@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
 from typing import Any
 
-import fsspec  # type: ignore[import-untyped]
+import fsspec.core  # type: ignore[import-untyped]
 import numpy as np
 
 from ..byte_source import ByteBuffer
@@ -111,10 +111,10 @@ class FsspecClient:
         given = options.get("filesystem")
         scheme = root.partition("://")[0]
         try:
-            # The class keeps one instance for each process and its arguments.
-            self._filesystems[store] = (
-                fsspec.filesystem(scheme, **options) if given is None else given
-            )
+            # The class keeps one instance for each process and its arguments. Those in the URL,
+            # such as the host, come before those in the options.
+            filesystem = fsspec.core.url_to_fs(root, **options)[0] if given is None else given
+            self._filesystems[store] = filesystem
         except (ImportError, TypeError) as error:
             return ImportError(f"fsspec cannot read {scheme}://: {type(error).__name__}")
         except ValueError:
