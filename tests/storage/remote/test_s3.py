@@ -304,6 +304,25 @@ def test_wrong_credentials(bucket: S3Server) -> None:
     assert "5f2a" not in str(wrong.value)
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("s3://data/a//b", "a name with '//'"),
+        ("s3://data/a/../b", "between slashes, cannot be read"),
+        ("s3://no bucket/a", "the request is not valid"),
+    ],
+)
+def test_mistakes_are_not_tried_again(bucket: S3Server, url: str, reason: str) -> None:
+    with pytest.raises(OSError, match=f"the request was refused .*{reason}"):
+        TFRecordDataset(url, storage_options=bucket.options())
+
+
+def test_endpoints_that_are_no_url() -> None:
+    with pytest.raises(ValueError, match="the endpoint of a store must be a URL"):
+        TFRecordDataset("s3://data/a", storage_options={"endpoint": "host:9000"})
+
+
 def test_connections_that_are_reset(bucket: S3Server) -> None:
     with proxy_to(bucket.port) as proxy:
         options = bucket.options(proxy.port)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,6 +38,9 @@ def endpoint_of(scheme: str, options: Mapping[str, Any]) -> str:
     Args:
         scheme: Scheme of the store's URL.
         options: The user's ``storage_options``.
+
+    Raises:
+        ValueError: If it is not a URL of HTTP.
     """
     named = {bare_name(name): str(value) for name, value in options.items()}
     if scheme == "az" and _is_emulated(named):
@@ -46,6 +50,8 @@ def endpoint_of(scheme: str, options: Mapping[str, Any]) -> str:
     endpoint = next(filter(None, given), "")
     if not endpoint and scheme == "s3":
         endpoint = read_config().get("endpoint_url", "")
+    if endpoint and re.match(r"https?://[^/\s]+", endpoint, re.IGNORECASE) is None:
+        raise ValueError("the endpoint of a store must be a URL, such as https://host:9000")
     return endpoint
 
 

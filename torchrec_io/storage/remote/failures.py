@@ -27,6 +27,8 @@ _CAUSES = (
         "the server redirects to another host, which must not get this request's headers and query",
     ),
     ("scheme is not allowed", "http:// is used without allow_http in storage_options"),
+    ("badscheme", "http:// is used without allow_http in storage_options"),
+    ("builder error", "the request is not valid"),
     ("connection refused", "connection refused"),
     ("connection reset", "the connection was reset"),
     ("connectionreset", "the connection was reset"),
@@ -45,7 +47,8 @@ _CAUSES = (
     ("kind: connect", "no connection"),
 )
 _PERMANENT_CAUSES = frozenset({
-    _CAUSES[0][1], _CAUSES[1][1], "the certificate of the server is not valid",
+    _CAUSES[0][1], _CAUSES[1][1], "the request is not valid",
+    "the certificate of the server is not valid",
 })  # fmt: skip
 # Machines that give credentials to the programs that run on them.
 _METADATA_HOSTS = (
@@ -88,6 +91,10 @@ _BY_CLASS = {
     "AlreadyExistsError": Failure(Kind.exists, "the object exists"),
     "NotSupportedError": Failure(Kind.refused, "the server sends whole files only, no ranges"),
     "TimeoutError": Failure(Kind.temporary, "no answer in time"),
+    "TypeError": Failure(Kind.refused, "the request is not valid"),
+    "ValueError": Failure(Kind.refused, "the request is not valid"),
+    # An error in obstore itself, which invalid names and endpoints lead to.
+    "RustPanic": Failure(Kind.refused, "the request is not valid"),
 }
 
 
@@ -104,6 +111,10 @@ def classify(error: BaseException, *, counts_retries: bool = False) -> Failure:
 
 
 def _classify(error: BaseException) -> Failure:
+    if str(error).startswith("Could not parse path"):
+        return Failure(
+            Kind.refused, "a name with '//', or with '.' or '..' between slashes, cannot be read"
+        )
     known = _BY_CLASS.get(type(error).__name__)
     if known is not None:
         return known
