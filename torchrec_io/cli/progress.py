@@ -8,7 +8,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -25,6 +26,7 @@ from ..records.formats import Progress
 from ..storage.opening import file_size
 from ..storage.ordered_pool import OrderedPool
 from ..storage.remote.options import RemoteOptions
+from ..storage.thread_pool import map_in_threads
 from ..tools.report import Result, Watcher
 from .options import usage_errors
 from .text import error_line, error_members, printable, shorten
@@ -132,11 +134,14 @@ def _size(path: str, remote: RemoteOptions | None) -> int:
 
 @dataclass(frozen=True)
 class FileOutcome(Generic[T]):
-    """The outcome of processing a file: a value or an error."""
+    """The outcome of processing a file: a value or an error.
+
+    The duration is not known if several tasks of a cluster have read the file.
+    """
 
     path: str
     file_bytes: int
-    seconds: float
+    seconds: float | None
     value: T | None
     error: Exception | None
 
@@ -220,9 +225,10 @@ def _for_each_file_on_ray(
     connect_to_ray(address)
     run = functools.partial(_outcome, work=work, progress=_no_progress, remote=remote)
     paths = absolute_paths(files)
-    with Meter(paths, remote) as meter:
-        sizes = [_size(path, remote) for path in paths]
-        for outcome, size in run_tasks(run, paths, sizes):
+    sizes = map_in_threads(lambda path: _size(path, remote), paths)
+    with Meter([]) as meter, ray_errors(), closing(run_tasks(run, paths, sizes)) as results:
+        meter.started(sum(sizes))
+        for outcome, size in results:
             meter.advanced(size, getattr(outcome.value, "records", 0))
             done(meter, outcome)
     return meter
@@ -239,6 +245,20 @@ def connect_to_ray(address: str) -> None:
         raise typer.Exit(2) from None
 
 
+@contextmanager
+def ray_errors() -> Iterator[None]:
+    """Report an error of Ray, such as tasks that are killed again and again, with status 1."""
+    try:
+        yield
+    except Exception as error:
+        ray = sys.modules.get("ray")
+        if ray is None or not isinstance(error, ray.exceptions.RayError):
+            raise
+        reason = str(error).strip().partition("\n")[0]
+        typer.echo(printable(f"error: Ray: {reason or type(error).__name__}"), err=True)
+        raise typer.Exit(1) from None
+
+
 def _no_progress(file_bytes: int, records: int) -> None:
     """Receive the progress of a file on another machine, which is counted at its end."""
 
@@ -246,14 +266,18 @@ def _no_progress(file_bytes: int, records: int) -> None:
 # ---- commands that call a tool or conversion ----
 
 
-def run_job(job: Callable[..., T]) -> T:
+def run_job(job: Callable[..., T], meter: Meter | None = None) -> T:
     """Call a function that takes a ``watcher``, and show its progress and errors.
 
     An error exits with status 1; an invalid argument or a missing file with status 2.
+
+    Args:
+        job: The function.
+        meter: Counter of the progress, if it is needed afterwards.
     """
     try:
-        with usage_errors(), Meter([]) as meter:
-            return job(watcher=meter)
+        with usage_errors(), ray_errors(), meter or Meter([]) as watcher:
+            return job(watcher=watcher)
     except (TorchRecIOError, ImportError, OSError, MemoryError, RuntimeError) as error:
         typer.echo(error_line(getattr(error, "filename", None) or "error", error), err=True)
         raise typer.Exit(2 if isinstance(error, FileNotFoundError) else 1) from None

@@ -37,7 +37,7 @@ class IndexPlaces:
         self.index_format = index_format
         self.remote = remote
         self._known: dict[str, ManifestEntry] = {}  # entries of manifests, by data file
-        self.output_dir = None if output_dir is None else local_name(output_dir).rstrip("/") or "/"
+        self.output_dir = None if output_dir is None else _absolute(output_dir)
 
     def read_manifests(self, files: Sequence[str]) -> None:
         """Read the manifests that are there, so that what has not changed is not read again."""
@@ -113,3 +113,8 @@ class IndexPlaces:
             folder, name = os.path.split(self.index_of(path))
             found.setdefault(folder, {})[name.removesuffix(SUFFIX)] = entry
         return found
+
+
+def _absolute(folder: str) -> str:
+    """Return the same folder for processes in other working directories."""
+    return folder.rstrip("/") if is_remote(folder) else os.path.abspath(local_name(folder))
