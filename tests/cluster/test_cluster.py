@@ -128,6 +128,18 @@ def test_rows_are_written_to_a_store(
 
 
 @pytest.mark.usefixtures("cluster")
+def test_blocks_of_different_types_are_written_alike(tmp_path: Path) -> None:
+    rows = ray.data.from_items([{"x": 1}, {"x": 0.5}], override_num_blocks=2)
+    result = tio.cluster.write_tfrecords(rows, tmp_path / "out")
+    assert len(result.paths) == 2
+    schema = {"x": tio.FixedLenFeature([], "float32")}
+    assert sorted(float(row["x"]) for row in tio.TFRecordDataset(result.paths, schema)) == [0.5, 1]
+    rows = ray.data.from_items([{"x": [1]}, {"x": [[1]]}], override_num_blocks=2)
+    with pytest.raises(tio.ConversionError, match="the blocks of the dataset differ"):
+        tio.cluster.write_tfrecords(rows, tmp_path / "other")
+
+
+@pytest.mark.usefixtures("cluster")
 def test_nothing_is_written_if_a_task_fails(tmp_path: Path) -> None:
     rows = ray.data.from_items([{"x": [1, 2]}, {"x": [3, None]}], override_num_blocks=2)
     with pytest.raises(tio.ConversionError, match="null in a list"):
