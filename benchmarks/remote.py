@@ -240,6 +240,7 @@ def _print_cache(files: _Files, folder: Path, rounds: int) -> None:
 # A module of peers/requirements, and what it is measured with.
 _PEERS = {
     "s3torchconnector": ("s3torchconnector",),
+    "tfdata_s3": ("tfdata_s3",),
     "mosaicml": ("mosaicml", "mosaicml-shuffled"),
     "litdata": ("litdata", "litdata-shuffled"),
 }
@@ -279,7 +280,7 @@ def _measure_peers(files: _Files, port: int, latency: float, rounds: int) -> lis
 def _copy_for(module: str, files: _Files, python: str) -> None:
     """Write a library's own copy of the records to the store, once."""
     folder = files.folder.parent / module
-    if module == "s3torchconnector" or folder.exists():
+    if module in {"s3torchconnector", "tfdata_s3"} or folder.exists():
         return
     folder.mkdir()
     run_child(
