@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import fsspec  # type: ignore[import-untyped]
 import pytest
@@ -93,6 +93,74 @@ def test_urls_that_name_a_host() -> None:
         ("hosted://one/d/a-1:0", b"me@one 1"),
         ("hosted://two:21/d/a-1:0", b"me@two:21 1"),
     ]
+
+
+class FaultyFiles(MemoryFileSystem):  # type: ignore[misc]
+    """The files in memory, with faults that its own class raises at reads."""
+
+    protocol = "faulty"
+    faults: ClassVar[list[Exception]] = []
+
+    def cat_file(self, path: str, *arguments: Any, **options: Any) -> bytes:
+        if self.faults:
+            raise self.faults.pop(0)
+        return super().cat_file(path.replace("faulty://", "memory://"), *arguments, **options)
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return super()._strip_protocol(path.replace("faulty://", "memory://"))
+
+
+@pytest.fixture
+def faults(memory: fsspec.AbstractFileSystem) -> list[Exception]:
+    """Return the faults of the next reads of files of ``faulty://``."""
+    assert memory
+    fsspec.register_implementation("faulty", FaultyFiles, clobber=True)
+    FaultyFiles.faults.clear()
+    return FaultyFiles.faults
+
+
+class StatusError(Exception):
+    """An error of a filesystem over HTTP."""
+
+    status = 503
+
+
+def test_requests_are_repeated(faults: list[Exception]) -> None:
+    faults += [ConnectionResetError(104, "5f2a"), TimeoutError("5f2a"), StatusError("5f2a")]
+    options = {"max_attempts": 4, "timeout": 5}  # are no arguments of the filesystem
+    assert sorted(TFRecordDataset("faulty://set", storage_options=options)) == sorted(RECORDS)
+    assert not faults
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        (ConnectionResetError(104, "5f2a"), "after 2 attempts; last reason: Connection reset"),
+        (StatusError("5f2a"), "after 2 attempts; last reason: HTTP 503"),
+        (KeyError("5f2a"), "after 2 attempts; last reason: KeyError"),
+        (ValueError("5f2a"), r"the request was refused \(ValueError\)"),
+        (RuntimeError("This class is not fork-safe"), "cannot be used in a forked process"),
+    ],
+)
+def test_faults_that_stay(faults: list[Exception], fault: Exception, message: str) -> None:
+    faults += [fault] * 2
+    with pytest.raises(OSError, match=message) as caught:
+        list(TFRecordStream("faulty://set/x-00000-of-00003", storage_options={"max_attempts": 2}))
+    assert "5f2a" not in str(caught.value)
+
+
+def test_a_filesystem_that_cannot_be_made(faults: list[Exception], monkeypatch: Any) -> None:
+    assert not faults
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise ConnectionRefusedError(111, "5f2a")
+
+    monkeypatch.setattr(FaultyFiles, "__init__", refuse)
+    with pytest.raises(ConnectionError, match="after 2 attempts; last reason: Connection refused"):
+        TFRecordStream("faulty://other/x", storage_options={"max_attempts": 2, "own": 1})
+    with pytest.raises(ValueError, match="max_attempts must be"):
+        TFRecordStream("faulty://other/x", storage_options={"max_attempts": 0})
 
 
 def test_a_file_that_is_replaced(memory: fsspec.AbstractFileSystem) -> None:

@@ -124,10 +124,16 @@ def _classify(error: BaseException) -> Failure:
         return Failure(Kind.denied, "no credentials were found")
     found = _STATUS.search(text)
     code = next((a or b for a, b in _CODE.findall(text)), "")
-    return _classify_cause(str(error)) if found is None else _classify_status(int(found[1]), code)
+    return _classify_cause(str(error)) if found is None else classify_status(int(found[1]), code)
 
 
-def _classify_status(status: int, code: str) -> Failure:
+def classify_status(status: int, code: str = "") -> Failure:
+    """Return what an answer of a server means.
+
+    Args:
+        status: The status of HTTP.
+        code: The code of the store, if the answer has one.
+    """
     reason = f"HTTP {status} {code}".rstrip()
     if status == 404:
         return Failure(Kind.missing, reason)

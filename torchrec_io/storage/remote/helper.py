@@ -17,7 +17,6 @@ import functools
 import importlib
 import mmap
 import os
-import random
 import signal
 import socket
 import sys
@@ -27,6 +26,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from . import store_requests as requests
+from .attempts import most_attempts, seconds_after, seconds_to_wait
 from .deadline import Deadline
 from .failures import Failure, Kind, classify
 from .large_uploads import LargeUploads
@@ -39,7 +39,7 @@ from .messages import (
     take_frames,
 )
 from .store_requests import WrongObjectError, check_same, info_of_meta
-from .stores import Store, make_store, make_writable, most_attempts, seconds_to_wait
+from .stores import Store, make_store, make_writable
 
 _Result = TypeVar("_Result")
 
@@ -51,7 +51,6 @@ _PARENT_SECONDS = 1.0  # between two looks at the parent
 # What is lost at most when a body breaks off: this much, or an eighth of the range.
 _CHUNK_BYTES, _CHUNKS = 1 << 19, 8
 _RECEIVE_BYTES = 1 << 18
-_FIRST_DELAY, _LONGEST_DELAY = 0.1, 15.0
 _TOO_LONG = "the server sent more bytes than were asked for"
 # Giving up uploads that nobody will finish may take this long.
 _SECONDS_TO_GIVE_UP = 4.0
@@ -251,7 +250,7 @@ class Helper:
                 self._options[fetch.store]
             ):
                 return failure._replace(attempts=attempt)
-            await _pause(attempt)
+            await asyncio.sleep(seconds_after(attempt))
 
     async def _chunks(
         self, fetch: Fetch, done: int, deadline: Deadline
@@ -299,7 +298,7 @@ class Helper:
                 failure = classify(error)
             if self._is_final(failure, attempt, store):
                 return self._reply(ticket, failure._replace(attempts=attempt))
-            await _pause(attempt)
+            await asyncio.sleep(seconds_after(attempt))
 
     def _is_final(self, failure: Failure, attempt: int, store: int) -> bool:
         """Return whether a request is not tried again."""
@@ -325,12 +324,6 @@ class Helper:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-async def _pause(attempt: int) -> None:
-    """Wait before the next attempt: longer each time, and not all at the same time."""
-    longest = min(_LONGEST_DELAY, _FIRST_DELAY * 2 ** min(attempt - 1, 10))
-    await asyncio.sleep(random.uniform(longest / 2, longest))  # noqa: S311  # no secret
 
 
 def _without_values(text: str, options: Mapping[str, Any]) -> str:

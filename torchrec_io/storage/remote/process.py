@@ -109,7 +109,7 @@ def access(url: str, options: RemoteOptions) -> ObjectAccess:
         key = (location.root, options.identity)
         known = fetcher.stores.get(key)
         if known is None:
-            known = fetcher.stores[key] = _add_store(fetcher, location, options)
+            known = fetcher.stores[key] = _add_store(fetcher, url, location, options)
     return ObjectAccess(fetcher, known.number, location.key, known.tried)
 
 
@@ -184,9 +184,13 @@ def _client(kind: str, scheme: str, memory_bytes: int) -> Client:
     return FsspecClient(memory_bytes)
 
 
-def _add_store(fetcher: Fetcher, location: Location, options: RemoteOptions) -> KnownStore:
+def _add_store(
+    fetcher: Fetcher, url: str, location: Location, options: RemoteOptions
+) -> KnownStore:
     number = fetcher.new_store_number()
     answer = fetcher.client.ask("store", number, location.root, options.options)
+    if isinstance(answer, Failure):
+        raise error_of(answer, url, "the credentials that fsspec finds")
     if isinstance(answer, Exception):
         raise answer
     return KnownStore(number, answer)

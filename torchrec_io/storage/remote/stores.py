@@ -10,18 +10,15 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes, urlsplit, urlunsplit
 
-from ...checks import check_integer
+from .attempts import OWN_OPTIONS, most_attempts, seconds_to_wait
 from .aws_files import profile_name, read_config, read_credentials
 from .endpoints import account_of, bare_name, endpoint_of, with_endpoint
 from .redirects import aws_hosts, azure_hosts, google_hosts, has_secret_headers, host_of, only_hosts
 from .urls import is_web_url, scheme_of
 
-# Options of storage_options that are this package's own. The others are obstore's.
-OWN_OPTIONS = frozenset({"max_attempts", "timeout", "client_options"})
 # One attempt may take this long in all; an attempt without progress ends much earlier.
 _WHOLE_ATTEMPT = timedelta(minutes=15)
 _CONNECT_TIMEOUT = timedelta(seconds=10)
-_DEFAULT_ATTEMPTS, _DEFAULT_TIMEOUT = 10, 30.0
 _GOOGLE_VARIABLES = ("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_APPLICATION_CREDENTIALS")
 _ANONYMOUS_VARIABLES = {
     "s3": "AWS_SKIP_SIGNATURE", "gs": "GOOGLE_SKIP_SIGNATURE", "az": "AZURE_SKIP_SIGNATURE",
@@ -122,27 +119,6 @@ def _without_user(url: str) -> tuple[str, dict[str, str]]:
         return url, {}
     encoded = base64.b64encode(unquote_to_bytes(user)).decode("ascii")
     return urlunsplit(parts._replace(netloc=host)), {"authorization": f"Basic {encoded}"}
-
-
-def most_attempts(options: Mapping[str, Any]) -> int:
-    """Return the largest number of attempts of a request.
-
-    Raises:
-        ValueError: If the option is not a positive integer.
-    """
-    return check_integer("max_attempts", options.get("max_attempts", _DEFAULT_ATTEMPTS), 1)
-
-
-def seconds_to_wait(options: Mapping[str, Any]) -> float:
-    """Return the time without progress after which an attempt ends.
-
-    Raises:
-        ValueError: If the option is not a positive number.
-    """
-    given = options.get("timeout", _DEFAULT_TIMEOUT)
-    if not isinstance(given, (int, float)) or not given > 0:
-        raise ValueError(f"timeout must be a positive number of seconds, got {given!r}")
-    return float(given)
 
 
 def _client_options(options: Mapping[str, Any]) -> dict[str, Any]:
