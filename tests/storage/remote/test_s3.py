@@ -17,6 +17,7 @@ from tests.support.examples import example_of
 from tests.support.proxy import proxy_to
 from tests.support.stores import S3Server
 from tests.support.tfrecord import frame
+from tests.support.web import WebServer
 from torchrec_io import RecordIndex, TFRecordDataset, TFRecordMapDataset, TFRecordStream
 from torchrec_io.records.verify import verify_file
 from torchrec_io.storage.byte_source import Stamp
@@ -321,6 +322,23 @@ def test_mistakes_are_not_tried_again(bucket: S3Server, url: str, reason: str) -
 def test_endpoints_that_are_no_url() -> None:
     with pytest.raises(ValueError, match="the endpoint of a store must be a URL"):
         TFRecordDataset("s3://data/a", storage_options={"endpoint": "host:9000"})
+
+
+@pytest.mark.parametrize("path", ["s3://data/a", "s3://data/a/"])
+def test_an_expired_token_is_named(web: WebServer, path: str) -> None:
+    """Also where an object is asked for, whose answer has no body."""
+    web.code = "ExpiredToken"
+    options = {
+        "endpoint": f"http://127.0.0.1:{web.port}",
+        "access_key_id": "key",
+        "secret_access_key": "word-5f2a",
+        "token": "session-5f2a",
+    }
+    with pytest.raises(
+        PermissionError, match=r"access denied \(HTTP 400 ExpiredToken\); tried the access key"
+    ):
+        TFRecordDataset(path, storage_options=options)
+    assert len(web.requests) <= 2
 
 
 def test_connections_that_are_reset(bucket: S3Server) -> None:
