@@ -164,6 +164,7 @@ def for_each_file(
     remote: RemoteOptions | None = None,
     *,
     ray: str | None = None,
+    known: Callable[[str], T | None] = lambda _: None,
 ) -> Meter:
     """Process files in threads, or on a cluster, and report the outcomes in order.
 
@@ -175,9 +176,10 @@ def for_each_file(
         done: Function that is called in the main thread with the outcome of each file.
         remote: Options for remote objects.
         ray: Address of a Ray cluster that does the work; None for this process.
+        known: Function that returns the value of a file that a cluster need not process, or None.
     """
     if ray is not None:
-        return _for_each_file_on_ray(files, work, done, remote, ray)
+        return _for_each_file_on_ray(files, work, done, remote, address=ray, known=known)
 
     def run(path: str) -> FileOutcome[T]:
         seen = (0, 0)
@@ -217,7 +219,9 @@ def _for_each_file_on_ray(
     work: Callable[[str, Progress], T],
     done: Callable[[Meter, FileOutcome[T]], None],
     remote: RemoteOptions | None,
+    *,
     address: str,
+    known: Callable[[str], T | None],
 ) -> Meter:
     from ..cluster.shared_paths import absolute_paths  # noqa: PLC0415  # rarely needed
     from ..cluster.tasks import run_tasks  # noqa: PLC0415
@@ -226,9 +230,15 @@ def _for_each_file_on_ray(
     run = functools.partial(_outcome, work=work, progress=_no_progress, remote=remote)
     paths = absolute_paths(files)
     sizes = map_in_threads(lambda path: _size(path, remote), paths)
-    with Meter([]) as meter, ray_errors(), closing(run_tasks(run, paths, sizes)) as results:
+    values = [known(path) for path in paths]
+    left = [number for number, value in enumerate(values) if value is None]
+    results = run_tasks(run, [paths[number] for number in left], [sizes[n] for n in left])
+    with Meter([]) as meter, ray_errors(), closing(results):
         meter.started(sum(sizes))
-        for outcome, size in results:
+        for path, size, value in zip(paths, sizes, values, strict=True):
+            outcome = FileOutcome(path, size, 0.0, value, None)
+            if value is None:
+                outcome, _ = next(results)
             meter.advanced(size, getattr(outcome.value, "records", 0))
             done(meter, outcome)
     return meter

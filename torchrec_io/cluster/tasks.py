@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 import socket
+import time
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeVar
 
 from .extra import import_ray
+
+logger = logging.getLogger("torchrec_io")
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -18,6 +23,12 @@ _MOST_ITEMS = 1000
 # Ray runs a task again if its process or machine is lost.
 _RETRIES = 20
 _TASKS_PER_CPU = 2
+# Errors that may pass, and seconds to wait before a task tries again.
+_TRANSIENT = (
+    errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ECONNRESET, errno.ECONNABORTED,
+    errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH,
+)  # fmt: skip
+_WAITS = (1, 5, 25)
 _CONNECT_SECONDS = 10
 
 
@@ -55,8 +66,9 @@ def run_tasks(
 ) -> Generator[tuple[R, int]]:
     """Call a function with each item in tasks, and yield the results in order.
 
-    Small items share a task. A task that is lost with its process or machine is run again, so the
-    function must have the same effect if it is called twice.
+    Small items share a task. A task that is lost with its process or machine is run again, and so
+    is a call that fails because a file server or disk does not answer. So the function must have
+    the same effect if it is called twice.
 
     Args:
         function: Function of a module, or an object that can be pickled.
@@ -95,7 +107,20 @@ def run_tasks(
 
 
 def _run(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    return [function(item) for item in items]
+    return [_try_again(function, item) for item in items]
+
+
+def _try_again(function: Callable[[T], R], item: T) -> R:
+    """Call a function, again if a file server or disk does not answer for a while."""
+    for seconds in _WAITS:
+        try:
+            return function(item)
+        except OSError as error:
+            if error.errno not in _TRANSIENT:
+                raise
+            logger.warning("trying again in %d s: %s", seconds, error)
+            time.sleep(seconds)
+    return function(item)
 
 
 def _result(ray: Any, reference: Any) -> Any:
