@@ -24,6 +24,7 @@ from torchrec_io.storage.byte_source import Stamp
 from torchrec_io.storage.paths import expand_paths
 from torchrec_io.storage.remote import listing
 from torchrec_io.storage.remote.options import RemoteOptions
+from torchrec_io.storage.remote.process import close_connections
 
 SCHEMA = {"n": tio.FixedLenFeature([], "int64")}
 SHARDS, EACH = 6, 50
@@ -268,6 +269,98 @@ def test_options_from_the_files_of_the_aws_tools(
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     assert len(list(TFRecordDataset(PATTERN, SCHEMA))) == len(ALL)
+
+
+def set_profile(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, config: str, credentials: str = ""
+) -> None:
+    """Make the files of the AWS tools, for a profile ``team``."""
+    (folder / "config").write_text(f"[profile team]\n{config}\n")
+    (folder / "credentials").write_text(f"[team]\n{credentials}\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(folder / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(folder / "credentials"))
+    monkeypatch.setenv("AWS_PROFILE", "team")
+
+
+def make_botocore(monkeypatch: pytest.MonkeyPatch, folder: Path, program: str) -> None:
+    """Make a package botocore whose credentials a program returns."""
+    (folder / "botocore").mkdir()
+    (folder / "botocore" / "__init__.py").touch()
+    (folder / "botocore" / "session.py").write_text(
+        "class Session:\n"
+        "    def __init__(self, profile):\n"
+        "        assert profile == 'team'\n"
+        "    def get_credentials(self):\n"
+        "        return self\n"
+        f"    def get_frozen_credentials(self):\n        {program}\n"
+    )
+    monkeypatch.syspath_prepend(folder)
+
+
+def keys_of(options: dict[str, Any]) -> str:
+    names = ("access_key_id", "secret_access_key")
+    return "\n".join(f"aws_{name} = {options[name]}" for name in names)
+
+
+def test_keys_in_the_configuration_file(
+    bucket: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    options = bucket.options()
+    set_profile(monkeypatch, tmp_path, f"{keys_of(options)}\nendpoint_url = {options['endpoint']}")
+    assert len(list(TFRecordDataset(PATTERN, SCHEMA))) == len(ALL)
+
+
+@pytest.mark.parametrize(
+    ("config", "login"),
+    [
+        ("sso_session = x", "SSO"),
+        ("credential_process = program", "credential_process"),
+        ("role_arn = arn:aws:iam::1:role/x\nsource_profile = team", "a role"),
+    ],
+)
+def test_profiles_without_keys(
+    bucket: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, config: str, login: str
+) -> None:
+    options = bucket.options()
+    public = {name: options[name] for name in ("endpoint", "region")}
+    set_profile(monkeypatch, tmp_path, config)
+    with monkeypatch.context() as patch:
+        make_botocore(patch, tmp_path, "return 'key-5f2a', 'wrong-5f2a', None, 'account'")
+        with pytest.raises(PermissionError, match=f"tried {login}.* of profile 'team'") as caught:
+            TFRecordDataset(PATTERN, storage_options=public)
+        assert "5f2a" not in str(caught.value)
+    keys = (options["access_key_id"], options["secret_access_key"], None)
+    (tmp_path / "right").mkdir()
+    make_botocore(monkeypatch, tmp_path / "right", f"return {keys}")
+    close_connections()  # another path of modules
+    dataset = TFRecordDataset(PATTERN, SCHEMA, storage_options=public)
+    assert len(list(dataset)) == len(ALL)
+
+
+def test_a_profile_without_a_login(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    set_profile(monkeypatch, tmp_path, "sso_session = x")
+    close_connections()
+    make_botocore(monkeypatch, tmp_path, "raise OSError('word-5f2a')")
+    with pytest.raises(ValueError, match="botocore found no credentials for profile 'team'") as e:
+        TFRecordDataset("s3://data/a")
+    assert "5f2a" not in str(e.value)
+    (tmp_path / "botocore" / "session.py").write_text("raise ImportError")
+    close_connections()
+    with pytest.raises(ImportError, match="'team' of the AWS files uses SSO, which needs the pack"):
+        TFRecordDataset("s3://data/a")
+
+
+def test_a_login_that_ends(
+    bucket: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    set_profile(monkeypatch, tmp_path, "sso_session = x")
+    close_connections()
+    count = "self.calls = getattr(self, 'calls', 0) + 1"
+    program = f"{count}; assert self.calls < 2; return 'a', 'b', None"
+    make_botocore(monkeypatch, tmp_path, program)
+    public = {name: bucket.options()[name] for name in ("endpoint", "region")}
+    with pytest.raises(PermissionError, match="the credentials of the AWS profile could not be re"):
+        TFRecordDataset(PATTERN, storage_options=public)
 
 
 def test_credentials_that_change_while_they_are_used(

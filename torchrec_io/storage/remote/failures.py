@@ -8,6 +8,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from ...errors import StaleIndexError
+from .aws_files import NOT_RENEWED
 from .redirects import NOWHERE
 
 # The status and the error code of an answer, in the text of an error of obstore. The text itself
@@ -122,6 +123,8 @@ def _classify(error: BaseException) -> Failure:
     text = str(error).partition("Debug source")[0]
     if any(f"//{host}/" in text for host in _METADATA_HOSTS):
         return Failure(Kind.denied, "no credentials were found")
+    if NOT_RENEWED in text:
+        return Failure(Kind.denied, NOT_RENEWED)
     found = _STATUS.search(text)
     code = next((a or b for a, b in _CODE.findall(text)), "")
     return _classify_cause(str(error)) if found is None else classify_status(int(found[1]), code)

@@ -5,13 +5,19 @@ from __future__ import annotations
 import base64
 import importlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes, urlsplit, urlunsplit
 
 from .attempts import OWN_OPTIONS, most_attempts, seconds_to_wait
-from .aws_files import profile_name, read_config, read_credentials
+from .aws_files import (
+    login_of_profile,
+    profile_keys,
+    profile_name,
+    profile_provider,
+    read_config,
+)
 from .endpoints import account_of, bare_name, endpoint_of, with_endpoint
 from .redirects import aws_hosts, azure_hosts, google_hosts, has_secret_headers, host_of, only_hosts
 from .urls import is_web_url, scheme_of
@@ -20,6 +26,10 @@ from .urls import is_web_url, scheme_of
 _WHOLE_ATTEMPT = timedelta(minutes=15)
 _CONNECT_TIMEOUT = timedelta(seconds=10)
 _GOOGLE_VARIABLES = ("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_APPLICATION_CREDENTIALS")
+_EVERYTHING_OF_AWS = (
+    "AWS_ACCESS_KEY_ID, the AWS files, and the role of the container or machine; for public "
+    "data pass storage_options={'skip_signature': True}"
+)
 _ANONYMOUS_VARIABLES = {
     "s3": "AWS_SKIP_SIGNATURE", "gs": "GOOGLE_SKIP_SIGNATURE", "az": "AZURE_SKIP_SIGNATURE",
 }  # fmt: skip
@@ -93,11 +103,13 @@ def make_store(
     has_headers = has_secret_headers(given.get("default_headers", {}))
     named = [host_of(str(value)) for option, value in config.items() if _is_server(option)]
     if scheme == "s3":
-        tried, more = _aws_credentials(config)
+        tried, more, provider = _aws_credentials(config)
         config = with_endpoint(scheme, {**more, **config}, server)
         if has_headers or not _is_anonymous(scheme, config):
             given |= only_hosts([*aws_hosts(name, _region(config), server), *named], given)
-        return Store(stores.S3Store(name, config=config, **_common(server, given, retries)), tried)
+        common = _common(server, given, retries)
+        client = stores.S3Store(name, config=config, credential_provider=provider, **common)
+        return Store(client, tried)
     make, tool, variables = {
         "gs": (stores.GCSStore, "Google", _GOOGLE_VARIABLES),
         "az": (stores.AzureStore, "Azure", _AZURE_VARIABLES),
@@ -164,33 +176,44 @@ def _is_anonymous(scheme: str, config: Mapping[str, Any]) -> bool:
     return str(next(given, os.environ.get(_ANONYMOUS_VARIABLES[scheme]))).lower() == "true"
 
 
-def _aws_credentials(config: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return which credentials requests to S3 have, and options that obstore does not find.
+def _aws_credentials(
+    config: Mapping[str, Any],
+) -> tuple[str, dict[str, Any], Callable[[], dict[str, Any]] | None]:
+    """Return which credentials requests to S3 have, and what obstore does not find.
 
     obstore finds those of the environment and of the machine, but does not read the files of the
     AWS tools.
+
+    Returns:
+        The credentials in words, options, and a function that returns credentials that change.
     """
     more: dict[str, Any] = {}
     variables = ("AWS_REGION", "AWS_DEFAULT_REGION")
     if not _option(config, "region") and not any(map(os.environ.get, variables)):
         more = {name: value for name, value in read_config().items() if name == "region"}
+    known = _known_credentials(config)
+    if known:
+        return known, more, None
+    if login := login_of_profile():
+        tried = f"{login} of profile {profile_name()!r} of the AWS files"
+        return tried, more, profile_provider(login)
+    if keys := profile_keys():
+        tried = f"the access key of profile {profile_name()!r} of the AWS files"
+        return tried, {**more, **keys}, None
+    return _EVERYTHING_OF_AWS, more, None
+
+
+def _known_credentials(config: Mapping[str, Any]) -> str:
+    """Return which credentials obstore finds in options and the environment; ``""`` if none."""
     if _is_anonymous("s3", config):
-        return "no credentials (skip_signature)", more
+        return "no credentials (skip_signature)"
     if _option(config, "access_key_id"):
-        return "the access key of storage_options", more
+        return "the access key of storage_options"
     if os.environ.get("AWS_ACCESS_KEY_ID"):
-        return "the access key of AWS_ACCESS_KEY_ID", more
+        return "the access key of AWS_ACCESS_KEY_ID"
     if os.environ.get("AWS_WEB_IDENTITY_TOKEN_FILE"):
-        return "the web identity of AWS_WEB_IDENTITY_TOKEN_FILE", more
-    found = read_credentials()
-    if "aws_access_key_id" in found:
-        names = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
-        more.update({name: found[name] for name in names if name in found})
-        return f"the access key of profile {profile_name()!r} of the AWS files", more
-    return (
-        "AWS_ACCESS_KEY_ID, the AWS files, and the role of the container or machine; for public "
-        "data pass storage_options={'skip_signature': True}"
-    ), more
+        return "the web identity of AWS_WEB_IDENTITY_TOKEN_FILE"
+    return ""
 
 
 def _tried(scheme: str, config: Mapping[str, Any], tool: str, variables: tuple[str, ...]) -> str:
