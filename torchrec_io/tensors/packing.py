@@ -18,6 +18,7 @@ from .batch import SEGMENT_LENGTHS, Batch
 from .batch_builder import BatchBuilder
 from .gather import array_of
 from .ragged import BytesArray, Ragged
+from .selecting import take_rows
 
 _Ints: TypeAlias = npt.NDArray[np.int64]
 
@@ -275,11 +276,9 @@ class RowLayout:
         others = [name for name in names if name not in self._packed]
         if not others:
             return {}
-        rows, count = writer.rows, batch.num_records
-        if len(rows) != count or (rows != np.arange(count)).any():
-            batch = batch.select(torch.from_numpy(rows))
+        rows = torch.from_numpy(writer.rows)
         columns = batch.flat_columns()
-        return {name: columns[name] for name in others}
+        return {name: take_rows(columns[name], rows) for name in others}
 
 
 @functools.lru_cache(64)
