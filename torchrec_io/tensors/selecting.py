@@ -87,7 +87,9 @@ def take_rows(value: Any, numbers: Tensor) -> Any:
 
 def _whole(value: Any) -> Any:
     """Return a copy of the value of one record."""
-    return value.clone() if isinstance(value, Tensor) else take_rows(value, torch.arange(len(value)))
+    return (
+        value.clone() if isinstance(value, Tensor) else take_rows(value, torch.arange(len(value)))
+    )
 
 
 def _texts(array: BytesArray, numbers: Tensor) -> BytesArray:
