@@ -28,6 +28,7 @@ from tests.support.documents import (
 from tests.support.examples import example_of, sequence_example_of
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io.records.record_reader import RecordReader
+from torchrec_io.tensors import packing
 
 # The documents of each row, which must never change: runs are resumed with other releases.
 GOLDEN = {
@@ -205,6 +206,25 @@ class TestRows:
         assert batch["meta"]["url"].tolist() == [[[b"u%d" % n] for n in row] for row in numbers]
         assert batch["meta"]["tags"].tolist() == [[[n, n] for n in row] for row in numbers]
         assert batch["box"].tolist() == [[[[n, n], [n, n]] for n in row] for row in numbers]
+
+    def test_other_features_are_gathered_without_the_tokens(
+        self, paths: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        dataset = make(paths, shuffle=True)
+        expected = [batch["id"].tolist() for batch in dataset]
+        taken: list[Any] = []
+        take = packing.take_rows
+
+        def watched(value: Any, numbers: torch.Tensor) -> Any:
+            taken.append(value)
+            return take(value, numbers)
+
+        monkeypatch.setattr(packing, "take_rows", watched)
+        monkeypatch.setattr(tio.Batch, "select", None)
+        dataset.set_epoch(0)
+        assert [batch["id"].tolist() for batch in dataset] == expected
+        # Of the schema, "id" is packed by document, and so is "weights".
+        assert len(taken) == 2 * len(expected)
 
     def test_epochs_and_no_records(self, paths: list[str], tmp_path: Path) -> None:
         dataset = make(paths, shuffle=True)

@@ -44,15 +44,6 @@ std::optional<RowPlan> RowPlan::take(std::span<const std::int64_t> taken) const 
   return plan;
 }
 
-bool RowPlan::has_lengths(std::span<const std::int64_t> firsts,
-                          std::span<const std::int64_t> ends) const {
-  if (firsts.size() != lengths.size() || ends.size() != lengths.size()) return false;
-  for (std::size_t i = 0; i < lengths.size(); ++i) {
-    if (firsts[i] < 0 || firsts[i] > ends[i] || ends[i] - firsts[i] != lengths[i]) return false;
-  }
-  return true;
-}
-
 Int64s RowPlan::first_numbers() const {
   Int64s found;
   found.reserve(rows());
