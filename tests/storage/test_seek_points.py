@@ -6,8 +6,10 @@ import functools
 import gzip
 import itertools
 import threading
+import time
 import zlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +21,13 @@ from isal import isal_zlib
 from torchrec_io.errors import CorruptRecordError
 from torchrec_io.storage.byte_source import ByteSource
 from torchrec_io.storage.compression import Compression
+from torchrec_io.storage.inflater import Inflater
 from torchrec_io.storage.local import LocalFile
 from torchrec_io.storage.opening import make_spans, open_decompressed, open_spans
+from torchrec_io.storage.salvage import SalvagedSpans
 from torchrec_io.storage.seek_points import SeekPoint, SeekPointRecorder, SeekPoints
+from torchrec_io.storage.span import Span
+from torchrec_io.storage.spanned_file import SpannedFile
 
 SPAN = 50_000
 
@@ -214,6 +220,50 @@ def test_damage_in_a_span_leaves_the_others_readable(tmp_path: Path, name: str) 
     assert failed == [2]
 
 
+def test_damage_to_the_first_bits_after_a_seek_point(tmp_path: Path) -> None:
+    content = deflated(DATA, 31)
+    path = tmp_path / "x"
+    path.write_bytes(content)
+    points = record(path, "gzip")
+    ends = [*points.stream_offsets[1:].tolist(), len(DATA)]
+    for number in range(1, len(points)):
+        damaged = bytearray(content)
+        for bit in range(int(points.file_bits[number]), int(points.file_bits[number]) + 3):
+            damaged[bit // 8] |= 1 << bit % 8  # a block of a kind that does not exist
+        path.write_bytes(damaged)
+        source = spans_of(path, "gzip", points, len(DATA))
+        begin = int(points.stream_offsets[number])
+        with pytest.raises(CorruptRecordError, match=r"damaged|ends before"):
+            source.read(begin, 1)
+        assert source.read(0, 99) == DATA[:99]
+        salvaged = SalvagedSpans(LocalFile(path), "gzip", points, len(DATA))
+        assert read_all(salvaged) == DATA[:begin] + DATA[ends[number] :]
+
+
+def read_all(source: ByteSource) -> bytes:
+    out = bytearray()
+    while data := source.read(len(out), 1 << 16):
+        out += data
+    return bytes(out)
+
+
+def test_damage_that_leads_past_the_end_of_the_file(tmp_path: Path) -> None:
+    content = bytearray(deflated(NOISE, 31, 0))  # stored blocks
+    path = tmp_path / "x"
+    path.write_bytes(content)
+    points = record(path, "gzip")
+    at = 10  # after the header of the member
+    while not content[at] & 1:  # not the last block
+        at += 5 + int.from_bytes(content[at + 1 : at + 3], "little")
+    size = int.from_bytes(content[at + 1 : at + 3], "little") + 99
+    content[at + 1 : at + 5] = size.to_bytes(2, "little") + (size ^ 0xFFFF).to_bytes(2, "little")
+    path.write_bytes(content)
+    source = spans_of(path, "gzip", points, len(NOISE) + 50)
+    with pytest.raises(CorruptRecordError, match="file ends inside a gzip stream"):
+        source.read(len(NOISE) - 99, 149)
+    assert source.read(0, 400_000) == NOISE[:400_000]
+
+
 def test_checksums_tell_of_damage_that_can_be_decoded(tmp_path: Path) -> None:
     content = bytearray(deflated(NOISE, 31))
     path = tmp_path / "x"
@@ -321,6 +371,124 @@ def test_threads_decode_different_spans(tmp_path: Path) -> None:
     assert len(decoded) == len(stream.spans)  # none twice
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_files_without_points_are_decompressed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    monkeypatch.setattr("torchrec_io.storage.seek_points._MOST_SPAN_BYTES", 1 << 20)
+    data = 8 * NOISE
+    path = tmp_path / "x"
+    path.write_bytes(gzip.compress(data, 1))
+    points = record(path, "gzip", 1 << 40)
+    stream = make_spans(LocalFile(path), "gzip", points, len(data), 3 << 20)
+    assert len(points) == 1 < len(stream.starts) - 1
+    source = open_spans(LocalFile(path), stream)
+    ranges = np.array([(at, 500, 0) for at in range(0, len(data) - 500, 1000)], np.int64)
+    source.will_need(ranges)
+    sizes = count_inflated(monkeypatch)
+    left = iter(ranges)
+
+    def work() -> None:
+        out = np.zeros(500, np.uint8)
+        for row in left:
+            source.read_ranges(row[None], out)
+            assert out.tobytes() == data[row[0] : row[0] + 500]
+
+    in_threads(work, threads)
+    assert sum(sizes) == len(data)
+
+
+def in_threads(work: Callable[[], None], count: int) -> None:
+    """Call a function in several threads, which must not fail."""
+    with ThreadPoolExecutor(count) as pool:
+        for done in [pool.submit(work) for _ in range(count)]:
+            done.result()
+
+
+def test_finding_out_whether_the_stream_goes_on_decodes_nothing_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x"
+    for rest, follows in ((b"", 0), (gzip.compress(b"more"), 1)):
+        path.write_bytes(gzip.compress(DATA) + rest)
+        points = SeekPoints.of([SeekPoint(0, 0)])
+        source = spans_of(path, "gzip", points, len(DATA), 4 << 20)
+        with monkeypatch.context() as patch:
+            sizes = count_inflated(patch)
+            assert source.read(0, len(DATA)) == DATA
+            if not follows:
+                assert source.read_before_damage(len(DATA), memoryview(bytearray(1))) == (0, None)
+            assert sum(sizes) == len(DATA) + follows
+        assert source.read(len(DATA), 1) == b"more"[:follows]
+
+
+def count_inflated(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list to which each call of a decoder adds the number of bytes that it returned."""
+    sizes: list[int] = []
+    original = Inflater.read
+
+    def read(self: Inflater, size: int) -> bytes:
+        data = original(self, size)
+        sizes.append(len(data))
+        return data
+
+    monkeypatch.setattr(Inflater, "read", read)
+    return sizes
+
+
+def test_a_reader_meets_only_its_own_errors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads of a reader decode spans of others, whose files may fail to be read."""
+    sources = []
+    for name in ("good", "bad"):
+        path = tmp_path / name
+        path.write_bytes(deflated(DATA, 31))
+        stream = make_spans(LocalFile(path), "gzip", record(path, "gzip"), len(DATA), 8 << 20)
+        sources.append((open_spans(LocalFile(path), stream), stream))
+    (good, busy), (bad, _) = sources
+    bad.will_need(np.array([(0, 100, 0)], np.int64))
+    original = LocalFile.read
+
+    def fail(self: LocalFile, offset: int, size: int) -> bytes:
+        if self.path.endswith("bad"):
+            raise OSError(5, "I/O error", self.path)
+        return original(self, offset, size)
+
+    monkeypatch.setattr(LocalFile, "read", fail)
+    with ThreadPoolExecutor(1) as pool:
+        with busy.cache.lock:
+            busy.spans[0].is_busy = True  # so that the thread looks for other work
+        read = pool.submit(good.read, 0, 100)
+        while busy.cache.soon:
+            time.sleep(0.001)
+        with busy.cache.lock:
+            busy.spans[0].is_busy = False
+            busy.cache.lock.notify_all()
+        assert read.result() == DATA[:100]
+    with pytest.raises(OSError, match="I/O error"):
+        bad.read(0, 100)
+    monkeypatch.undo()
+    assert bad.read(0, 100) == DATA[:100]
+
+
+def test_after_an_interrupt_others_decode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(deflated(DATA, 31))
+    source = spans_of(path, "gzip", record(path, "gzip"), len(DATA))
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for offset, owner, name in ((300_000, SpannedFile, "_decode"), (900_000, Span, "decode")):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                source.read(offset, 100)
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(source.read, offset, 100).result(60) == DATA[offset : offset + 100]
+
+
 def count_decoded(spans: list) -> list[int]:  # type: ignore[type-arg]
     """Return a list to which each decoding of a span adds its number."""
     decoded: list[int] = []
@@ -335,3 +503,28 @@ def count_decoded(spans: list) -> list[int]:  # type: ignore[type-arg]
 
         span.decode = decode
     return decoded
+
+
+@pytest.mark.parametrize("kind", ["gzip", "zlib"])
+@pytest.mark.parametrize("level", [0, 6])
+def test_stored_blocks_that_end_members(tmp_path: Path, kind: Compression, level: int) -> None:
+    """The last block of a member looks like others until its end is known."""
+    path = tmp_path / "x"
+    wbits = 31 if kind == "gzip" else 15
+    spans = 0
+    for size in range(SPAN + 9000, SPAN + 60_000, 5001):  # so that blocks start at other bits
+        parts = [NOISE[at : at + size] for at in range(0, 4 * size, size)]
+        data = b"".join(parts)
+        path.write_bytes(b"".join(deflated(part, wbits, level) for part in parts))
+        points = record(path, kind)
+        for number in range(len(points)):
+            if points.point(number).window is None:
+                continue
+            # Nothing but the end of the member follows the last block, also at the end of the file.
+            source = spans_of(path, kind, points, len(data))
+            begin, end = np.append(points.stream_offsets, len(data))[number : number + 2].tolist()
+            assert source.read(begin, end - begin) == data[begin:end]
+            if number == len(points) - 1:
+                assert source.read_before_damage(len(data), memoryview(bytearray(1))) == (0, None)
+            spans += 1
+    assert spans > 10

@@ -8,6 +8,8 @@ from torchrec_io.storage.span_cache import SpanCache
 class Item:
     """An item of the cache that keeps nothing when it is evicted."""
 
+    is_busy = False
+
     def evict(self) -> int:
         return 0
 

@@ -304,7 +304,11 @@ class RecordReader(Reader):
                 at_once //= 2
                 continue
             bounds = all_bounds[first : first + len(files) + 1]
-            result = read_ranges(sources, bounds, ranges, buffer)
+            try:
+                result = read_ranges(sources, bounds, ranges, buffer)
+            except CorruptRecordError:
+                check_unchanged(sources)  # what looks like damage may be a change
+                raise
             if result.truncated_range is not None:
                 file = bisect.bisect_right(bounds, result.truncated_range) - 1
                 raise TruncatedFileError(

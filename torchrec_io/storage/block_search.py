@@ -10,6 +10,7 @@ import numpy as np
 from isal import igzip_lib, isal_zlib
 
 from .. import _core
+from .byte_source import ByteSource
 from .deflate_start import start_decoder
 from .seek_points import WINDOW_BYTES
 
@@ -18,6 +19,9 @@ _INFLATE_ERRORS = (cast("type[Exception]", igzip_lib.IsalError), zlib.error)
 _MOST_HEADER_BITS = 320 * 14
 # Fewer bytes after a candidate prove nothing.
 _LEAST_TRIAL_BYTES = 64
+# A stored block is found by its size, in whole bytes, and the three zeros before that (RFC 1951).
+_STORED_BIT = 5
+_SIZES_BYTES = 4
 
 
 class Candidate(NamedTuple):
@@ -119,3 +123,26 @@ def is_block_start(candidate: Candidate, trial: bytes, window: bytes, data: byte
     except _INFLATE_ERRORS:
         return False
     return len(found) > 0 and data[: len(found)] == found
+
+
+def find_last_header(file: ByteSource, file_bit: int, end: int) -> int | None:
+    """Return where the header of a stored block starts if it is the last block of its stream.
+
+    The zeros before the size of a stored block are its header, or align it. So what was found looks
+    like a block that others follow, until the end of the stream is known.
+
+    Args:
+        file: Compressed file.
+        file_bit: Offset where the block was found, in bits.
+        end: File offset of the end of the deflate stream.
+
+    Returns:
+        Offset in bits; None if the block is of another kind, or if another one follows it.
+    """
+    sizes_at = file_bit // 8 + 1
+    head = file.read(sizes_at - 2, 4)
+    is_stored = file_bit % 8 == _STORED_BIT and head[1] >> _STORED_BIT == 0
+    if not is_stored or sizes_at + _SIZES_BYTES + int.from_bytes(head[2:], "little") != end:
+        return None
+    # Its first bit says that it is the last block. Only zeros are between that and the size.
+    return 8 * (sizes_at - 2) + int.from_bytes(head[:2], "little").bit_length() - 1

@@ -8,7 +8,7 @@ from typing import Any, cast
 from isal import igzip_lib, isal_zlib
 
 from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
-from .block_search import BlockSearch, is_block_start
+from .block_search import BlockSearch, find_last_header, is_block_start
 from .byte_source import ByteSource
 from .compression import (
     WINDOW_BITS,
@@ -49,7 +49,7 @@ class Inflater:
         damage_offset: File offset of the first byte that could not be decoded, once it is known.
 
     Raises:
-        CorruptRecordError: If the window of the start is damaged.
+        CorruptRecordError: If the start, or its window, is damaged.
     """
 
     def __init__(
@@ -155,9 +155,16 @@ class Inflater:
             ) from None
         self._fill()
         bit = start.file_bit % 8
-        self._decoder = start_decoder(
-            isal_zlib.decompressobj, window, bit, self._pending[0] if self._pending else 0
-        )
+        try:
+            self._decoder = start_decoder(
+                isal_zlib.decompressobj, window, bit, self._pending[0] if self._pending else 0
+            )
+        except _INFLATE_ERRORS as error:  # the byte has the first bits of a block
+            raise CorruptRecordError(
+                f"the {self._compression} stream is damaged: {error}",
+                path=self._file.path,
+                offset=start.stream_offset,
+            ) from None
         self._pending = self._pending[bit > 0 :]
         self._has_member = True
         self._trailer_bytes = _TRAILER_BYTES[self._compression]
@@ -238,6 +245,7 @@ class Inflater:
             following = b"" if self._blocks is None else self._blocks.give_up()
             self._pending = self._decoder.unused_data + following + self._pending
             self._decoder = None
+            self._correct_last_point()
         else:
             self._pending = self._decoder.unconsumed_tail + self._pending
         return data
@@ -252,8 +260,22 @@ class Inflater:
         window = blocks.window
         if self._recorder is not None and is_block_start(found, trial, window, data):
             self._recorder.add_block(self._stream_offset, found.file_bit, window)
+            if self._decoder is None:
+                self._correct_last_point()
             self._start = self._recorder.points[-1]
         self._saved = data
+
+    def _correct_last_point(self) -> None:
+        """Correct the seek point inside of a member that has ended, if it is at its last block."""
+        recorder = self._recorder
+        if recorder is None or not recorder.is_inside:
+            return
+        end = self._file_offset - len(self._pending)
+        if not self._trailer_bytes:  # the decoder has read the trailer
+            end -= _TRAILER_BYTES[self._compression]
+        file_bit = find_last_header(self._file, recorder.points[-1].file_bit, end)
+        if file_bit is not None:
+            recorder.points[-1] = recorder.points[-1]._replace(file_bit=file_bit)
 
     def _take_saved(self, size: int) -> bytes:
         data, self._saved = self._saved[:size], self._saved[size:]
@@ -276,9 +298,12 @@ class Inflater:
             decoder = zlib.decompressobj(WINDOW_BITS[self._compression])
         else:
             bit = self._start.file_bit % 8
-            first = self._file.read(file_at, 1)[0]
+            first = self._file.read(file_at, 1)
             window = unpack_window(self._start.window)
-            decoder = start_decoder(zlib.decompressobj, window, bit, first)
+            try:
+                decoder = start_decoder(zlib.decompressobj, window, bit, first[0] if first else 0)
+            except zlib.error:
+                return b""
             file_at += bit > 0
         saved = bytearray()
         while chunk := self._file.read(file_at, _CHUNK_BYTES):

@@ -267,6 +267,11 @@ class SeekPointRecorder:
         self._checks: list[int] = []
         self._checked = 0  # bytes of the last checksum
 
+    @property
+    def is_inside(self) -> bool:
+        """True if the last point is inside of a member or stream."""
+        return len(self.points) > 0 and self.points[-1].window is not None
+
     def add_start(self, stream_offset: int, file_offset: int) -> None:
         """Take note of a member or stream, which becomes a point unless it is short."""
         least = self._span_bytes // _SHORT_MEMBERS

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from isal import isal_zlib
 
 from .. import _core
-from ..errors import CorruptRecordError, TorchRecIOError
+from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
 from .byte_source import ByteBuffer, ByteSource, Ints
 from .compression import Compression
 from .inflater import Inflater
@@ -189,8 +189,8 @@ class Span:
         lock = self._stream.cache.lock
         stored = self._stream.stored
         with lock:
-            is_whole = self.is_wanted or stored is not None
-            end = self.size if is_whole else min(self.size, _round_up(end))
+            wants_all = self.is_wanted or stored is not None
+            end = self.size if wants_all else min(self.size, _round_up(end))
             data, decoded, inflater = self._data, self._decoded, self._inflater
             self._stream.cache.add(self, self.size)  # evicts others before memory is taken
             spare = None if data is not None else self._stream.cache.take_spare(self.size)
@@ -208,20 +208,23 @@ class Span:
                 damage = self._fault(part, decoded - sound, sound)
                 sound = decoded if damage is None else sound
         except TorchRecIOError as error:
-            damage = error
+            damage = _as_damage(error)
             sound = sound if self._checks else decoded
+        is_whole = damage is None and decoded == self.size
+        if is_whole and inflater is not None:
+            self._stream.note_end(self._number, inflater)
         with lock:
             if damage is not None:
                 sound = max(sound, min(self._trusted, decoded))
             self._data, self._decoded, self._sound, self.damage = data, decoded, sound, damage
-            self._inflater = None if damage is not None or decoded == self.size else inflater
-            if inflater is not None and damage is None and decoded == self.size:
+            self._inflater = None if damage is not None or is_whole else inflater
+            if inflater is not None and is_whole:
                 self._stream.keep_inflater(self._number + 1, inflater)
             # All of these are in the data now.
             self._wanted = _sorted(np.concatenate([self._take_wanted(), self._kept.rows]))
             self._kept = _KEPT_NOTHING
             self._stream.cache.add(self, self.size)
-        if stored is not None and damage is None and decoded == self.size:
+        if stored is not None and is_whole and self._stream.has_sound_end(self._number):
             stored.store(self._number, data)
 
     @property
@@ -232,12 +235,19 @@ class Span:
         """Return what is wrong with a part of the span, of which some bytes were decoded."""
         reason = None
         if decoded < len(part):
-            reason = "the file has become shorter since it was indexed"
+            reason = "the decompressed data ends before the indexed end"
         elif self._checks and isal_zlib.crc32(part) != self._checks[at // CHECKED_BYTES]:
             reason = "the decompressed data does not match its checksum in the index"
         if reason is None:
             return None
         return CorruptRecordError(reason, path=self._stream.path, offset=self.start + at)
+
+
+def _as_damage(error: TorchRecIOError) -> TorchRecIOError:
+    """Return the error of a file that has its size, but seems to end early."""
+    if isinstance(error, TruncatedFileError):
+        return CorruptRecordError(error.reason, path=error.path, offset=error.offset)
+    return error
 
 
 def _allocate(size: int) -> ByteBuffer:
@@ -301,6 +311,7 @@ class SpannedStream:
         cache: Cache of the decoded spans.
         stored: Decoded spans on the local disk, if they are kept there.
         spans: The spans.
+        has_ended: True if the last span was decoded, and nothing follows it.
     """
 
     def __init__(
@@ -314,6 +325,7 @@ class SpannedStream:
         self.path = path
         self.cache = cache
         self.stored: StoredSpans | None = None
+        self.has_ended = False
         self._compression = compression
         self._points = points
         cuts = points.span_starts(stream_bytes)
@@ -362,6 +374,24 @@ class SpannedStream:
         if number < len(self._point_of) and self._skipped(number):
             self._left.clear()
             self._left[number] = inflater
+
+    def can_start(self, number: int) -> bool:
+        """Return whether a span can be decoded without those before it. The lock is held."""
+        return number in self._left or not self._skipped(number)
+
+    def is_reached_soon(self, number: int) -> bool:
+        """Return whether a thread decodes what is before a span. The lock is held."""
+        return not self.can_start(number) and self.spans[number - 1].is_busy
+
+    def note_end(self, number: int, inflater: Inflater) -> None:
+        """Find out whether the stream ends after a span that was decoded, if it is the last one."""
+        if number + 1 == len(self.spans):
+            with contextlib.suppress(TorchRecIOError):  # read again where it matters
+                self.has_ended = not inflater.read(1)
+
+    def has_sound_end(self, number: int) -> bool:
+        """Return whether nothing unexpected follows a span that was decoded."""
+        return self.has_ended or number + 1 < len(self.spans)
 
     def _skipped(self, number: int) -> int:
         """Return the number of bytes between the last point and a span."""

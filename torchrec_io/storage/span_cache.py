@@ -19,7 +19,13 @@ _MOST_SOON = 1 << 12
 
 
 class Cached(Protocol):
-    """Something in the cache."""
+    """Something in the cache.
+
+    Attributes:
+        is_busy: True while a thread decodes it.
+    """
+
+    is_busy: bool
 
     def evict(self) -> int:
         """Free memory; return the number of bytes that are kept. The lock is held.
@@ -63,9 +69,25 @@ class SpanCache:
         self.used = 0
         self.holders: weakref.WeakSet[Holder] = weakref.WeakSet()
         self.soon: deque[Callable[[], Callable[[], None] | None]] = deque(maxlen=_MOST_SOON)
+        self._claimed: dict[int, Cached] = {}  # by thread
         self._spare: ByteBuffer | None = None
         self._whole: OrderedDict[Cached, int] = OrderedDict()  # last used last
         self._parts: OrderedDict[Cached, int] = OrderedDict()
+
+    def claim(self, item: Cached) -> None:
+        """Note that this thread decodes an item until :meth:`release`. The lock is held."""
+        self._claimed[threading.get_ident()] = item
+        item.is_busy = True
+
+    def release(self) -> None:
+        """Note that this thread decodes nothing anymore. Also after an interrupt anywhere."""
+        thread = threading.get_ident()
+        if thread not in self._claimed:
+            return
+        with self.lock:
+            self._claimed[thread].is_busy = False
+            self.lock.notify_all()
+            del self._claimed[thread]
 
     def take_spare(self, size: int) -> ByteBuffer | None:
         """Return a buffer of about a size that is not used anymore, if there is one."""

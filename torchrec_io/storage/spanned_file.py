@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import weakref
@@ -145,24 +146,27 @@ class SpannedFile(ByteSource):
         """Copy ranges of a span to a buffer; return the damage before the end of them, if any."""
         span = self._stream.spans[number]
         end = int((ranges[:, 0] + ranges[:, 1]).max())
-        lock = self._stream.cache.lock
+        cache = self._stream.cache
         while True:
             if self._read_stored(number, ranges, out):
                 return None
-            with lock:
-                lent, decode = span.lend(ranges), None
-                if lent is None:
-                    if span.damage is not None:
-                        return span.damage
-                    decode = self._claim(number, end)
-                    if decode is None:
-                        lock.wait()
-                        continue
+            try:
+                with cache.lock:
+                    lent, decode = span.lend(ranges), None
+                    if lent is None:
+                        if span.damage is not None:
+                            return span.damage
+                        decode = self._claim(number, end)
+                        if decode is None:
+                            cache.lock.wait()
+                            continue
+                if decode is not None:
+                    decode()
+            finally:
+                cache.release()  # after an interrupt
             if lent is not None:
                 self._copy_lent(span, lent, ranges, out)
                 return None
-            assert decode is not None
-            decode()
 
     def _read_stored(self, number: int, ranges: Ints, out: ByteBuffer) -> bool:
         """Copy ranges of a span to a buffer if it is on the local disk, but not in memory."""
@@ -200,25 +204,25 @@ class SpannedFile(ByteSource):
     def _claim(self, number: int, end: int) -> Callable[[], None] | None:
         """Return work for this thread: the span that it needs, or one that is read soon."""
         span = self._stream.spans[number]
-        if not span.is_busy:
-            span.is_busy = True
+        if not span.is_busy and not self._stream.is_reached_soon(number):
+            self._stream.cache.claim(span)
             return lambda: self._decode(number, end)
         soon = self._stream.cache.soon
         while soon:
             decode = soon.popleft()()
             if decode is not None:
-                return decode
+                return functools.partial(_try, decode)
         return None
 
     def claim_soon(self, number: int) -> Callable[[], None] | None:
         """Return the function that decodes a span, unless that is not needed anymore."""
-        span = self._stream.spans[number]
-        if span.is_busy or not span.is_wanted:
+        stream = self._stream
+        span = stream.spans[number]
+        if span.is_busy or not span.is_wanted or not stream.can_start(number):
             return None
-        stored = self._stream.stored
-        if stored is not None and stored.has(number):
+        if stream.stored is not None and stream.stored.has(number):
             return None
-        span.is_busy = True
+        stream.cache.claim(span)
         return lambda: self._decode(number, span.size)
 
     def _decode(self, number: int, end: int) -> None:
@@ -228,9 +232,7 @@ class SpannedFile(ByteSource):
             if stored is None or not stored.has(number):
                 span.decode(self._file, end)
         finally:
-            with self._stream.cache.lock:
-                span.is_busy = False
-                self._stream.cache.lock.notify_all()
+            self._stream.cache.release()
         self._fetch_ahead()
 
     def _fetch_ahead(self) -> None:
@@ -250,6 +252,9 @@ class SpannedFile(ByteSource):
         """Return what follows the end of the stream as it was indexed."""
         stream = self._stream
         number = len(stream.spans) - 1
+        # A last span is stored only if nothing follows it.
+        if stream.has_ended or (stream.stored is not None and stream.stored.has(number)):
+            return 0, None
         inflater = stream.start_inflater(self._file, number)
         left = offset - stream.spans[number].start
         try:
@@ -268,3 +273,9 @@ def _claim(file: weakref.ref[SpannedFile], number: int) -> Callable[[], None] | 
     """Claim a span of a file, unless that was closed."""
     opened = file()
     return None if opened is None else opened.claim_soon(number)
+
+
+def _try(decode: Callable[[], None]) -> None:
+    """Decode a span ahead. If that fails, the thread that reads the span tries again."""
+    with contextlib.suppress(OSError, MemoryError):
+        decode()
