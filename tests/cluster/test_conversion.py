@@ -123,6 +123,29 @@ def test_a_conversion_continues_where_it_was(
     assert contents(tmp_path, "ray") == contents(tmp_path, "one")
 
 
+def never(*_: Any, **__: Any) -> None:
+    raise AssertionError
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_kinds_of_values_are_not_found_again(
+    tmp_path: Path, local_ray: LocalRay, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(tasks, "TASK_BYTES", 1)
+    sources = KINDS[kind](tmp_path)
+    convert = getattr(tio.cluster, f"from_{kind}")
+    options: Any = {"num_shards": 3, "on_error": "skip"}
+    with pytest.raises(KeyboardInterrupt):
+        convert(sources, tmp_path / "ray", watcher=Stop(3), **options)
+    local_ray.sent.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(f"torchrec_io.convert.{kind}_import._find_kinds", never)
+        convert(sources, tmp_path / "ray", **options)
+    getattr(tio.convert, f"from_{kind}")(sources, tmp_path / "one", **options)
+    assert contents(tmp_path, "ray") == contents(tmp_path, "one")
+    assert len(local_ray.sent) < 2 + 3  # some spills were there, too
+
+
 def write_labels(path: Path, shift: int) -> Path:
     rows = [f"{'abc'[number % 3]}/{number}.png,{number % 2 + shift}" for number in range(24)]
     path.write_text("\n".join(["name,label", *rows]) + "\n")

@@ -90,3 +90,14 @@ def test_the_loss_without_an_index_on_the_machine(tmp_path: Path) -> None:
     assert isinstance(error, tio.CorruptRecordError)
     assert (error.record, error.offset) == (40, int(index.offsets[40]))
     assert "; 50 records from here on cannot be found" in error.reason
+
+
+@pytest.mark.usefixtures("local_ray")
+@pytest.mark.parametrize("job", ["reshard", "shuffle"])
+def test_many_errors_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str) -> None:
+    monkeypatch.setattr("torchrec_io.cluster.part_records.MOST_KEPT_ERRORS", 5)
+    path = write_tfrecord(tmp_path / "in", [b"x"] * 40)
+    damage_silently(path, [17 * record + 12 for record in range(30)])
+    found = getattr(tio.cluster, job)(path, tmp_path / "ray", num_shards=2, on_error="skip")
+    assert (found.records, found.skipped, len(found.errors)) == (10, 30, 5)
+    assert [error.record for error in found.errors] == [0, 1, 2, 3, 4]

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import _core
-from ..errors import TorchRecIOError
 from ..order.shuffle import positions_of
 from ..records.file_piece import FilePiece
 from ..records.formats import TFRECORD
@@ -22,6 +21,7 @@ from ..storage.front import FrontOfStream
 from ..storage.opening import open_file, open_now
 from ..storage.ordered_pool import OrderedPool
 from ..tools.record_chunks import RECORD_BYTES, decode_chunks, encode_chunk
+from .part_records import TaskErrors
 from .parts import Part, PartFolder
 
 # Largest size of a chunk of more than one record.
@@ -168,15 +168,15 @@ class BucketFiles:
         for bucket in range(first, first + self.layout.buckets):
             yield from self._sorted_records(bucket)
 
-    def _load(self, piece: Piece) -> tuple[RecordBlock, list[TorchRecIOError]]:
+    def _load(self, piece: Piece) -> tuple[RecordBlock, TaskErrors]:
         """Return the intact records of a piece, numbered by their positions, and the errors."""
         buffer = np.empty(piece.size, np.uint8)
         lengths, numbers = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        errors: list[TorchRecIOError] = []
+        errors = TaskErrors()
         at = 0
         for file in piece.files:
             for found in file.blocks():
-                errors += found.errors
+                errors.add(found.errors)
                 block = found.block
                 targets = np.cumsum(block.lengths) - block.lengths
                 _core.gather(

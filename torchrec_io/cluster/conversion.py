@@ -19,15 +19,15 @@ from ..convert.conversion import (
     SourcePart,
 )
 from ..convert.value_counts import ValueCounts
-from ..errors import TorchRecIOError
 from ..schema.schema import Schema
 from ..storage.local import StrPath
 from ..storage.opening import is_remote, public_name, read_stamp
 from ..storage.thread_pool import map_in_threads
 from ..tools.report import Result
-from . import tasks
 from .extra import import_ray
-from .shard_job import Item, Output, TaskRecords, write_shards
+from .part_records import TaskErrors
+from .parts import Part, PartFolder
+from .shard_job import Item, Output, TaskRecords, run_parts, write_shards
 from .shared_paths import absolute_paths
 
 T = TypeVar("T")
@@ -84,13 +84,17 @@ class ClusterConversion(Conversion):
     ) -> dict[str, str]:
         kinds = ColumnKinds()
         sizes = [part.size for part in parts]
-        with closing(tasks.run_tasks(functools.partial(_find_kinds, work), parts, sizes)) as done:
-            for found, size in done:
-                kinds.merge(found.kinds)
-                if found.errors and self.report.on_error == "raise":
-                    raise found.errors[0]
-                self.report.add(0, size)  # the second pass reports the errors
-        return kinds.dtypes(types)
+        find = functools.partial(_find_kinds, find=work)
+        keys = [part.key for part in parts]
+        with self._output.open_folder(self._identity(), is_last=False) as folder:
+            done = run_parts(folder.stage("kinds"), find, parts, keys, sizes)
+            with closing(done):
+                for found, size in zip(done, sizes, strict=True):
+                    kinds.merge(ColumnKinds.from_json(found.facts["kinds"]))
+                    if found.errors and self.report.on_error == "raise":
+                        raise found.errors[0]
+                    self.report.add(0, size)  # the second pass reports the errors
+            return kinds.dtypes(types)
 
     def write(
         self,
@@ -127,14 +131,23 @@ class ClusterConversion(Conversion):
         return [*self._arguments, *texts]
 
 
-def _find_kinds(work: Callable[[T], KindsOfPiece], part: SourcePart[T]) -> KindsOfPiece:
+def _find_kinds(
+    folder: PartFolder,
+    number: int,
+    key: str,
+    part: SourcePart[T],
+    *,
+    find: Callable[[T], KindsOfPiece],
+) -> Part:
+    """Write the kinds of values in a part of the sources, with the first errors."""
     kinds = ColumnKinds()
-    errors: list[TorchRecIOError] = []
+    errors = TaskErrors()
     for piece in part.read():
-        found = work(piece)
+        found = find(piece)
         kinds.merge(found.kinds)
-        errors += found.errors[: 1 - len(errors)]  # only the first one is raised
-    return KindsOfPiece(kinds, part.size, errors)
+        errors.add(found.errors)
+    facts = {"kinds": kinds.to_json()}
+    return folder.write(number, [], key=key, errors=errors, facts=facts)
 
 
 @dataclass(frozen=True)
@@ -158,7 +171,7 @@ class _ConvertedItem(Item):
         counts = ValueCounts()
         for piece in self.part.read():
             converted = self.work(piece)
-            read.errors += converted.errors
+            read.errors.add(converted.errors)
             counts.merge(converted.counts)
             yield from converted.records
         read.facts["counts"] = counts.to_json()

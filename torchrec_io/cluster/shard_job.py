@@ -18,7 +18,6 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from ..checks import check_choice, check_integer
-from ..errors import TorchRecIOError
 from ..storage.byte_source import Ints
 from ..storage.compression import COMPRESSIONS, Compression
 from ..storage.digest import digest_text
@@ -40,6 +39,7 @@ from ..writing.shards import (
     shard_paths,
 )
 from . import tasks
+from .part_records import TaskErrors
 from .parts import Part, PartFolder
 from .spills import measured, read_bucket, read_sizes, read_slices, spilled
 
@@ -60,7 +60,7 @@ class TaskRecords:
     """
 
     records: Iterator[bytes]
-    errors: list[TorchRecIOError] = field(default_factory=list)
+    errors: TaskErrors = field(default_factory=TaskErrors)
     facts: dict[str, Any] = field(default_factory=dict)
 
 
@@ -137,7 +137,9 @@ class Output:
             remote=self.remote,
         )
 
-    def open_folder(self, arguments: Sequence[str]) -> AbstractContextManager[PartFolder]:
+    def open_folder(
+        self, arguments: Sequence[str], *, is_last: bool = True
+    ) -> AbstractContextManager[PartFolder]:
         """Open the folder of a job with these outputs; see :meth:`PartFolder.of_job`."""
         return PartFolder.of_job(
             self.name,
@@ -145,6 +147,7 @@ class Output:
             self.compression,
             index=self.index,
             remote=self.remote,
+            is_last=is_last,
         )
 
     def check_new(
@@ -268,9 +271,9 @@ def write_shards(
         sizes = [sum(item.size for item in group) for group in groups]
         keys = [digest_text("\0".join(item.key for item in group)) for group in groups]
         parts = []
-        with closing(_run(spills, spill, groups, keys, sizes)) as found:
+        with closing(run_parts(spills, spill, groups, keys, sizes)) as found:
             for part, size in zip(found, sizes, strict=True):
-                report.add(0, size - size // 2, part.errors)
+                report.add(0, size - size // 2, part.errors, part.more_errors)
                 parts.append(part)
         check(sum(part.records for part in parts))
         output.check_sizes(sum(part.content.size for part in parts))
@@ -282,7 +285,7 @@ def write_shards(
         left = sum(size // 2 for size in sizes)
         ends = [left * number // len(shards) for number in range(len(shards) + 1)]
         sizes = [end - begin for begin, end in itertools.pairwise(ends)]
-        written = _run(folder, write, shards, keys, sizes, is_complete=outputs is not None)
+        written = run_parts(folder, write, shards, keys, sizes, is_complete=outputs is not None)
         done = []
         with closing(written) as found:
             for part, size in zip(found, sizes, strict=True):
@@ -296,7 +299,7 @@ def write_shards(
 # ---- both passes ----
 
 
-def _run(
+def run_parts(
     folder: PartFolder,
     work: Callable[[PartFolder, int, str, T], Part],
     items: Sequence[T],
@@ -307,7 +310,13 @@ def _run(
 ) -> Generator[Part]:
     """Yield the part of each item, in order. Parts that were finished before are not written.
 
-    If all are complete, their files need not be there any more.
+    Args:
+        folder: Folder of the parts.
+        work: Function that writes a part in a task, given the folder, its number, key and item.
+        items: The items.
+        keys: Identity of the work for each item.
+        sizes: Number of bytes of each item.
+        is_complete: Whether all parts are complete. Their files need not be there any more.
     """
     finished = folder.numbers()
     found = map_in_threads(
@@ -340,14 +349,14 @@ def _call(
 def _spill(
     folder: PartFolder, number: int, key: str, items: Sequence[Item], *, output: Output
 ) -> Part:
-    errors: list[TorchRecIOError] = []
+    errors = TaskErrors()
     facts: list[Mapping[str, Any]] = []
 
     def read_all() -> Iterator[bytes]:
         for item in items:
             read = item.open()
             yield from read.records
-            errors.extend(read.errors)
+            errors.add(read.errors.first, read.errors.more)
             facts.append(read.facts)
 
     path, remote = folder.path_of(number), folder.remote

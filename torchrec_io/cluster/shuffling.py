@@ -154,7 +154,7 @@ def _fill(
     parts = []
     with closing(tasks.run_tasks(buckets.fill, pieces, sizes)) as done:
         for part, size in done:
-            report.add(0, size, part.errors)
+            report.add(0, size, part.errors, part.more_errors)
             parts.append(part)
     buckets.finish(parts)
 
