@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import signal
 import threading
 import time
 from pathlib import Path
@@ -24,7 +25,7 @@ from torchrec_io.storage.byte_source import Stamp
 from torchrec_io.storage.paths import expand_paths
 from torchrec_io.storage.remote import listing
 from torchrec_io.storage.remote.options import RemoteOptions
-from torchrec_io.storage.remote.process import close_connections
+from torchrec_io.storage.remote.process import access, close_connections
 
 SCHEMA = {"n": tio.FixedLenFeature([], "int64")}
 SHARDS, EACH = 6, 50
@@ -432,6 +433,29 @@ def test_an_expired_token_is_named(web: WebServer, path: str) -> None:
     ):
         TFRecordDataset(path, storage_options=options)
     assert len(web.requests) <= 2
+
+
+def test_a_helper_that_was_killed_while_it_was_idle_is_replaced(bucket: S3Server) -> None:
+    options = RemoteOptions(bucket.options())
+    client: Any = access("s3://data/set/", options).fetcher.client
+    os.kill(client.helper_pid, signal.SIGKILL)
+    assert len(listing.list_once("s3://data/set", options)) > SHARDS
+    client = access("s3://data/set/", options).fetcher.client
+    os.kill(client.helper_pid, signal.SIGKILL)
+    assert "set" in listing.list_subfolders("s3://data", options)
+
+
+def test_a_folder_that_was_listed_with_others_is_not_searched_for(bucket: S3Server) -> None:
+    class Unsearchable(dict[str, Stamp]):
+        def __iter__(self) -> Any:
+            raise AssertionError
+
+    bucket.put("tree/a/1", b"1")
+    bucket.put("tree/b/2", b"2")
+    options = RemoteOptions(bucket.options())
+    expand_paths("s3://data/tree/**", remote=options)
+    options.stamps = Unsearchable(options.stamps)
+    assert listing.list_once("s3://data/tree/a", options) == ["s3://data/tree/a/1"]
 
 
 def test_connections_that_are_reset(bucket: S3Server) -> None:

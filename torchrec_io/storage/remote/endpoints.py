@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from .aws_files import read_config
+from .options import bare_name
 
-_PREFIXES = ("aws_", "azure_storage_", "azure_", "google_")
 # In the order in which they count, without the prefix of the store.
 _ENDPOINT_OPTIONS = {
     "s3": ("endpoint_url_s3", "endpoint_url", "endpoint"),
@@ -22,14 +22,6 @@ _ENDPOINT_VARIABLES = {
     "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
 }
 _EMULATOR = "http://127.0.0.1:10000"
-
-
-def bare_name(name: str) -> str:
-    """Return the name of an option without the prefix of the store."""
-    bare = name.lower()
-    for prefix in _PREFIXES:
-        bare = bare.removeprefix(prefix)
-    return bare
 
 
 def endpoint_of(scheme: str, options: Mapping[str, Any]) -> str:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..byte_source import Stamp
 from ..digest import digest_text
-from .endpoints import bare_name, place_of
 from .urls import is_web_url, public_url
 
 if TYPE_CHECKING:
@@ -23,6 +22,7 @@ _PUBLIC = frozenset({
     "endpoint_url", "endpoint_url_s3", "max_attempts", "region", "request_payer", "skip_signature",
     "timeout", "use_emulator", "virtual_hosted_style_request",
 })  # fmt: skip
+_PREFIXES = ("aws_", "azure_storage_", "azure_", "google_")
 
 
 class RemoteOptions:
@@ -41,7 +41,7 @@ class RemoteOptions:
         fetch_bytes: Size of the memory for ranges that are fetched, in bytes.
         cache: Cache on the local disk, if there is one.
         stamps: Stamps of objects that were listed or asked for, by their public URLs.
-        folders: Folders whose objects are all among these.
+        folders: Folders that were listed, and the public URLs of their objects.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class RemoteOptions:
         self.fetch_bytes = fetch_bytes
         self.cache = cache
         self.stamps: dict[str, Stamp] = {}
-        self.folders: set[str] = set()
+        self.folders: dict[str, list[str]] = {}
         self._options = dict(options or {})
         self._urls: dict[str, str] = {}  # public ones of HTTP to those with secrets
         self._lost: tuple[str, ...] = ()  # names of secrets that were not pickled
@@ -87,6 +87,8 @@ class RemoteOptions:
 
     def place(self, scheme: str) -> str:
         """Return text that is equal for options that lead to the same server and account."""
+        from .endpoints import place_of  # noqa: PLC0415  # not for local files
+
         return place_of(scheme, self._options)
 
     def with_limits(self, fetch_bytes: int, cache: BlockCache | None) -> RemoteOptions:
@@ -169,3 +171,11 @@ def _restore(
 def is_public(name: str, value: Any) -> bool:
     """Return whether an option is known to be no secret."""
     return bare_name(name) in _PUBLIC and "@" not in str(value)
+
+
+def bare_name(name: str) -> str:
+    """Return the name of an option without the prefix of the store."""
+    bare = name.lower()
+    for prefix in _PREFIXES:
+        bare = bare.removeprefix(prefix)
+    return bare

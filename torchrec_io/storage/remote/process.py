@@ -79,11 +79,6 @@ class ObjectAccess(NamedTuple):
             raise error_of(answer, url, self.tried, needs)
         return answer
 
-    def head(self, url: str) -> ObjectInfo:
-        """Return what a store says about an object."""
-        info: ObjectInfo = self.ask(url, "head", self.key)
-        return info
-
     def open(self, pin: ObjectInfo, blocks: ObjectBlocks | None = None) -> OpenObject:
         """Return an object to read exactly as it was, through the cache if it has blocks there."""
         return OpenObject(self.store, pin._replace(key=self.key), blocks)
@@ -133,8 +128,8 @@ def ask_again(
         OSError: If the request failed.
     """
     for _ in range(2):
-        way = access(url, options)
         try:
+            way = access(url, options)
             return way.ask(url, name, *(arguments or [way.key]), needs=needs)
         except HelperError as error:
             failure = error

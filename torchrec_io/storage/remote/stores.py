@@ -18,7 +18,8 @@ from .aws_files import (
     profile_provider,
     read_config,
 )
-from .endpoints import account_of, bare_name, endpoint_of, with_endpoint
+from .endpoints import account_of, endpoint_of, with_endpoint
+from .options import bare_name
 from .redirects import aws_hosts, azure_hosts, google_hosts, has_secret_headers, host_of, only_hosts
 from .urls import is_web_url, scheme_of
 
