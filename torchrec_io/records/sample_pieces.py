@@ -36,10 +36,12 @@ class SampledBlock(NamedTuple):
         block: Records. Their buffer is valid until the next block is requested.
         locate: Function that returns where the record at a position is stored, as arguments of an
             error.
+        skipped: Number of damaged records that were skipped.
     """
 
     block: RecordBlock
     locate: Callable[[int], dict[str, Any]]
+    skipped: int = 0
 
     @property
     def stored_bytes(self) -> int:
@@ -80,7 +82,7 @@ class IndexedPiece(Piece):
                 first = min(errors, key=lambda error: error.record or 0)
                 yield _before(block, first, reader)
                 raise first
-            yield SampledBlock(block, _locator(block, reader))
+            yield SampledBlock(block, _locator(block, reader), len(errors))
 
 
 def _locator(block: RecordBlock, reader: RecordReader) -> Callable[[int], dict[str, Any]]:
@@ -161,7 +163,8 @@ def sampled(
     """
     for found in blocks:
         if not found.errors or skip_errors:
-            yield _sampled_rows(found, np.arange(len(found.block)), path)
+            block = _sampled_rows(found, np.arange(len(found.block)), path)
+            yield block._replace(skipped=len(found.errors))
             continue
         first = min(found.errors, key=lambda error: error.record or 0)
         yield _sampled_rows(found, np.flatnonzero(found.records < (first.record or 0)), path)
@@ -205,7 +208,7 @@ def _read(
                 yield _sampled(block, np.arange(damaged[0]), source.path, start)
                 raise block.errors(source.path)[0]
             kept = np.setdiff1d(np.arange(stop), damaged)
-            yield _sampled(block, kept, source.path, start)
+            yield _sampled(block, kept, source.path, start)._replace(skipped=len(damaged))
     except (CorruptRecordError, TruncatedFileError) as error:
         if not skip_errors:
             if start:
