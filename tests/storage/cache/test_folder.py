@@ -211,7 +211,7 @@ def test_a_block_that_is_published_meanwhile_is_not_claimed_again(
     folder, other = (CacheFolder(str(tmp_path), ROOM_FOR_FIVE) for _ in range(2))
     claim = folder.claim(name_of(1), SIZE)
     assert claim is not None
-    threads = []
+    threads: list[threading.Thread] = []
     lock = folder_module._try_lock
 
     def publish_and_lock(descriptor: int) -> bool:
@@ -254,7 +254,7 @@ def test_a_block_that_is_published_while_files_are_counted_counts(
     assert claim is not None
     for number in range(1, 5):
         add(folder, number)
-    threads = []
+    threads: list[threading.Thread] = []
     scandir = os.scandir
 
     def list_and_publish(path: str) -> Any:
@@ -279,13 +279,17 @@ def test_a_claim_that_is_given_up_while_files_are_counted_counts_once(
         add(folder, number)
     claim = folder.claim(name_of(9), SIZE)
     assert claim is not None
-    threads = []
+    threads: list[threading.Thread] = []
     unlink = os.unlink
+
+    def add_two() -> None:
+        add(other, 5)
+        add(other, 6)
 
     def unlink_and_add(path: str) -> None:
         unlink(path)
         if path.endswith(".part"):
-            threads.append(start(lambda: [add(other, number) for number in (5, 6)]))
+            threads.append(start(add_two))
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "unlink", unlink_and_add)

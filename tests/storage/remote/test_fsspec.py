@@ -104,11 +104,15 @@ class FaultyFiles(MemoryFileSystem):  # type: ignore[misc]
     def cat_file(self, path: str, *arguments: Any, **options: Any) -> bytes:
         if self.faults:
             raise self.faults.pop(0)
-        return super().cat_file(path.replace("faulty://", "memory://"), *arguments, **options)
+        data: bytes = super().cat_file(
+            path.replace("faulty://", "memory://"), *arguments, **options
+        )
+        return data
 
     @classmethod
     def _strip_protocol(cls, path: str) -> str:
-        return super()._strip_protocol(path.replace("faulty://", "memory://"))
+        stripped: str = super()._strip_protocol(path.replace("faulty://", "memory://"))
+        return stripped
 
 
 @pytest.fixture

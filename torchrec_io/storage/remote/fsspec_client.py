@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import fsspec.core  # type: ignore[import-untyped]
 import numpy as np
@@ -29,6 +29,8 @@ from .attempts import OWN_OPTIONS, most_attempts, seconds_after
 from .connection import FetchMemory, Ticket
 from .failures import Failure, Kind, classify_status
 from .messages import Fetch, FetchReport, ObjectInfo, Put
+
+_Result = TypeVar("_Result")
 
 # Filesystems wait for their answers most of the time.
 _THREADS = 16
@@ -133,7 +135,7 @@ class FsspecClient:
             ticket.is_done = True
             self._condition.notify_all()
 
-    def _repeat(self, store: int, work: Callable[[], Any]) -> Any:
+    def _repeat(self, store: int, work: Callable[[], _Result]) -> _Result | Failure:
         """Do something until it succeeds; return its result, or the failure of the last attempt."""
         attempt = 0
         while True:
