@@ -458,6 +458,25 @@ def test_a_folder_that_was_listed_with_others_is_not_searched_for(bucket: S3Serv
     assert listing.list_once("s3://data/tree/a", options) == ["s3://data/tree/a/1"]
 
 
+@pytest.mark.parametrize("has_option", [False, True])
+def test_the_requester_pays(
+    web: WebServer, monkeypatch: pytest.MonkeyPatch, has_option: bool
+) -> None:
+    web.put("/data/a", frame(b"one"))
+    options: dict[str, Any] = {
+        "endpoint": f"http://127.0.0.1:{web.port}",
+        "access_key_id": "key",
+        "secret_access_key": "word",
+    }
+    if has_option:
+        options["request_payer"] = True
+    else:
+        monkeypatch.setenv("AWS_REQUEST_PAYER", "true")
+    assert list(TFRecordStream("s3://data/a", storage_options=options)) == [b"one"]
+    payers = {request.headers.get("x-amz-request-payer") for request in web.requests}
+    assert payers == {"requester"}
+
+
 def test_connections_that_are_reset(bucket: S3Server) -> None:
     with proxy_to(bucket.port) as proxy:
         options = bucket.options(proxy.port)
