@@ -17,8 +17,10 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 # About the number of bytes of a task: large compared with the time to start it, and small enough
-# that little is done again if a machine fails.
+# that little is done again if a machine fails. Less data has smaller tasks, so that all CPUs work.
 TASK_BYTES = 256 << 20
+_LEAST_TASK_BYTES = 16 << 20
+_FEW_TASKS = 64
 _MOST_ITEMS = 1000
 # Ray runs a task again if its process or machine is lost.
 _RETRIES = 20
@@ -137,12 +139,16 @@ def _cpus(ray: Any) -> float:
 
 
 def group_items(sizes: Sequence[int]) -> list[range]:
-    """Return the numbers of the items of each task, by the sizes of the items in bytes."""
+    """Return the numbers of the items of each task, by the sizes of the items in bytes.
+
+    The tasks depend on the sizes alone, so that a job that is started again has the same ones.
+    """
+    most = min(TASK_BYTES, max(_LEAST_TASK_BYTES, sum(sizes) // _FEW_TASKS))
     groups: list[range] = []
     begin = 0
     total = 0
     for item, size in enumerate(sizes):
-        if item > begin and (total + size > TASK_BYTES or item - begin == _MOST_ITEMS):
+        if item > begin and (total + size > most or item - begin == _MOST_ITEMS):
             groups.append(range(begin, item))
             begin, total = item, 0
         total += size
