@@ -18,9 +18,12 @@ import torchrec_io as tio
 from tests.support.examples import example_of
 from tests.support.tfrecord import frame
 from torchrec_io import _core
-from torchrec_io.errors import CorruptRecordError
+from torchrec_io.errors import CorruptRecordError, IndexFormatError
 from torchrec_io.records.formats import TFRECORD
+from torchrec_io.records.index_file import encode_index
+from torchrec_io.records.lines import TextLines
 from torchrec_io.storage.local import LocalFile
+from torchrec_io.storage.seek_points import SeekPoint, SeekPoints, pack_window
 from torchrec_io.storage.zstd import load_zstd
 
 zstd = load_zstd()
@@ -85,22 +88,26 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 FORMS = ("gzip", "zlib", "members", "zstd", "frames", "no points", "by earlier release")
 
 
-def write_old_index(path: Path) -> None:
-    """Write an index of version 2, which has no seek points."""
+def write_old_index(
+    path: Path, restarts: list[tuple[int, int]] | None = None, lines: list[bytes] | None = None
+) -> None:
+    """Write an index of version 2, which has no seek points, for TFRecords or lines."""
+    record_format = TFRECORD if lines is None else TextLines()
     file = LocalFile(path)
     header = _core.IndexHeader(
-        format=0,
+        format=record_format.code,
         compression=_core.Compression.gzip,
         data_bytes=file.stamp.size,
         data_mtime_ns=file.stamp.mtime_ns,
-        data_fingerprint=TFRECORD.fingerprint(file, file.stamp.size),
-        stream_end=len(STREAM),
+        data_fingerprint=record_format.fingerprint(file, file.stamp.size),
+        stream_end=len(STREAM if lines is None else b"".join(lines)),
     )
-    sizes = np.array([16 + len(record) for record in RECORDS], np.uint64)
+    frames = lines or [frame(record) for record in RECORDS]
+    sizes = np.array([len(each) for each in frames], np.uint64)
     starts = np.cumsum(sizes, dtype=np.uint64) - sizes
-    restarts = np.zeros((1, 2), np.uint64)
-    content = _core.encode_index(header, starts, restarts, [], np.empty(0, np.uint8))
-    path.with_name("x.tfidx").write_bytes(content)
+    pairs = np.array(restarts or [(0, 0)], np.uint64)
+    content = _core.encode_index(header, starts, pairs, [], np.empty(0, np.uint8))
+    path.with_name(f"{path.name}.tfidx").write_bytes(content)
 
 
 def open_form(folder: Path, form: str, **options: Any) -> tio.TFRecordDataset:
@@ -182,6 +189,44 @@ def test_an_index_of_an_earlier_release_is_built_again_where_that_pays(
     assert "to find seek points: its index has none" in caplog.text
 
 
+@pytest.mark.parametrize(
+    "restarts",
+    [
+        [(0, 0), (300_000, 900), (600_000, 800)],
+        [(0, 0), (1 << 60, 900)],
+        [(0, 0), (900, 1 << 62)],
+        [(5, 0)],
+    ],
+)
+def test_invalid_restarts_of_earlier_releases_are_ignored(
+    tmp_path: Path, restarts: list[tuple[int, int]]
+) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(gzip.compress(STREAM))
+    write_old_index(path, restarts)
+    try:
+        dataset = tio.TFRecordMapDataset(path, index=f"{path}.tfidx")
+    except IndexFormatError:
+        return
+    assert [dataset[number] for number in (0, 9000, COUNT - 1)] == [
+        RECORDS[number] for number in (0, 9000, COUNT - 1)
+    ]
+
+
+def test_windows_in_an_index_of_zstandard_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(zstd.compress(STREAM[:9000]) + zstd.compress(STREAM[9000:]))
+    index = tio.RecordIndex.build(path, seek_point_bytes=1)
+    bits = int(index.seek_points.file_bits[1])
+    points = SeekPoints.of([SeekPoint(0, 0), SeekPoint(9000, bits, pack_window(b"x"))])
+    starts = index.offsets.astype(np.uint64)
+    content = encode_index(LocalFile(path), starts, len(STREAM), "zstd", points)
+    path.with_name("x.tfidx").write_bytes(content)
+    with pytest.raises(IndexFormatError, match="no windows"):
+        tio.RecordIndex.load(path)
+    assert len(tio.TFRecordMapDataset(path)) == COUNT  # with another index
+
+
 @pytest.mark.parametrize("order", ["stored", "uniform", "window", "blocks"])
 @pytest.mark.parametrize("span", ["first", "inner", "last"])
 def test_damage_is_reported_for_exactly_the_records_that_it_touches(
@@ -216,7 +261,8 @@ def test_damage_is_reported_for_exactly_the_records_that_it_touches(
     assert places[-1] < edges[number + 1]
 
 
-def test_damaged_lines_are_never_given(tmp_path: Path) -> None:
+@pytest.mark.parametrize("release", ["this", "earlier"])
+def test_damaged_lines_are_never_given(tmp_path: Path, release: str) -> None:
     lines = [
         b"%06d " % number + record.hex().encode()[:60] for number, record in enumerate(RECORDS)
     ]
@@ -224,15 +270,22 @@ def test_damaged_lines_are_never_given(tmp_path: Path) -> None:
     path = tmp_path / "x.txt.gz"
     path.write_bytes(content)
     first = list(tio.TextLineDataset(path))
+    options: dict[str, Any] = {}
+    if release == "earlier":
+        write_old_index(path, lines=[line + b"\n" for line in lines])
+        options["index"] = f"{path}.tfidx"
     at = content.index(b"006000 ") + 20
     content[at] ^= 1
     stamp = path.stat()
     path.write_bytes(content)
     os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
-    dataset = tio.TextLineDataset(path, on_error="skip", batch_size=50)
-    got = [line for batch in dataset for line in batch]
-    assert {*got} <= {*first}
-    assert dataset.skipped > 0
+    for shuffle in (False, True):
+        options["shuffle"] = shuffle
+        dataset = tio.TextLineDataset(path, on_error="skip", batch_size=50, **options)
+        got = [line for batch in dataset for line in batch]
+        assert {*got} <= {*first}
+        assert dataset.skipped > 0
+        assert dataset.skipped + len(got) == COUNT
 
 
 def test_many_decodings_are_reported_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import gzip
 import itertools
+import sys
 import threading
 import time
+import weakref
 import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +27,13 @@ from torchrec_io.storage.inflater import Inflater
 from torchrec_io.storage.local import LocalFile
 from torchrec_io.storage.opening import make_spans, open_decompressed, open_spans
 from torchrec_io.storage.salvage import SalvagedSpans
-from torchrec_io.storage.seek_points import SeekPoint, SeekPointRecorder, SeekPoints
+from torchrec_io.storage.seek_points import (
+    WINDOW_BYTES,
+    SeekPoint,
+    SeekPointRecorder,
+    SeekPoints,
+    unpack_window,
+)
 from torchrec_io.storage.span import Span
 from torchrec_io.storage.spanned_file import SpannedFile
 
@@ -148,9 +156,10 @@ def test_points_and_checksums_survive_encoding(tmp_path: Path, name: str) -> Non
     path.write_bytes(content)
     points = record(path, kind)
     again = decode(points.encode(), len(data), len(content))
-    checks = again.checks_of_spans(len(data))
-    assert checks == points.checks_of_spans(len(data))
-    assert checks is not None
+    bounds = again.check_bounds(len(data))
+    assert bounds is not None
+    assert (bounds == points.check_bounds(len(data))).all()
+    checks = [part.tolist() for part in np.split(again.checks, bounds[1:-1])]
     ends = [*points.stream_offsets[1:].tolist(), len(data)]
     for number, end in enumerate(ends[:40]):
         point = again.point(number)
@@ -277,6 +286,30 @@ def test_checksums_tell_of_damage_that_can_be_decoded(tmp_path: Path) -> None:
     assert source.read(0, 99) == NOISE[:99]
 
 
+def test_windows_are_whole_after_reading_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A point shortly after the one where decompression started again needs bytes before both."""
+    path = tmp_path / "x"
+    path.write_bytes(with_flushes(DATA, zlib.Z_SYNC_FLUSH))  # blocks of 30,000 bytes
+    recorder = SeekPointRecorder(5000)
+    monkeypatch.setattr("torchrec_io.storage.compressed._CHUNK_BYTES", 1000)
+    monkeypatch.setattr("torchrec_io.storage.inflater._CHUNK_BYTES", 4000)
+    stream = open_decompressed(LocalFile(path), "gzip", recorder)
+    for at in (118_000, 91_000):
+        stream.read(at, 100)
+        assert recorder.points[-1].stream_offset <= at
+    stream.find_size()
+    points = recorder.finish()
+    source = spans_of(path, "gzip", points, len(DATA))
+    bounds = [*points.stream_offsets.tolist(), len(DATA)]
+    assert 120_000 in bounds
+    for begin, end in itertools.pairwise(bounds):
+        assert source.read(begin, end - begin) == DATA[begin:end]
+    sizes = [len(unpack_window(points.point(n).window or b"")) for n in range(1, len(points))]
+    assert sizes == [min(at, WINDOW_BYTES) for at in bounds[1:-1]]
+
+
 def test_a_damaged_window_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(deflated(DATA, 31))
@@ -289,7 +322,9 @@ def test_a_damaged_window_is_an_error(tmp_path: Path) -> None:
             source.read(points[1].stream_offset, 1)
 
 
-def test_memory_is_bounded_and_announced_ranges_survive(tmp_path: Path) -> None:
+def test_memory_is_bounded_and_announced_ranges_survive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "x"
     path.write_bytes(deflated(DATA, 31))
     points = record(path, "gzip")
@@ -300,14 +335,14 @@ def test_memory_is_bounded_and_announced_ranges_survive(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     offsets = rng.permutation(len(DATA) // 1000) * 1000
     ranges = np.column_stack([offsets, np.full(len(offsets), 40), np.arange(len(offsets)) * 40])
-    decoded = count_decoded(stream.spans)
+    decoded = count_decoded(monkeypatch)
     source.will_need(ranges)
     out = np.zeros(40 * len(offsets), np.uint8)
     for row in ranges:
         assert source.read_ranges(row[None], out) is None
         assert stream.cache.used <= cache_bytes
     assert out.tobytes() == b"".join(DATA[at : at + 40] for at in offsets.tolist())
-    assert len(decoded) == len(stream.spans)  # each span once
+    assert len(decoded) == stream.count  # each span once
 
 
 def test_without_announcements_memory_is_bounded_too(tmp_path: Path) -> None:
@@ -335,15 +370,15 @@ def test_long_spans_are_decoded_in_parts(tmp_path: Path, monkeypatch: pytest.Mon
     stream = make_spans(file, "gzip", points, len(data), 1 << 20)
     assert np.diff(stream.starts).max() == 2 << 20
     source = open_spans(file, stream)
-    decoded = count_decoded(stream.spans)
+    decoded = count_decoded(monkeypatch)
     assert b"".join(source.read(at, 9999) for at in range(0, len(data), 9999)) == data
-    assert len(decoded) <= 2 * len(stream.spans)  # in order; twice if only a part was needed first
+    assert len(decoded) <= 2 * stream.count  # in order; twice if only a part was needed first
     for at in (5_000_000, 100, 3_000_000, 2 << 20, len(data) - 9):
         assert source.read(at, 77) == data[at : at + 77]
         assert stream.cache.used <= 2 << 20
 
 
-def test_threads_decode_different_spans(tmp_path: Path) -> None:
+def test_threads_decode_different_spans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "x"
     path.write_bytes(deflated(DATA, 31))
     points = record(path, "gzip")
@@ -352,7 +387,7 @@ def test_threads_decode_different_spans(tmp_path: Path) -> None:
     source = open_spans(file, stream)
     ranges = np.array([(at, 500, 0) for at in range(0, len(DATA) - 500, 500)], np.int64)
     source.will_need(ranges)
-    decoded = count_decoded(stream.spans)
+    decoded = count_decoded(monkeypatch)
     wrong: list[int] = []
 
     def work(first: int) -> None:
@@ -368,7 +403,7 @@ def test_threads_decode_different_spans(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert not wrong
-    assert len(decoded) == len(stream.spans)  # none twice
+    assert len(decoded) == stream.count  # none twice
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -422,6 +457,45 @@ def test_finding_out_whether_the_stream_goes_on_decodes_nothing_again(
         assert source.read(len(DATA), 1) == b"more"[:follows]
 
 
+def test_decoders_that_are_kept_hold_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torchrec_io.storage.seek_points._MOST_SPAN_BYTES", 2 << 20)
+    data = 8 * NOISE
+    path = tmp_path / "x"
+    path.write_bytes(gzip.compress(data, 1))
+    stream = make_spans(LocalFile(path), "gzip", record(path, "gzip", 1 << 40), len(data), 16 << 20)
+    for size in (1 << 20, 2 << 20):  # a part of a span, and all of it, after which another starts
+        file = LocalFile(path)
+        source = open_spans(file, stream)
+        assert source.read(0, size) == data[:size]
+        is_dropped = weakref.ref(file)
+        del source, file
+        assert is_dropped() is None
+    sizes = count_inflated(monkeypatch)
+    assert open_spans(LocalFile(path), stream).read(0, 3 << 20) == data[: 3 << 20]
+    assert sum(sizes) == 1 << 20  # no more than the decoder had not decoded yet
+
+
+def test_spans_take_memory_only_while_they_are_used(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(deflated(DATA, 31))
+    stream = make_spans(LocalFile(path), "gzip", record(path, "gzip"), len(DATA), 200_000)
+    source = open_spans(LocalFile(path), stream)
+    assert stream.is_unused
+    ranges = np.array([(at, 50, 0) for at in range(0, len(DATA) - 50, 9000)], np.int64)
+    source.will_need(ranges)
+    source.will_not_need(ranges)
+    assert stream.is_unused
+    for _ in range(2):
+        source.will_need(ranges)
+        for row in ranges:
+            source.read_ranges(row[None], np.zeros(50, np.uint8))
+    assert not stream.is_unused
+    assert len(stream._spans) < 6 < stream.count
+    assert sys.getsizeof(stream.span(0)) < 250
+
+
 def count_inflated(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list to which each call of a decoder adds the number of bytes that it returned."""
     sizes: list[int] = []
@@ -458,12 +532,13 @@ def test_a_reader_meets_only_its_own_errors(
     monkeypatch.setattr(LocalFile, "read", fail)
     with ThreadPoolExecutor(1) as pool:
         with busy.cache.lock:
-            busy.spans[0].is_busy = True  # so that the thread looks for other work
+            span = busy.span(0)
+            span.is_busy = True  # so that the thread looks for other work
         read = pool.submit(good.read, 0, 100)
         while busy.cache.soon:
             time.sleep(0.001)
         with busy.cache.lock:
-            busy.spans[0].is_busy = False
+            span.is_busy = False
             busy.cache.lock.notify_all()
         assert read.result() == DATA[:100]
     with pytest.raises(OSError, match="I/O error"):
@@ -489,42 +564,14 @@ def test_after_an_interrupt_others_decode(tmp_path: Path, monkeypatch: pytest.Mo
             assert pool.submit(source.read, offset, 100).result(60) == DATA[offset : offset + 100]
 
 
-def count_decoded(spans: list) -> list[int]:  # type: ignore[type-arg]
+def count_decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list to which each decoding of a span adds its number."""
     decoded: list[int] = []
-    for number, span in enumerate(spans):
-        original = span.decode
+    original = Span.decode
 
-        def decode(
-            *args: object, number: int = number, original: Callable[..., None] = original
-        ) -> None:
-            decoded.append(number)
-            original(*args)
+    def decode(self: Span, file: ByteSource, end: int) -> None:
+        decoded.append(self.number)
+        original(self, file, end)
 
-        span.decode = decode
+    monkeypatch.setattr(Span, "decode", decode)
     return decoded
-
-
-@pytest.mark.parametrize("kind", ["gzip", "zlib"])
-@pytest.mark.parametrize("level", [0, 6])
-def test_stored_blocks_that_end_members(tmp_path: Path, kind: Compression, level: int) -> None:
-    """The last block of a member looks like others until its end is known."""
-    path = tmp_path / "x"
-    wbits = 31 if kind == "gzip" else 15
-    spans = 0
-    for size in range(SPAN + 9000, SPAN + 60_000, 5001):  # so that blocks start at other bits
-        parts = [NOISE[at : at + size] for at in range(0, 4 * size, size)]
-        data = b"".join(parts)
-        path.write_bytes(b"".join(deflated(part, wbits, level) for part in parts))
-        points = record(path, kind)
-        for number in range(len(points)):
-            if points.point(number).window is None:
-                continue
-            # Nothing but the end of the member follows the last block, also at the end of the file.
-            source = spans_of(path, kind, points, len(data))
-            begin, end = np.append(points.stream_offsets, len(data))[number : number + 2].tolist()
-            assert source.read(begin, end - begin) == data[begin:end]
-            if number == len(points) - 1:
-                assert source.read_before_damage(len(data), memoryview(bytearray(1))) == (0, None)
-            spans += 1
-    assert spans > 10

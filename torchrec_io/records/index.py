@@ -406,11 +406,16 @@ class RecordIndex:
 
     @property
     def lacks_seek_points(self) -> bool:
-        """True if the data file is compressed, and an earlier release indexed it.
+        """True if the data file is compressed, and is better indexed again.
 
-        Parts of the file can then be decompressed only together with much that is before them.
+        Without seek points, parts of the file can be decompressed only together with much that is
+        before them. Without checksums, damage would be given as data by formats that have none.
         """
-        if self.compression is None or self._file.header.has_seek_points:
+        if self.compression is None:
+            return False
+        if not self.format.is_self_checking:
+            return self.seek_points.check_bounds(self.stream_bytes) is None
+        if self._file.header.has_seek_points:
             return False
         return self.seek_points.longest_span(self.stream_bytes) > _LONG_SPAN_BYTES
 

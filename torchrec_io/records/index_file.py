@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import contextlib
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -188,30 +188,44 @@ class IndexFile:
         return self._seek_points
 
     def _read_seek_points(self) -> SeekPoints:
-        from ..storage.seek_points import START, SeekPoint, SeekPoints  # noqa: PLC0415  # loads isal
+        from ..storage.seek_points import SeekPoints  # noqa: PLC0415  # loads isal
 
         start, size = self.core.seek_points
         if size == 0:
-            restarts = [SeekPoint(offset, 8 * at) for offset, at in self.core.restarts]
-            is_ordered = all(before < after for before, after in itertools.pairwise(restarts))
-            is_usable = len(restarts) > 0 and restarts[0] == START and is_ordered
-            return SeekPoints.of(restarts if is_usable else [START])
+            return self._points_of_restarts()
         try:
-            return SeekPoints.decode(
+            points = SeekPoints.decode(
                 lambda at, length: self._read_part(start + at, length),
                 size,
                 self.core.stream_bytes,
                 self.header.data_bytes,
             )
+            if self.compression == "zstd" and points.has_windows:
+                raise ValueError("frames of Zstandard have no windows")
         except ValueError as error:
             raise _damaged(error, self.name) from None
+        return points
+
+    def _points_of_restarts(self) -> SeekPoints:
+        """Return the places where version 2 restarts, if they are valid."""
+        from ..storage.seek_points import START, SeekPoint, SeekPoints  # noqa: PLC0415  # loads isal
+
+        restarts, file_bytes = self.core.restarts, self.header.data_bytes
+        if restarts and all(at <= file_bytes for _, at in restarts):
+            points = SeekPoints.of([SeekPoint(offset, 8 * at) for offset, at in restarts])
+            with contextlib.suppress(ValueError):
+                points.check(self.core.stream_bytes, file_bytes)
+                return points
+        return SeekPoints.of([START])
 
     def _read_part(self, offset: int, size: int) -> bytes:
         """Return a part of the index file."""
         if self._content is not None:
             return self._content[offset : offset + size].tobytes()
         assert self.path is not None
-        part = _open_used(self.path).read(offset, size)
+        file = _open_used(self.path)
+        is_replaced = file.stamp != self._stamp and file.read(0, _HEADER_BYTES) != self.head
+        part = b"" if is_replaced else file.read(offset, size)
         if len(part) != size:
             raise _replaced(self.path)
         return part

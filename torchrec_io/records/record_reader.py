@@ -479,6 +479,7 @@ class RecordReader(Reader):
     def _close_oldest(self) -> None:
         number, source = self._open_sources.popitem(last=False)
         self._closed[number] = source.stamp
+        self._spans.note_closed(number)
 
     def _reset_after_fork(self) -> None:
         if self._pid != os.getpid():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import itertools
 import logging
 import os
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from .. import _core
+from ..errors import CorruptRecordError, TorchRecIOError
 from ..storage.byte_source import ByteBuffer, ByteSource, Stamp
 from ..storage.opening import make_spans, open_decompressed, open_spans
 from .index import RecordIndex, make_recorder
@@ -26,6 +28,9 @@ logger = logging.getLogger("torchrec_io")
 
 # Decompressing the data more often than this in an epoch is reported.
 _MANY_DECODINGS = 5
+# Closed files whose spans are freed when a file is closed, if they are not used anymore. More than
+# one, so that those of all files are freed in time.
+_FREED_AT_ONCE = 2
 
 
 class SpansOfFiles:
@@ -41,6 +46,9 @@ class SpansOfFiles:
         self._disk = disk
         self._pid = os.getpid()
         self._streams: dict[int, tuple[Stamp, SpannedStream]] = {}
+        self._closed: dict[int, None] = {}  # files that are not open, in the order of closing
+        self._searched: set[int] = set()  # files whose seek points are in no index
+        self._damages: dict[tuple[int, Stamp], TorchRecIOError] = {}  # that were found meanwhile
         # Stream offset up to which records of damaged spans are sound, by file and start.
         self._trusted: dict[tuple[int, int], int] = {}
 
@@ -51,7 +59,11 @@ class SpansOfFiles:
             number: Number of the file among those of the reader.
             index: Index of the file.
             file: The open file.
+
+        Raises:
+            CorruptRecordError: If the file is damaged, and its format would not notice that.
         """
+        self._closed.pop(number, None)
         stamp, stream = self._streams.get(number, (None, None))
         if stream is None or stamp != file.stamp:
             if stream is not None:
@@ -60,7 +72,7 @@ class SpansOfFiles:
             stream = make_spans(
                 file,
                 index.compression,
-                _seek_points(index, file),
+                self._seek_points(number, index, file),
                 index.stream_bytes,
                 self._cache_bytes,
                 disk=self._disk,
@@ -68,6 +80,44 @@ class SpansOfFiles:
             )
             self._streams[number] = file.stamp, stream
         return open_spans(file, stream)
+
+    def _seek_points(self, number: int, index: RecordIndex, file: ByteSource) -> SeekPoints:
+        """Return the seek points of a file, which is decompressed if its index has none.
+
+        Raises:
+            CorruptRecordError: If the file is damaged, and its format would not notice that.
+        """
+        if not index.lacks_seek_points:
+            return index.seek_points
+        damage = self._damages.get((number, file.stamp))
+        if damage is None:
+            logger.info("decompressing %s to find seek points: its index has none", index.data_path)
+            source = open_decompressed(file, index.compression, make_recorder(None))
+            _, damage = source.find_size()
+            if damage is None or index.format.is_self_checking:
+                assert source.seek_points is not None
+                self._searched.add(number)
+                return source.seek_points.up_to(index.stream_bytes)
+            # The checksum of a member or stream does not show where its damage is.
+            self._damages[number, file.stamp] = damage
+        raise CorruptRecordError(damage.reason, path=index.data_path, offset=damage.offset)
+
+    def note_closed(self, number: int) -> None:
+        """Note that a file was closed. Its spans are freed once none is in memory or read soon.
+
+        Args:
+            number: Number of the file among those of the reader.
+        """
+        if number not in self._streams or number in self._searched:
+            return
+        self._closed[number] = None
+        for candidate in [*itertools.islice(self._closed, _FREED_AT_ONCE)]:
+            del self._closed[candidate]
+            _, stream = self._streams[candidate]
+            if stream.is_unused:
+                del self._streams[candidate]
+            else:
+                self._closed[candidate] = None  # the last one to be tried again
 
     def trust_sound_records(self, indexes: Sequence[RecordIndex], plan: ReadPlan) -> None:
         """Allow reading the records of damaged spans up to the first one that is damaged.
@@ -80,7 +130,9 @@ class SpansOfFiles:
             plan: Plan that reads a damaged span.
         """
         for file, ranges in plan.by_file():
-            _, stream = self._streams[file]
+            _, stream = self._streams.get(file, (None, None))
+            if stream is None:  # closed by another thread, without what was damaged
+                continue
             for edge in {*ranges[:, 0].tolist(), *(ranges[:, :2].sum(axis=1) - 1).tolist()}:
                 damaged = stream.read_damaged(edge)
                 if damaged is not None:
@@ -136,18 +188,6 @@ def report_decodings(indexes: Sequence[RecordIndex], cache_bytes: int) -> bool:
             cache_bytes,
         )
     return True
-
-
-def _seek_points(index: RecordIndex, file: ByteSource) -> SeekPoints:
-    """Return the seek points of a file, which is decompressed if its index has none."""
-    if not index.lacks_seek_points:
-        return index.seek_points
-    logger.info("decompressing %s to find seek points: its index has none", index.data_path)
-    source = open_decompressed(file, index.compression, make_recorder(None))
-    source.find_size()
-    points = source.seek_points
-    assert points is not None
-    return points.up_to(index.stream_bytes)
 
 
 def _find_sound_end(index: RecordIndex, begin: int, data: ByteBuffer) -> int:

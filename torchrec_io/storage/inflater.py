@@ -121,6 +121,14 @@ class Inflater:
                     offset=self._stream_offset,
                 )
 
+    def detach(self) -> None:
+        """Release the file. Reading continues after :meth:`attach`."""
+        del self._file
+
+    def attach(self, file: ByteSource) -> None:
+        """Continue with a file that was opened again."""
+        self._file = file
+
     def _note(self, data: bytes) -> None:
         """Take note of bytes that are returned."""
         if self._recorder is not None:
@@ -153,6 +161,8 @@ class Inflater:
                 path=self._file.path,
                 offset=start.stream_offset,
             ) from None
+        if self._blocks is not None:
+            self._blocks.add_data(window)
         self._fill()
         bit = start.file_bit % 8
         try:

@@ -196,7 +196,7 @@ class SalvagedSpans(SalvagedFile):
         self._left = memoryview(b"")  # of the last span
 
     def read_into(self, offset: int, out: memoryview) -> int:
-        while not len(self._left) and self._next_span < len(self._stream.spans):
+        while not len(self._left) and self._next_span < self._stream.count:
             self._left = memoryview(self._read_span(self._next_span, offset))
             self._next_span += 1
         data, self._left = self._left[: len(out)], self._left[len(out) :]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -123,6 +122,23 @@ class SeekPoints:
             window = self._read_windows(begin, end - begin)
         return SeekPoint(int(self.stream_offsets[number]), int(self.file_bits[number]), window)
 
+    def check(self, stream_bytes: int, file_bytes: int) -> None:
+        """Check that the points can be those of a file.
+
+        Raises:
+            ValueError: If they cannot.
+        """
+        offsets, bits = self._entries["stream_offset"], self._entries["file_bit"]
+        is_ordered = (offsets[1:] > offsets[:-1]).all() and (bits[1:] > bits[:-1]).all()
+        is_inside = offsets[-1] <= stream_bytes and bits[-1] <= 8 * file_bytes
+        if not is_ordered or not is_inside or offsets[0] != 0 or (bits[self._is_start] % 8).any():
+            raise ValueError("its seek points are out of order")
+
+    @property
+    def has_windows(self) -> bool:
+        """True if a point is inside of a member or stream."""
+        return not self._is_start.all()
+
     @property
     def starts(self) -> list[tuple[int, int]]:
         """Pairs ``(stream offset, file offset)`` of the points at a member or stream."""
@@ -133,28 +149,35 @@ class SeekPoints:
         """Return the largest number of bytes to decode to reach a byte of the stream."""
         return int(np.diff(self.stream_offsets, append=stream_bytes).max(initial=0))
 
-    def span_starts(self, stream_bytes: int) -> list[Ints]:
-        """Return the stream offsets of the spans after each point.
+    def span_starts(self, stream_bytes: int) -> tuple[Ints, Ints]:
+        """Return the stream offset of each span, and the number of the last point up to it.
 
         A span starts at a point, or :data:`_MOST_SPAN_BYTES` after the span before it.
         """
-        bounds = np.append(self.stream_offsets, stream_bytes)
-        return [
-            np.arange(begin, max(end, begin + 1), _MOST_SPAN_BYTES)
-            for begin, end in itertools.pairwise(bounds.tolist())
-        ]
+        counts = self._count_spans(stream_bytes)
+        point_of = np.repeat(np.arange(len(self)), counts)
+        part = np.arange(len(point_of)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return self.stream_offsets[point_of] + part * _MOST_SPAN_BYTES, point_of
 
     def spans_to_reach(self, stream_bytes: int) -> float:
         """Return how many spans are decoded on average to reach one: 1 if all have points."""
-        counts = np.array([len(starts) for starts in self.span_starts(stream_bytes)])
+        counts = self._count_spans(stream_bytes)
         return float((counts * (counts + 1)).sum() / 2 / counts.sum())
 
-    def checks_of_spans(self, stream_bytes: int) -> list[list[int]] | None:
-        """Return the checksums after each point; None if they are unknown."""
-        counts = _count_checks(self.stream_offsets, stream_bytes)
-        if len(self.checks) != counts.sum():
-            return None
-        return [part.tolist() for part in np.split(self.checks, np.cumsum(counts)[:-1])]
+    def _count_spans(self, stream_bytes: int) -> Ints:
+        """Return the number of spans from each point to the next one."""
+        sizes = np.diff(self.stream_offsets, append=stream_bytes)
+        counts: Ints = np.maximum(1, -(-sizes // _MOST_SPAN_BYTES))
+        return counts
+
+    def check_bounds(self, stream_bytes: int) -> Ints | None:
+        """Return the number of the first checksum after each point, and of all checksums.
+
+        Returns:
+            int64 ``[n + 1]``, or None if the checksums are unknown.
+        """
+        bounds = np.append(0, np.cumsum(_count_checks(self.stream_offsets, stream_bytes)))
+        return bounds if bounds[-1] == len(self.checks) else None
 
     def up_to(self, stream_bytes: int) -> SeekPoints:
         """Return the points in a stream that may end earlier than what was decoded."""
@@ -195,12 +218,12 @@ class SeekPoints:
         tables = read(at, tables_bytes)
         points = np.frombuffer(tables, _ENTRY, count)
         table = np.frombuffer(tables, _CHECK, checks, count * _ENTRY.itemsize)
-        _check_points(points, stream_bytes, file_bytes)
         sizes = points["window_bytes"][points["window_bytes"] != _NO_WINDOW]
         if (sizes > _MOST_WINDOW_BYTES).any() or at + tables_bytes + int(sizes.sum()) != size:
             raise ValueError("the windows of its seek points have an invalid size")
         found = cls(points, table, lambda begin, length: read(at + tables_bytes + begin, length))
-        if checks and found.checks_of_spans(stream_bytes) is None:
+        found.check(stream_bytes, file_bytes)
+        if checks and found.check_bounds(stream_bytes) is None:
             raise ValueError("the number of the checksums of its seek points is invalid")
         return found
 
@@ -220,20 +243,6 @@ def _count_checks(stream_offsets: Ints, stream_bytes: int) -> Ints:
     sizes = np.diff(stream_offsets, append=stream_bytes)
     counts: Ints = -(-sizes // CHECKED_BYTES)
     return counts
-
-
-def _check_points(points: npt.NDArray[Any], stream_bytes: int, file_bytes: int) -> None:
-    """Check that points can be those of a file.
-
-    Raises:
-        ValueError: If they cannot.
-    """
-    offsets, bits = points["stream_offset"], points["file_bit"]
-    is_ordered = (offsets[1:] > offsets[:-1]).all() and (bits[1:] > bits[:-1]).all()
-    is_inside = offsets[-1] <= stream_bytes and bits[-1] <= 8 * file_bytes
-    is_start = points["window_bytes"] == _NO_WINDOW
-    if not is_ordered or not is_inside or offsets[0] != 0 or (bits[is_start] % 8).any():
-        raise ValueError("its seek points are out of order")
 
 
 class SeekPointRecorder:

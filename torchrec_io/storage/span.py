@@ -28,6 +28,8 @@ _CHUNK_BYTES = 1 << 18
 _MOST_AT_ONCE_BYTES = 64 << 20
 # Memory of at least this size is taken from the system, and not from a heap with holes.
 _LEAST_MAPPED_BYTES = 1 << 15
+# Ranges that are noted before they are looked up among those that are read soon.
+_MOST_FORGOTTEN = 64
 # Ranges of a span: offset in the span, and size.
 _NO_ROWS = np.empty((0, 2), np.int64)
 
@@ -55,11 +57,32 @@ class Span:
     All attributes are guarded by the lock of the cache; those of the decoder by ``is_busy``.
 
     Attributes:
+        number: Number in the stream.
         start: Stream offset.
         size: Size in bytes.
         is_busy: True while a thread decodes it.
         damage: The error that ends what can be read, if it was reached.
+        readers: Number of threads that read the data without the lock.
     """
+
+    __slots__ = (
+        "_data",
+        "_decoded",
+        "_forgotten",
+        "_inflater",
+        "_kept",
+        "_left",
+        "_sound",
+        "_stream",
+        "_trusted",
+        "_wanted",
+        "damage",
+        "is_busy",
+        "number",
+        "readers",
+        "size",
+        "start",
+    )
 
     def __init__(self, stream: SpannedStream, number: int) -> None:
         self.start = int(stream.starts[number])
@@ -67,16 +90,17 @@ class Span:
         self.is_busy = False
         self.damage: TorchRecIOError | None = None
         self._stream = stream
-        self._number = number
+        self.number = number
         self._data: ByteBuffer | None = None
         self._sound = 0  # bytes of the data that may be read
         self._trusted = 0  # bytes that may be read even if the span is damaged
         self._decoded = 0  # bytes of the data
-        self._inflater: Inflater | None = None  # that continues after them
+        self._inflater: Inflater | None = None  # that continues after them, without its file
         self._wanted = _NO_ROWS  # ranges that are read soon, ascending
-        self._forgotten: list[Ints] = []  # those of them that are not, anymore
         self._kept = _KEPT_NOTHING  # ranges that are read soon, and were kept without the others
-        self._readers = 0  # threads that read the data without the lock
+        self._forgotten: list[Ints] = []  # those of both that are not read soon anymore
+        self._left = 0  # about how many others there are
+        self.readers = 0
 
     # ---- what is read soon; the lock is held ----
 
@@ -87,35 +111,63 @@ class Span:
 
     def want(self, ranges: Ints) -> None:
         """Note ranges that are read soon: int64 ``[n, 2]`` of offset in the span and size."""
-        self._wanted = _sorted(np.concatenate([self._take_wanted(), ranges]))
+        self._remove_forgotten()
+        self._wanted = _sorted(np.concatenate([self._wanted, ranges]))
+        self._left = len(self._wanted) + len(self._kept.rows)
 
     def forget(self, ranges: Ints) -> None:
         """Take back ranges, because they were read or are not needed."""
-        if len(self._wanted):
+        if self._left:
             self._forgotten.append(ranges)
-        if len(self._kept.rows):
-            left = ~_are_in(self._kept.rows, ranges)
-            self._kept = self._kept._replace(rows=self._kept.rows[left], at=self._kept.at[left])
+            self._left -= len(ranges)
+            # Ranges may be read that were not announced, so the number may be too small.
+            if self._left <= 0 or len(self._forgotten) == _MOST_FORGOTTEN:
+                self._remove_forgotten()
+        self._stream.drop_unused(self)
+
+    def _remove_forgotten(self) -> None:
+        if not self._forgotten:
+            return
+        forgotten = np.concatenate(self._forgotten)
+        self._forgotten.clear()
+        self._wanted = self._wanted[~_are_in(self._wanted, forgotten)]
+        rows, at, data = self._kept
+        if len(rows):
+            left = ~_are_in(rows, forgotten)
+            self._kept = _Kept(rows[left], at[left], data) if left.any() else _KEPT_NOTHING
             if not left.any():
                 self._stream.cache.discard(self)
-                self._kept = _KEPT_NOTHING
+        self._left = len(self._wanted) + len(self._kept.rows)
 
     def _take_wanted(self) -> Ints:
-        """Remove and return the ranges that are read soon, without those that were."""
-        rows, self._wanted = self._wanted, _NO_ROWS
-        if self._forgotten:
-            rows = rows[~_are_in(rows, np.concatenate(self._forgotten))]
-            self._forgotten.clear()
+        """Remove and return all ranges that are read soon."""
+        self._remove_forgotten()
+        rows = self._wanted
+        if len(self._kept.rows):
+            rows = _sorted(np.concatenate([rows, self._kept.rows]))
+        self._wanted, self._kept, self._left = _NO_ROWS, _KEPT_NOTHING, 0
         return rows
+
+    @property
+    def is_unused(self) -> bool:
+        """True if the span is as it was when it was made."""
+        has_data = self._data is not None or self.damage is not None or self._trusted > 0
+        return not (has_data or self._left or self.is_busy or self.readers)
 
     def evict(self) -> int:
         """Drop the data, except for what is read soon."""
         if self.is_busy and self._data is None:  # it is added again once it is decoded
             return 0
+        kept = self._keep_wanted()
+        self._stream.drop_unused(self)
+        return kept
+
+    def _keep_wanted(self) -> int:
+        """Drop the data, but keep what is read soon; return the number of bytes of that."""
         data, self._data = self._data, None
         sound, self._sound = self._sound, 0
         self._inflater = self.damage = None
-        rows, self._kept = self._take_wanted(), _KEPT_NOTHING
+        rows = self._take_wanted()
         if data is None:
             return 0
         if len(rows) == 0 or rows.sum(axis=1).max() > sound:
@@ -130,18 +182,23 @@ class Span:
         _core.gather(data, np.column_stack([rows, at]), kept)
         self._recycle(data)
         self._kept = _Kept(rows, at, kept)
+        self._left = len(rows)
         return len(kept)
 
     def _recycle(self, data: ByteBuffer) -> None:
         # Otherwise a thread may write to it, or read it.
-        is_free = not self.is_busy and not self._readers
+        is_free = not self.is_busy and not self.readers
         if is_free and self.size >= _LEAST_MAPPED_BYTES:
             self._stream.cache.give_spare(data)
 
     # ---- reading; the lock is held ----
 
-    def lend(self, ranges: Ints) -> tuple[ByteBuffer, Ints] | None:
-        """Return memory that has ranges, for reading without the lock until :meth:`take_back`.
+    def has(self, ranges: Ints) -> bool:
+        """Return whether ranges are in memory."""
+        return self.find(ranges) is not None
+
+    def find(self, ranges: Ints) -> tuple[ByteBuffer, Ints] | None:
+        """Return memory that has ranges. It may be read without the lock while readers are noted.
 
         Args:
             ranges: int64 ``[n, 3]``: offset in the span, size, and a number that stays.
@@ -149,15 +206,6 @@ class Span:
         Returns:
             The memory, and the ranges with offsets in it; None if they are not in memory.
         """
-        lent = self._find(ranges)
-        self._readers += lent is not None
-        return lent
-
-    def take_back(self) -> None:
-        """Note that memory which was lent is not read anymore."""
-        self._readers -= 1
-
-    def _find(self, ranges: Ints) -> tuple[ByteBuffer, Ints] | None:
         if self._data is not None:
             if int((ranges[:, 0] + ranges[:, 1]).max()) > self._sound:
                 return None
@@ -186,22 +234,16 @@ class Span:
 
     def decode(self, file: ByteSource, end: int) -> None:
         """Decode up to an offset in the span at least, or up to damage."""
-        lock = self._stream.cache.lock
         stored = self._stream.stored
-        with lock:
-            wants_all = self.is_wanted or stored is not None
-            end = self.size if wants_all else min(self.size, _round_up(end))
-            data, decoded, inflater = self._data, self._decoded, self._inflater
-            self._stream.cache.add(self, self.size)  # evicts others before memory is taken
-            spare = None if data is not None else self._stream.cache.take_spare(self.size)
-        if data is None or inflater is None:
-            data = _allocate(self.size) if spare is None else spare[: self.size]
-            decoded, inflater = 0, None
+        # The rest of a remote span would have to be fetched again.
+        if self.is_wanted or stored is not None or file.descriptor is None:
+            end = self.size
+        data, decoded, inflater = self._take_data()
         sound = decoded
         damage: TorchRecIOError | None = None
         try:
-            inflater = inflater or self._stream.start_inflater(file, self._number)
-            while sound < end and damage is None:
+            inflater = self._stream.start_inflater(file, self.number, inflater)
+            while sound < min(self.size, end) and damage is None:
                 part = data[sound : min(self.size, sound + CHECKED_BYTES)]
                 for done in _inflate_into(inflater, part):
                     decoded = sound + done
@@ -210,26 +252,46 @@ class Span:
         except TorchRecIOError as error:
             damage = _as_damage(error)
             sound = sound if self._checks else decoded
-        is_whole = damage is None and decoded == self.size
-        if is_whole and inflater is not None:
-            self._stream.note_end(self._number, inflater)
-        with lock:
+        if inflater is not None and damage is None:
+            self._keep_inflater(inflater, decoded)
+        with self._stream.cache.lock:
             if damage is not None:
                 sound = max(sound, min(self._trusted, decoded))
             self._data, self._decoded, self._sound, self.damage = data, decoded, sound, damage
-            self._inflater = None if damage is not None or is_whole else inflater
-            if inflater is not None and is_whole:
-                self._stream.keep_inflater(self._number + 1, inflater)
-            # All of these are in the data now.
-            self._wanted = _sorted(np.concatenate([self._take_wanted(), self._kept.rows]))
-            self._kept = _KEPT_NOTHING
+            self._wanted = self._take_wanted()  # all of these are in the data now
+            self._left = len(self._wanted)
             self._stream.cache.add(self, self.size)
-        if stored is not None and is_whole and self._stream.has_sound_end(self._number):
-            stored.store(self._number, data)
+        is_whole = damage is None and decoded == self.size
+        if stored is not None and is_whole and self._stream.has_sound_end(self.number):
+            stored.store(self.number, data)
+
+    def _take_data(self) -> tuple[ByteBuffer, int, Inflater | None]:
+        """Return memory for the span, the size of what it has, and the decoder after that."""
+        cache = self._stream.cache
+        with cache.lock:
+            data, decoded = self._data, self._decoded
+            inflater, self._inflater = self._inflater, None  # it is of no use if decoding fails
+            cache.add(self, self.size)  # evicts others before memory is taken
+            if data is not None and inflater is not None:
+                return data, decoded, inflater
+            spare = None if data is not None else cache.take_spare(self.size)
+        return (_allocate(self.size) if spare is None else spare[: self.size]), 0, None
+
+    def _keep_inflater(self, inflater: Inflater, decoded: int) -> None:
+        """Keep a decoder for what follows the decoded bytes, without its file."""
+        is_whole = decoded == self.size
+        if is_whole:
+            self._stream.note_end(self.number, inflater)
+        inflater.detach()  # the file may be closed before the next read
+        with self._stream.cache.lock:
+            if is_whole:
+                self._stream.keep_inflater(self.number + 1, inflater)
+            else:
+                self._inflater = inflater
 
     @property
     def _checks(self) -> list[int]:
-        return self._stream.checks(self._number)
+        return self._stream.checks(self.number)
 
     def _fault(self, part: ByteBuffer, decoded: int, at: int) -> TorchRecIOError | None:
         """Return what is wrong with a part of the span, of which some bytes were decoded."""
@@ -262,10 +324,6 @@ def _allocate(size: int) -> ByteBuffer:
         return np.frombuffer(memory, np.uint8)
     except OSError as error:
         raise MemoryError(f"not enough memory for {size} decompressed bytes") from error
-
-
-def _round_up(size: int) -> int:
-    return -(-size // CHECKED_BYTES) * CHECKED_BYTES
 
 
 def _inflate_into(inflater: Inflater, part: ByteBuffer) -> Iterator[int]:
@@ -310,7 +368,7 @@ class SpannedStream:
         starts: Stream offset of each span, and the size of the stream; int64 ``[spans + 1]``.
         cache: Cache of the decoded spans.
         stored: Decoded spans on the local disk, if they are kept there.
-        spans: The spans.
+        count: Number of spans.
         has_ended: True if the last span was decoded, and nothing follows it.
     """
 
@@ -328,13 +386,12 @@ class SpannedStream:
         self.has_ended = False
         self._compression = compression
         self._points = points
-        cuts = points.span_starts(stream_bytes)
-        self.starts: Ints = np.append(np.concatenate(cuts), stream_bytes)
-        # Number of the point of each span, and of the parts with checksums between the two.
-        self._point_of = np.repeat(np.arange(len(points)), [len(each) for each in cuts]).tolist()
-        self._checks = points.checks_of_spans(stream_bytes)
+        starts, self._point_of = points.span_starts(stream_bytes)
+        self.starts: Ints = np.append(starts, stream_bytes)
+        self.count = len(starts)
+        self._check_bounds = points.check_bounds(stream_bytes)
         self._left: dict[int, Inflater] = {}  # decoders at the start of a span without a point
-        self.spans = [Span(self, number) for number in range(len(self._point_of))]
+        self._spans: dict[int, Span] = {}  # those that are used
 
     @property
     def size(self) -> int:
@@ -343,27 +400,56 @@ class SpannedStream:
 
     def checks(self, number: int) -> list[int]:
         """Return the CRC-32 of the parts of a span; none if they are unknown."""
-        if self._checks is None:
+        if self._check_bounds is None:
             return []
-        first, size = self._skipped(number), self.starts[number + 1] - self.starts[number]
-        parts = -(-int(size) // CHECKED_BYTES)
-        begin = first // CHECKED_BYTES
-        return self._checks[self._point_of[number]][begin : begin + parts]
+        size = int(self.starts[number + 1] - self.starts[number])
+        begin = int(self._check_bounds[self._point_of[number]])
+        begin += self._skipped(number) // CHECKED_BYTES
+        found: list[int] = self._points.checks[begin : begin - -size // CHECKED_BYTES].tolist()
+        return found
 
-    def start_inflater(self, file: ByteSource, number: int) -> Inflater:
-        """Return a decoder at the start of a span.
+    def span(self, number: int) -> Span:
+        """Return a span for use before the lock is released. The lock is held.
+
+        A span that holds nothing is freed, so it may be another object later.
+        """
+        found = self._spans.get(number)
+        return found or self._spans.setdefault(number, Span(self, number))
+
+    def is_wanted(self, number: int) -> bool:
+        """Return whether a span must be decoded for what is read soon. The lock is held."""
+        return number in self._spans and self._spans[number].is_wanted
+
+    def drop_unused(self, span: Span) -> None:
+        """Free a span if it holds nothing. The lock is held."""
+        if span.is_unused and self._spans.get(span.number) is span:
+            del self._spans[span.number]
+
+    @property
+    def is_unused(self) -> bool:
+        """True if nothing is decoded or read soon."""
+        return not self._spans and not self._left
+
+    def start_inflater(
+        self, file: ByteSource, number: int, inflater: Inflater | None = None
+    ) -> Inflater:
+        """Return a decoder at the start of a span, or one that was kept inside of it.
 
         Raises:
             CorruptRecordError, TruncatedFileError: If the file is damaged before it.
         """
         with self.cache.lock:
-            left = self._left.pop(number, None)
-        if left is not None:
-            return left
+            inflater = inflater or self._left.pop(number, None)
+        if inflater is not None:
+            inflater.attach(file)
+            return inflater
         offset, size, _ = self.file_range(file, number)
-        if file.descriptor is None and size <= _MOST_AT_ONCE_BYTES:
+        # What several spans need, one after the other, is read from the file as it is needed.
+        is_one = self._spans_after_point(number) == 1
+        if file.descriptor is None and size <= _MOST_AT_ONCE_BYTES and is_one:
             file = MemoryFile(file, offset, size)
-        inflater = Inflater(file, self._compression, self._points.point(self._point_of[number]))
+        point = self._points.point(int(self._point_of[number]))
+        inflater = Inflater(file, self._compression, point)
         skip = self._skipped(number)
         while skip and (data := inflater.read(min(skip, _CHUNK_BYTES))):
             skip -= len(data)
@@ -371,7 +457,7 @@ class SpannedStream:
 
     def keep_inflater(self, number: int, inflater: Inflater) -> None:
         """Keep the decoder at the start of a span if the span has no seek point. With the lock."""
-        if number < len(self._point_of) and self._skipped(number):
+        if number < self.count and self._skipped(number):
             self._left.clear()
             self._left[number] = inflater
 
@@ -381,17 +467,23 @@ class SpannedStream:
 
     def is_reached_soon(self, number: int) -> bool:
         """Return whether a thread decodes what is before a span. The lock is held."""
-        return not self.can_start(number) and self.spans[number - 1].is_busy
+        before = self._spans.get(number - 1)
+        return before is not None and before.is_busy and not self.can_start(number)
 
     def note_end(self, number: int, inflater: Inflater) -> None:
         """Find out whether the stream ends after a span that was decoded, if it is the last one."""
-        if number + 1 == len(self.spans):
+        if number + 1 == self.count:
             with contextlib.suppress(TorchRecIOError):  # read again where it matters
                 self.has_ended = not inflater.read(1)
 
     def has_sound_end(self, number: int) -> bool:
         """Return whether nothing unexpected follows a span that was decoded."""
-        return self.has_ended or number + 1 < len(self.spans)
+        return self.has_ended or number + 1 < self.count
+
+    def _spans_after_point(self, number: int) -> int:
+        """Return the number of spans that are decoded from the same point as a span."""
+        first, last = np.searchsorted(self._point_of, self._point_of[number] + np.array([0, 1]))
+        return int(last - first)
 
     def _skipped(self, number: int) -> int:
         """Return the number of bytes between the last point and a span."""
@@ -408,7 +500,7 @@ class SpannedStream:
     def number_at(self, offset: int) -> int:
         """Return the number of the span around an offset; the last one at the end."""
         number = int(np.searchsorted(self.starts, offset, side="right")) - 1
-        return min(number, len(self.spans) - 1)
+        return min(number, self.count - 1)
 
     def read_damaged(self, offset: int) -> tuple[int, ByteBuffer] | None:
         """Return what was decoded of the span around an offset, if it is damaged.
@@ -417,18 +509,19 @@ class SpannedStream:
             Stream offset of the span, and bytes of which some may be wrong; None if no damage is
             known.
         """
-        span = self.spans[self.number_at(offset)]
         with self.cache.lock:
-            return None if span.damage is None else (span.start, span.unchecked())
+            span = self._spans.get(self.number_at(offset))
+            has_damage = span is not None and span.damage is not None
+            return (span.start, span.unchecked()) if span is not None and has_damage else None
 
     def trust(self, begin: int, end: int) -> None:
         """Allow reading the damaged span that begins at an offset up to another offset."""
-        span = self.spans[self.number_at(begin)]
         with self.cache.lock:
+            span = self.span(self.number_at(begin))
             span.trust(end - span.start)
 
     def close(self) -> None:
         """Drop all decoded bytes."""
         with self.cache.lock:
-            for span in self.spans:
+            for span in self._spans.values():
                 self.cache.discard(span)

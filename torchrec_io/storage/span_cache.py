@@ -9,6 +9,8 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Protocol
 
+import numpy as np
+
 from .byte_source import ByteBuffer
 
 DEFAULT_CACHE_BYTES = 256 << 20
@@ -96,7 +98,8 @@ class SpanCache:
 
     def give_spare(self, buffer: ByteBuffer) -> None:
         """Keep a buffer that nothing refers to. New memory takes as long as decoding into it."""
-        self._spare = buffer
+        # All of it, not only the part that was used last.
+        self._spare = buffer.base if isinstance(buffer.base, np.ndarray) else buffer
 
     def touch(self, item: Cached) -> None:
         """Note that an item is used. The lock is held."""

@@ -7,7 +7,8 @@ import functools
 import itertools
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from .span import Span, SpannedStream
 _MOST_FETCHED_AHEAD = 8
 _MOST_SOON = 1 << 12
 _PAST_END_BYTES = 1 << 18
+
+# Number of a span, and ranges in it.
+_Part: TypeAlias = tuple[int, Ints]
 
 
 class SpannedFile(ByteSource):
@@ -60,13 +64,14 @@ class SpannedFile(ByteSource):
         size = min(len(out), self.size - offset)
         buffer = np.frombuffer(out, np.uint8)
         for number, ranges in self._split(np.array([(offset, size, 0)], np.int64)):
-            span = self._stream.spans[number]
             damage = self._read_span(number, ranges, buffer)
             if damage is not None:
                 begin, size, target = ranges[0].tolist()
                 with self._stream.cache.lock:
-                    got = min(span.available(begin), size)
-                is_there = got and self._copy(span, np.array([(begin, got, target)]), buffer)
+                    got = min(self._stream.span(number).available(begin), size)
+                is_there = got and not self._copy(
+                    [(number, np.array([(begin, got, target)]))], buffer
+                )
                 return target + (got if is_there else 0), damage
         return size, None
 
@@ -76,7 +81,7 @@ class SpannedFile(ByteSource):
             return int(is_outside.argmax())
         if len(ranges) == 0:
             return None
-        for number, parts in self._split(ranges):
+        for number, parts in self._copy(self._split(ranges), out):
             damage = self._read_span(number, parts, out)
             if damage is not None:
                 raise damage
@@ -86,7 +91,7 @@ class SpannedFile(ByteSource):
         stream = self._stream
         with stream.cache.lock:
             for number, parts in self._split(ranges):
-                stream.spans[number].want(parts[:, :2])
+                stream.span(number).want(parts[:, :2])
                 stream.cache.soon.append(functools.partial(_claim, weakref.ref(self), number))
                 self._soon.append(number)
         self._fetch_ahead()
@@ -95,7 +100,7 @@ class SpannedFile(ByteSource):
         stream = self._stream
         with stream.cache.lock:
             for number, parts in self._split(ranges):
-                stream.spans[number].forget(parts[:, :2])
+                stream.span(number).forget(parts[:, :2])
 
     def find_size(self, progress: object = None) -> tuple[int, TorchRecIOError | None]:
         del progress
@@ -144,69 +149,66 @@ class SpannedFile(ByteSource):
 
     def _read_span(self, number: int, ranges: Ints, out: ByteBuffer) -> TorchRecIOError | None:
         """Copy ranges of a span to a buffer; return the damage before the end of them, if any."""
-        span = self._stream.spans[number]
         end = int((ranges[:, 0] + ranges[:, 1]).max())
         cache = self._stream.cache
-        while True:
+        while self._copy([(number, ranges)], out):
             if self._read_stored(number, ranges, out):
                 return None
             try:
                 with cache.lock:
-                    lent, decode = span.lend(ranges), None
-                    if lent is None:
-                        if span.damage is not None:
-                            return span.damage
-                        decode = self._claim(number, end)
-                        if decode is None:
-                            cache.lock.wait()
-                            continue
-                if decode is not None:
-                    decode()
+                    span = self._stream.span(number)
+                    if span.has(ranges):
+                        continue
+                    if span.damage is not None:
+                        return span.damage
+                    decode = self._claim(number, end)
+                    if decode is None:
+                        cache.lock.wait()
+                        continue
+                decode()
             finally:
                 cache.release()  # after an interrupt
-            if lent is not None:
-                self._copy_lent(span, lent, ranges, out)
-                return None
+        return None
 
     def _read_stored(self, number: int, ranges: Ints, out: ByteBuffer) -> bool:
-        """Copy ranges of a span to a buffer if it is on the local disk, but not in memory."""
+        """Copy ranges of a span to a buffer if it is on the local disk; return whether it is."""
         stored = self._stream.stored
-        if stored is None:
-            return False
-        span = self._stream.spans[number]
-        if self._copy(span, ranges, out):
-            return True
-        if not stored.read(number, ranges, out):
+        if stored is None or not stored.read(number, ranges, out):
             return False
         with self._stream.cache.lock:
-            span.forget(ranges[:, :2])
+            self._stream.span(number).forget(ranges[:, :2])
         return True
 
-    def _copy(self, span: Span, ranges: Ints, out: ByteBuffer) -> bool:
-        """Copy ranges of a span to a buffer if they are in memory; return whether they are."""
-        with self._stream.cache.lock:
-            lent = span.lend(ranges)
-        if lent is not None:
-            self._copy_lent(span, lent, ranges, out)
-        return lent is not None
-
-    def _copy_lent(
-        self, span: Span, lent: tuple[ByteBuffer, Ints], ranges: Ints, out: ByteBuffer
-    ) -> None:
-        """Copy ranges from memory that a span lent, which other threads may use meanwhile."""
+    def _copy(self, parts: Iterable[_Part], out: ByteBuffer) -> list[_Part]:
+        """Copy ranges of spans to a buffer if they are in memory; return those that are not."""
+        lent: list[tuple[Span, Ints, ByteBuffer, Ints]] = []
+        missing: list[_Part] = []
+        cache = self._stream.cache
         try:
-            _core.gather(*lent, out)
+            with cache.lock:
+                for number, ranges in parts:
+                    span = self._stream.span(number)
+                    found = span.find(ranges)
+                    if found is None:
+                        missing.append((number, ranges))
+                    else:
+                        lent.append((span, ranges, *found))
+                        span.readers += 1
+            for _, _, memory, places in lent:  # which other threads may use meanwhile
+                _core.gather(memory, places, out)
         finally:
-            with self._stream.cache.lock:
-                span.take_back()
-                span.forget(ranges[:, :2])
+            with cache.lock:
+                for span, ranges, _, _ in lent:
+                    span.readers -= 1
+                    span.forget(ranges[:, :2])
+        return missing
 
     def _claim(self, number: int, end: int) -> Callable[[], None] | None:
         """Return work for this thread: the span that it needs, or one that is read soon."""
-        span = self._stream.spans[number]
+        span = self._stream.span(number)
         if not span.is_busy and not self._stream.is_reached_soon(number):
             self._stream.cache.claim(span)
-            return lambda: self._decode(number, end)
+            return lambda: self._decode(span, end)
         soon = self._stream.cache.soon
         while soon:
             decode = soon.popleft()()
@@ -217,19 +219,21 @@ class SpannedFile(ByteSource):
     def claim_soon(self, number: int) -> Callable[[], None] | None:
         """Return the function that decodes a span, unless that is not needed anymore."""
         stream = self._stream
-        span = stream.spans[number]
-        if span.is_busy or not span.is_wanted or not stream.can_start(number):
+        if not stream.is_wanted(number) or not stream.can_start(number):
+            return None
+        span = stream.span(number)
+        if span.is_busy:
             return None
         if stream.stored is not None and stream.stored.has(number):
             return None
         stream.cache.claim(span)
-        return lambda: self._decode(number, span.size)
+        return lambda: self._decode(span, span.size)
 
-    def _decode(self, number: int, end: int) -> None:
+    def _decode(self, span: Span, end: int) -> None:
         """Decode a span, unless another thread or process has stored it meanwhile."""
-        span, stored = self._stream.spans[number], self._stream.stored
+        stored = self._stream.stored
         try:
-            if stored is None or not stored.has(number):
+            if stored is None or not stored.has(span.number):
                 span.decode(self._file, end)
         finally:
             self._stream.cache.release()
@@ -240,8 +244,7 @@ class SpannedFile(ByteSource):
         if self._file.descriptor is not None:
             return
         with self._stream.cache.lock:
-            spans = self._stream.spans
-            while self._soon and not spans[self._soon[0]].is_wanted:
+            while self._soon and not self._stream.is_wanted(self._soon[0]):
                 self._soon.popleft()
             soon = [*itertools.islice(self._soon, _MOST_FETCHED_AHEAD)]
         ranges = [self._stream.file_range(self._file, number) for number in soon]
@@ -251,12 +254,12 @@ class SpannedFile(ByteSource):
     def _read_past_end(self, offset: int, out: memoryview) -> tuple[int, TorchRecIOError | None]:
         """Return what follows the end of the stream as it was indexed."""
         stream = self._stream
-        number = len(stream.spans) - 1
+        number = stream.count - 1
         # A last span is stored only if nothing follows it.
         if stream.has_ended or (stream.stored is not None and stream.stored.has(number)):
             return 0, None
         inflater = stream.start_inflater(self._file, number)
-        left = offset - stream.spans[number].start
+        left = offset - int(stream.starts[number])
         try:
             while data := inflater.read(_PAST_END_BYTES):
                 if len(data) > left:
