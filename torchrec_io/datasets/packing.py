@@ -230,6 +230,7 @@ class RowAssembler:
         found[bad] = -1
         assert documents.block is not None
         parsed = self._parser.parse_rows(documents.block, DEFAULT_RANDOM)
+        assert parsed.located is not None
         rows = self._layout.make(parsed.items, parsed.located, plan, found)
         lost = np.append(np.flatnonzero(found[plan.documents] < 0), len(plan.documents))
         packed = Loaded(
