@@ -17,6 +17,7 @@ import torchrec_io as tio
 from tests.support.documents import (
     LENGTH,
     MODES,
+    SCHEMA,
     SHUFFLES,
     batches_of,
     make,
@@ -95,6 +96,36 @@ class TestProcesses:
         if uneven != "keep":
             assert len(set(counts)) == 1
 
+    @pytest.mark.parametrize("mode", MODES)
+    def test_ranks_and_workers_of_a_mixture(self, paths: list[str], mode: Any) -> None:
+        parts = [
+            tio.TFRecordDataset(path, SCHEMA, shuffle=True, uneven="keep") for path in paths[::2]
+        ]
+        pack = packed(mode=mode)
+        options: dict[str, Any] = {"weights": [1, 2], "stop": "all_exhausted", "pack": pack}
+        whole = rows_of(tio.mix(parts, batch_size=2, **options))
+        shares = []
+        for rank in range(2):
+            ranked = [part.replace(rank=rank, world_size=2) for part in parts]
+            dataset = tio.mix(
+                ranked, batch_size=2, uneven="drop", rank=rank, world_size=2, **options
+            )
+            shares.append(batches_of(DataLoader(dataset, batch_size=None, num_workers=2)))
+        dealt = [row for step in zip(*shares, strict=True) for batch in step for row in batch]
+        assert dealt == whole[: len(dealt)]
+        assert len(whole) - len(dealt) < 2
+
+    def test_equal_numbers_of_rows_in_one_epoch_are_no_promise(self, paths: list[str]) -> None:
+        dataset = make(paths, batch_size=1, uneven=None, rank=0, world_size=1, shuffle=True)
+        world = next(each for each in range(2, 60) if len(dataset) % each == 0)
+        ranked = dataset.replace(rank=0, world_size=world)
+        with pytest.raises(ValueError, match="ranks may get different numbers of steps in other"):
+            list(ranked)
+        rows = len(make(paths, batch_size=1))
+        world = next(each for each in range(2, 60) if rows % each == 0)
+        unshuffled = make(paths, batch_size=1, uneven=None, rank=0, world_size=world)
+        assert len(list(unshuffled)) == rows // world
+
     def test_uneven_ranks_are_refused(self, paths: list[str]) -> None:
         rows = len(make(paths, batch_size=1))
         world = next(world for world in (2, 3, 5) if rows % world)
@@ -103,6 +134,15 @@ class TestProcesses:
 
 
 class TestResuming:
+    @pytest.mark.parametrize("method", ["spawn", "fork"])
+    def test_resuming_in_workers(self, paths: list[str], method: str) -> None:
+        dataset = make(paths, shuffle=True)
+        whole = batches_of(dataset)
+        other = make(paths, shuffle=True)
+        other.resume(epoch=0, batches=4)
+        loader = DataLoader(other, batch_size=None, num_workers=2, multiprocessing_context=method)
+        assert batches_of(loader) == whole[4:]
+
     @pytest.mark.parametrize("mode", MODES)
     @pytest.mark.parametrize("shuffle", SHUFFLES[:2], ids=str)
     def test_resuming_at_every_step(self, paths: list[str], mode: Any, shuffle: Any) -> None:

@@ -281,6 +281,14 @@ class TestCore:
         with pytest.raises(ValueError, match="the format must fit the documents"):
             writer.write(documents, _format(len(plan), **change), np.zeros(192, np.uint8))
 
+    @pytest.mark.parametrize("rows", [[0, 1], [1, 0]])
+    def test_a_separator_alone_has_the_same_document(self, rows: list[int]) -> None:
+        plan = _core.pack_window(self.LENGTHS, np.array([1]), 4, 1, True)
+        taken = plan.take(np.array(rows))
+        assert taken.numbers.tolist() == [1]
+        assert taken.documents.tolist() == [0, 0]
+        assert taken.begins.tolist() == [4 * row for row in rows]
+
     def test_labels_of_floats(self) -> None:
         plan = _core.pack_window(self.LENGTHS, np.array([0, 1]), 4, 0, True)
         writer = _core.row_writer(plan, 4, 2, None)
