@@ -54,9 +54,9 @@ def pack_documents(
     """
     pack: Pack = options["pack"]
     feature = length_feature(loader.parser, pack.key, "key of Pack")
-    pack = pack.with_key(
-        next(name for name, each in loader.parser.length_features().items() if each == feature)
-    )
+    if pack.key is None:
+        [key] = loader.parser.length_features()
+        pack = pack.with_key(key)
     check_columns(loader.empty_items(), pack)
     if known is None or known.feature != (feature,):
         known = _find_lengths(reader, feature)
@@ -73,7 +73,7 @@ def _find_lengths(reader: RecordReader, feature: LengthFeature) -> Lengths:
             f"(record {record})"
         )
     # A tuple, because lengths for batches by length count unreadable records otherwise.
-    return Lengths(np.abs(found), (feature,))
+    return Lengths(np.abs(found, out=found), (feature,))
 
 
 def left_out_documents(
@@ -230,6 +230,7 @@ class RowAssembler:
         found[bad] = -1
         assert documents.block is not None
         parsed = self._parser.parse_rows(documents.block, DEFAULT_RANDOM)
+        assert parsed.located is not None
         rows = self._layout.make(parsed.items, parsed.located, plan, found)
         lost = np.append(np.flatnonzero(found[plan.documents] < 0), len(plan.documents))
         packed = Loaded(
