@@ -76,6 +76,8 @@ class SpannedFile(ByteSource):
         return size, None
 
     def read_ranges(self, ranges: Ints, out: ByteBuffer) -> int | None:
+        if len(ranges) == 1 and self._copy_range(ranges, out):
+            return None
         is_outside = ranges[:, 0] + ranges[:, 1] > self.size
         if is_outside.any():
             return int(is_outside.argmax())
@@ -177,6 +179,30 @@ class SpannedFile(ByteSource):
             return False
         with self._stream.cache.lock:
             self._stream.span(number).forget(ranges[:, :2])
+        return True
+
+    def _copy_range(self, ranges: Ints, out: ByteBuffer) -> bool:
+        """Copy one range to a buffer if it is in memory, in one whole span; return whether it is.
+
+        Batches in the stored order have one range each, for which arrays take longer than copying.
+        """
+        [(offset, size, target)] = ranges.tolist()
+        cache = self._stream.cache
+        reader = None
+        try:
+            with cache.lock:
+                span = self._stream.find_span(offset)
+                data = None if span is None else span.find_range(offset - span.start, size)
+                if span is None or data is None:
+                    return False
+                reader = span
+                reader.readers += 1
+            out[target : target + size] = data
+        finally:
+            if reader is not None:
+                with cache.lock:
+                    reader.readers -= 1
+                    reader.forget(np.array([(offset - reader.start, size)]))
         return True
 
     def _copy(self, parts: Iterable[_Part], out: ByteBuffer) -> list[_Part]:

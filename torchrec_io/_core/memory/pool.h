@@ -1,8 +1,9 @@
 // Memory for batches, which is kept for the next batch after its last reference is gone.
 //
 // Without a pool, malloc takes megabytes from the system for each batch and returns them. That
-// costs a page fault for every 4 KiB, more time than decoding the data (benchmarks/README.md). The
-// pool keeps at most 128 MiB, and while blocks are in use two more of the largest.
+// costs a page fault for every 4 KiB, more time than decoding the data (benchmarks/README.md). So
+// large blocks have huge pages where the system has them, and memory is kept: at most 128 MiB, and
+// while blocks are in use two more of the largest.
 #pragma once
 
 #include <cstddef>
