@@ -32,6 +32,7 @@ from tests.support.tfrecord import write_tfrecord
 from tests.support.web import web_server
 from torchrec_io.records.record_reader import RecordReader
 from torchrec_io.tensors import packing
+from torchrec_io.tensors.selecting import take_rows
 
 
 def write_all(folder: Path, records: list[bytes]) -> Path:
@@ -222,11 +223,10 @@ class TestRows:
         dataset = make(paths, shuffle=True)
         expected = [batch["id"].tolist() for batch in dataset]
         taken: list[Any] = []
-        take = packing.take_rows
 
         def watched(value: Any, numbers: torch.Tensor) -> Any:
             taken.append(value)
-            return take(value, numbers)
+            return take_rows(value, numbers)
 
         monkeypatch.setattr(packing, "take_rows", watched)
         monkeypatch.setattr(tio.Batch, "select", None)
