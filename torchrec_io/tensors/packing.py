@@ -14,7 +14,7 @@ from torch import Tensor
 from .. import _core
 from ..order.pack import Pack
 from ..parsing.columns.base import ColumnBuilder, LocatedBlock
-from ..parsing.layout import ArenaLayout, DenseColumns, RaggedColumn
+from ..parsing.layout import ArenaLayout, DenseColumns, Numbers, RaggedColumn
 from ..parsing.parser import ExampleParser
 from .batch import SEGMENT_LENGTHS, Batch
 from .batch_builder import BatchBuilder
@@ -32,13 +32,17 @@ class _TokenColumns(NamedTuple):
 
     Attributes:
         columns: The columns.
-        size: Size of these columns, in bytes.
-        format: Their positions, for the core.
+        size: Size of these columns and of the offsets, in bytes.
+        format: Positions of the columns, for the core.
+        piece_offsets: Number of the first piece of each row, and of all pieces.
+        segment_offsets: The same of segments.
     """
 
     columns: Sequence[DenseColumns]
     size: int
     format: _core.RowFormat
+    piece_offsets: Numbers
+    segment_offsets: Numbers
 
 
 def _token_dtype(batch: Batch, name: str) -> torch.dtype | None:
@@ -142,12 +146,14 @@ class RowLayout:
                 place becomes padding at the end of the row. None if they are the same.
         """
         writer = _core.row_writer(plan, self._pack.length, len(located), sources)
-        columns, size, row_format = self._token_columns(len(plan))
-        builder = BatchBuilder(size)
-        builder.columns.extend(columns)
-        pieces = (
-            *self._add_rows(builder, "record_numbers", len(plan), "int64", writer.num_pieces),
-            *self._add_rows(builder, SEGMENT_LENGTHS, len(plan), "int32", writer.num_segments),
+        layout = self._token_columns(len(plan))
+        builder = BatchBuilder(layout.size)
+        records = builder.room.reserve_numbers("int64", (writer.num_pieces,))
+        lengths = builder.room.reserve_numbers("int32", (writer.num_segments,))
+        builder.columns += (
+            *layout.columns,
+            RaggedColumn("record_numbers", (layout.piece_offsets,), records),
+            RaggedColumn(SEGMENT_LENGTHS, (layout.segment_offsets,), lengths),
         )
         if self._others:
             self._add_others(builder, documents, writer)
@@ -156,8 +162,10 @@ class RowLayout:
         def write(arena: Tensor) -> None:
             nonlocal is_valid
             out = arena.numpy()
-            writer.write_pieces(out, *pieces)
-            is_valid = writer.write(located.located, row_format, out)
+            writer.write_pieces(
+                out, layout.piece_offsets.at, records.at, layout.segment_offsets.at, lengths.at
+            )
+            is_valid = writer.write(located.located, layout.format, out)
 
         builder.writes.append(write)
         batch = builder.build(len(plan), self._names, self._paths, has_views=False)
@@ -185,7 +193,8 @@ class RowLayout:
             labels_at=places.get("labels", 0),
             separator=pack.separator,
         )
-        return _TokenColumns(columns, room.size, row_format)
+        offsets = [room.reserve_numbers("int64", (rows + 1,)) for _ in range(2)]
+        return _TokenColumns(columns, room.size, row_format, *offsets)
 
     def _packed_column(self, builder: ColumnBuilder, at: int) -> _core.PackedColumn:
         dtype, pack = builder.feature.dtype, self._pack
@@ -194,15 +203,6 @@ class RowLayout:
         has_separator = is_key and pack.separator is not None
         separator = _item(pack.separator, dtype) if has_separator else None
         return _core.PackedColumn(builder.first_spec, at, padding, separator)
-
-    def _add_rows(
-        self, builder: BatchBuilder, name: str, rows: int, dtype: str, count: int
-    ) -> tuple[int, int]:
-        """Lay out a column of numbers by row; return where its offsets and its values are."""
-        offsets = builder.room.reserve_numbers("int64", (rows + 1,))
-        values = builder.room.reserve_numbers(dtype, (count,))
-        builder.columns.append(RaggedColumn(name, (offsets,), values))
-        return offsets.at, values.at
 
     def _add_others(self, builder: BatchBuilder, documents: Batch, writer: _core.RowWriter) -> None:
         """Add the columns that are not packed, with a row for each piece."""
