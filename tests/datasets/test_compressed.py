@@ -294,7 +294,7 @@ def test_many_decodings_are_reported_once(tmp_path: Path, caplog: pytest.LogCapt
         for _ in range(40):
             writer.write(bytes(200_000))
     options: dict[str, Any] = {"decode_cache_bytes": 1 << 20}
-    for shuffle in (False, 100, tio.Shuffle(block=2, window=4)):
+    for shuffle in (False, 100, tio.Shuffle(block=10, window=20)):
         tio.TFRecordDataset(path, shuffle=shuffle, **options)
     tio.TFRecordDataset(path, shuffle=True)
     assert not caplog.records
@@ -304,6 +304,16 @@ def test_many_decodings_are_reported_once(tmp_path: Path, caplog: pytest.LogCapt
     assert "about 20 times in an epoch" in message
     for way in ("Shuffle(block=...)", "cache", "torchrec-io decompress"):
         assert way in message
+    caplog.clear()
+    path = tmp_path / "y"
+    with tio.TFRecordWriter(path, "gzip", index=True) as writer:
+        for _ in range(8000):
+            writer.write(bytes(1000))
+    small = tio.TFRecordDataset(path, shuffle=tio.Shuffle(block=100, window=200), **options)
+    assert small.num_records == 8000
+    [message] = [record.getMessage() for record in caplog.records]
+    assert message.startswith("shuffle=Shuffle(block=100) decompresses the files about ")
+    assert "use larger blocks, a larger cache, or torchrec-io decompress" in message
 
 
 @pytest.mark.parametrize("num_threads", [1, 2])

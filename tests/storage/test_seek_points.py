@@ -164,7 +164,7 @@ def test_points_and_checksums_survive_encoding(tmp_path: Path, name: str) -> Non
     for number, end in enumerate(ends[:40]):
         point = again.point(number)
         assert point == points.point(number)
-        parts = [data[at : min(at + 2**20, end)] for at in range(point.stream_offset, end, 2**20)]
+        parts = [data[at : min(at + 2**18, end)] for at in range(point.stream_offset, end, 2**18)]
         assert checks[number] == [zlib.crc32(part) for part in parts]
 
 
@@ -370,9 +370,9 @@ def test_long_spans_are_decoded_in_parts(tmp_path: Path, monkeypatch: pytest.Mon
     stream = make_spans(file, "gzip", points, len(data), 1 << 20)
     assert np.diff(stream.starts).max() == 2 << 20
     source = open_spans(file, stream)
-    decoded = count_decoded(monkeypatch)
+    sizes = count_inflated(monkeypatch)
     assert b"".join(source.read(at, 9999) for at in range(0, len(data), 9999)) == data
-    assert len(decoded) <= 2 * stream.count  # in order; twice if only a part was needed first
+    assert sum(sizes) == len(data)  # by parts, none of them twice
     for at in (5_000_000, 100, 3_000_000, 2 << 20, len(data) - 9):
         assert source.read(at, 77) == data[at : at + 77]
         assert stream.cache.used <= 2 << 20

@@ -249,6 +249,7 @@ class RecordOrder(PositionOrder):
             return reader
         most = max(1, len(self))
         size = min(self.shuffle.block, most)
+        reader.report_decodings(size)
         # Where one window follows another, the records of both are in use.
         in_use = max(min(self.shuffle.window, most), min(at_once, most))
         if self.lanes is None:

@@ -148,10 +148,14 @@ class RecordReader(Reader):
                 if now.file == stamp.file and now != stamp:
                     raise changed_error(index.data_path, stamp.size, now.size)
 
-    def report_decodings(self) -> None:
-        """Log once if a uniform shuffle decompresses the files very often."""
+    def report_decodings(self, block: int | None = None) -> None:
+        """Log once if a shuffle decompresses the files very often.
+
+        Args:
+            block: Number of records that are read together; None: each is read alone.
+        """
         if not self._has_reported and self.cache is None:
-            self._has_reported = report_decodings(self.indexes, self.decode_cache_bytes)
+            self._has_reported = report_decodings(self.indexes, self.decode_cache_bytes, block)
 
     def plan(self, records: Ints, gap: int = _COALESCE_GAP_BYTES) -> ReadPlan:
         """Find where records are, and join neighboring ones into one read.

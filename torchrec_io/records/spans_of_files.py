@@ -150,44 +150,65 @@ class SpansOfFiles:
                 stream.close()
 
 
-def report_decodings(indexes: Sequence[RecordIndex], cache_bytes: int) -> bool:
-    """Log if a uniform shuffle decompresses files very often; return whether it does.
-
-    Records are announced once half of those announced before were read. So each time that a part of
-    a file is decompressed, three quarters of the look-ahead are taken from it on average. What fits
-    the sixth for whole spans is decompressed once. A span without a seek point is reached from
-    the last one before it.
+def report_decodings(
+    indexes: Sequence[RecordIndex], cache_bytes: int, block: int | None = None
+) -> bool:
+    """Log if a shuffle decompresses files very often; return whether it does.
 
     Args:
         indexes: Index of each file.
         cache_bytes: Memory of the cache, half of which is for the look-ahead.
+        block: Number of records that are read together; None: each is read alone.
     """
     compressed = [index for index in indexes if index.compression]
     if not compressed:
         return False
     size = sum(index.stream_bytes for index in compressed)
-    times = max(1, (size - cache_bytes / 6) / (0.75 * cache_bytes / 2))
+    times = _count_decodings(size, cache_bytes)
     # Of the largest file alone: the indexes of others may not be in memory.
     largest = max(compressed, key=lambda index: index.stream_bytes)
+    if block is not None:
+        times = min(times, 1 + _span_bytes(largest) / (block * _record_bytes(largest)))
     spans_to_reach = largest.seek_points.spans_to_reach(largest.stream_bytes)
     if times * spans_to_reach <= _MANY_DECODINGS:
         return False
     if spans_to_reach > times:
-        logger.warning(
-            "shuffle=True decompresses the files about %.0f times in an epoch, because "
-            "decompression can start in few places of %s: use torchrec-io compress or decompress",
-            times * spans_to_reach,
-            largest.data_path,
-        )
+        reason = f"decompression can start in few places of {largest.data_path}"
+        remedy = "torchrec-io compress or decompress"
     else:
-        logger.warning(
-            "shuffle=True decompresses the files about %.0f times in an epoch, because more than "
-            "decode_cache_bytes=%d are decompressed: use shuffle=Shuffle(block=...), a larger "
-            "cache, or torchrec-io decompress",
-            times * spans_to_reach,
-            cache_bytes,
-        )
+        reason = f"more than decode_cache_bytes={cache_bytes} are decompressed"
+        blocks = "shuffle=Shuffle(block=...)" if block is None else "larger blocks"
+        remedy = f"{blocks}, a larger cache, or torchrec-io decompress"
+    logger.warning(
+        "shuffle=%s decompresses the files about %.0f times in an epoch, because %s: use %s",
+        True if block is None else f"Shuffle(block={block})",
+        times * spans_to_reach,
+        reason,
+        remedy,
+    )
     return True
+
+
+def _count_decodings(size: int, cache_bytes: int) -> float:
+    """Return how often a uniform shuffle decompresses data of a size.
+
+    Records are announced once half of those announced before were read. So each time that a part of
+    a file is decompressed, three quarters of the look-ahead are taken from it on average. What fits
+    the sixth for whole spans is decompressed once. A span without a seek point is reached from
+    the last one before it.
+    """
+    return max(1, (size - cache_bytes / 6) / (0.75 * cache_bytes / 2))
+
+
+def _span_bytes(index: RecordIndex) -> float:
+    """Return the mean size of the spans of a file."""
+    starts, _ = index.seek_points.span_starts(index.stream_bytes)
+    return index.stream_bytes / len(starts)
+
+
+def _record_bytes(index: RecordIndex) -> float:
+    """Return the mean size of the records of a file."""
+    return max(1, index.stream_bytes / max(1, len(index)))
 
 
 def _find_sound_end(index: RecordIndex, begin: int, data: ByteBuffer) -> int:

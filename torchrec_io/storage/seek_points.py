@@ -28,7 +28,7 @@ _SHORT_MEMBERS = 16
 _WINDOW_LEVEL = 3
 
 # After each point, every part of this size has a checksum, and what is left before the next point.
-CHECKED_BYTES = 1 << 20
+CHECKED_BYTES = 1 << 18
 
 _HEAD = np.dtype([("points", "<u8"), ("checks", "<u8")])
 _ENTRY = np.dtype([("stream_offset", "<u8"), ("file_bit", "<u8"), ("window_bytes", "<u8")])
