@@ -37,20 +37,6 @@ from torchrec_io.tools.report import Watcher
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
-# Seconds for all tests of a cluster together.
-_DEADLINE = 240
-
-
-@pytest.fixture(scope="module")
-def began() -> float:
-    return time.monotonic()
-
-
-@pytest.fixture(autouse=True)
-def within_deadline(began: float) -> None:
-    """Fail if the tests before this one took too long."""
-    assert time.monotonic() - began < _DEADLINE
-
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory, s3: S3Server) -> Iterator[Cluster]:
