@@ -35,7 +35,7 @@ from torchrec_io.cli.commands import app
 from torchrec_io.cluster import tasks
 from torchrec_io.tools.report import Watcher
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")
