@@ -5,12 +5,14 @@ python -m benchmarks.packing [--scale 0.1] [--peer]
 
 from __future__ import annotations
 
+import itertools
 import os
 import resource
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +35,13 @@ _MEDIANS = (250, 1400)
 # Documents in the files of each set, at scale 1, and documents that are planned without files.
 _DOCUMENTS = {250: 100_000, 1400: 20_000}
 _MANY = 100_000_000
-_SCHEMA = {"tokens": tio.VarLenFeature("int64")}
+_SCHEMAS: dict[str, Any] = {
+    "tokens": {"tokens": tio.VarLenFeature("int64")},
+    "tokens, id": {
+        "tokens": tio.VarLenFeature("int64"),
+        "id": tio.FixedLenFeature([], "int64"),
+    },
+}
 
 
 def main() -> None:
@@ -85,36 +93,44 @@ def _print_fill(scale: float) -> None:
 
 def _print_speed(folder: Path, scale: float, rounds: int) -> None:
     print("\n#### Tokens per second of CPU time\n")
-    print("| Median length | Shuffle | Ragged batches | Packed rows | Ratio |")
-    print("| ---: | --- | ---: | --- | ---: |")
+    print("| Median length | Features | Shuffle | Ragged batches | Packed rows | Ratio |")
+    print("| ---: | --- | --- | ---: | --- | ---: |")
     for median in _MEDIANS:
-        path = _write(folder, median, int(_DOCUMENTS[median] * scale))
-        tokens = int(lengths_of(median, int(_DOCUMENTS[median] * scale)).sum())
-        mean = tokens / int(_DOCUMENTS[median] * scale)
-        for shuffle in (False, True):
+        count = int(_DOCUMENTS[median] * scale)
+        path = _write(folder, median, count)
+        tokens = int(lengths_of(median, count).sum())
+        batch_size = max(1, round(_ROWS * _LENGTH * count / tokens))
+        for features, shuffle in itertools.product(_SCHEMAS, (False, True)):
             ragged = tio.TFRecordDataset(
-                path, _SCHEMA, batch_size=max(1, round(_ROWS * _LENGTH / mean)), shuffle=shuffle
+                path, _SCHEMAS[features], batch_size=batch_size, shuffle=shuffle
             )
-            cases = {
-                "fit": tio.Pack(_LENGTH),
-                "fit, labels": tio.Pack(_LENGTH, labels="next"),
-                "chunk": tio.Pack(_LENGTH, mode="chunk"),
-            }
-            for name, pack in cases.items():
-                packed = ragged.replace(pack=pack, batch_size=_ROWS)
-                # Other work makes a run slower, never faster.
-                pairs = [(_seconds(ragged), _seconds(packed)) for _ in range(rounds)]
-                plain, rows = (min(each) for each in zip(*pairs, strict=True))
+            for name, plain, rows in _compare(ragged, rounds):
                 speeds = f"{tokens / plain / 1e6:.0f} M | {name}: {tokens / rows / 1e6:.0f} M"
-                print(f"| {median} | {shuffle} | {speeds} | {plain / rows:.2f} |", flush=True)
+                found = f"{median} | {features} | {shuffle} | {speeds} | {plain / rows:.2f}"
+                print(f"| {found} |", flush=True)
+
+
+def _compare(ragged: tio.TFRecordDataset, rounds: int) -> Iterator[tuple[str, float, float]]:
+    """Yield each way to pack, the CPU time of ragged batches, and that of packed rows."""
+    cases = {
+        "fit": tio.Pack(_LENGTH, "tokens"),
+        "fit, labels": tio.Pack(_LENGTH, "tokens", labels="next"),
+        "chunk": tio.Pack(_LENGTH, "tokens", mode="chunk"),
+    }
+    for name, pack in cases.items():
+        packed = ragged.replace(pack=pack, batch_size=_ROWS)
+        # Other work makes a run slower, never faster.
+        pairs = [(_seconds(ragged), _seconds(packed)) for _ in range(rounds)]
+        plain, rows = (min(each) for each in zip(*pairs, strict=True))
+        yield name, plain, rows
 
 
 def _write(folder: Path, median: int, count: int) -> str:
     random = np.random.default_rng(1)
     path = str(folder / f"{median}.tfrecord")
     with tio.TFRecordWriter(path) as writer:
-        for length in lengths_of(median, count).tolist():
-            writer.write({"tokens": random.integers(0, 50_000, length)})
+        for number, length in enumerate(lengths_of(median, count).tolist()):
+            writer.write({"tokens": random.integers(0, 50_000, length), "id": [number]})
     return path
 
 

@@ -2,7 +2,8 @@
 
 ``mosaicml`` and ``litdata`` read copies of the records in their own formats, and keep what they
 download on disk. ``s3torchconnector`` reads the TFRecord files whole; the frames are taken apart
-here, without checks.
+here, without checks. ``tfdata_s3`` is tf.data with the file systems of tensorflow-io, of which the
+newest release needs TensorFlow 2.16.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from benchmarks.remote_case import RECORD_BYTES, PeakMemory, digest_of
 _BATCH = 64
 _HEADER_BYTES = 12
 _FOOTER_BYTES = 4
+# More are not faster.
+_PARALLEL_READS = 4
 
 
 def main() -> None:
@@ -114,6 +117,32 @@ def _batches(arrays: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
         yield torch.stack(group)
 
 
+# ---- tf.data ----
+
+
+def _read_tfdata(url: str, config: dict[str, Any], _folder: str) -> Iterable[torch.Tensor]:
+    os.environ |= {
+        "S3_ENDPOINT": config["endpoint"],
+        "S3_USE_HTTPS": "0",
+        "S3_VERIFY_SSL": "0",
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+    }
+    tf = importlib.import_module("tensorflow")
+    importlib.import_module("tensorflow_io")  # registers s3://
+    features = {"data": tf.io.FixedLenFeature([], tf.string)}
+
+    def parse(records: Any) -> Any:
+        return tf.io.decode_raw(tf.io.parse_example(records, features)["data"], tf.uint8)
+
+    dataset = tf.data.TFRecordDataset(
+        [f"{url}{name}" for name in config["names"]],
+        buffer_size=8 << 20,
+        num_parallel_reads=_PARALLEL_READS,
+    )
+    dataset = dataset.batch(_BATCH).map(parse, num_parallel_calls=2).prefetch(2)
+    return (torch.from_numpy(batch) for batch in dataset.as_numpy_iterator())
+
+
 # ---- MosaicML streaming ----
 
 
@@ -184,6 +213,7 @@ _Reader = Callable[[str, dict[str, Any], str], Iterable[torch.Tensor]]
 _WRITERS = {"mosaicml": _write_mosaicml, "litdata": _write_litdata}
 _READERS: dict[str, _Reader] = {
     "s3torchconnector": _read_s3torchconnector,
+    "tfdata_s3": _read_tfdata,
     "mosaicml": _read_mosaicml,
     "mosaicml-shuffled": functools.partial(_read_mosaicml, shuffle=True),
     "litdata": _read_litdata,

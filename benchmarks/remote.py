@@ -129,10 +129,11 @@ def _forward(port: int, latency: float, pipe: Connection) -> None:
 # ---- this library ----
 
 
-def _download(files: _Files, port: int) -> dict[str, Any]:
+def _download(files: _Files, port: int, **options: int) -> dict[str, Any]:
     """Return the measurement of a plain download."""
     config = files.server.options(port)
-    return {"case": "download", "bucket": BUCKET, "sizes": files.sizes, "config": config}
+    case = {"case": "download", "bucket": BUCKET, "sizes": files.sizes, "config": config}
+    return case | options
 
 
 def _cases(files: _Files, port: int) -> dict[str, dict[str, Any]]:
@@ -163,26 +164,37 @@ def _run(case: dict[str, Any]) -> Any:
 def _measure(files: _Files, port: int, latency: float, rounds: int) -> list[list[str]]:
     """Return lines of the table: rates, and their share of a plain download or of the link."""
     cases = _cases(files, port)
+    requests = files.count // _SHUFFLED_PART
+    by_record = _download(files, port, range_bytes=RECORD_BYTES, requests=requests)
     downloads: list[Any] = []
+    small: list[Any] = []
     found: dict[str, list[Any]] = {name: [] for name in cases}
     for _ in range(rounds):
         downloads.append(_run(_download(files, port)))
+        small.append(_run(by_record))
         for name, case in cases.items():
             found[name].append(_run(case))
     rows = [_row(latency, "obstore, a plain download", files, downloads, ["", "", ""])]
+    shares = [_share_of_link(run, latency) for run in small] if latency else []
+    rest = [spread(shares) if latency else "", "", ""]
+    rows.append(_row(latency, "obstore, a request for each record", files, small, rest))
     for name, runs in found.items():
         if name == _UNIFORM and latency:
-            # A request for each record: no more come in than the link has under way.
-            limits = [run["records"] * latency / _REQUESTS for run in runs]
+            shares = [_share_of_link(run, latency) for run in runs]
         else:
             parts = [run["records"] / files.count for run in runs]
             limits = [each["seconds"] * part for each, part in zip(downloads, parts, strict=True)]
-        shares = [limit / run["seconds"] for limit, run in zip(limits, runs, strict=True)]
+            shares = [limit / run["seconds"] for limit, run in zip(limits, runs, strict=True)]
         first = statistics.median(run["first"] for run in runs)
         memory = max(run["memory"] for run in runs)
         rest = [spread(shares), f"{first:.2f}", f"{memory / MB:.0f}"]
         rows.append(_row(latency, name, files, runs, rest))
     return rows
+
+
+def _share_of_link(run: Any, latency: float) -> float:
+    """Return the rate of a request for each record, relative to what a link can have under way."""
+    return float(run["records"] * latency / _REQUESTS / run["seconds"])
 
 
 def _row(latency: float, name: str, files: _Files, runs: list[Any], rest: list[str]) -> list[str]:
@@ -228,6 +240,7 @@ def _print_cache(files: _Files, folder: Path, rounds: int) -> None:
 # A module of peers/requirements, and what it is measured with.
 _PEERS = {
     "s3torchconnector": ("s3torchconnector",),
+    "tfdata_s3": ("tfdata_s3",),
     "mosaicml": ("mosaicml", "mosaicml-shuffled"),
     "litdata": ("litdata", "litdata-shuffled"),
 }
@@ -267,7 +280,7 @@ def _measure_peers(files: _Files, port: int, latency: float, rounds: int) -> lis
 def _copy_for(module: str, files: _Files, python: str) -> None:
     """Write a library's own copy of the records to the store, once."""
     folder = files.folder.parent / module
-    if module == "s3torchconnector" or folder.exists():
+    if module in {"s3torchconnector", "tfdata_s3"} or folder.exists():
         return
     folder.mkdir()
     run_child(

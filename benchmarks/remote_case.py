@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch  # noqa: F401  # memory is counted from here
 
 RECORD_BYTES = 12_000
@@ -134,12 +135,36 @@ def _read(
     }
 
 
-def _download(bucket: str, sizes: dict[str, int], config: Any) -> dict[str, Any]:
-    """Download objects with obstore, in parallel ranges, and do nothing with them."""
+def _download(
+    bucket: str,
+    sizes: dict[str, int],
+    config: Any,
+    *,
+    range_bytes: int = _RANGE_BYTES,
+    requests: int | None = None,
+) -> dict[str, Any]:
+    """Download objects with obstore, in parallel ranges, and do nothing with them.
+
+    Args:
+        bucket: Name of the bucket.
+        sizes: Size of each object in bytes, by its key.
+        config: Options of the store.
+        range_bytes: Size of a range in bytes.
+        requests: Number of ranges, chosen at random; None for all, in their order.
+    """
     import obstore  # noqa: PLC0415  # not for other cases
     from obstore.store import S3Store  # noqa: PLC0415
 
     store = S3Store(bucket, config=config, client_options={"allow_http": True})
+
+    ranges = [
+        (key, begin, min(size, begin + range_bytes))
+        for key, size in sizes.items()
+        for begin in range(0, size, range_bytes)
+    ]
+    if requests is not None:
+        chosen = np.random.default_rng(0).permutation(len(ranges))[:requests]
+        ranges = [ranges[number] for number in chosen.tolist()]
 
     async def get(key: str, begin: int, end: int, free: asyncio.Semaphore) -> int:
         async with free:
@@ -147,16 +172,12 @@ def _download(bucket: str, sizes: dict[str, int], config: Any) -> dict[str, Any]
 
     async def get_all() -> int:
         free = asyncio.Semaphore(_REQUESTS)
-        parts = [
-            get(key, begin, min(size, begin + _RANGE_BYTES), free)
-            for key, size in sizes.items()
-            for begin in range(0, size, _RANGE_BYTES)
-        ]
-        return sum(await asyncio.gather(*parts))
+        return sum(await asyncio.gather(*(get(*each, free) for each in ranges)))
 
     begin = time.perf_counter()
-    assert asyncio.run(get_all()) == sum(sizes.values())
-    return {"seconds": time.perf_counter() - begin}
+    assert asyncio.run(get_all()) == sum(end - start for _, start, end in ranges)
+    seconds = time.perf_counter() - begin
+    return {"seconds": seconds} | ({} if requests is None else {"records": requests})
 
 
 if __name__ == "__main__":

@@ -748,15 +748,6 @@ class RowPlan:
     def append(self, other: RowPlan) -> None:
         """Add the rows of another plan."""
 
-    def has_lengths(self, begins: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ends: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> bool:
-        """
-        Return whether documents have as many tokens as planned.
-
-        Args:
-            begins: First token of each document.
-            ends: Token after the last one of each.
-        """
-
     def first_numbers(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
         """Return the record number of the first document of each row."""
 
@@ -793,8 +784,35 @@ class Labels(enum.Enum):
     next = 1
     """The next token of its document."""
 
+class PackedColumn:
+    """A feature with a value for each token."""
+
+    def __init__(self, feature: int, at: int, padding: bytes, separator: bytes | None) -> None:
+        """
+        Args:
+            feature: Position of its spec in the parser.
+            at: Offset of the rows in the arena.
+            padding: Bytes of one value.
+            separator: Bytes of the value after a document; None repeats its last value.
+        """
+
+class RowFormat:
+    """The columns of rows that have a value for each token."""
+
+    def __init__(self, columns: Sequence[PackedColumn], *, segments_at: int, positions_at: int, continues: bool, labels: Labels | None, labels_at: int, separator: int | None) -> None:
+        """
+        Args:
+            columns: The tokens, and other features.
+            segments_at: Offset of the segments in the arena; int32.
+            positions_at: Offset of the positions in the arena; int32.
+            continues: Whether positions are those in the document, not in the piece.
+            labels: Which token is the label of a token; None for no labels.
+            labels_at: Offset of the labels in the arena; int64.
+            separator: Token that follows each document, if there is one.
+        """
+
 class RowWriter:
-    """Writes the rows of a plan from one arena into another."""
+    """Writes the rows of a plan."""
 
     @property
     def splits(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
@@ -802,7 +820,7 @@ class RowWriter:
 
     @property
     def rows(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
-        """Source row of each piece."""
+        """Record of each piece in the batch of documents."""
 
     @property
     def num_pieces(self) -> int: ...
@@ -822,42 +840,30 @@ class RowWriter:
             segment_lengths_at: Offset of the number of tokens of each of these; int32.
         """
 
-    def write_values(self, source: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], source_at: int, padding: bytes, separator: bytes | None, out: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], out_at: int) -> None:
+    def write(self, documents: LocatedBatch, format: RowFormat, out: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> bool:
         """
-        Write values of the documents.
+        Decode the documents into rows.
 
         Args:
-            source: Arena of the documents.
-            source_at: Offset of the values in it.
-            padding: Bytes of one value.
-            separator: Bytes of the value after a document; None repeats its last value.
+            documents: The located documents.
+            format: Columns of the rows.
             out: Arena of the rows.
-            out_at: Offset of the rows in it.
+
+        Returns:
+            False if a document is invalid, or has not as many values as planned. The rows
+            are undefined then.
         """
 
-    def write_marks(self, continues: bool, out: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], segments_at: int, positions_at: int) -> None:
-        """
-        Write the segment and the position of each token.
-
-        Args:
-            continues: Whether positions are those in the document, not in the piece.
-            out: Arena of the rows.
-            segments_at: Offset of the segments in it; int32.
-            positions_at: Offset of the positions in it; int32.
-        """
-
-    def write_labels(self, labels: Labels, source: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], source_at: int, dtype: str, separator: int | None, out: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], out_at: int) -> None:
-        """Write the label of each token, int64; otherwise as `write_values`."""
-
-def row_writer(plan: RowPlan, length: int, starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], sources: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None) -> RowWriter:
+def row_writer(plan: RowPlan, length: int, records: int, sources: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None) -> RowWriter:
     """
     Return the writer of the rows of a plan.
 
     Args:
         plan: The rows.
         length: Length of a row.
-        starts: First value of each source row.
-        sources: Source row of each document, -1 if it is lost; None if they are the same.
+        records: Number of records in the batch of documents.
+        sources: Record of each document in that batch, -1 if it is lost; None if they are
+            the same.
     """
 
 class Kind(enum.Enum):
@@ -1200,6 +1206,14 @@ class FeatureSpec:
 
         Raises:
             ValueError: If the arguments contradict each other.
+        """
+
+    def without_column(self) -> FeatureSpec:
+        """
+        Return the spec of the same values, which are located but not written.
+
+        Raises:
+            ValueError: If the column is not a list of numbers.
         """
 
     @property

@@ -1,8 +1,14 @@
-"""A stand-in for Ray that runs tasks in this process, one after another, in any order."""
+"""A stand-in for Ray that runs tasks in this process, one after another, in any order.
+
+As on a cluster, tasks have another working directory than the process that starts them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,18 +23,20 @@ class LocalRay:
         sent: Size of the arguments of each task that was run.
         cancelled: Number of tasks that were cancelled.
         is_started: Whether the process is connected to a cluster.
+        runs: Number of times that each task is run, as if all but the last process were lost.
     """
 
     def __init__(self) -> None:
         self.sent: list[int] = []
         self.cancelled = 0
         self.is_started = False
+        self.runs = 1
         self.exceptions = SimpleNamespace(RayTaskError=_TaskError)
 
     def is_initialized(self) -> bool:
         return self.is_started
 
-    def init(self) -> None:
+    def init(self, *_: Any, **__: Any) -> None:
         self.is_started = True
 
     def remote(self, **_: Any) -> Callable[[Any], Any]:
@@ -40,11 +48,14 @@ class LocalRay:
     def get(self, task: Any) -> Any:
         pickled = cloudpickle.dumps((task.function, task.args))  # type: ignore[no-untyped-call]
         self.sent.append(len(pickled))
-        function, args = cloudpickle.loads(pickled)
-        try:
-            return function(*args)
-        except Exception as error:
-            raise _TaskError(error) from error
+        with tempfile.TemporaryDirectory() as folder, _working_in(folder):
+            for _ in range(self.runs):
+                function, args = cloudpickle.loads(pickled)
+                try:
+                    result = function(*args)
+                except Exception as error:
+                    raise _TaskError(error) from error
+        return result
 
     def cancel(self, task: Any) -> None:
         del task
@@ -53,6 +64,16 @@ class LocalRay:
     def cluster_resources(self) -> dict[str, float]:
         assert self.is_started
         return {"CPU": 2.0}
+
+
+@contextmanager
+def _working_in(folder: str) -> Iterator[None]:
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
 
 
 class _TaskError(Exception):

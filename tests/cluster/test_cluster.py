@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import os
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import ray
+from ray import cloudpickle
 from ray.cluster_utils import Cluster
 from ray.data.expressions import col
 from typer.testing import CliRunner
@@ -27,7 +35,7 @@ from torchrec_io.cli.commands import app
 from torchrec_io.cluster import tasks
 from torchrec_io.tools.report import Watcher
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")
@@ -128,6 +136,18 @@ def test_rows_are_written_to_a_store(
 
 
 @pytest.mark.usefixtures("cluster")
+def test_blocks_of_different_types_are_written_alike(tmp_path: Path) -> None:
+    rows = ray.data.from_items([{"x": 1}, {"x": 0.5}], override_num_blocks=2)
+    result = tio.cluster.write_tfrecords(rows, tmp_path / "out")
+    assert len(result.paths) == 2
+    schema = {"x": tio.FixedLenFeature([], "float32")}
+    assert sorted(float(row["x"]) for row in tio.TFRecordDataset(result.paths, schema)) == [0.5, 1]
+    rows = ray.data.from_items([{"x": [1]}, {"x": [[1]]}], override_num_blocks=2)
+    with pytest.raises(tio.ConversionError, match="the blocks of the dataset differ"):
+        tio.cluster.write_tfrecords(rows, tmp_path / "other")
+
+
+@pytest.mark.usefixtures("cluster")
 def test_nothing_is_written_if_a_task_fails(tmp_path: Path) -> None:
     rows = ray.data.from_items([{"x": [1, 2]}, {"x": [3, None]}], override_num_blocks=2)
     with pytest.raises(tio.ConversionError, match="null in a list"):
@@ -135,34 +155,101 @@ def test_nothing_is_written_if_a_task_fails(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+class LostTask:
+    """A task that does not end before its process is killed, and is then run again.
+
+    It is the first one that starts, or the first one on a node. Files in a folder tell the
+    processes about it.
+    """
+
+    def __init__(self, folder: Path, node: str | None = None) -> None:
+        self._log, self._chosen = folder / "log", folder / "chosen"
+        self._node = node
+
+    def run_tasks(self, function: Any, items: Any, sizes: Any) -> Any:
+        """Run tasks of which one gets lost."""
+        return run_tasks(functools.partial(self._noted, function=function), items, sizes)
+
+    def kill_by(self, kill: Callable[[int], object]) -> threading.Thread:
+        """Call a function with the number of the process, in a thread, when the task runs."""
+
+        def wait() -> None:
+            while not (self._chosen.exists() and self._chosen.read_text().endswith("\n")):
+                time.sleep(0.01)
+            kill(int(self._chosen.read_text().split()[1]))
+
+        thread = threading.Thread(target=wait, daemon=True)
+        thread.start()
+        return thread
+
+    @property
+    def runs(self) -> int:
+        """Number of times that the task was started."""
+        name = self._chosen.read_text().split()[0]
+        return sum(line.split()[0] == name for line in self._log.read_text().splitlines())
+
+    def _noted(self, item: Any, *, function: Any) -> Any:
+        note = f"{zlib.crc32(cloudpickle.dumps(item))} {os.getpid()}\n"  # type: ignore[no-untyped-call]
+        with self._log.open("a") as file:
+            file.write(note)
+        if self._node in (None, ray.get_runtime_context().get_node_id()):
+            with contextlib.suppress(FileExistsError), self._chosen.open("x") as chosen:
+                chosen.write(note)
+                chosen.flush()
+                time.sleep(600)
+        return function(item)
+
+
+run_tasks = tasks.run_tasks
+
+
 def test_work_is_finished_when_a_node_is_lost(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tasks, "TASK_BYTES", 1)
-    paths = write_files(tmp_path, [200] * 30)
-    lost = cluster.add_node(num_cpus=2, object_store_memory=100 << 20)
+    (tmp_path / "data").mkdir()
+    paths = write_files(tmp_path / "data", [200] * 30)
+    node = cluster.add_node(num_cpus=2, object_store_memory=100 << 20)
     cluster.wait_for_nodes()
-
-    class KillNode(Watcher):
-        has_killed = False
-
-        def advanced(self, size: int, records: int) -> None:
-            if not self.has_killed:
-                self.has_killed = True
-                cluster.remove_node(lost, allow_graceful=False)
-
-    watcher = KillNode()
-    found = tio.cluster.reshard(paths, tmp_path / "ray", num_shards=7, watcher=watcher)
-    assert watcher.has_killed
-    wanted = tio.tools.reshard(paths, tmp_path / "one", num_shards=7)
+    lost = LostTask(tmp_path, node.node_id)
+    killer = lost.kill_by(lambda _: cluster.remove_node(node, allow_graceful=False))
+    with monkeypatch.context() as patch:
+        patch.setattr(tasks, "run_tasks", lost.run_tasks)
+        found = tio.cluster.reshard(paths, tmp_path / "data" / "ray", num_shards=7)
+    killer.join()
+    assert lost.runs == 2
+    wanted = tio.tools.reshard(paths, tmp_path / "data" / "one", num_shards=7)
     assert found.counts == wanted.counts
-    assert contents(tmp_path, "ray") == contents(tmp_path, "one")
+    assert contents(tmp_path / "data", "ray") == contents(tmp_path / "data", "one")
     results = tio.cluster.index(paths)
     assert [(result.path, result.records) for result in results] == [(p, 200) for p in paths]
-    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
     reports = tio.cluster.verify(paths)
     assert all(report.ok and report.records == 200 for report in reports)
     assert {result.state for result in tio.cluster.index(paths)} == {"up to date"}
+
+
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize("job", ["shuffle", "from_jsonl"])
+def test_work_is_finished_when_a_worker_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str
+) -> None:
+    monkeypatch.setattr(tasks, "TASK_BYTES", 1)
+    (tmp_path / "data").mkdir()
+    paths = write_files(tmp_path / "data", [50] * 6)
+    if job == "from_jsonl":
+        for path in paths:
+            Path(path).write_text("".join(f'{{"x": {x}}}\n' for x in range(30)))
+    lost = LostTask(tmp_path)
+    killer = lost.kill_by(lambda process: os.kill(process, signal.SIGKILL))
+    options: Any = {"num_shards": 3}
+    with monkeypatch.context() as patch:
+        patch.setattr(tasks, "run_tasks", lost.run_tasks)
+        getattr(tio.cluster, job)(paths, tmp_path / "data" / "ray", **options)
+    killer.join()
+    assert lost.runs == 2
+    room = tio.tools if job == "shuffle" else tio.convert
+    getattr(room, job)(paths, tmp_path / "data" / "one", **options)
+    assert contents(tmp_path / "data", "ray") == contents(tmp_path / "data", "one")
 
 
 def test_a_shuffle_to_a_store_is_finished_when_a_node_is_lost(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -119,6 +121,116 @@ def test_a_conversion_continues_where_it_was(
     assert result.counts == (20, 20, 20)
     tio.convert.from_npz(sources, tmp_path / "one", num_shards=3)
     assert contents(tmp_path, "ray") == contents(tmp_path, "one")
+
+
+def never(*_: Any, **__: Any) -> None:
+    raise AssertionError
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_kinds_of_values_are_not_found_again(
+    tmp_path: Path, local_ray: LocalRay, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(tasks, "TASK_BYTES", 1)
+    sources = KINDS[kind](tmp_path)
+    convert = getattr(tio.cluster, f"from_{kind}")
+    options: Any = {"num_shards": 3, "on_error": "skip"}
+    with pytest.raises(KeyboardInterrupt):
+        convert(sources, tmp_path / "ray", watcher=Stop(3), **options)
+    local_ray.sent.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(f"torchrec_io.convert.{kind}_import._find_kinds", never)
+        convert(sources, tmp_path / "ray", **options)
+    getattr(tio.convert, f"from_{kind}")(sources, tmp_path / "one", **options)
+    assert contents(tmp_path, "ray") == contents(tmp_path, "one")
+    assert len(local_ray.sent) < 2 + 3  # some spills were there, too
+
+
+def write_labels(path: Path, shift: int) -> Path:
+    rows = [f"{'abc'[number % 3]}/{number}.png,{number % 2 + shift}" for number in range(24)]
+    path.write_text("\n".join(["name,label", *rows]) + "\n")
+    return path
+
+
+def replace_image(folder: Path) -> None:
+    """Replace an image by another of the same size."""
+    path = folder / "images" / "b" / "4.png"
+    content = path.read_bytes()
+    Image.new("RGB", (8, 5), (99, 0, 0)).save(path)
+    assert len(path.read_bytes()) == len(content)
+    assert path.read_bytes() != content
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "labels": lambda folder: write_labels(folder / "labels.csv", 1),
+    "image": replace_image,
+}
+
+
+@pytest.mark.usefixtures("local_ray")
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("steps", [3, 7])
+def test_images_that_change_before_a_restart_are_converted_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, steps: int
+) -> None:
+    monkeypatch.setattr(tasks, "TASK_BYTES", 1)
+    monkeypatch.setattr("torchrec_io.convert.image_import._PART_IMAGES", 6)
+    source = write_images(tmp_path)
+    labels = write_labels(tmp_path / "labels.csv", 0)
+    options: Any = {"labels": labels, "num_shards": 4, "on_error": "skip"}
+    with pytest.raises(KeyboardInterrupt):
+        tio.cluster.from_images(source, tmp_path / "ray", watcher=Stop(steps), **options)
+    CHANGES[change](tmp_path)
+    tio.cluster.from_images(source, tmp_path / "ray", **options)
+    tio.convert.from_images(source, tmp_path / "one", **options)
+    texts = [(tmp_path / f"{name}.labels.txt") for name in ("ray", "one")]
+    assert texts[0].read_text() == texts[1].read_text()
+    for path in texts:
+        path.unlink()
+    for path in tmp_path.glob(".ray-parts-*"):  # of the other labels
+        assert change == "labels"
+        shutil.rmtree(path, ignore_errors=True)
+    assert contents(tmp_path, "ray") == contents(tmp_path, "one")
+
+
+@pytest.mark.usefixtures("local_ray")
+@pytest.mark.parametrize("change", CHANGES)
+def test_outputs_of_other_images_are_no_success(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    source = write_images(tmp_path)
+    labels = write_labels(tmp_path / "labels.csv", 0)
+    options: Any = {"labels": labels, "num_shards": 2, "on_error": "skip"}
+    with monkeypatch.context() as patch:  # as a process does that is killed at the end
+        patch.setattr("torchrec_io.cluster.parts.remove_folder", lambda *_: None)
+        tio.cluster.from_images(source, tmp_path / "ray", **options)
+    CHANGES[change](tmp_path)
+    with pytest.raises(FileExistsError):
+        tio.cluster.from_images(source, tmp_path / "ray", **options)
+    tio.cluster.from_images(source, tmp_path / "ray", force=True, **options)
+    tio.convert.from_images(source, tmp_path / "one", **options)
+    for shard in range(2):
+        name = f"{shard:05d}-of-00002"
+        assert (tmp_path / f"ray-{name}").read_bytes() == (tmp_path / f"one-{name}").read_bytes()
+
+
+@pytest.mark.usefixtures("local_ray")
+def test_long_patterns_of_labels_differ(tmp_path: Path) -> None:
+    """The text form of a compiled pattern has only its first 200 characters."""
+    source = write_images(tmp_path)
+    start = "(?:x" + "y" * 300 + ")?"
+    first, second = (re.compile(f"{start}{end}") for end in (r"(\d)", r"(\d+)"))
+    options: Any = {"on_error": "skip", "num_shards": 2}
+    with pytest.raises(KeyboardInterrupt):
+        tio.cluster.from_images(
+            source, tmp_path / "ray", label_pattern=first, watcher=Stop(2), **options
+        )
+    [before] = tmp_path.glob(".ray-parts-*")
+    with pytest.raises(KeyboardInterrupt):
+        tio.cluster.from_images(
+            source, tmp_path / "ray", label_pattern=second, watcher=Stop(2), **options
+        )
+    assert {*tmp_path.glob(".ray-parts-*")} > {before}
 
 
 @pytest.mark.usefixtures("local_ray")

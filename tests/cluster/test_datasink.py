@@ -18,16 +18,17 @@ from tests.support.datasets import SCHEMA, write_files
 from tests.support.examples import example_of
 from tests.support.images import encoded, smooth
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io.cluster.datasink import TFRecordDatasink
+from torchrec_io.cluster.datasink import TFRecordDatasink, types_of
 from torchrec_io.cluster.part_records import Content
 from torchrec_io.cluster.parts import Part, PartFolder
+from torchrec_io.convert.arrow_rows import ColumnTypes
 from torchrec_io.records.sequential import iter_records
 
 
 def written(folder: Path, tables: list[Any]) -> list[bytes]:
     """Return the records that a task makes of tables."""
     with PartFolder.beside(str(folder / "out"), None, index=False) as parts:
-        sink = TFRecordDatasink(parts, "out")
+        sink = TFRecordDatasink(parts, "out", ColumnTypes({}, frozenset()))
         part = sink.write(tables, SimpleNamespace(task_idx=3))
         records = [data for _, data in iter_records(part.path)]
         assert part.records == len(records)
@@ -96,6 +97,32 @@ def test_values_that_an_example_cannot_store(tmp_path: Path, column: Any, reason
         written(tmp_path, [pa.table({"x": column})])
     assert raised.value.feature == "x"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_tasks_store_a_column_with_one_type(tmp_path: Path) -> None:
+    blocks = [pa.table({"x": [1]}), pa.table({"x": [0.5], "later": [[[2]]]})]
+    schema = SimpleNamespace(names=["x", "y"], types=[pa.float64(), None])
+    types = types_of(SimpleNamespace(schema=lambda: schema), "out")
+    assert types == ColumnTypes({"x": "float32"}, frozenset())
+
+    def parts_of(types: ColumnTypes, tables: list[Any]) -> list[list[bytes]]:
+        with PartFolder.beside(str(tmp_path / "out"), None, index=False) as folder:
+            sink = TFRecordDatasink(folder, "out", types)
+            tasks = [
+                sink.write([table], SimpleNamespace(task_idx=number))
+                for number, table in enumerate(tables)
+            ]
+            sink.on_write_complete(SimpleNamespace(write_returns=tasks))
+            return [[data for _, data in iter_records(part.path)] for part in sink.parts]
+
+    assert parts_of(types, [blocks[0], blocks[1].select(["x"])]) == [
+        tio.encode_examples([{"x": value}], {"x": "float32"}) for value in (1, 0.5)
+    ]
+    none = ColumnTypes({}, frozenset())
+    with pytest.raises(tio.ConversionError, match=r"int64 in some blocks .* float32 in others"):
+        parts_of(none, [blocks[0], blocks[1].select(["x"])])
+    with pytest.raises(tio.ConversionError, match=r"some blocks .* have a list of lists"):
+        parts_of(types, blocks)
 
 
 def test_parts_get_their_names_together(tmp_path: Path) -> None:

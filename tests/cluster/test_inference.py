@@ -35,7 +35,9 @@ def test_the_schema_is_that_of_one_process(
 
 
 @pytest.mark.usefixtures("local_ray")
-def test_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     path = write_tfrecord(
         tmp_path / "a", [example_of(x=[i], y=[b"y" * 1000] * (i + 1)) for i in range(60)]
     )
@@ -50,6 +52,10 @@ def test_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = tio.cluster.infer(path, on_error="skip")
     assert found.inspected is not None
     assert found.inspected.records == 58
+    message = "skipped 2 records, damaged or neither Examples nor SequenceExamples"
+    assert caplog.messages == [message]
+    tio.Schema.infer(path, None, on_error="skip")
+    assert caplog.messages == [message, message]
 
 
 @pytest.mark.usefixtures("local_ray")

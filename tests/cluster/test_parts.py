@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import torchrec_io as tio
+from torchrec_io.cluster.part_records import TaskErrors
 from torchrec_io.cluster.parts import PartFolder
 
 RECORDS = [b"a", b"bc", b""]
@@ -24,7 +25,7 @@ def stop(path: Path, arguments: list[str] = ARGUMENTS) -> PartFolder:
         PartFolder.of_job(str(path), arguments, None, index=True) as folder,
     ):
         error = tio.CorruptRecordError("damaged", path="/data/a", record=3, offset=9)
-        folder.write(4, RECORDS, key="work", errors=[error], facts={"cuts": [1, 2]})
+        folder.write(4, RECORDS, key="work", errors=TaskErrors([error]), facts={"cuts": [1, 2]})
         raise KeyboardInterrupt
     return folder
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import subprocess
@@ -140,10 +141,14 @@ from tests.cluster.local_ray import LocalRay
 import torchrec_io as tio
 from torchrec_io.cluster import tasks
 from torchrec_io.storage.commit_journal import CommitJournal
+from torchrec_io.writing.output_group import OutputGroup
 
 stand_in = LocalRay()
 tasks.import_ray = lambda: stand_in
-if sys.argv[1] == "named":
+if sys.argv[1] == "adopting":
+    adopt = OutputGroup.adopt
+    OutputGroup.adopt = lambda *args, **options: (adopt(*args, **options), os._exit(9))
+elif sys.argv[1] == "named":
     follow = CommitJournal.follow
     CommitJournal.follow = lambda self: (follow(self), os._exit(9))
 else:
@@ -152,7 +157,7 @@ getattr(tio.cluster, sys.argv[3])(sys.argv[4:], sys.argv[2], num_shards=3)
 """
 
 
-@pytest.mark.parametrize("state", ["named", "journal"])
+@pytest.mark.parametrize("state", ["named", "journal", "adopting"])
 @pytest.mark.parametrize("job", ["reshard", "shuffle"])
 def test_a_job_that_was_killed_while_shards_got_their_names(
     tmp_path: Path, local_ray: LocalRay, monkeypatch: pytest.MonkeyPatch, job: str, state: str
@@ -171,6 +176,28 @@ def test_a_job_that_was_killed_while_shards_got_their_names(
     assert contents(tmp_path, "ray") == contents(tmp_path, "one")
     with pytest.raises(FileExistsError):
         run(path, name, num_shards=3)
+
+
+@pytest.mark.usefixtures("local_ray")
+@pytest.mark.parametrize("job", ["reshard", "shuffle"])
+def test_finished_shards_stay_if_they_cannot_get_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str
+) -> None:
+    path = write_tfrecord(tmp_path / "in", RECORDS)
+    run = functools.partial(getattr(tio.cluster, job), path, tmp_path / "ray", num_shards=3)
+    with monkeypatch.context() as patch:
+        adopt = PartFolder.adopt
+
+        def late(folder: PartFolder, *args: Any) -> None:
+            (tmp_path / "ray-00001-of-00003").write_bytes(b"of another program")
+            adopt(folder, *args)
+
+        patch.setattr(PartFolder, "adopt", late)
+        with pytest.raises(FileExistsError):
+            run()
+    monkeypatch.setattr(PartFolder, "write", None)  # nothing is written again
+    assert run(force=True).counts == (27, 27, 26)
+    assert len(contents(tmp_path, "ray")) == 3
 
 
 @pytest.mark.usefixtures("local_ray")

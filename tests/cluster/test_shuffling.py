@@ -136,7 +136,7 @@ def test_an_interrupted_job_continues(
     inputs: list[str], tmp_path: Path, local_ray: LocalRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shuffle(inputs, tmp_path / "whole", **OPTIONS)
-    assert len(local_ray.sent) == 10 + 3
+    assert len(local_ray.sent) == 1 + 10 + 3  # the first one indexes the file
     written: list[tuple[str, int]] = []
     write = PartFolder.write
 
@@ -178,15 +178,19 @@ def test_damage_of_files_of_the_first_pass_is_noticed(
     assert not list((tmp_path / "out").glob("x*"))
 
 
-@pytest.mark.usefixtures("local_ray")
-def test_nothing_is_written_if_a_record_is_damaged(tmp_path: Path) -> None:
+def test_no_shard_is_written_if_a_record_is_damaged(tmp_path: Path, local_ray: LocalRay) -> None:
     path = write_tfrecord(tmp_path / "in", [b"abc", b"def"])
     content = bytearray(Path(path).read_bytes())
     content[13] ^= 1
     Path(path).write_bytes(content)
     with pytest.raises(tio.CorruptRecordError, match="record 0, offset 0"):
         shuffle([path], tmp_path / "out", num_shards=2)
-    assert list((tmp_path / "out").iterdir()) == []
+    assert all(path.name.startswith(".") for path in (tmp_path / "out").iterdir())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BucketFiles, "_load", None)  # the input is not read again
+        result = shuffle([path], tmp_path / "out", num_shards=2, on_error="skip")
+    assert (result.records, result.skipped) == (1, 1)
+    assert max(local_ray.sent) < 3000
 
 
 @pytest.mark.usefixtures("local_ray")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import operator
 import os
 from pathlib import Path
@@ -11,9 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import torchrec_io as tio
+from tests.cluster.damage import damage_silently
 from tests.cluster.local_ray import LocalRay
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io.cluster import tasks
+from torchrec_io.cluster.shared_indexes import open_shared_indexes
+from torchrec_io.records.index_cache import open_indexes
+from torchrec_io.storage.remote.options import RemoteOptions
 
 
 @pytest.mark.usefixtures("local_ray")
@@ -36,6 +41,21 @@ def test_tasks_have_about_the_same_size(
     assert len(local_ray.sent) == 3
 
 
+@pytest.mark.parametrize(
+    ("size", "count", "tasks_of_them"),
+    [
+        (1 << 20, 16, 1),
+        (1 << 20, 64, 4),  # of 16 MiB
+        (10 << 20, 1024, 64),
+        (100 << 20, 1000, 500),  # of 256 MiB
+    ],
+)
+def test_little_data_has_small_tasks(size: int, count: int, tasks_of_them: int) -> None:
+    groups = tasks.group_items([size] * count)
+    assert len(groups) == tasks_of_them
+    assert [item for group in groups for item in group] == list(range(count))
+
+
 def fail_at_two(item: int) -> int:
     if item >= 2:
         raise tio.CorruptRecordError("damaged", record=item)
@@ -50,6 +70,49 @@ def test_the_first_error_is_raised_and_other_tasks_are_cancelled(
     with pytest.raises(tio.CorruptRecordError):
         list(results)
     assert local_ray.cancelled > 0
+
+
+waits: list[float] = []
+
+
+def fail_twice(code: int) -> str:
+    if len(waits) < 2:
+        raise OSError(code, os.strerror(code), "x")
+    return "done"
+
+
+@pytest.mark.usefixtures("local_ray")
+def test_a_call_is_tried_again_if_a_file_server_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("torchrec_io.cluster.tasks.time.sleep", waits.append)
+    waits.clear()
+    assert list(tasks.run_tasks(fail_twice, [errno.ESTALE], [1])) == [("done", 1)]
+    assert len(waits) == 2
+    waits.clear()
+    with pytest.raises(FileNotFoundError):
+        list(tasks.run_tasks(fail_twice, [errno.ENOENT], [1]))
+    assert waits == []
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_files_without_an_index_are_indexed_by_tasks(
+    tmp_path: Path, local_ray: LocalRay, monkeypatch: pytest.MonkeyPatch, damaged: bool
+) -> None:
+    monkeypatch.setattr(tasks, "TASK_BYTES", 1)
+    paths = [str(write_tfrecord(tmp_path / f"{i}", [b"r" * 30] * i)) for i in range(1, 4)]
+    tio.RecordIndex.build(paths[0]).save()
+    if damaged:
+        damage_silently(Path(paths[2]), [46 + 2])
+    found, errors = open_shared_indexes(paths, RemoteOptions())
+    assert len(local_ray.sent) == 2
+    wanted, wanted_errors = open_indexes(paths, "auto", "auto")
+    assert [index.offsets.tolist() for index in found] == [i.offsets.tolist() for i in wanted]
+    assert list(map(str, errors)) == list(map(str, wanted_errors))
+    assert len(errors) == damaged
+    local_ray.sent.clear()
+    open_shared_indexes(paths, RemoteOptions())
+    assert len(local_ray.sent) == damaged  # the others are in the cache
 
 
 def names(folder: Path) -> list[str]:

@@ -218,6 +218,14 @@ def test_duplicate_array_name(tmp_path: Path) -> None:
     assert raised.value.feature == "a"
 
 
+def test_data_before_the_archive(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    np.savez(path, x=np.arange(3))
+    path.write_bytes(b"program" + path.read_bytes())
+    with pytest.raises(tio.ConversionError, match=r"not an \.npz archive"):
+        tio.convert.from_npz(path, tmp_path / "out")
+
+
 def test_encrypted_archive(tmp_path: Path) -> None:
     np.savez(tmp_path / "in.npz", a=np.arange(3))
     data = bytearray((tmp_path / "in.npz").read_bytes())

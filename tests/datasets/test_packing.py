@@ -22,12 +22,23 @@ from tests.support.documents import (
     expected_windows,
     make,
     packed,
+    record,
     rows_of,
     write_documents,
 )
 from tests.support.examples import example_of, sequence_example_of
+from tests.support.tfds import features_dict, sequence, tensor, write_tfds
 from tests.support.tfrecord import write_tfrecord
+from tests.support.web import web_server
 from torchrec_io.records.record_reader import RecordReader
+from torchrec_io.tensors import packing
+from torchrec_io.tensors.selecting import take_rows
+
+
+def write_all(folder: Path, records: list[bytes]) -> Path:
+    """Write all documents to one file."""
+    return write_tfrecord(folder / "all.tfrecord", records)
+
 
 # The documents of each row, which must never change: runs are resumed with other releases.
 GOLDEN = {
@@ -206,6 +217,24 @@ class TestRows:
         assert batch["meta"]["tags"].tolist() == [[[n, n] for n in row] for row in numbers]
         assert batch["box"].tolist() == [[[[n, n], [n, n]] for n in row] for row in numbers]
 
+    def test_other_features_are_gathered_without_the_tokens(
+        self, paths: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        dataset = make(paths, shuffle=True)
+        expected = [batch["id"].tolist() for batch in dataset]
+        taken: list[Any] = []
+
+        def watched(value: Any, numbers: torch.Tensor) -> Any:
+            taken.append(value)
+            return take_rows(value, numbers)
+
+        monkeypatch.setattr(packing, "take_rows", watched)
+        monkeypatch.setattr(tio.Batch, "select", None)
+        dataset.set_epoch(0)
+        assert [batch["id"].tolist() for batch in dataset] == expected
+        # Of the schema, "id" is packed by document, and so is "weights".
+        assert len(taken) == 2 * len(expected)
+
     def test_epochs_and_no_records(self, paths: list[str], tmp_path: Path) -> None:
         dataset = make(paths, shuffle=True)
         single = []
@@ -273,6 +302,74 @@ class TestOthers:
         assert documents == {*range(0, len(LENGTHS), 2)}
         few = dataset.take(7)
         assert {n for b in few for n in b["id"].flat_values.tolist()} == {*range(7)}
+
+    @pytest.mark.parametrize("mode", MODES)
+    def test_selected_documents(self, paths: list[str], mode: Any) -> None:
+        chosen = [40, 3, 17, 59, 8, 25]
+        pack = packed(mode=mode, last="pad")
+        dataset = make(paths, pack).select(chosen)
+        windows = expected_windows(documents_of(dataset), pack)
+        assert rows_of(dataset) == [row.tokens for window in windows for row in window]
+        found = {n for b in dataset for n in b["record_numbers"].flat_values.tolist()}
+        assert found == {*chosen}
+
+    def test_record_numbers_count_the_records_of_all_files(self, paths: list[str]) -> None:
+        records = tio.TFRecordMapDataset(paths, SCHEMA)
+        part = make(paths, split="[20:]", shuffle=True)
+        for batch in part:
+            numbers = batch["record_numbers"].flat_values.tolist()
+            assert [int(records[n]["id"]) for n in numbers] == batch["id"].flat_values.tolist()
+
+    @pytest.mark.parametrize("compression", ["gzip", "zlib"])
+    def test_compressed_files(self, paths: list[str], tmp_path: Path, compression: Any) -> None:
+        records = [record(number) for number in range(len(LENGTHS))]
+        path = write_tfrecord(tmp_path / "small", records, compression)
+        dataset = make(path, shuffle=True)
+        assert batches_of(dataset) == batches_of(make(write_all(tmp_path, records), shuffle=True))
+
+    def test_remote_files(self, paths: list[str], tmp_path: Path) -> None:
+        pytest.importorskip("obstore")
+        records = [record(number) for number in range(len(LENGTHS))]
+        local = write_all(tmp_path, records)
+        with web_server() as server:
+            url = server.put("/documents.tfrecord", local.read_bytes())
+            rows = rows_of(make(url, shuffle=True))
+        assert rows == rows_of(make(local, shuffle=True))
+
+    def test_files_of_tfds(self, tmp_path: Path) -> None:
+        structure = features_dict(tokens=sequence(tensor((), "int64")))
+        shards = [[example_of(tokens=[n] * (n + 1)) for n in range(4)]]
+        write_tfds(tmp_path / "tfds", {"train": shards}, structure)
+        dataset = tio.TFRecordDataset.from_tfds(
+            tmp_path / "tfds", "train", pack=tio.Pack(5, "tokens"), batch_size=9
+        )
+        [batch] = dataset
+        assert batch["tokens"].tolist() == [[1, 1, 2, 2, 2], [0, 3, 3, 3, 3]]
+
+    def test_more_files_than_the_core_reads_together(self, tmp_path: Path) -> None:
+        for number in range(20):
+            write_tfrecord(tmp_path / f"{number:02}.tfrecord", [record(number)])
+        pack = packed(labels="next", also=["weights"])
+        dataset = make(tmp_path, pack, batch_size=40)
+        [rows] = expected_windows([*range(20)], pack)
+        [batch] = dataset
+        assert batch["tokens"].tolist() == [row.tokens for row in rows]
+        assert batch["labels"].tolist() == [row.next for row in rows]
+        assert batch["weights"].tolist() == [row.also for row in rows]
+
+    def test_the_name_of_the_tokens_is_kept(self, tmp_path: Path) -> None:
+        """Two features may have the same stored values."""
+        path = write_tfrecord(tmp_path / "two", [example_of(t=[1, 2, 3])])
+        schema = {
+            "first": tio.RaggedFeature("int32", value_key="t"),
+            "second": tio.RaggedFeature("int64", value_key="t"),
+            "third": tio.RaggedFeature("int64", value_key="t"),
+        }
+        for key in ("second", "third"):
+            pack = tio.Pack(4, key)
+            [batch] = tio.TFRecordDataset(path, schema, pack=pack, batch_size=1)
+            assert batch[key].tolist() == [[1, 2, 3, 0]]
+            assert batch["first"].tolist() == [[[1, 2, 3]]]
 
     def test_replace_knows_the_lengths(
         self, paths: list[str], monkeypatch: pytest.MonkeyPatch

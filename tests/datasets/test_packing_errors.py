@@ -129,6 +129,52 @@ class TestBadRecords:
                 assert dataset.skipped == 4
         assert len(set(counts)) == 1
 
+    @pytest.mark.parametrize("mode", MODES)
+    def test_skipped_records_with_dropped_rows(self, damaged: Path, mode: Any) -> None:
+        pack = packed(mode=mode, also=["weights"])
+        whole = rows_of(make(damaged, pack, on_error="skip"))
+        options: dict[str, Any] = {"on_error": "skip", "uneven": "drop", "batch_size": 1}
+        ranks = [make(damaged, pack, rank=rank, world_size=2, **options) for rank in range(2)]
+        shares = [rows_of(rank) for rank in ranks]
+        assert len(shares[0]) == len(shares[1]) == len(whole) // 2
+        dealt = [row for step in zip(*shares, strict=True) for row in step]
+        assert dealt == whole[: len(dealt)]
+
+    def test_padded_tokens_with_lost_records(self, damaged: Path) -> None:
+        schema = {
+            "tokens": tio.FixedLenSequenceFeature([], "int64", allow_missing=True),
+            "weights": tio.RaggedFeature("float32"),
+        }
+        pack = packed(also=["weights"], labels="next")
+        options: dict[str, Any] = {"pack": pack, "batch_size": 3, "on_error": "skip"}
+        dataset = tio.TFRecordDataset(damaged, schema, **options)
+        other = make(damaged, pack, on_error="skip")
+        for found, expected in zip(dataset, other, strict=True):
+            for name in ("tokens", "weights", "labels", "segment_ids"):
+                assert found[name].tolist() == expected[name].tolist()
+        assert dataset.skipped == 4
+
+    @pytest.mark.parametrize("feature", ["int16", "range"])
+    def test_errors_do_not_depend_on_the_piece(self, tmp_path: Path, feature: str) -> None:
+        """A value that is not valid is in a piece of another batch."""
+        tokens = [1] * 50
+        tokens[45] = 70_000
+        records = [example_of(tokens=[2] * 16), example_of(tokens=tokens)]
+        path = write_tfrecord(tmp_path / "long", [*records, example_of(tokens=[3] * 16)])
+        spec = (
+            tio.VarLenFeature("int16")
+            if feature == "int16"
+            else tio.VarLenFeature("int64", valid_range=(0, 60_000))
+        )
+        errors: list[Any] = []
+        dataset = tio.TFRecordDataset(
+            path, {"tokens": spec}, pack=tio.Pack(16), batch_size=1, on_error=errors.append
+        )
+        rows = rows_of(dataset)
+        assert [row for row in rows if any(row)] == [[2] * 16, [3] * 16]
+        assert len(rows) == 6
+        assert [error.record for error in errors] == [1]
+
     def test_samples_skip_too(self, damaged: Path) -> None:
         pack = packed(also=["weights"])
         errors: list[tio.TorchRecIOError] = []

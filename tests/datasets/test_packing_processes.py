@@ -17,6 +17,7 @@ import torchrec_io as tio
 from tests.support.documents import (
     LENGTH,
     MODES,
+    SCHEMA,
     SHUFFLES,
     batches_of,
     make,
@@ -28,7 +29,6 @@ from tests.support.examples import example_of
 from tests.support.states import rest_of, states_of, through_json
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io.records.record_reader import RecordReader
-from torchrec_io.tensors.block_parser import ExampleBlockParser
 
 
 @pytest.fixture(scope="module")
@@ -63,22 +63,13 @@ class TestProcesses:
         assert batches_of(make(paths, pack, shuffle=True, num_threads=4)) == expected
 
     @pytest.mark.parametrize("mode", MODES)
-    def test_batches_that_are_prefetched_together_share_documents(
-        self, tmp_path: Path, mode: Any, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        path = write_tfrecord(tmp_path / "long", [example_of(tokens=[*range(LENGTH * 40)])])
-        parsed: list[int] = []
-        parse = ExampleBlockParser.parse_run
-
-        def watched(self: ExampleBlockParser, reader: Any, plans: Any, randoms: Any) -> Any:
-            parsed.extend(number for plan in plans for number in plan.numbers.tolist())
-            return parse(self, reader, plans, randoms)
-
-        monkeypatch.setattr(ExampleBlockParser, "parse_run", watched)
+    def test_a_document_in_many_batches(self, tmp_path: Path, mode: Any) -> None:
+        """Each batch decodes its part of the document, also in batches that share a window."""
+        tokens = [*range(LENGTH * 40)]
+        path = write_tfrecord(tmp_path / "long", [example_of(tokens=tokens)])
         schema = {"tokens": tio.VarLenFeature("int64")}
         dataset = tio.TFRecordDataset(path, schema, pack=packed(mode=mode), batch_size=1)
-        assert [*itertools.chain(*rows_of(dataset))] == [*range(LENGTH * 40)]
-        assert len(parsed) < 20  # of 40 batches
+        assert [*itertools.chain(*rows_of(dataset))] == tokens
 
     @pytest.mark.parametrize("mode", MODES)
     @pytest.mark.parametrize("uneven", ["keep", "drop", "pad"])
@@ -105,6 +96,36 @@ class TestProcesses:
         if uneven != "keep":
             assert len(set(counts)) == 1
 
+    @pytest.mark.parametrize("mode", MODES)
+    def test_ranks_and_workers_of_a_mixture(self, paths: list[str], mode: Any) -> None:
+        parts = [
+            tio.TFRecordDataset(path, SCHEMA, shuffle=True, uneven="keep") for path in paths[::2]
+        ]
+        pack = packed(mode=mode)
+        options: dict[str, Any] = {"weights": [1, 2], "stop": "all_exhausted", "pack": pack}
+        whole = rows_of(tio.mix(parts, batch_size=2, **options))
+        shares = []
+        for rank in range(2):
+            ranked = [part.replace(rank=rank, world_size=2) for part in parts]
+            dataset = tio.mix(
+                ranked, batch_size=2, uneven="drop", rank=rank, world_size=2, **options
+            )
+            shares.append(batches_of(DataLoader(dataset, batch_size=None, num_workers=2)))
+        dealt = [row for step in zip(*shares, strict=True) for batch in step for row in batch]
+        assert dealt == whole[: len(dealt)]
+        assert len(whole) - len(dealt) < 2
+
+    def test_equal_numbers_of_rows_in_one_epoch_are_no_promise(self, paths: list[str]) -> None:
+        dataset = make(paths, batch_size=1, uneven=None, rank=0, world_size=1, shuffle=True)
+        world = next(each for each in range(2, 60) if len(dataset) % each == 0)
+        ranked = dataset.replace(rank=0, world_size=world)
+        with pytest.raises(ValueError, match="ranks may get different numbers of steps in other"):
+            list(ranked)
+        rows = len(make(paths, batch_size=1))
+        world = next(each for each in range(2, 60) if rows % each == 0)
+        unshuffled = make(paths, batch_size=1, uneven=None, rank=0, world_size=world)
+        assert len(list(unshuffled)) == rows // world
+
     def test_uneven_ranks_are_refused(self, paths: list[str]) -> None:
         rows = len(make(paths, batch_size=1))
         world = next(world for world in (2, 3, 5) if rows % world)
@@ -113,6 +134,15 @@ class TestProcesses:
 
 
 class TestResuming:
+    @pytest.mark.parametrize("method", ["spawn", "fork"])
+    def test_resuming_in_workers(self, paths: list[str], method: str) -> None:
+        dataset = make(paths, shuffle=True)
+        whole = batches_of(dataset)
+        other = make(paths, shuffle=True)
+        other.resume(epoch=0, batches=4)
+        loader = DataLoader(other, batch_size=None, num_workers=2, multiprocessing_context=method)
+        assert batches_of(loader) == whole[4:]
+
     @pytest.mark.parametrize("mode", MODES)
     @pytest.mark.parametrize("shuffle", SHUFFLES[:2], ids=str)
     def test_resuming_at_every_step(self, paths: list[str], mode: Any, shuffle: Any) -> None:

@@ -44,13 +44,13 @@ def test_train_ddp() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(560)
 def test_train_ray() -> None:
     if importlib.util.find_spec("ray") is None:
         skip_or_fail("needs Ray: pip install ray[data]")
     lines = run(
         *(EXAMPLES / "train_ray.py", "--workers", 2, 1, "--epochs", 2),
-        timeout=230,
+        timeout=540,
         RAY_AUTH_TOKEN="0123456789abcdef" * 2,
         RAY_USAGE_STATS_ENABLED="0",
     ).splitlines()

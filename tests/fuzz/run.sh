@@ -2,7 +2,8 @@
 # Runs the fuzz targets, each for a time: run.sh BUILD_DIR SECONDS [TARGET...]
 #
 # Inputs that were kept, and those of earlier runs in BUILD_DIR/corpus, come first. New inputs that fail are
-# written to BUILD_DIR/findings. BUILD_DIR/logs has a log of each run, which report.py reads.
+# written to BUILD_DIR/findings. BUILD_DIR/logs has a log of each run, which report.py reads. With FUZZ_SEED, a
+# run can be repeated.
 #
 # Needs Clang with libFuzzer, protoc and protobuf's C++ library, the headers of libjpeg-turbo and libdeflate for
 # one target each, and atheris for the targets in Python. If Clang, protobuf or the headers are missing, they are
@@ -14,6 +15,7 @@ build=$(realpath "$1")
 seconds=$2
 shift 2
 jobs=${JOBS:-$(nproc)}
+seed=${FUZZ_SEED:-0}  # 0 is another one in each run
 
 find_clang() {
   for name in "${FUZZ_CXX:-}" clang++-19 clang++-18 clang++-17 clang++-16 clang++; do
@@ -63,7 +65,7 @@ fuzz() {
   [ -s "$build/seeds/$target.dict" ] && options=(-dict="$build/seeds/$target.dict")
   log="$build/logs/$target-$(date +%s).log"
   mkdir -p "$build/corpus/$target"
-  if ! "${command[@]}" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 \
+  if ! "${command[@]}" -seed="$seed" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 \
     -print_final_stats=1 -artifact_prefix="$build/findings/$target-" \
     "${options[@]}" "$build/corpus/$target" "$build/seeds/$target" \
     > "$log" 2>&1 < /dev/null; then
@@ -108,5 +110,5 @@ fi
 mkdir -p "$build/logs" "$build/findings"
 python -m tests.fuzz.corpus unpack "$build/seeds"
 export -f fuzz
-export build seconds
+export build seconds seed
 printf '%s\n' "${targets[@]}" | xargs -P "$jobs" -I{} bash -euo pipefail -c 'fuzz {}'

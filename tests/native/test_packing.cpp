@@ -1,9 +1,9 @@
 // Packing: sets of levels, counted and planned rows, cut rows, and what a writer refuses. The rows
 // themselves are compared with a model in Python.
-#include <cstring>
 #include <set>
 
 #include "check.h"
+#include "documents.h"
 #include "order/permutation.h"
 #include "packing/best_fit.h"
 #include "packing/row_plan.h"
@@ -113,58 +113,140 @@ void test_facts_of_plans() {
   plan.add_piece(0, 0, 3);
   plan.end_row();
   CHECK_EQ(plan.first_numbers(), (Int64s{9, 8}));
-  CHECK_EQ(plan.has_lengths(Int64s{5, 0}, Int64s{8, 2}), true);
-  CHECK_EQ(plan.has_lengths(Int64s{5, 0}, Int64s{8, 3}), false);
-  CHECK_EQ(plan.has_lengths(Int64s{5}, Int64s{8}), false);
-  CHECK_EQ(plan.has_lengths(Int64s{8, 0}, Int64s{5, 2}), false);
-  CHECK_EQ(plan.has_lengths(Int64s{INT64_MIN, 0}, Int64s{INT64_MAX, 2}), false);
+}
+
+using Small = std::vector<std::int32_t>;
+
+// Returns documents of these tokens.
+LocatedBatch documents_of(const std::vector<Int64s>& documents) {
+  std::vector<std::string> records;
+  for (const Int64s& tokens : documents) records.push_back(example(ints_entry("t", tokens)));
+  return located(records, ragged("t", Dtype::int64));
 }
 
 // One row with a document of 3 tokens and a separator, then one of 2 that may be lost.
-void test_writer() {
+RowPlan two_documents() {
   RowPlan plan;
   plan.numbers = {8, 9};
   plan.lengths = {3, 2};
   plan.add_piece(0, 0, 4);
   plan.add_piece(1, 0, 2);
   plan.end_row();
-  const Int64s starts{0, 3}, source{1, 2, 3, 4, 5};
-  const auto bytes = std::as_bytes(std::span(source));
-  const std::int64_t padding = -1, separator = 7;
-  const auto item = [](const std::int64_t& value) { return std::as_bytes(std::span(&value, 1)); };
+  return plan;
+}
+
+void test_writer() {
+  const RowPlan plan = two_documents();
+  const LocatedBatch documents = documents_of({{1, 2, 3}, {4, 5}});
   for (const bool is_lost : {false, true}) {
     const Int64s sources{0, is_lost ? -1 : 1};
-    const auto writer = RowWriter::open(plan, 8, starts, sources);
-    Int64s values(8), labels(8);
-    std::vector<std::int32_t> segments(8), positions(8);
-    writer->write_values(bytes.first(writer->needed() * 8), item(padding), item(separator),
-                         std::as_writable_bytes(std::span(values)));
-    writer->write_marks(false, segments, positions);
-    writer->write_labels<std::int64_t>(Labels::next, source, separator, labels);
-    using Small = std::vector<std::int32_t>;
+    const auto writer = RowWriter::open(plan, 8, 2, sources);
+    RowArena arena(8, Labels::next, -1, 7);
+    CHECK(writer->fits(documents, arena.format, arena.bytes()));
+    CHECK(writer->write(documents, arena.format, arena.bytes()));
     if (is_lost) {
-      CHECK_EQ(values, (Int64s{1, 2, 3, 7, -1, -1, -1, -1}));
-      CHECK_EQ(segments, (Small{1, 1, 1, 1, 0, 0, 0, 0}));
+      CHECK_EQ(arena.tokens(), (Int64s{1, 2, 3, 7, -1, -1, -1, -1}));
+      CHECK_EQ(arena.segments(), (Small{1, 1, 1, 1, 0, 0, 0, 0}));
       CHECK_EQ(writer->segment_lengths, (Small{4, 4}));
-      CHECK_EQ(writer->needed(), 3U);
     } else {
-      CHECK_EQ(values, (Int64s{1, 2, 3, 7, 4, 5, -1, -1}));
-      CHECK_EQ(segments, (Small{1, 1, 1, 1, 2, 2, 0, 0}));
-      CHECK_EQ(positions, (Small{0, 1, 2, 3, 0, 1, 0, 0}));
+      CHECK_EQ(arena.tokens(), (Int64s{1, 2, 3, 7, 4, 5, -1, -1}));
+      CHECK_EQ(arena.segments(), (Small{1, 1, 1, 1, 2, 2, 0, 0}));
+      CHECK_EQ(arena.positions(), (Small{0, 1, 2, 3, 0, 1, 0, 0}));
       CHECK_EQ(writer->segment_lengths, (Small{4, 2, 2}));
       // The second document goes on with its separator.
-      CHECK_EQ(labels, (Int64s{2, 3, 7, -100, 5, 7, -100, -100}));
+      CHECK_EQ(arena.labels(), (Int64s{2, 3, 7, -100, 5, 7, -100, -100}));
     }
   }
-  CHECK_EQ(RowWriter::open(plan, 5, starts, std::nullopt).has_value(), false);
-  CHECK_EQ(RowWriter::open(plan, 0, starts, std::nullopt).has_value(), false);
-  CHECK_EQ(RowWriter::open(plan, 8, Int64s{0}, std::nullopt).has_value(), false);
-  CHECK_EQ(RowWriter::open(plan, 8, Int64s{0, INT64_MAX}, std::nullopt).has_value(), false);
-  CHECK_EQ(RowWriter::open(plan, 8, Int64s{0, -1}, std::nullopt).has_value(), false);
-  CHECK_EQ(RowWriter::open(plan, 8, starts, Int64s{0}).has_value(), false);
-  CHECK_EQ(RowWriter::open(plan, 8, starts, Int64s{0, 2}).has_value(), false);
+}
+
+void test_plans_that_do_not_fit() {
+  RowPlan plan = two_documents();
+  const auto opens = [&plan](std::size_t length, std::size_t records, const Int64s& sources) {
+    return RowWriter::open(plan, length, records, sources).has_value();
+  };
+  CHECK_EQ(opens(8, 2, {0, 1}), true);
+  CHECK_EQ(opens(5, 2, {0, 1}), false);
+  CHECK_EQ(opens(0, 2, {0, 1}), false);
+  CHECK_EQ(opens(8, 2, {0}), false);
+  CHECK_EQ(opens(8, 2, {0, 2}), false);
+  CHECK_EQ(RowWriter::open(plan, 8, 1, std::nullopt).has_value(), false);
   plan.sizes[1] = 4;  // more than the document and a separator
-  CHECK_EQ(RowWriter::open(plan, 8, starts, std::nullopt).has_value(), false);
+  CHECK_EQ(opens(8, 2, {0, 1}), false);
+}
+
+void test_formats_that_do_not_fit() {
+  const auto writer = RowWriter::open(two_documents(), 8, 2, std::nullopt);
+  const LocatedBatch documents = documents_of({{1, 2, 3}, {4, 5}});
+  RowArena arena(8, Labels::next, -1, 7);
+  const RowFormat sound = arena.format;
+  const auto fits = [&](auto change) {
+    RowFormat format = sound;
+    change(format);
+    return writer->fits(documents, format, arena.bytes());
+  };
+  CHECK_EQ(fits([](RowFormat&) {}), true);
+  CHECK_EQ(fits([](RowFormat& format) { format.columns.clear(); }), false);
+  CHECK_EQ(fits([](RowFormat& format) { format.columns[0].feature = 1; }), false);
+  CHECK_EQ(fits([](RowFormat& format) { format.columns[0].at = 4; }), false);
+  CHECK_EQ(fits([](RowFormat& format) { format.columns[0].at = 136; }), false);
+  CHECK_EQ(fits([](RowFormat& format) { format.columns[0].at = SIZE_MAX - 7; }), false);
+  CHECK_EQ(fits([](RowFormat& format) { format.columns[0].padding.pop_back(); }), false);
+  CHECK_EQ(fits([](RowFormat& format) { format.columns[0].separator->pop_back(); }), false);
+  CHECK_EQ(fits([](RowFormat& format) { format.labels_at = 136; }), false);
+  CHECK_EQ(fits([](RowFormat& format) { format.segments_at = 164; }), false);
+  CHECK_EQ(fits([](RowFormat& format) { format.positions_at = 162; }), false);
+  CHECK_EQ(writer->fits(documents_of({{1}}), sound, arena.bytes()), false);
+  const LocatedBatch failed = located({"\x0a", "\x0a"}, ragged("t", Dtype::int64));
+  CHECK_EQ(writer->fits(failed, sound, arena.bytes()), false);
+}
+
+// A document that is cut into pieces is the same in any rows, and so are its errors.
+void test_pieces() {
+  constexpr std::int64_t kLength = 9;
+  const std::string ten = std::string(9, '\xff') + "\x01";
+  const std::string bad = std::string(10, '\xff') + "\x01";
+  const std::string cut = "\x80";
+  const auto record = [](const std::string& payload) {
+    return example(entry("t", feature(Kind::ints, delimited(1, payload))));
+  };
+  const std::string good =
+      joined_varints({1, 300, 3, 4, 5}) + ten + joined_varints({7, 8, 1 << 20});
+  const Int64s tokens{1, 300, 3, 4, 5, -1, 7, 8, 1 << 20};
+  const std::string begin = joined_varints({1, 300, 3, 4, 5, 6});
+  const std::vector<std::string> records{
+      record(good),
+      record(begin + bad + joined_varints({8, 9})),
+      record(begin + joined_varints({7, 8}) + cut),
+      record(good + varint(1)),
+      record(begin),
+      example(entry("t", feature(Kind::ints, unpacked_ints(tokens)))),
+      example(entry("t", feature(Kind::ints, packed_ints({1, 300, 3, 4}) + unpacked_ints({5}) +
+                                                 packed_ints({-1, 7, 8, 1 << 20}))))};
+  for (std::size_t number = 0; number < records.size(); ++number) {
+    const LocatedBatch documents = located({records[number]}, ragged("t", Dtype::int64));
+    for (std::int64_t first = 0; first < kLength; ++first) {
+      for (std::int64_t size = 1; size <= kLength - first; ++size) {
+        RowPlan plan;
+        plan.numbers = {0};
+        plan.lengths = {kLength};
+        plan.add_piece(0, first, size);
+        plan.end_row();
+        const auto writer = RowWriter::open(plan, kLength, 1, std::nullopt);
+        RowArena arena(kLength, Labels::next, -9, 0);
+        arena.format.separator = std::nullopt;
+        CHECK(writer->fits(documents, arena.format, arena.bytes()));
+        const bool is_valid = number == 0 || number > 4;
+        CHECK_EQ_IN(writer->write(documents, arena.format, arena.bytes()), is_valid, number);
+        if (!is_valid) continue;
+        const Int64s found = arena.tokens(), labels = arena.labels();
+        for (std::int64_t i = 0; i < kLength; ++i) {
+          CHECK_EQ_IN(found[i], i < size ? tokens[first + i] : -9, number);
+          const bool has_next = i < size && first + i + 1 < kLength;
+          CHECK_EQ_IN(labels[i], has_next ? tokens[first + i + 1] : kNoLabel, number);
+        }
+      }
+    }
+  }
 }
 
 }  // namespace
@@ -176,5 +258,8 @@ int main() {
   tio::test::test_cut_rows();
   tio::test::test_facts_of_plans();
   tio::test::test_writer();
+  tio::test::test_plans_that_do_not_fit();
+  tio::test::test_formats_that_do_not_fit();
+  tio::test::test_pieces();
   return tio::test::finish();
 }

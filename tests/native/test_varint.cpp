@@ -1,4 +1,5 @@
 // Lists of varints on every path, in pieces of every size, compared with decoding one at a time.
+#include <algorithm>
 #include <limits>
 #include <memory>
 #include <random>
@@ -52,6 +53,20 @@ Decoded read_in_pieces(Bytes packed, std::size_t most, VarintPath path) {
   return decoded;
 }
 
+// Reads after skipping `skipped` values at most, and skips those after two values.
+void check_skipping(Bytes packed, std::size_t skipped, const Decoded& wanted) {
+  VarintReader reader(packed);
+  std::vector<std::int64_t> read(2);
+  const std::size_t before = reader.skip(skipped);
+  read.resize(reader.read(read.data(), 2));
+  const std::size_t after = reader.skip(SIZE_MAX);
+  CHECK_EQ(reader.bad(), !wanted.good);
+  CHECK_EQ(reader.done(), wanted.good);
+  CHECK_EQ(before, std::min(skipped, wanted.values.size()));
+  CHECK_EQ(before + read.size() + after, wanted.values.size());
+  CHECK(std::equal(read.begin(), read.end(), wanted.values.begin() + before));
+}
+
 void check_list(const std::string& bytes) {
   const auto packed = exact(bytes);
   const Decoded wanted = reference_decode(packed);
@@ -61,6 +76,9 @@ void check_list(const std::string& bytes) {
       CHECK_EQ_IN(decoded.good, wanted.good, bytes);
       CHECK_EQ_IN(decoded.values, wanted.values, bytes);
     }
+  }
+  for (const std::size_t skipped : {0, 1, 2, 7, 8, 9, 23, 64, 1000}) {
+    check_skipping(packed, skipped, wanted);
   }
   for (const VarintPath path : paths()) {
     std::uint64_t count = 0;

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import torchrec_io as tio
+from tests.support.examples import example_of
 from tests.support.packing import Row, Token, model_rows
 from torchrec_io import _core
 from torchrec_io.order import packed_rows as module
@@ -248,44 +249,93 @@ class TestCore:
                 _core.cut_rows(one, one, np.array(starts, np.int64), 4, 8, 4)
 
     @pytest.mark.parametrize(
-        ("length", "starts", "sources"),
-        [
-            (4, [0], None),
-            (4, [0, -1], None),
-            (4, [0, 2**63 - 1], None),
-            (3, [0, 3], None),
-            (0, [0, 3], None),
-            (4, [0, 3], [0]),
-            (4, [0, 3], [0, 2]),
-        ],
+        ("length", "records", "sources"),
+        [(4, 1, None), (3, 2, None), (0, 2, None), (4, 2, [0]), (4, 2, [0, 2])],
         ids=str,
     )
-    def test_plans_that_do_not_fit(self, length: int, starts: list[int], sources: Any) -> None:
+    def test_plans_that_do_not_fit(self, length: int, records: int, sources: Any) -> None:
         plan = _core.pack_window(self.LENGTHS, np.array([0, 1]), 4, 0, True)
         rows = None if sources is None else np.array(sources)
         with pytest.raises(ValueError, match="the plan must fit the length and the documents"):
-            _core.row_writer(plan, length, np.array(starts), rows)
+            _core.row_writer(plan, length, records, rows)
 
-    def test_arenas_that_are_too_small(self) -> None:
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"at": 136},
+            {"at": 2},
+            {"feature": 1},
+            {"padding": b""},
+            {"separator": bytes(4)},
+            {"labels": 136},
+            {"segments": 196},
+            {"positions": 194},
+        ],
+        ids=str,
+    )
+    def test_formats_that_do_not_fit(self, change: dict[str, Any]) -> None:
         plan = _core.pack_window(self.LENGTHS, np.array([0, 1]), 4, 0, True)
-        writer = _core.row_writer(plan, 4, np.array([0, 3]), None)
-        source, out = np.zeros(56, np.uint8), np.zeros(64, np.uint8)
-        writer.write_values(source, 0, bytes(8), None, out, 0)
-        same = _core.Labels.same
-        outside = "an array must be aligned and lie inside of its arena"
-        for at, from_, to in ((8, source, out), (0, source[:48], out), (0, source, out[:56])):
-            with pytest.raises(ValueError, match=outside):
-                writer.write_values(from_, at, bytes(8), None, to, 0)
-            with pytest.raises(ValueError, match=outside):
-                writer.write_labels(same, from_, at, "int64", None, to, 0)
-        with pytest.raises(ValueError, match=outside):
-            writer.write_values(source, 0, bytes(8), None, out, 8)
-        with pytest.raises(ValueError, match=outside):
-            writer.write_labels(same, source, 4, "int64", None, np.zeros(80, np.uint8), 0)
-        with pytest.raises(ValueError, match=outside):
-            writer.write_marks(False, out, 0, 36)
-        with pytest.raises(ValueError, match="labels need tokens of an integer dtype"):
-            writer.write_labels(same, source, 0, "float32", None, out, 0)
-        for padding, separator in ((b"", None), (bytes(17), None), (bytes(8), bytes(4))):
-            with pytest.raises(ValueError, match="padding and separator must be one item each"):
-                writer.write_values(source, 0, padding, separator, out, 0)
+        writer = _core.row_writer(plan, 4, 2, None)
+        documents = self._located("int64")
+        assert writer.write(documents, _format(len(plan)), np.zeros(24 * 4 * len(plan), np.uint8))
+        with pytest.raises(ValueError, match="the format must fit the documents"):
+            writer.write(documents, _format(len(plan), **change), np.zeros(192, np.uint8))
+
+    @pytest.mark.parametrize("rows", [[0, 1], [1, 0]])
+    def test_a_separator_alone_has_the_same_document(self, rows: list[int]) -> None:
+        plan = _core.pack_window(self.LENGTHS, np.array([1]), 4, 1, True)
+        taken = plan.take(np.array(rows))
+        assert taken.numbers.tolist() == [1]
+        assert taken.documents.tolist() == [0, 0]
+        assert taken.begins.tolist() == [4 * row for row in rows]
+
+    def test_labels_of_floats(self) -> None:
+        plan = _core.pack_window(self.LENGTHS, np.array([0, 1]), 4, 0, True)
+        writer = _core.row_writer(plan, 4, 2, None)
+        item = bytes(4)
+        with pytest.raises(ValueError, match="the format must fit the documents"):
+            writer.write(
+                self._located("float32"),
+                _format(len(plan), padding=item, separator=item),
+                np.zeros(192, np.uint8),
+            )
+
+    def test_pieces_in_an_arena_that_is_too_small(self) -> None:
+        plan = _core.pack_window(self.LENGTHS, np.array([0, 1]), 4, 0, True)
+        writer = _core.row_writer(plan, 4, 2, None)
+        for at in (4, 64):
+            with pytest.raises(ValueError, match="an array must be aligned and lie inside of its"):
+                writer.write_pieces(np.zeros(64, np.uint8), at, 0, 0, 0)
+
+    def _located(self, dtype: str) -> _core.LocatedBatch:
+        """Return the located values of documents of the lengths."""
+        kind = float if dtype == "float32" else int
+        records = [example_of(t=[kind(n) for n in range(length)]) for length in self.LENGTHS]
+        spec = _core.FeatureSpec(b"t", _core.Dtype[dtype], _core.ColumnType.ragged)
+        parser = _core.ExampleParser([spec.without_column()])
+        return parser.locate(_core.Records(tuple(records)))
+
+
+def _format(rows: int, **change: Any) -> _core.RowFormat:
+    """Return the format of rows of 4 int64 tokens, with some changes."""
+    size = 4 * rows
+    made = {
+        "feature": 0,
+        "at": 0,
+        "padding": bytes(8),
+        "separator": None,
+        "labels": 8 * size,
+        "segments": 16 * size,
+        "positions": 20 * size,
+        **change,
+    }
+    tokens = _core.PackedColumn(made["feature"], made["at"], made["padding"], made["separator"])
+    return _core.RowFormat(
+        [tokens],
+        segments_at=made["segments"],
+        positions_at=made["positions"],
+        continues=False,
+        labels=_core.Labels.same,
+        labels_at=made["labels"],
+        separator=None,
+    )

@@ -223,6 +223,24 @@ def test_each_block_not_in_memory_is_announced_once(
     assert hinted == [10, 20]
 
 
+def test_all_that_was_announced_and_not_read_is_withdrawn(
+    watched: WatchedReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    withdrawn: list[int] = []
+    monkeypatch.setattr(watched, "will_need", lambda _: None)
+    monkeypatch.setattr(
+        watched,
+        "will_not_need",
+        lambda plans: withdrawn.extend(int(plan.numbers[0]) for plan in plans),
+    )
+    blocks = in_blocks(watched, 10, 2)
+    fetch(blocks, [0])
+    plan = blocks.plan(np.array([5, 15, 25, 35]))
+    blocks.will_need(plan)  # of more blocks than are kept
+    blocks.will_not_need([plan])
+    assert sorted(withdrawn) == [10, 20, 30]
+
+
 def test_hints_reach_the_files(indexes: list[RecordIndex], monkeypatch: pytest.MonkeyPatch) -> None:
     hinted: list[Any] = []
     monkeypatch.setattr(_core, "advise_ranges", lambda _, ranges: hinted.append(ranges.tolist()))

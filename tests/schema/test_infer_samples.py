@@ -38,7 +38,7 @@ def numbered(tmp_path: Path, count: int, name: str = "x", compression: str | Non
 def inspected_numbers(path: Path) -> list[int]:
     numbers = []
     for piece in choose_records([str(path)], "auto").pieces:
-        for block, _ in piece.blocks(skip_errors=False):
+        for block, *_ in piece.blocks(skip_errors=False):
             parsed = tio.parse_examples(
                 [block[position] for position in range(len(block))],
                 {"number": tio.FixedLenFeature([], "int64")},

@@ -26,7 +26,7 @@ from torchrec_io.storage.commit_journal import (
     finish_interrupted,
 )
 from torchrec_io.storage.paths import expand_paths
-from torchrec_io.storage.temporary import temporary_name
+from torchrec_io.storage.temporary import job_folder, temporary_name
 
 NAMES = ("a-00000-of-00002", "a-00001-of-00002")
 
@@ -130,6 +130,10 @@ def test_a_part_is_missing(tmp_path: Path) -> None:
         {"renames": [["x", "y", 5]]},
         {"renames": [["../.x-" + "0" * 24, "y", 5]]},
         {"renames": [[".x-" + "0" * 24, "../y", 5]]},
+        {"renames": [["data/x", "y", 5]]},
+        {"renames": [[".x-parts-" + "0" * 32 + "/..", "y", 5]]},
+        {"renames": [[".x-parts-" + "0" * 32 + "/a/b", "y", 5]]},
+        {"renames": [[".x-parts-" + "0" * 32 + ".lock/b", "y", 5]]},
         {"renames": [[".x-" + "0" * 24, "y", "5"]]},
         {"renames": [[".x-" + "0" * 24]]},
         {"renames": 3},
@@ -148,6 +152,25 @@ def test_a_journal_of_someone_else(tmp_path: Path, changes: dict[str, Any]) -> N
         expand_paths(folder)
     assert (tmp_path / "x").exists()
     assert (folder / NAMES[0]).read_text() == "old"
+
+
+def test_files_in_the_folder_of_a_job(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    inside = Path(job_folder(folder / "x", "0" * 32))
+    inside.mkdir(parents=True)
+    (inside / "1").write_text("new")
+    journal = CommitJournal(str(folder), [], [Rename(f"{inside.name}/1", NAMES[0], 3)])
+    journal.write()
+    journal._unlock()
+    elsewhere = inside.rename(tmp_path / "elsewhere")
+    inside.symlink_to(elsewhere)
+    with pytest.raises(tio.InterruptedCommitError, match="completing its work failed"):
+        expand_paths(folder)
+    assert (elsewhere / "1").exists()
+    inside.unlink()
+    elsewhere.rename(inside)
+    assert expand_paths(folder, allow_missing=True) == [str(folder / NAMES[0])]
+    assert (folder / NAMES[0]).read_text() == "new"
 
 
 def test_a_journal_that_is_a_link(tmp_path: Path) -> None:

@@ -43,7 +43,8 @@ class WebServer:
     """Files by their path, with queries; and faults, each for one GET of a range.
 
     A fault is a status; ``"reset"``; ``"stall"``; ``("short", n)``, which ends the body after n
-    bytes; or a function of the handler.
+    bytes; or a function of the handler. With a ``code`` of S3, all requests are answered by the
+    status 400 and this code.
     """
 
     port: int
@@ -53,6 +54,7 @@ class WebServer:
     delay: float = 0.0
     has_ranges: bool = True
     has_head: bool = True
+    code: str = ""
     address: str = "127.0.0.1"
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -92,7 +94,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             is_range = request.range not in {None, (0, 1)}
             fault = server.faults.pop(0) if server.faults and is_range else None
         time.sleep(server.delay)
-        if callable(fault):
+        if server.code:
+            self._send_code(server.code)
+        elif callable(fault):
             fault(self)
         elif isinstance(fault, int):
             self.status(fault)
@@ -146,6 +150,14 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Length", "0")
         self.end_headers()
+
+    def _send_code(self, code: str) -> None:
+        body = f"<Error><Code>{code}</Code></Error>".encode()
+        self.send_response(400)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
 
     def _hang_up(self) -> None:
         self.wfile.flush()

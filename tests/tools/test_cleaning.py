@@ -12,6 +12,7 @@ import pytest
 
 import torchrec_io as tio
 from torchrec_io.cluster.parts import PartFolder
+from torchrec_io.storage.commit_journal import CommitJournal
 from torchrec_io.storage.temporary import temporary_name
 from torchrec_io.tools.cleaning import Leftover
 
@@ -103,8 +104,8 @@ def test_files_of_other_machines_are_kept_for_a_day(tmp_path: Path) -> None:
     assert not other.exists()
 
 
-def job(folder: Path, name: str) -> PartFolder:
-    return PartFolder.named(str(folder / name), ["job"], None, index=False)
+def job(folder: Path, name: str, *, index: bool = False) -> PartFolder:
+    return PartFolder.named(str(folder / name), ["job"], None, index=index)
 
 
 def write_part(folder: Path, name: str) -> None:
@@ -210,6 +211,31 @@ def test_commits_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     assert kinds(tio.tools.clean(tmp_path / start)) == [("commit", "complete")]
     shown = sorted(path.name for path in tmp_path.iterdir())
     assert shown == ["a-00000-of-00002", "a-00001-of-00002"]
+    assert list(tio.TFRecordDataset(tmp_path)) == [b"new"] * 2
+
+
+def test_a_job_whose_commit_cannot_be_completed_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work() -> None:
+        with PartFolder.of_job(str(tmp_path / "a"), ["job"], None, index=True) as folder:
+            parts = [folder.write(number, [b"new"], key="k") for number in range(2)]
+            monkeypatch.setattr(CommitJournal, "follow", die)
+            folder.commit(str(tmp_path / "a"), parts, force=False)
+
+    def die(_: CommitJournal) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    killed(work)
+    folder = Path(job(tmp_path, "a", index=True).path)
+    make_old(folder, 50)
+    part = (folder / "000000001").rename(tmp_path / "elsewhere")
+    [found] = tio.tools.clean(tmp_path)
+    assert (found.kind, found.action) == ("commit", "complete")
+    assert "a part of the new files is missing" in str(found.error)
+    part.rename(folder / "000000001")
+    assert kinds(tio.tools.clean(tmp_path, dry_run=True)) == [("commit", "complete")]
+    assert kinds(tio.tools.clean(tmp_path)) == [("commit", "complete"), ("folder", "keep")]
     assert list(tio.TFRecordDataset(tmp_path)) == [b"new"] * 2
 
 

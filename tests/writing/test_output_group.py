@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.tfrecord import frame
 from torchrec_io.records.index import RecordIndex
+from torchrec_io.storage.temporary import make_temporary_folder
 from torchrec_io.writing.output_group import OutputGroup
 
 
@@ -205,15 +206,21 @@ def test_other_files_are_removed_with_the_commit(tmp_path: Path, count: int) -> 
     assert names(tmp_path) == {f"new{number}" for number in range(count)}
 
 
-@pytest.mark.parametrize("index", [False, True])
-def test_a_complete_file_is_adopted(tmp_path: Path, index: bool) -> None:
-    staging = tmp_path / ".staging"
+@pytest.fixture
+def staged(tmp_path: Path) -> str:
+    """Write a complete file with an index to a hidden folder, and return its name."""
+    staging = Path(make_temporary_folder(tmp_path / "a"))
     with OutputGroup() as group:
         group.open_records(staging / "0", index=True).write(b"new")
+    return str(staging / "0")
+
+
+@pytest.mark.parametrize("index", [False, True])
+def test_a_complete_file_is_adopted(tmp_path: Path, staged: str, index: bool) -> None:
     (tmp_path / "a").write_bytes(frame(b"old"))
     RecordIndex.build(tmp_path / "a").save()
     group = OutputGroup()
-    group.adopt(str(staging / "0"), tmp_path / "a", index=index)
+    group.adopt(staged, tmp_path / "a", index=index)
     assert (tmp_path / "a").read_bytes() == frame(b"old")
     group.commit()
     assert (tmp_path / "a").read_bytes() == frame(b"new")
@@ -222,14 +229,12 @@ def test_a_complete_file_is_adopted(tmp_path: Path, index: bool) -> None:
         assert len(RecordIndex.load(tmp_path / "a")) == 1
 
 
-def test_adopted_files_are_removed_with_their_group(tmp_path: Path) -> None:
-    staging = tmp_path / ".staging"
-    with OutputGroup() as group:
-        group.open_records(staging / "0", index=True).write(b"new")
+def test_adopted_files_stay_if_their_group_fails(tmp_path: Path, staged: str) -> None:
     with pytest.raises(KeyError), OutputGroup(force=False) as group:
-        group.adopt(str(staging / "0"), tmp_path / "a", index=True)
+        group.adopt(staged, tmp_path / "a", index=True)
         raise KeyError
-    assert names(tmp_path) == set()
+    assert not list(tmp_path.glob("a*"))
+    assert sorted(os.listdir(os.path.dirname(staged))) == ["0", "0.tfidx"]
 
 
 def test_an_adopted_file_replaces_nothing_without_force(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -141,7 +142,8 @@ def make_indexes(
         _show(meter, outcome, as_json=as_json)
 
     at_once = jobs or (_REMOTE_JOBS if any(map(is_remote, files)) else DEFAULT_JOBS)
-    meter = for_each_file(files, at_once, work, done, remote, ray=ray)
+    known = functools.partial(_known, places=places, force=force)
+    meter = for_each_file(files, at_once, work, done, remote, ray=ray, known=known)
     has_manifests = _write_manifests(places, entries, is_silent=as_json)
     if meter.has_bar and not as_json:
         totals = ", ".join(f"{count:,} {state}" for state, count in states.items())
@@ -206,8 +208,8 @@ def _make(
     is_text = places.index_format == "text"
     if is_text:
         _refuse_compressed(path, places.remote)
-    if not force and (entry := places.entry_up_to_date(path)) is not None:
-        return _Indexed("up to date", entry.facts.records, entry)
+    if (known := _known(path, places, force)) is not None:
+        return known
     try:
         updated = update_index(
             path,
@@ -223,6 +225,12 @@ def _make(
         reason = f"{error.reason}; replace the file with --force, or move it away"
         raise IndexFormatError(reason, path=error.path) from None
     return _Indexed(updated.state, len(updated.index), places.entry_of(updated.index))
+
+
+def _known(path: str, places: IndexPlaces, force: bool) -> _Indexed | None:
+    """Return the state of an index that is up to date, as the manifest of its folder says."""
+    entry = None if force else places.entry_up_to_date(path)
+    return None if entry is None else _Indexed("up to date", entry.facts.records, entry)
 
 
 def _check(path: str, places: IndexPlaces, progress: Progress) -> _Indexed:

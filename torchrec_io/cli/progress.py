@@ -8,7 +8,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -25,6 +26,7 @@ from ..records.formats import Progress
 from ..storage.opening import file_size
 from ..storage.ordered_pool import OrderedPool
 from ..storage.remote.options import RemoteOptions
+from ..storage.thread_pool import map_in_threads
 from ..tools.report import Result, Watcher
 from .options import usage_errors
 from .text import error_line, error_members, printable, shorten
@@ -132,11 +134,14 @@ def _size(path: str, remote: RemoteOptions | None) -> int:
 
 @dataclass(frozen=True)
 class FileOutcome(Generic[T]):
-    """The outcome of processing a file: a value or an error."""
+    """The outcome of processing a file: a value or an error.
+
+    The duration is not known if several tasks of a cluster have read the file.
+    """
 
     path: str
     file_bytes: int
-    seconds: float
+    seconds: float | None
     value: T | None
     error: Exception | None
 
@@ -159,6 +164,7 @@ def for_each_file(
     remote: RemoteOptions | None = None,
     *,
     ray: str | None = None,
+    known: Callable[[str], T | None] = lambda _: None,
 ) -> Meter:
     """Process files in threads, or on a cluster, and report the outcomes in order.
 
@@ -170,9 +176,10 @@ def for_each_file(
         done: Function that is called in the main thread with the outcome of each file.
         remote: Options for remote objects.
         ray: Address of a Ray cluster that does the work; None for this process.
+        known: Function that returns the value of a file that a cluster need not process, or None.
     """
     if ray is not None:
-        return _for_each_file_on_ray(files, work, done, remote, ray)
+        return _for_each_file_on_ray(files, work, done, remote, address=ray, known=known)
 
     def run(path: str) -> FileOutcome[T]:
         seen = (0, 0)
@@ -212,7 +219,9 @@ def _for_each_file_on_ray(
     work: Callable[[str, Progress], T],
     done: Callable[[Meter, FileOutcome[T]], None],
     remote: RemoteOptions | None,
+    *,
     address: str,
+    known: Callable[[str], T | None],
 ) -> Meter:
     from ..cluster.shared_paths import absolute_paths  # noqa: PLC0415  # rarely needed
     from ..cluster.tasks import run_tasks  # noqa: PLC0415
@@ -220,9 +229,16 @@ def _for_each_file_on_ray(
     connect_to_ray(address)
     run = functools.partial(_outcome, work=work, progress=_no_progress, remote=remote)
     paths = absolute_paths(files)
-    with Meter(paths, remote) as meter:
-        sizes = [_size(path, remote) for path in paths]
-        for outcome, size in run_tasks(run, paths, sizes):
+    sizes = map_in_threads(lambda path: _size(path, remote), paths)
+    values = [known(path) for path in paths]
+    left = [number for number, value in enumerate(values) if value is None]
+    results = run_tasks(run, [paths[number] for number in left], [sizes[n] for n in left])
+    with Meter([]) as meter, ray_errors(), closing(results):
+        meter.started(sum(sizes))
+        for path, size, value in zip(paths, sizes, values, strict=True):
+            outcome = FileOutcome(path, size, 0.0, value, None)
+            if value is None:
+                outcome, _ = next(results)
             meter.advanced(size, getattr(outcome.value, "records", 0))
             done(meter, outcome)
     return meter
@@ -239,6 +255,20 @@ def connect_to_ray(address: str) -> None:
         raise typer.Exit(2) from None
 
 
+@contextmanager
+def ray_errors() -> Iterator[None]:
+    """Report an error of Ray, such as tasks that are killed again and again, with status 1."""
+    try:
+        yield
+    except Exception as error:
+        ray = sys.modules.get("ray")
+        if ray is None or not isinstance(error, ray.exceptions.RayError):
+            raise
+        reason = str(error).strip().partition("\n")[0]
+        typer.echo(printable(f"error: Ray: {reason or type(error).__name__}"), err=True)
+        raise typer.Exit(1) from None
+
+
 def _no_progress(file_bytes: int, records: int) -> None:
     """Receive the progress of a file on another machine, which is counted at its end."""
 
@@ -246,14 +276,18 @@ def _no_progress(file_bytes: int, records: int) -> None:
 # ---- commands that call a tool or conversion ----
 
 
-def run_job(job: Callable[..., T]) -> T:
+def run_job(job: Callable[..., T], meter: Meter | None = None) -> T:
     """Call a function that takes a ``watcher``, and show its progress and errors.
 
     An error exits with status 1; an invalid argument or a missing file with status 2.
+
+    Args:
+        job: The function.
+        meter: Counter of the progress, if it is needed afterwards.
     """
     try:
-        with usage_errors(), Meter([]) as meter:
-            return job(watcher=meter)
+        with usage_errors(), ray_errors(), meter or Meter([]) as watcher:
+            return job(watcher=watcher)
     except (TorchRecIOError, ImportError, OSError, MemoryError, RuntimeError) as error:
         typer.echo(error_line(getattr(error, "filename", None) or "error", error), err=True)
         raise typer.Exit(2 if isinstance(error, FileNotFoundError) else 1) from None

@@ -21,7 +21,7 @@ from ..storage.folders import has_file
 from ..storage.remote.options import RemoteOptions
 from ..tools.report import OnError
 from .options import Paths, RayOption, files_of, interruptible
-from .progress import Meter, connect_to_ray
+from .progress import Meter, connect_to_ray, ray_errors
 from .text import error_line, printable, shorten, table_width, values_text
 
 # Tables of this width and less have one column for all facts about a feature.
@@ -98,7 +98,7 @@ def _infer_on_ray(
     from ..cluster.inference import infer  # noqa: PLC0415  # rarely needed
 
     connect_to_ray(address)
-    with Meter([]) as meter:
+    with ray_errors(), Meter([]) as meter:
         return infer(files, on_error=on_error, watcher=meter, storage_options=remote)
 
 

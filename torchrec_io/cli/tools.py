@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Annotated, Any, TypeAlias
 
@@ -65,8 +66,10 @@ def _calls_tool(command: Callable[..., None]) -> Callable[..., None]:
             from .. import cluster as room  # noqa: PLC0415  # rarely needed
 
             del arguments["jobs"]
-            connect_to_ray(ray)
         tool = getattr(room, command.__name__)
+        if ray is not None:
+            _check_options(tool, arguments)
+            connect_to_ray(ray)
         remote = RemoteOptions()
         files = files_of(paths, allow_missing=allow_missing, remote=remote)
         arguments["storage_options"] = remote
@@ -74,6 +77,20 @@ def _calls_tool(command: Callable[..., None]) -> Callable[..., None]:
         print_result(result, as_json=as_json)
 
     return interruptible(wrapper)
+
+
+def _check_options(tool: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    """Refuse options that a function of the cluster lacks, and require those that it needs."""
+    needed = inspect.signature(tool).parameters
+    for name in options:
+        if name not in needed:
+            raise typer.BadParameter(f"--{name.replace('_', '-')} cannot be used with --ray")
+    for name, parameter in needed.items():
+        is_required = (
+            parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty
+        )
+        if is_required and name not in options:
+            raise typer.BadParameter(f"--ray needs --{name.replace('_', '-')}")
 
 
 @_calls_tool

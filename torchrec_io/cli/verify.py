@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import typer
@@ -23,7 +25,7 @@ from .options import (
     files_of,
     interruptible,
 )
-from .progress import FileOutcome, Meter, for_each_file
+from .progress import FileOutcome, Meter, connect_to_ray, for_each_file, run_job
 from .text import damage_bar, error_members
 
 
@@ -42,7 +44,8 @@ def verify_files(
     with the damaged parts marked. The exit status is 1 if anything is damaged.
 
     A line of --json has the members file, ok, records (intact ones), damaged, damage (the reasons),
-    lost (why no record can be read from some offset on), file_bytes and seconds.
+    lost (why no record can be read from some offset on), file_bytes and seconds (null with --ray,
+    where several tasks read a large file).
     """
     totals: Counter[str] = Counter()
     remote = RemoteOptions()
@@ -61,12 +64,26 @@ def verify_files(
             _print_report(meter, report, outcome.seconds)
 
     files = files_of(paths, allow_missing=allow_missing, remote=remote)
-    meter = for_each_file(files, jobs, work, done, remote, ray=ray)
+    if ray is None:
+        meter = for_each_file(files, jobs, work, done, remote)
+    else:
+        meter = Meter([])
+        for report in _verify_on_ray(files, remote, ray, meter):
+            done(meter, FileOutcome(report.path, report.file_bytes, None, report, None))
     with_errors = totals["files with errors"]
     if not as_json:
         typer.echo(f"{counted(len(files), 'file')}, {with_errors:,} with errors; {meter.summary()}")
     if with_errors:
         raise typer.Exit(1)
+
+
+def _verify_on_ray(
+    files: Sequence[str], remote: RemoteOptions, address: str, meter: Meter
+) -> list[VerifyReport]:
+    from ..cluster.verification import verify  # noqa: PLC0415  # rarely needed
+
+    connect_to_ray(address)
+    return run_job(functools.partial(verify, files, storage_options=remote), meter)
 
 
 def _members(report: VerifyReport) -> dict[str, Any]:
@@ -80,7 +97,7 @@ def _members(report: VerifyReport) -> dict[str, Any]:
     }
 
 
-def _print_report(meter: Meter, report: VerifyReport, seconds: float) -> None:
+def _print_report(meter: Meter, report: VerifyReport, seconds: float | None) -> None:
     _print_damage(meter, report)
     if not (report.ok and meter.has_bar):
         found = f"intact, {counted(report.records, 'record')}"
@@ -88,7 +105,8 @@ def _print_report(meter: Meter, report: VerifyReport, seconds: float) -> None:
             intact = counted(report.records, "intact record")
             found = f"DAMAGED, {intact}, {report.damaged:,} damaged"
         size = counted(report.file_bytes, "byte")
-        meter.line(f"{report.path}: {found}, {size}, {seconds:.3f} s")
+        duration = "" if seconds is None else f", {seconds:.3f} s"
+        meter.line(f"{report.path}: {found}, {size}{duration}")
     if not report.ok:
         bar = damage_bar(report.damage_map, sys.stdout.encoding)
         meter.line(f"{report.path}: {bar} damaged parts")

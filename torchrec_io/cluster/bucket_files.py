@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import _core
-from ..errors import TorchRecIOError
 from ..order.shuffle import positions_of
 from ..records.file_piece import FilePiece
 from ..records.formats import TFRECORD
@@ -22,7 +21,7 @@ from ..storage.front import FrontOfStream
 from ..storage.opening import open_file, open_now
 from ..storage.ordered_pool import OrderedPool
 from ..tools.record_chunks import RECORD_BYTES, decode_chunks, encode_chunk
-from ..tools.report import OnError
+from .part_records import TaskErrors
 from .parts import Part, PartFolder
 
 # Largest size of a chunk of more than one record.
@@ -120,7 +119,6 @@ class BucketFiles:
     Attributes:
         folder: Folder of the files, which all machines can write to.
         layout: Layout of the buckets.
-        on_error: ``"raise"``, or ``"skip"`` to leave out damaged records.
         files: Number of files, once all are written.
         records: Number of records in all files.
         chunk_bytes: Mean number of bytes of a bucket in a file.
@@ -128,7 +126,6 @@ class BucketFiles:
 
     folder: PartFolder
     layout: BucketLayout
-    on_error: OnError
     files: int = field(default=0, init=False)
     records: int = field(default=0, init=False)
     chunk_bytes: int = field(default=0, init=False)
@@ -137,7 +134,6 @@ class BucketFiles:
         """Write the file of a piece, in a task, unless it was written before.
 
         Raises:
-            CorruptRecordError: If a record is damaged, unless it is skipped.
             StaleIndexError: If an input is not the file that was indexed.
             OSError: If a file cannot be read or written.
         """
@@ -172,17 +168,15 @@ class BucketFiles:
         for bucket in range(first, first + self.layout.buckets):
             yield from self._sorted_records(bucket)
 
-    def _load(self, piece: Piece) -> tuple[RecordBlock, list[TorchRecIOError]]:
+    def _load(self, piece: Piece) -> tuple[RecordBlock, TaskErrors]:
         """Return the intact records of a piece, numbered by their positions, and the errors."""
         buffer = np.empty(piece.size, np.uint8)
         lengths, numbers = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        errors: list[TorchRecIOError] = []
+        errors = TaskErrors()
         at = 0
         for file in piece.files:
             for found in file.blocks():
-                errors += found.errors
-                if errors and self.on_error == "raise":
-                    raise errors[0]
+                errors.add(found.errors)
                 block = found.block
                 targets = np.cumsum(block.lengths) - block.lengths
                 _core.gather(

@@ -19,15 +19,16 @@ from ..convert.conversion import (
     SourcePart,
 )
 from ..convert.value_counts import ValueCounts
-from ..errors import TorchRecIOError
 from ..schema.schema import Schema
 from ..storage.local import StrPath
-from ..storage.opening import is_remote, read_stamp
+from ..storage.opening import is_remote, public_name, read_stamp
 from ..storage.thread_pool import map_in_threads
 from ..tools.report import Result
-from . import tasks
 from .extra import import_ray
-from .shard_job import Item, Output, TaskRecords, write_shards
+from .part_records import TaskErrors
+from .parts import Part, PartFolder
+from .shard_job import Item, Output, TaskRecords, run_parts, write_shards
+from .shared_paths import absolute_paths
 
 T = TypeVar("T")
 
@@ -39,6 +40,7 @@ class ClusterConversion(Conversion):
         destination: Path of the file, or common start of the paths of the shards.
         options: Keyword options of the conversion.
         arguments: Name of the conversion and its arguments.
+        others: Files besides the sources that the conversion reads.
 
     Raises:
         ImportError: If Ray is not installed.
@@ -47,12 +49,19 @@ class ClusterConversion(Conversion):
         OSError: If the destination is a URL of HTTP.
     """
 
-    def __init__(self, destination: StrPath, options: Options, arguments: Sequence[object]) -> None:
+    def __init__(
+        self,
+        destination: StrPath,
+        options: Options,
+        arguments: Sequence[object],
+        others: Sequence[StrPath] = (),
+    ) -> None:
         import_ray()
         if "jobs" in options:
             raise ValueError("jobs cannot be used on a cluster, which has a task for each CPU")
         super().__init__(destination, options)
         self._arguments = [repr(argument) for argument in arguments]
+        self._others = absolute_paths(public_name(path, self.remote) for path in others)
         self._output = Output(
             self._name,
             self._num_shards,
@@ -75,13 +84,17 @@ class ClusterConversion(Conversion):
     ) -> dict[str, str]:
         kinds = ColumnKinds()
         sizes = [part.size for part in parts]
-        with closing(tasks.run_tasks(functools.partial(_find_kinds, work), parts, sizes)) as done:
-            for found, size in done:
-                kinds.merge(found.kinds)
-                if found.errors and self.report.on_error == "raise":
-                    raise found.errors[0]
-                self.report.add(0, size)  # the second pass reports the errors
-        return kinds.dtypes(types)
+        find = functools.partial(_find_kinds, find=work)
+        keys = [part.key for part in parts]
+        with self._output.open_folder(self._identity(), is_last=False) as folder:
+            done = run_parts(folder.stage("kinds"), find, parts, keys, sizes)
+            with closing(done):
+                for found, size in zip(done, sizes, strict=True):
+                    kinds.merge(ColumnKinds.from_json(found.facts["kinds"]))
+                    if found.errors and self.report.on_error == "raise":
+                        raise found.errors[0]
+                    self.report.add(0, size)  # the second pass reports the errors
+            return kinds.dtypes(types)
 
     def write(
         self,
@@ -111,21 +124,30 @@ class ClusterConversion(Conversion):
         self._output.check_new(self._identity())
 
     def _identity(self) -> list[str]:
-        """Return the arguments and the identity of the sources."""
-        paths = [file.path for file in self._sources]
+        """Return the arguments and the identity of the files that are read."""
+        paths = [*self._others, *(file.path for file in self._sources)]
         stamps = map_in_threads(lambda path: read_stamp(path, self.remote), paths)
         texts = [f"{path} {stamp}" for path, stamp in zip(paths, stamps, strict=True)]
         return [*self._arguments, *texts]
 
 
-def _find_kinds(work: Callable[[T], KindsOfPiece], part: SourcePart[T]) -> KindsOfPiece:
+def _find_kinds(
+    folder: PartFolder,
+    number: int,
+    key: str,
+    part: SourcePart[T],
+    *,
+    find: Callable[[T], KindsOfPiece],
+) -> Part:
+    """Write the kinds of values in a part of the sources, with the first errors."""
     kinds = ColumnKinds()
-    errors: list[TorchRecIOError] = []
+    errors = TaskErrors()
     for piece in part.read():
-        found = work(piece)
+        found = find(piece)
         kinds.merge(found.kinds)
-        errors += found.errors[: 1 - len(errors)]  # only the first one is raised
-    return KindsOfPiece(kinds, part.size, errors)
+        errors.add(found.errors)
+    facts = {"kinds": kinds.to_json()}
+    return folder.write(number, [], key=key, errors=errors, facts=facts)
 
 
 @dataclass(frozen=True)
@@ -149,7 +171,7 @@ class _ConvertedItem(Item):
         counts = ValueCounts()
         for piece in self.part.read():
             converted = self.work(piece)
-            read.errors += converted.errors
+            read.errors.add(converted.errors)
             counts.merge(converted.counts)
             yield from converted.records
         read.facts["counts"] = counts.to_json()

@@ -212,9 +212,12 @@ def from_images(
     """
     coding = Coding(resize, encode, quality)
     folder = source if is_remote(source) else os.path.abspath(local_name(source))
-    arguments = ["images", folder, str(label_pattern), str(labels), coding, shuffle]
+    pattern = label_pattern
+    if isinstance(pattern, re.Pattern):
+        pattern = f"{pattern.flags} {pattern.pattern}"
+    arguments = ["images", folder, pattern, coding, shuffle]
     return convert_images(
-        ClusterConversion(destination, options, arguments),
+        ClusterConversion(destination, options, arguments, [] if labels is None else [labels]),
         folder,
         f"{local_name(destination)}.labels.txt",
         label_pattern=label_pattern,

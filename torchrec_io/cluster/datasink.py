@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ray.data.block import BlockAccessor
@@ -11,6 +11,7 @@ from ray.data.extensions import get_arrow_extension_tensor_types
 
 from ..convert.arrow_rows import ColumnTypes, encode_columns, values_of
 from ..convert.rows import Row
+from ..errors import ConversionError
 from .extra import import_arrow
 from .parts import Part, PartFolder
 
@@ -21,14 +22,17 @@ class TFRecordDatasink(Datasink[Part]):
     Args:
         folder: Folder of the files.
         name: Common start of the paths of the shards, for error messages.
+        types: Stored types of the columns that are known. Those of the others are found by each
+            task.
 
     Attributes:
         parts: The files, in the order of the tasks, once all tasks have ended.
     """
 
-    def __init__(self, folder: PartFolder, name: str) -> None:
+    def __init__(self, folder: PartFolder, name: str, types: ColumnTypes) -> None:
         self._folder = folder
         self._name = name
+        self._types = types
         self.parts: list[Part] = []
 
     def get_name(self) -> str:
@@ -37,33 +41,103 @@ class TFRecordDatasink(Datasink[Part]):
 
     def write(self, blocks: Iterable[Any], ctx: Any) -> Part:
         """Write the rows of a task to its file."""
-        return self._folder.write(ctx.task_idx, self._records(blocks))
+        found: dict[str, Any] = {}
+        return self._folder.write(ctx.task_idx, self._records(blocks, found), facts=found)
 
     def on_write_complete(self, write_result: Any) -> None:
-        """Take note of the files of all tasks."""
-        self.parts = sorted(part for part in write_result.write_returns if part is not None)
+        """Take note of the files of all tasks.
 
-    def _records(self, blocks: Iterable[Any]) -> Iterator[bytes]:
+        Raises:
+            ConversionError: If tasks have stored a column with different types.
+        """
+        self.parts = sorted(part for part in write_result.write_returns if part is not None)
+        _check_same([part for part in self.parts if part.records], self._name)
+
+    def _records(self, blocks: Iterable[Any], found: dict[str, Any]) -> Iterator[bytes]:
+        """Yield the records of a task, and take note of the types of the columns."""
         first = 0
+        types = self._types
         for block in blocks:
             table = BlockAccessor.for_block(block).to_arrow()
             rows = [Row(self._name, f"row {first + i} of its task", {}) for i in range(len(table))]
             first += len(rows)
             if rows:
-                yield from _encode(table, rows, self._name)
+                types = _joined(types, table.schema, self._name)
+                yield from _encode(table, rows, types)
+        found.update(dtypes=types.dtypes, lists=sorted(types.lists))
 
 
-def _encode(table: Any, rows: list[Row], name: str) -> list[bytes]:
+def types_of(dataset: Any, name: str) -> ColumnTypes:
+    """Return the stored types of the columns of a dataset, as far as they are known.
+
+    Ray Data reads the first row for them, if the dataset does not have them.
+
+    Args:
+        dataset: The dataset.
+        name: Common start of the paths of the shards, for error messages.
+
+    Raises:
+        ConversionError: If an Example cannot store a column.
+    """
+    none = ColumnTypes({}, frozenset())
+    try:
+        schema = dataset.schema()
+    except TypeError as error:  # of Arrow
+        raise ConversionError(f"the blocks of the dataset differ: {error}", path=name) from None
+    if schema is None:
+        return none
+    pa = import_arrow()
+    types = zip(schema.names, schema.types, strict=True)
+    fields = [pa.field(each, kind) for each, kind in types if isinstance(kind, pa.DataType)]
+    return _joined(none, fields, name)
+
+
+def _joined(known: ColumnTypes, fields: Iterable[Any], name: str) -> ColumnTypes:
+    """Return the types that are known, and those of the other columns of a table.
+
+    Raises:
+        ConversionError: If an Example cannot store a column.
+    """
+    is_null = import_arrow().types.is_null  # a column of nulls has no type
+    new = [
+        (field.name, _plain_type(field.type))
+        for field in fields
+        if field.name not in known.dtypes and not is_null(field.type)
+    ]
+    if not new:
+        return known
+    found = ColumnTypes.of(new, name)
+    return ColumnTypes({**known.dtypes, **found.dtypes}, known.lists | found.lists)
+
+
+def _check_same(parts: Sequence[Part], name: str) -> None:
+    """Raise ConversionError if parts have stored a column with different types."""
+    dtypes: dict[str, str] = {}
+    for part in parts:
+        for column, dtype in part.facts["dtypes"].items():
+            if dtypes.setdefault(column, dtype) != dtype:
+                reason = (
+                    f"the column is {dtypes[column]} in some blocks of the dataset, and {dtype} in "
+                    "others: cast it to one type"
+                )
+                raise ConversionError(reason, path=name, feature=column)
+    lists = [part.facts["lists"] for part in parts]
+    if any(lists) and not all(lists):
+        reason = "some blocks of the dataset have a list of lists, and others do not"
+        raise ConversionError(reason, path=name, feature=next(filter(None, lists))[0])
+
+
+def _encode(table: Any, rows: list[Row], types: ColumnTypes) -> list[bytes]:
     """Serialize the rows of a table.
 
     Raises:
-        ConversionError: If a column or value cannot be stored in an Example.
+        ConversionError: If a value cannot be stored in an Example.
     """
-    pa = import_arrow()
-    # A column of nulls has no type.
-    fields = [field for field in table.schema if not pa.types.is_null(field.type)]
-    types = ColumnTypes.of([(field.name, _plain_type(field.type)) for field in fields], name)
-    columns = {field.name: _values(table.column(field.name)) for field in fields}
+    columns = {
+        field.name: _values(table.column(field.name))
+        for field in table.schema
+        if field.name in types.dtypes
+    }
     done = encode_columns(rows, columns, types, table.nbytes)
     if done.errors:
         raise done.errors[0]

@@ -22,6 +22,7 @@ from ..storage.remote.options import RemoteOptions, StorageOptions
 from ..tools.report import OnError, Watcher
 from . import tasks
 from .extra import import_ray
+from .shared_indexes import sizes_of
 from .shared_paths import expand_shared_paths
 
 
@@ -94,7 +95,7 @@ def index(
         if is_remote(path):
             check_output(path)
     files = expand_shared_paths(given, allow_missing=allow_missing, remote=remote)
-    sizes = [file_size(path, remote) for path in files]
+    sizes = sizes_of(files, remote)
     watcher.started(sum(sizes))
     places = IndexPlaces("tfidx", remote, None)
     work = functools.partial(

@@ -35,6 +35,7 @@ def infer(
     Args:
         paths: Files, patterns or directories that all machines can read.
         on_error: ``"raise"``, or ``"skip"`` to ignore records that are damaged or are not Examples.
+            The number of those in all files is logged.
         watcher: Receiver of progress messages.
         storage_options: Options of remote objects, as for :class:`TFRecordDataset`. Secrets in them
             are not sent to other machines: give these in the environment of all machines.

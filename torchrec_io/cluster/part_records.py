@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from .. import errors as error_classes
@@ -16,6 +17,7 @@ from ..storage.opening import is_remote, open_now
 from ..storage.outputs import remove_output, write_output
 from ..storage.remote.options import RemoteOptions
 from ..storage.thread_pool import REMOTE_THREADS, map_in_threads
+from ..tools.report import MOST_KEPT_ERRORS
 
 RECORD_SUFFIX = ".json"
 
@@ -32,6 +34,25 @@ class Content(NamedTuple):
     fingerprint: int
 
 
+@dataclass
+class TaskErrors:
+    """Errors of records that a task leaves out, of which the first ones are kept.
+
+    Attributes:
+        first: The first errors, at most 1,000.
+        more: Number of the others.
+    """
+
+    first: list[TorchRecIOError] = field(default_factory=list)
+    more: int = 0
+
+    def add(self, errors: Sequence[TorchRecIOError], more: int = 0) -> None:
+        """Add errors, and a number of others."""
+        room = MOST_KEPT_ERRORS - len(self.first)
+        self.first += errors[:room]
+        self.more += len(errors[room:]) + more
+
+
 class Part(NamedTuple):
     """A complete file in the hidden folder.
 
@@ -40,7 +61,8 @@ class Part(NamedTuple):
         path: Path of its file.
         records: Number of records.
         content: Content of its file.
-        errors: Errors of records that the part lacks.
+        errors: Errors of the first records that the part lacks, at most 1,000.
+        more_errors: Number of the other records that it lacks.
         facts: Other facts of the part, as JSON stores them.
     """
 
@@ -49,6 +71,7 @@ class Part(NamedTuple):
     records: int
     content: Content
     errors: tuple[TorchRecIOError, ...] = ()
+    more_errors: int = 0
     facts: Mapping[str, Any] = {}
 
 
@@ -65,6 +88,7 @@ def save_part(part: Part, key: str, remote: RemoteOptions) -> None:
         "records": part.records,
         "content": part.content,
         "errors": [_members(error) for error in part.errors],
+        "more_errors": part.more_errors,
         "facts": dict(part.facts),
     }
     write_output(part.path + RECORD_SUFFIX, json.dumps(members).encode(), remote)
@@ -90,35 +114,49 @@ def load_part(
             return None
         errors = tuple(_error(error) for error in members["errors"])
         records = int(members["records"])
-        return Part(number, path, records, content, errors, dict(members["facts"]))
+        more, facts = int(members["more_errors"]), dict(members["facts"])
+        return Part(number, path, records, content, errors, more, facts)
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 
 
-def save_outputs(path: str, outputs: Mapping[str, Part], remote: RemoteOptions) -> None:
+def save_outputs(
+    path: str, outputs: Mapping[str, Part], identity: str, remote: RemoteOptions
+) -> None:
     """Write a record of the outputs that are about to get their names.
 
     Args:
         path: Path of the record.
         outputs: The part that becomes each output, by the path of the output.
+        identity: Identity of the work that made the parts.
         remote: Options for remote objects.
     """
-    members = [[output, *part.content] for output, part in outputs.items()]
+    listed = [[output, *part.content] for output, part in outputs.items()]
+    members = {"identity": identity, "outputs": listed}
     write_output(path, json.dumps(members).encode(), remote)
 
 
-def load_outputs(path: str, remote: RemoteOptions) -> list[str] | None:
+def load_outputs(path: str, identity: str | None, remote: RemoteOptions) -> list[str] | None:
     """Return the outputs that got their names, or None if there is no record or not all have them.
 
     Renames that were interrupted are completed first; in a store, they are taken back.
+
+    Args:
+        path: Path of the record.
+        identity: Identity of the work that makes the parts; outputs of other work do not count.
+            None for any.
+        remote: Options for remote objects.
     """
     try:
         members = json.loads(_read(path, remote))
-        settle_folder(os.path.dirname(members[0][0]), remote)
-        outputs = [str(output) for output, _, _ in members]
+        listed = members["outputs"]
+        settle_folder(os.path.dirname(listed[0][0]), remote)
+        if identity not in (None, members["identity"]):
+            return None
+        outputs = [str(output) for output, _, _ in listed]
         threads = REMOTE_THREADS if is_remote(path) else None
         found = map_in_threads(lambda output: content_of(output, remote), outputs, threads)
-        if found == [Content(size, digest) for _, size, digest in members]:
+        if found == [Content(size, digest) for _, size, digest in listed]:
             return outputs
     except (OSError, ValueError, TypeError, LookupError):
         pass

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..checks import counted
-from ..errors import TorchRecIOError
 from ..storage.compression import Compression
 from ..storage.digest import digest_text
-from ..storage.folders import has_files, lock_of, make_folder, remove_folder
+from ..storage.folders import has_files, lock_of, make_folder, remove_folder, remove_unless_needed
 from ..storage.opening import is_remote, public_name
 from ..storage.outputs import names_in
 from ..storage.remote.options import RemoteOptions
@@ -27,6 +26,7 @@ from ..writing.shards import find_shards, shard_paths
 from .part_records import (
     RECORD_SUFFIX,
     Part,
+    TaskErrors,
     content_of,
     forget_part,
     load_outputs,
@@ -79,7 +79,7 @@ class PartFolder:
         try:
             yield cls(path, compression, index, remote)
         finally:
-            remove_folder(path, remote)
+            remove_unless_needed(path, remote)
 
     @classmethod
     @contextmanager
@@ -91,12 +91,13 @@ class PartFolder:
         *,
         index: bool,
         remote: RemoteOptions | None = None,
+        is_last: bool = True,
     ) -> Iterator[PartFolder]:
         """Open the folder of a job, whose name depends only on the arguments.
 
         A job that is started again finds the parts that it has finished. The folder is removed when
-        the block ends. After an error it is kept if it has parts. It is locked during the block, if
-        the file system has locks; in a store by an object.
+        the last block ends. After an error it is kept if it has parts. It is locked during the
+        block, if the file system has locks; in a store by an object.
 
         Args:
             name: Path of the output, or common start of the paths of the shards.
@@ -104,6 +105,7 @@ class PartFolder:
             compression: Compression of the parts.
             index: Whether each part gets an index.
             remote: Options for remote objects.
+            is_last: Whether the job ends with the block.
 
         Raises:
             BlockingIOError: If another process or thread runs the same job.
@@ -126,7 +128,8 @@ class PartFolder:
                 else:
                     remove_folder(path, remote)
                 raise
-            remove_folder(path, remote)
+            if is_last:
+                remove_folder(path, remote)
 
     @classmethod
     def named(
@@ -174,7 +177,7 @@ class PartFolder:
         records: Iterable[bytes],
         *,
         key: str = "",
-        errors: Sequence[TorchRecIOError] = (),
+        errors: TaskErrors | None = None,
         facts: Mapping[str, Any] | None = None,
         buffer_bytes: int = BUFFER_BYTES,
     ) -> Part:
@@ -202,7 +205,16 @@ class PartFolder:
                 writer.write(record)
             writer.finish()
         content = content_of(path, self.remote)
-        part = Part(number, path, sum(writer.counts), content, tuple(errors), dict(facts or {}))
+        left_out = errors or TaskErrors()
+        part = Part(
+            number,
+            path,
+            sum(writer.counts),
+            content,
+            tuple(left_out.first),
+            left_out.more,
+            dict(facts or {}),
+        )
         if key:
             save_part(part, key, self.remote)
         return part
@@ -242,13 +254,20 @@ class PartFolder:
                 group.remove(find_shards(name, outputs=paths, remote=group.remote))
         return paths
 
-    def adopt(self, group: OutputGroup, parts: Sequence[Part], paths: Sequence[str]) -> None:
+    def adopt(
+        self,
+        group: OutputGroup,
+        parts: Sequence[Part],
+        paths: Sequence[str],
+        identity: str = "",
+    ) -> None:
         """Add all parts to the outputs of a group.
 
         Args:
             group: Group of the outputs.
             parts: The parts.
             paths: Path of each part when the group is committed.
+            identity: Identity of the work, as far as the name of the folder does not have it.
 
         Raises:
             FileExistsError: If an output exists, and may not be replaced.
@@ -263,13 +282,17 @@ class PartFolder:
                 f"{missing[0]!r}; write to a folder that all machines share"
             )
         record = os.path.join(self.path, _OUTPUTS)
-        save_outputs(record, dict(zip(paths, parts, strict=True)), self.remote)
+        save_outputs(record, dict(zip(paths, parts, strict=True)), identity, self.remote)
         for part, path in zip(parts, paths, strict=True):
             group.adopt(part.path, path, index=self.index)
 
-    def find_outputs(self) -> list[str] | None:
-        """Return the outputs of a job that was killed after they got their names, or None."""
-        return load_outputs(os.path.join(self.path, _OUTPUTS), self.remote)
+    def find_outputs(self, identity: str | None = None) -> list[str] | None:
+        """Return the outputs of a job that was killed after they got their names, or None.
+
+        Args:
+            identity: Identity of the work, as for :meth:`adopt`; None for any.
+        """
+        return load_outputs(os.path.join(self.path, _OUTPUTS), identity, self.remote)
 
 
 def _shared_name(name: str, remote: RemoteOptions) -> str:

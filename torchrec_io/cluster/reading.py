@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from ..checks import check_choice
 from ..order.split import parse_slice
 from ..records.division import DividedRecords
-from ..records.index_cache import open_indexes
 from ..records.record_size import MAX_RECORD_BYTES
 from ..storage.local import StrPath
 from ..storage.remote.options import RemoteOptions, StorageOptions
 from ..tools.report import OnError
 from .extra import import_ray
 from .record_tables import TableReader
+from .shared_indexes import open_shared_indexes
 from .shared_paths import expand_shared_paths
 
 if TYPE_CHECKING:
@@ -55,11 +55,11 @@ def read_tfrecords(
 
     Nested features have their flat names, such as ``objects/label``.
 
-    The indexes of the files are found, or built in this process; :func:`index` builds them on the
-    cluster. Read tasks are cut by bytes: a large file is read by several tasks, and small files by
-    one. A compressed file is cut at the seek points of its index. Tasks need no index, and columns
-    that are not selected are not parsed. The number of rows is known without reading, unless errors
-    are skipped.
+    The indexes of the files are found, or built by tasks and kept in the cache of this machine;
+    :func:`index` stores them beside the files. Read tasks are cut by bytes: a large file is read by
+    several tasks, and small files by one. A compressed file is cut at the seek points of its index.
+    Columns that are not selected are not parsed. The number of rows is known without reading,
+    unless errors are skipped.
 
     Secrets in ``storage_options`` are not sent to other machines: give these in the environment of
     all machines.
@@ -95,7 +95,7 @@ def read_tfrecords(
     )
     remote = RemoteOptions.of(storage_options) or RemoteOptions()
     files = expand_shared_paths(paths, allow_missing=allow_missing, remote=remote)
-    indexes, errors = open_indexes(files, "auto", "auto", remote=remote)
+    indexes, errors = open_shared_indexes(files, remote)
     for error in errors:
         if on_error == "raise":
             raise error

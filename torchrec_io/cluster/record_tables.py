@@ -15,7 +15,6 @@ from ..parsing.valid_records import ParsedBlock, parse_valid
 from ..records.division import DividedRecords
 from ..records.file_piece import FilePiece, PieceBlock
 from ..records.formats import TFRECORD
-from ..records.record_block import RecordBlock
 from ..records.record_size import MAX_RECORD_BYTES
 from ..schema.nesting import nested
 from ..schema.schema import Schema
@@ -140,10 +139,8 @@ class TableReader:
         return import_arrow().schema([schema.field(name) for name in self.names])
 
     def _empty_table(self) -> Any:
-        none = np.empty(0, np.int64)
-        block = RecordBlock(np.empty(0, np.uint8), none, none, none)
         piece = FilePiece("", 0, 0, 0, 0, 0, None, None, (0, 0), None, None)
-        return self._table(piece, PieceBlock(block, none, none, [])).table
+        return self._table(piece, PieceBlock.of_errors()).table
 
     def _table(self, piece: FilePiece, found: PieceBlock) -> RecordTable:
         columns: dict[str, Any] = {}

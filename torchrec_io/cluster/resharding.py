@@ -116,6 +116,6 @@ class _RecordItem(Item):
 
     def _records(self, read: TaskRecords) -> Iterator[bytes]:
         for found in self.part.read():
-            read.errors += found.errors
+            read.errors.add(found.errors)
             for position in range(len(found.block)):
                 yield found.block[position]

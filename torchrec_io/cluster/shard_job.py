@@ -18,7 +18,6 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from ..checks import check_choice, check_integer
-from ..errors import TorchRecIOError
 from ..storage.byte_source import Ints
 from ..storage.compression import COMPRESSIONS, Compression
 from ..storage.digest import digest_text
@@ -40,6 +39,7 @@ from ..writing.shards import (
     shard_paths,
 )
 from . import tasks
+from .part_records import TaskErrors
 from .parts import Part, PartFolder
 from .spills import measured, read_bucket, read_sizes, read_slices, spilled
 
@@ -60,7 +60,7 @@ class TaskRecords:
     """
 
     records: Iterator[bytes]
-    errors: list[TorchRecIOError] = field(default_factory=list)
+    errors: TaskErrors = field(default_factory=TaskErrors)
     facts: dict[str, Any] = field(default_factory=dict)
 
 
@@ -137,7 +137,9 @@ class Output:
             remote=self.remote,
         )
 
-    def open_folder(self, arguments: Sequence[str]) -> AbstractContextManager[PartFolder]:
+    def open_folder(
+        self, arguments: Sequence[str], *, is_last: bool = True
+    ) -> AbstractContextManager[PartFolder]:
         """Open the folder of a job with these outputs; see :meth:`PartFolder.of_job`."""
         return PartFolder.of_job(
             self.name,
@@ -145,16 +147,23 @@ class Output:
             self.compression,
             index=self.index,
             remote=self.remote,
+            is_last=is_last,
         )
 
-    def check_new(self, arguments: Sequence[str], companions: Iterable[str] = ()) -> None:
+    def check_new(
+        self,
+        arguments: Sequence[str],
+        companions: Iterable[str] = (),
+        identity: str | None = None,
+    ) -> None:
         """Raise FileExistsError if an output exists, is not of this job and may not be replaced.
 
         Args:
             arguments: Name of the job, identity of its inputs, and the options.
             companions: Paths of other outputs.
+            identity: Identity of the work, as far as the arguments do not have it; None for any.
         """
-        if self.force or self.folder(arguments).find_outputs() is not None:
+        if self.force or self.folder(arguments).find_outputs(identity) is not None:
             return
         if self.is_sharded:
             refuse_shards(self.name, remote=self.remote)
@@ -181,19 +190,30 @@ class Output:
         return f"num_shards={self.num_shards} max_bytes={self.max_bytes}"
 
     def commit(
-        self, folder: PartFolder, parts: Sequence[Part], companions: Mapping[str, bytes]
+        self,
+        folder: PartFolder,
+        parts: Sequence[Part],
+        companions: Mapping[str, bytes] | None = None,
+        identity: str = "",
     ) -> list[str]:
-        """Give all parts their names together, and return these."""
+        """Give all parts their names together, and return these.
+
+        Args:
+            folder: Folder of the parts.
+            parts: The parts, in order.
+            companions: Contents of other files by path.
+            identity: Identity of the work, as far as the name of the folder does not have it.
+        """
         paths = shard_paths(self.name, len(parts)) if self.is_sharded else [self.name]
         with OutputGroup(force=self.force, remote=self.remote) as group:
             if self.is_sharded and self.force:
                 group.remove(find_shards(self.name, outputs=paths, remote=group.remote))
             elif self.is_sharded:
                 refuse_other_shards(self.name, paths, group.remote)
-            for path, content in companions.items():
+            for path, content in (companions or {}).items():
                 with group.open_file(path) as file:
                     file.write(content)
-            folder.adopt(group, parts, paths)
+            folder.adopt(group, parts, paths, identity)
         return paths
 
 
@@ -237,7 +257,10 @@ def write_shards(
         FileNotFoundError: If machines do not share the folder.
         OSError: If a file cannot be read or written.
     """
-    output.check_new(arguments, companions or ())
+    companions = companions or {}
+    # The keys of the items may have stamps of files that the name of the folder does not have.
+    work = digest_text("\0".join(item.key for item in items), *companions.values(), size=16)
+    output.check_new(arguments, companions, work)
     with output.open_folder(arguments) as folder:
         spills = folder.stage("spills")
         spill = functools.partial(_spill, output=output)
@@ -248,27 +271,27 @@ def write_shards(
         sizes = [sum(item.size for item in group) for group in groups]
         keys = [digest_text("\0".join(item.key for item in group)) for group in groups]
         parts = []
-        with closing(_run(spills, spill, groups, keys, sizes)) as found:
+        with closing(run_parts(spills, spill, groups, keys, sizes)) as found:
             for part, size in zip(found, sizes, strict=True):
-                report.add(0, size - size // 2, part.errors)
+                report.add(0, size - size // 2, part.errors, part.more_errors)
                 parts.append(part)
         check(sum(part.records for part in parts))
         output.check_sizes(sum(part.content.size for part in parts))
-        outputs = folder.find_outputs()
+        outputs = folder.find_outputs(work)
         shards = _shards_of(spills, parts, output)
         write = functools.partial(_write_shard, buffer_bytes=buffer_bytes_of(output.num_shards))
-        identity = str([part.records for part in parts])
-        keys = [digest_text(identity, str(number)) for number in range(len(shards))]
+        counts = str([part.records for part in parts])
+        keys = [digest_text(work, counts, str(number)) for number in range(len(shards))]
         left = sum(size // 2 for size in sizes)
         ends = [left * number // len(shards) for number in range(len(shards) + 1)]
         sizes = [end - begin for begin, end in itertools.pairwise(ends)]
-        written = _run(folder, write, shards, keys, sizes, is_complete=outputs is not None)
+        written = run_parts(folder, write, shards, keys, sizes, is_complete=outputs is not None)
         done = []
         with closing(written) as found:
             for part, size in zip(found, sizes, strict=True):
                 report.add(part.records, size)
                 done.append(part)
-        paths = outputs or output.commit(folder, done, companions or {})
+        paths = outputs or output.commit(folder, done, companions, work)
     facts = [found for part in parts for found in part.facts["items"]]
     return Written(paths, [part.records for part in done], facts)
 
@@ -276,7 +299,7 @@ def write_shards(
 # ---- both passes ----
 
 
-def _run(
+def run_parts(
     folder: PartFolder,
     work: Callable[[PartFolder, int, str, T], Part],
     items: Sequence[T],
@@ -287,7 +310,13 @@ def _run(
 ) -> Generator[Part]:
     """Yield the part of each item, in order. Parts that were finished before are not written.
 
-    If all are complete, their files need not be there any more.
+    Args:
+        folder: Folder of the parts.
+        work: Function that writes a part in a task, given the folder, its number, key and item.
+        items: The items.
+        keys: Identity of the work for each item.
+        sizes: Number of bytes of each item.
+        is_complete: Whether all parts are complete. Their files need not be there any more.
     """
     finished = folder.numbers()
     found = map_in_threads(
@@ -320,14 +349,14 @@ def _call(
 def _spill(
     folder: PartFolder, number: int, key: str, items: Sequence[Item], *, output: Output
 ) -> Part:
-    errors: list[TorchRecIOError] = []
+    errors = TaskErrors()
     facts: list[Mapping[str, Any]] = []
 
     def read_all() -> Iterator[bytes]:
         for item in items:
             read = item.open()
             yield from read.records
-            errors.extend(read.errors)
+            errors.add(read.errors.first, read.errors.more)
             facts.append(read.facts)
 
     path, remote = folder.path_of(number), folder.remote

@@ -13,18 +13,18 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 
 from ..checks import check_integer, counted
 from ..order.shuffle import check_seed
 from ..records.division import DividedRecords
+from ..records.file_piece import with_loss
 from ..records.index import RecordIndex
-from ..records.index_cache import open_indexes
 from ..storage.compression import Compression
 from ..storage.digest import digest_text
 from ..storage.local import StrPath
 from ..storage.remote.options import RemoteOptions, StorageOptions
 from ..tools.outputs import check_file_name, refuse_shard_inputs
-from ..tools.record_files import with_loss
 from ..tools.report import JobReport, OnError, Result, Watcher
 from ..writing.shards import buffer_bytes_of
 from . import tasks
@@ -32,6 +32,7 @@ from .bucket_files import BucketFiles, BucketLayout, Piece
 from .extra import import_ray
 from .parts import Part, PartFolder
 from .shard_job import Output
+from .shared_indexes import open_shared_indexes
 from .shared_paths import expand_shared_paths
 
 _MIN_TASK_BYTES = 256 << 20
@@ -76,7 +77,7 @@ def shuffle(
         index: Whether each shard gets an index ``.tfidx``.
         force: Whether shards of this name that exist are replaced. By default they are refused.
         on_error: ``"raise"``, or ``"skip"`` to skip and count damaged records. After a damaged
-            length the rest of a file is lost.
+            length the rest of a file without an index is lost.
         allow_missing: Read the files that exist, even if their names ``name-00001-of-00003`` say
             that a directory or pattern lacks some.
         task_bytes: Number of bytes of records that a task holds in memory. A larger record is held
@@ -111,7 +112,7 @@ def shuffle(
     output = Output(start, num_shards, None, compression, index, force, remote)
     files = expand_shared_paths(paths, allow_missing=allow_missing, remote=remote)
     refuse_shard_inputs(files, start, None if force else num_shards)
-    indexes, errors = open_indexes(files, "auto", "auto", remote=remote)
+    indexes, errors = open_shared_indexes(files, remote)
     for error in errors:
         report.skip(with_loss(error))
     records = DividedRecords(indexes)
@@ -120,17 +121,17 @@ def shuffle(
         task_bytes = max(_MIN_TASK_BYTES, math.isqrt(records.size * _READ_BYTES))
     task_bytes = check_integer("task_bytes", task_bytes, 1)
     layout = BucketLayout.of(len(records), records.size, num_shards, check_seed(seed), task_bytes)
-    arguments = ["shuffle", _identity(indexes), repr(layout), str(task_bytes), on_error]
+    arguments = ["shuffle", _identity(indexes), repr(layout), str(task_bytes)]
     output.check_new(arguments)
     report.watcher.started(2 * records.size)
     with output.open_folder(arguments) as folder:
-        buckets = BucketFiles(folder.stage("buckets"), layout, on_error)
+        buckets = BucketFiles(folder.stage("buckets"), layout)
         _fill(buckets, records, task_bytes, report)
         outputs = folder.find_outputs()
         parts = _write_shards(
             folder, buckets, records.size, report, is_complete=outputs is not None
         )
-        paths = outputs or output.commit(folder, parts, {})
+        paths = outputs or output.commit(folder, parts)
     return report.result(paths, [part.records for part in parts], remote=remote)
 
 
@@ -151,11 +152,10 @@ def _fill(
     pieces = [Piece(number, tuple(part)) for number, part in enumerate(divided)]
     sizes = [piece.size for piece in pieces]
     parts = []
-    for part, size in tasks.run_tasks(buckets.fill, pieces, sizes):
-        for error in part.errors:
-            report.skip(error)
-        report.watcher.advanced(size, 0)
-        parts.append(part)
+    with closing(tasks.run_tasks(buckets.fill, pieces, sizes)) as done:
+        for part, size in done:
+            report.add(0, size, part.errors, part.more_errors)
+            parts.append(part)
     buckets.finish(parts)
 
 
@@ -173,9 +173,10 @@ def _write_shards(
     ]
     write = functools.partial(_write_shard, folder, buckets, has_moved=is_complete)
     parts = []
-    for part, shard_bytes in tasks.run_tasks(write, range(num_shards), sizes):
-        report.add(part.records, shard_bytes)
-        parts.append(part)
+    with closing(tasks.run_tasks(write, range(num_shards), sizes)) as done:
+        for part, shard_bytes in done:
+            report.add(part.records, shard_bytes)
+            parts.append(part)
     if report.records != buckets.records:
         raise RuntimeError(
             f"the shards have {counted(report.records, 'record')} instead of {buckets.records:,}: "

@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 import socket
+import time
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeVar
 
 from .extra import import_ray
 
+logger = logging.getLogger("torchrec_io")
+
 T = TypeVar("T")
 R = TypeVar("R")
 
 # About the number of bytes of a task: large compared with the time to start it, and small enough
-# that little is done again if a machine fails.
+# that little is done again if a machine fails. Less data has smaller tasks, so that all CPUs work.
 TASK_BYTES = 256 << 20
+_LEAST_TASK_BYTES = 16 << 20
+_FEW_TASKS = 64
 _MOST_ITEMS = 1000
 # Ray runs a task again if its process or machine is lost.
 _RETRIES = 20
 _TASKS_PER_CPU = 2
+# Errors that may pass, and seconds to wait before a task tries again.
+_TRANSIENT = (
+    errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ECONNRESET, errno.ECONNABORTED,
+    errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH,
+)  # fmt: skip
+_WAITS = (1, 5, 25)
 _CONNECT_SECONDS = 10
 
 
@@ -55,8 +68,9 @@ def run_tasks(
 ) -> Generator[tuple[R, int]]:
     """Call a function with each item in tasks, and yield the results in order.
 
-    Small items share a task. A task that is lost with its process or machine is run again, so the
-    function must have the same effect if it is called twice.
+    Small items share a task. A task that is lost with its process or machine is run again, and so
+    is a call that fails because a file server or disk does not answer. So the function must have
+    the same effect if it is called twice.
 
     Args:
         function: Function of a module, or an object that can be pickled.
@@ -95,7 +109,20 @@ def run_tasks(
 
 
 def _run(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    return [function(item) for item in items]
+    return [_try_again(function, item) for item in items]
+
+
+def _try_again(function: Callable[[T], R], item: T) -> R:
+    """Call a function, again if a file server or disk does not answer for a while."""
+    for seconds in _WAITS:
+        try:
+            return function(item)
+        except OSError as error:
+            if error.errno not in _TRANSIENT:
+                raise
+            logger.warning("trying again in %d s: %s", seconds, error)
+            time.sleep(seconds)
+    return function(item)
 
 
 def _result(ray: Any, reference: Any) -> Any:
@@ -112,12 +139,16 @@ def _cpus(ray: Any) -> float:
 
 
 def group_items(sizes: Sequence[int]) -> list[range]:
-    """Return the numbers of the items of each task, by the sizes of the items in bytes."""
+    """Return the numbers of the items of each task, by the sizes of the items in bytes.
+
+    The tasks depend on the sizes alone, so that a job that is started again has the same ones.
+    """
+    most = min(TASK_BYTES, max(_LEAST_TASK_BYTES, sum(sizes) // _FEW_TASKS))
     groups: list[range] = []
     begin = 0
     total = 0
     for item, size in enumerate(sizes):
-        if item > begin and (total + size > TASK_BYTES or item - begin == _MOST_ITEMS):
+        if item > begin and (total + size > most or item - begin == _MOST_ITEMS):
             groups.append(range(begin, item))
             begin, total = item, 0
         total += size

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
+from contextlib import closing
 
 from ..records.verify import VerifyReport, joined_reports, verify_file, verify_piece
 from ..storage.local import StrPath
 from ..storage.remote.options import RemoteOptions, StorageOptions
+from ..storage.thread_pool import map_in_threads
 from ..tools.report import Watcher
 from . import tasks
 from .extra import import_ray
@@ -48,19 +51,20 @@ def verify(
     watcher = watcher or Watcher()
     remote = RemoteOptions.of(storage_options) or RemoteOptions()
     files = expand_shared_paths(paths, allow_missing=allow_missing, remote=remote)
-    work = [divide_file(path, remote, cuts_compressed=False) for path in files]
+    divide = functools.partial(divide_file, remote=remote, cuts_compressed=False)
+    work = map_in_threads(divide, files)
     items = [part for parts in work for part in parts]
     sizes = [part.size for part in items]
     watcher.started(sum(sizes))
-    results = tasks.run_tasks(_verify_part, items, sizes)
     reports: list[VerifyReport] = []
-    for parts in work:
-        found = []
-        for _ in parts:
-            report, size = next(results)
-            watcher.advanced(size, report.records)
-            found.append(report)
-        reports.append(_joined(found, remote))
+    with closing(tasks.run_tasks(_verify_part, items, sizes)) as results:
+        for parts in work:
+            found = []
+            for _ in parts:
+                report, size = next(results)
+                watcher.advanced(size, report.records)
+                found.append(report)
+            reports.append(_joined(found, remote))
     return reports
 
 

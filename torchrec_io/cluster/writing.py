@@ -33,7 +33,8 @@ def write_tfrecords(
     """Write a dataset of Ray Data to TFRecord files of ``tf.train.Example`` records, one for a row.
 
     Types of columns become those of features as in :func:`torchrec_io.convert.from_parquet`;
-    tensors become their values in row-major order. The record has no feature for a null.
+    tensors become their values in row-major order. The record has no feature for a null. A feature
+    has the same dtype in all shards: that of the schema of the dataset.
 
     Each task writes a shard to a hidden folder beside the outputs. When all of them are complete,
     they get their names together; in a store, by copies. A task that fails is tried again, and
@@ -57,8 +58,8 @@ def write_tfrecords(
 
     Raises:
         ImportError: If Ray is not installed: ``pip install torchrec-io[cluster]``.
-        ConversionError: If a column has a type that an Example cannot store, such as a struct, or a
-            value does not fit.
+        ConversionError: If a column has a type that an Example cannot store, such as a struct, or
+            has different types in different blocks, or a value does not fit.
         FileExistsError: If there are shards of this name, unless ``force``.
         FileNotFoundError: If machines do not share the folder.
         InterruptedCommitError: If another process writes to the folder of a store.
@@ -66,21 +67,22 @@ def write_tfrecords(
         OSError: If a file cannot be written, or the name is a URL of HTTP.
     """
     import_ray()
-    from .datasink import TFRecordDatasink  # noqa: PLC0415  # it imports Ray
+    from .datasink import TFRecordDatasink, types_of  # noqa: PLC0415  # it imports Ray
 
     start = check_file_name(name)
     remote = RemoteOptions.of(storage_options) or RemoteOptions()
     split_output(start)  # a URL that cannot be written is refused
     check_choice("compression", compression, (None, *COMPRESSIONS))
+    if not force:
+        refuse_shards(start, remote=remote)
+    types = types_of(dataset, start)
     if num_shards is not None:
         num_shards = check_integer("num_shards", num_shards, 1)
         shard_paths(start, num_shards)  # a number that is too large is refused
         dataset = dataset.repartition(num_shards)
-    if not force:
-        refuse_shards(start, remote=remote)
     report = JobReport()
     with PartFolder.beside(start, compression, index=index, remote=remote) as folder:
-        sink = TFRecordDatasink(folder, start)
+        sink = TFRecordDatasink(folder, start, types)
         dataset.write_datasink(sink, **write_options)
         parts = [part for part in sink.parts if part.records or num_shards is not None]
         parts = parts or [folder.write(0, [])]

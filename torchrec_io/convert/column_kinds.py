@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Literal, NamedTuple, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ..checks import check_choice
 from ..errors import ConversionError
@@ -51,6 +51,22 @@ class ColumnKinds:
         for name, kinds in later._first.items():
             for kind, value in kinds.items():
                 self.add(name, kind, value)
+
+    def to_json(self) -> dict[str, dict[str, list[str | int]]]:
+        """Return the kinds as JSON stores them."""
+        return {
+            name: {kind: list(value) for kind, value in kinds.items()}
+            for name, kinds in self._first.items()
+        }
+
+    @classmethod
+    def from_json(cls, members: Mapping[str, Mapping[Kind, Sequence[Any]]]) -> ColumnKinds:
+        """Return the kinds that :meth:`to_json` returned."""
+        found = cls()
+        for name, kinds in members.items():
+            for kind, value in kinds.items():
+                found.add(name, kind, FoundValue(*value))
+        return found
 
     def dtypes(self, types: Types) -> dict[str, str]:
         """Return the stored dtype of each column that has values.

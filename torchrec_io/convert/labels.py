@@ -14,7 +14,8 @@ from typing import NamedTuple
 from ..checks import counted
 from ..errors import ConversionError
 from ..storage.binary_file import open_binary
-from ..storage.local import StrPath
+from ..storage.byte_source import Stamp
+from ..storage.local import StrPath, stamp_of
 from ..storage.opening import is_remote, public_name
 from ..storage.remote.options import RemoteOptions
 from ..tools.report import JobReport
@@ -33,12 +34,17 @@ class FoundImage(NamedTuple):
     Attributes:
         path: Path of the file.
         name: Path relative to the source folder, with ``/`` between its parts.
-        size: Size of the file in bytes.
+        stamp: Stamp of the file when it was found.
     """
 
     path: str
     name: str
-    size: int
+    stamp: Stamp
+
+    @property
+    def size(self) -> int:
+        """Size of the file in bytes."""
+        return self.stamp.size
 
 
 class LabelledImage(NamedTuple):
@@ -122,9 +128,10 @@ def _images_in(
         elif not entry.name.lower().endswith(IMAGE_SUFFIXES):
             ignored[os.path.splitext(entry.name)[1].lower() or "no suffix"] += 1
         elif entry.is_symlink() and not os.path.exists(entry.path):
-            yield FoundImage(entry.path, name, 0)  # a broken link; opening it raises the error
+            # A broken link; opening it raises the error.
+            yield FoundImage(entry.path, name, Stamp((), 0, 0))
         elif entry.is_file():
-            yield FoundImage(entry.path, name, entry.stat().st_size)
+            yield FoundImage(entry.path, name, stamp_of(entry.stat()))
         else:
             ignored["not a file"] += 1
 
@@ -132,6 +139,7 @@ def _images_in(
 def _objects_in(folder: str, remote: RemoteOptions, ignored: Counter[str]) -> Iterator[FoundImage]:
     """Yield the images of a folder of a store, in the order of :func:`_images_in`."""
     from ..storage.remote.object_commit import list_folder  # noqa: PLC0415  # not for local files
+    from ..storage.remote.remote_file import stamp_of_info  # noqa: PLC0415  # as above
 
     root = folder.rstrip("/")
     found = list_folder(root, remote, is_recursive=True)
@@ -141,7 +149,7 @@ def _objects_in(folder: str, remote: RemoteOptions, ignored: Counter[str]) -> It
         elif not name.lower().endswith(IMAGE_SUFFIXES):
             ignored[os.path.splitext(name)[1].lower() or "no suffix"] += 1
         else:
-            yield FoundImage(f"{root}/{name}", name, found[name].size)
+            yield FoundImage(f"{root}/{name}", name, stamp_of_info(found[name]))
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

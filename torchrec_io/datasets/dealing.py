@@ -269,6 +269,11 @@ class EpochDealer(Dealer):
         ]
         if len(set(steps)) > 1:
             raise ValueError(_about_uneven(steps, in_batches=self.in_batches))
+        if self.order.has_rows and self.options.get("shuffle", True) is not False:
+            raise ValueError(
+                "ranks may get different numbers of steps in other epochs, which have more or "
+                f"fewer rows. {_UNEVEN_ADVICE}"
+            )
 
     def _steps_of(self, plan: EpochPlan) -> int:
         return plan.num_rank_batches if self.in_batches else plan.num_rank_records
@@ -446,6 +451,12 @@ def _chunk_size(num_records: int, world_size: int, most: int) -> int:
     return chunk
 
 
+_UNEVEN_ADVICE = (
+    "Set uneven='pad' to repeat some records, uneven='drop' to leave some out (both give all ranks "
+    "equal numbers), or uneven='keep' if the training loop can handle different numbers"
+)
+
+
 def _about_uneven(steps: list[int], *, in_batches: bool) -> str:
     """Return the error message for ranks with different numbers of steps."""
     singular, plural = ("batch", "batches") if in_batches else ("sample", "samples")
@@ -456,11 +467,7 @@ def _about_uneven(steps: list[int], *, in_batches: bool) -> str:
         f"{_ranks(ranks)} would get {counted(count, singular, plural)}"
         for count, ranks in groups.items()
     )
-    return (
-        f"ranks would get different numbers of {plural}: {shown}. Set uneven='pad' to repeat some "
-        "records, uneven='drop' to leave some out (both give all ranks equal numbers), or "
-        "uneven='keep' if the training loop can handle different numbers"
-    )
+    return f"ranks would get different numbers of {plural}: {shown}. {_UNEVEN_ADVICE}"
 
 
 def _ranks(ranks: list[int]) -> str:

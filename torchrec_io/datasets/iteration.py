@@ -16,7 +16,6 @@ from ..order.progress import ProcessLayout, Progress
 from ..parsing.record_random import RecordRandom
 from ..tensors.batch import Batch, KeyedBatch
 from ..tensors.batch_rows import RecentBlocks
-from ..timing.steps import parsing
 from .bad_records import ErrorHandler
 from .dealing import Dealer, EpochDealer
 from .filling import BatchFiller
@@ -129,7 +128,7 @@ class Iteration:
         makes_dicts: Whether ``default_collate`` makes dicts, although this process of a spawned
             worker has no ``Accelerator``.
         transform: Calls the user's function.
-        assembler: Puts records into rows, if the dataset packs them.
+        assembler: Loads rows, if the dataset packs records.
     """
 
     loader: RecordLoader
@@ -387,32 +386,26 @@ class Iteration:
         Raises:
             OSError: If the first batch cannot be read.
         """
-        is_one_epoch = len({job.epoch for job in jobs}) == 1
-        if self.assembler is not None and is_one_epoch and len(jobs) > 1:
-            chunks = [job.chunk for job in jobs]
-            return self.assembler.load_run(self.loader, chunks, self._random(jobs[0]))
-        loaded = self.loader.load_run(
-            [job.plan for job in jobs], [self._random(job) for job in jobs]
-        )
-        return [self._assembled(each, job) for each, job in zip(loaded, jobs, strict=False)]
+        plans, randoms = [job.plan for job in jobs], [self._random(job) for job in jobs]
+        if self.assembler is not None:
+            return self.assembler.load_run([job.chunk for job in jobs], plans, randoms)
+        return [self._kept(loaded) for loaded in self.loader.load_run(plans, randoms)]
 
     def _outcome(self, job: LoadJob) -> Outcome:
         if job.error is not None:
             return Outcome(None, job.error)
         try:
-            loaded = self.loader.load(job.plan, self._random(job))
+            if self.assembler is not None:
+                loaded = self.assembler.load(job.chunk, job.plan, self._random(job))
+            else:
+                loaded = self._kept(self.loader.load(job.plan, self._random(job)))
         except BaseException as error:  # noqa: BLE001  # raised when this batch is asked for
             return Outcome(None, error)
-        return Outcome(self._transformed(self._assembled(loaded, job), job))
+        return Outcome(self._transformed(loaded, job))
 
-    def _assembled(self, loaded: Loaded, job: LoadJob) -> Loaded:
-        """Return loaded records, or the rows made of them."""
-        if self.options["on_error"] == "raise":
-            loaded = loaded._replace(block=None)  # no batch is filled with the stored records
-        if self.assembler is None:
-            return loaded
-        with parsing():
-            return self.assembler.assemble(loaded, job.chunk)
+    def _kept(self, loaded: Loaded) -> Loaded:
+        """Return loaded records with their stored bytes if a batch may be filled with them."""
+        return loaded._replace(block=None) if self.options["on_error"] == "raise" else loaded
 
     def _transformed(self, loaded: Loaded, job: LoadJob) -> Loaded:
         """Return loaded records, transformed if none is to be replaced first."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,11 +18,11 @@ from ..order.selection import Numbers
 from ..parsing.failures import Failures, Ints
 from ..parsing.lengths import LengthFeature, find_lengths
 from ..parsing.parser import RecordFailure
-from ..parsing.record_random import RecordRandom
-from ..records.reader import Reader
+from ..parsing.record_random import DEFAULT_RANDOM, RecordRandom
 from ..records.record_reader import RecordReader
 from ..tensors.batch import Batch
-from ..tensors.packing import RowLayout, TokenSource, check_columns, made_columns
+from ..tensors.block_parser import ExampleBlockParser
+from ..tensors.packing import RowLayout, check_columns, count_tokens, made_columns
 from ..timing.steps import parsing
 from .length_batching import length_feature
 from .record_loader import Loaded, RecordLoader
@@ -54,9 +54,9 @@ def pack_documents(
     """
     pack: Pack = options["pack"]
     feature = length_feature(loader.parser, pack.key, "key of Pack")
-    pack = pack.with_key(
-        next(name for name, each in loader.parser.length_features().items() if each == feature)
-    )
+    if pack.key is None:
+        [key] = loader.parser.length_features()
+        pack = pack.with_key(key)
     check_columns(loader.empty_items(), pack)
     if known is None or known.feature != (feature,):
         known = _find_lengths(reader, feature)
@@ -73,7 +73,7 @@ def _find_lengths(reader: RecordReader, feature: LengthFeature) -> Lengths:
             f"(record {record})"
         )
     # A tuple, because lengths for batches by length count unreadable records otherwise.
-    return Lengths(np.abs(found), (feature,))
+    return Lengths(np.abs(found, out=found), (feature,))
 
 
 def left_out_documents(
@@ -128,26 +128,30 @@ def _left_out(
 
 
 class RowAssembler:
-    """Puts loaded documents into rows.
+    """Loads documents, and puts them into rows.
 
     Args:
         pack: The options.
-        reader: Reader of the documents, for errors.
+        loader: Reads documents, and parses all of their features.
         raises: Whether the first error ends the iteration.
     """
 
-    def __init__(self, pack: Pack, reader: Reader, *, raises: bool) -> None:
+    def __init__(self, pack: Pack, loader: RecordLoader, *, raises: bool) -> None:
         assert pack.key is not None
+        assert isinstance(loader.parser, ExampleBlockParser)  # others have no tokens
         self._pack = pack
-        self._key = pack.key
-        self._layout = RowLayout(pack)
-        self._reader = reader
+        self._packed = (pack.key, *pack.also)
+        self._loader = loader
+        # Tokens are decoded when they are written into rows.
+        self._parser = loader.parser.deferring(self._packed)
+        self._documents = RecordLoader(loader.reader, self._parser)
+        self._layout = RowLayout(pack, self._parser.native)
         self._raises = raises
 
     @classmethod
-    def of(cls, options: Mapping[str, Any], reader: Reader) -> RowAssembler:
+    def of(cls, options: Mapping[str, Any], loader: RecordLoader) -> RowAssembler:
         """Return the assembler of the options of a dataset that packs rows."""
-        return cls(options["pack"], reader, raises=options["on_error"] == "raise")
+        return cls(options["pack"], loader, raises=options["on_error"] == "raise")
 
     def other_columns(self, names: Sequence[str]) -> list[str]:
         """Return the names of the columns of rows that are no Tensors.
@@ -155,81 +159,86 @@ class RowAssembler:
         Args:
             names: Names of all columns of documents.
         """
-        packed = {self._key, *self._pack.also}
-        return [*made_columns(self._pack)[-2:], *(name for name in names if name not in packed)]
+        others = (name for name in names if name not in self._packed)
+        return [*made_columns(self._pack)[-2:], *others]
 
     def load_run(
-        self, loader: RecordLoader, batches: Sequence[PackedRows], random: RecordRandom
+        self, batches: Sequence[PackedRows], plans: Sequence[Any], randoms: Sequence[RecordRandom]
     ) -> list[Loaded]:
         """Load the rows of several batches together, up to the first batch with an error.
 
-        A document is read and parsed once for all of them.
-
         Args:
-            loader: Reads and parses the documents.
             batches: The rows of each batch.
-            random: Random number generators of the documents.
+            plans: The reader's plan of the documents of each batch.
+            randoms: Random number generators of the documents of each batch.
+
+        Raises:
+            OSError: If the first batch cannot be read.
         """
-        numbers, found = np.unique(
-            np.concatenate([batch.numbers for batch in batches]), return_inverse=True
-        )
-        try:
-            plan = self._reader.plan(numbers)
-        except (TorchRecIOError, OSError):
-            return []
-        loaded = loader.load_run([plan], [random])
-        if not loaded or loaded[0].has_lost:
-            return []
+        made = []
+        loaded = self._documents.load_run(plans, randoms)
         with parsing():
-            return list(self._divided(loaded[0].items, batches, found))
+            for documents, batch in zip(loaded, batches, strict=False):
+                rows = self._rows_of(documents, batch)
+                if rows is None:
+                    break
+                made.append(rows)
+        return made
 
-    def _divided(
-        self, documents: Batch, batches: Sequence[PackedRows], found: Ints
-    ) -> Iterator[Loaded]:
-        """Yield the rows of several batches, up to the first one with an error.
-
-        Args:
-            documents: Documents of all batches.
-            batches: The rows of each batch.
-            found: Row in ``documents`` of each document of each batch.
-        """
-        sources = self._layout.sources(documents)
-        begin = 0
-        for batch in batches:
-            plan = batch.rows
-            rows = found[begin : begin + len(plan.numbers)]
-            begin += len(rows)
-            if not _is_as_planned(sources, plan, rows):
-                return
-            yield Loaded(
-                self._layout.make(documents, sources, plan, rows), plan.first_numbers(), []
-            )
-
-    def assemble(self, loaded: Loaded, rows: PackedRows) -> Loaded:
-        """Return rows. Documents that cannot be put into them are lost.
+    def load(self, batch: PackedRows, plan: Any, random: RecordRandom) -> Loaded:
+        """Load the rows of a batch. Documents that cannot be put into them are lost.
 
         Args:
-            loaded: The documents of the rows that could be loaded.
-            rows: The rows.
+            batch: The rows.
+            plan: The reader's plan of the documents.
+            random: Random number generators of the documents.
+
+        Raises:
+            TruncatedFileError, StaleIndexError, OSError: If the files changed since they were
+                indexed.
         """
-        batch: Batch = loaded.items
-        plan = rows.rows
-        sources = self._layout.sources(batch)
-        numbers = plan.first_numbers()
-        if not loaded.has_lost and _is_as_planned(sources, plan, None):
-            return Loaded(self._layout.make(batch, sources, plan, None), numbers, [])
-        positions = loaded.positions_in(plan.numbers)
+        documents = self._documents.load(plan, random)
+        with parsing():
+            rows = self._rows_of(documents, batch)
+        if rows is not None:
+            return rows
+        # Parsing all features finds each error, as it does where rows are not packed.
+        documents = self._loader.load(plan, random)
+        with parsing():
+            return self._rows_of_sound(documents, batch)
+
+    def _rows_of(self, documents: Loaded, batch: PackedRows) -> Loaded | None:
+        """Return the rows of valid documents; None if one is not, or not as long as planned."""
+        if documents.has_lost:
+            return None
+        assert documents.located is not None
+        rows = self._layout.make(documents.items, documents.located, batch.rows, None)
+        return None if rows is None else Loaded(rows, batch.rows.first_numbers(), [])
+
+    def _rows_of_sound(self, documents: Loaded, batch: PackedRows) -> Loaded:
+        """Return the rows of the valid documents, and the errors of the others.
+
+        Args:
+            documents: The documents, with all of their features.
+            batch: The rows.
+        """
+        plan = batch.rows
+        positions = documents.positions_in(plan.numbers)
         found = np.full(len(plan.numbers), -1, np.int64)
-        found[positions] = loaded.item_rows.rows
-        bad, failures = self._find_bad(sources, plan.lengths, positions, found[positions])
+        found[positions] = documents.item_rows.rows
+        bad, failures = self._find_bad(documents.items, plan.lengths, positions, found[positions])
         found[bad] = -1
+        assert documents.block is not None
+        parsed = self._parser.parse_rows(documents.block, DEFAULT_RANDOM)
+        assert parsed.located is not None
+        rows = self._layout.make(parsed.items, parsed.located, plan, found)
         lost = np.append(np.flatnonzero(found[plan.documents] < 0), len(plan.documents))
         packed = Loaded(
-            self._layout.make(batch, sources, plan, found),
-            numbers,
-            loaded.errors,
-            failures=_joined(loaded.failures, failures),
-            failed=np.concatenate((loaded.failed, plan.numbers[bad])),
+            rows,
+            plan.first_numbers(),
+            documents.errors,
+            failures=_joined(documents.failures, failures),
+            failed=np.concatenate((documents.failed, plan.numbers[bad])),
             sound_items=int(np.searchsorted(plan.row_begins, lost[0], side="right")) - 1,
         )
         return packed if self._raises else self._without_repeats(packed, plan)
@@ -244,7 +253,7 @@ class RowAssembler:
         if not len(others):
             return loaded
         kept = np.flatnonzero(~np.isin(loaded.failed, others))
-        places = {self._reader.location(number)[:2] for number in others}
+        places = {self._loader.reader.location(number)[:2] for number in others}
         failures = loaded.failures
         return loaded._replace(
             errors=[each for each in loaded.errors if (each.path, each.record) not in places],
@@ -253,22 +262,22 @@ class RowAssembler:
         )
 
     def _find_bad(
-        self, sources: Mapping[str, TokenSource], lengths: Ints, positions: Ints, rows: Ints
+        self, documents: Batch, lengths: Ints, positions: Ints, rows: Ints
     ) -> tuple[Ints, list[RecordFailure]]:
         """Return the documents whose values are not as many as planned, and their failures.
 
         Args:
-            sources: Places of the values, by feature.
+            documents: The documents.
             lengths: Planned number of tokens of each document.
             positions: Documents that were loaded.
-            rows: Row of each of these in its batch.
+            rows: Row of each of these in ``documents``.
         """
         bad: list[int] = []
         failures: list[RecordFailure] = []
         seen: set[int] = set()
         planned = lengths[positions]
-        for name in (self._key, *self._pack.also):
-            found = sources[name].lengths[rows]
+        for name in self._packed:
+            found = count_tokens(documents, name)[rows]
             for index in np.flatnonzero(found != planned).tolist():
                 document = int(positions[index])
                 if document not in seen:
@@ -279,28 +288,13 @@ class RowAssembler:
         return np.array(bad, np.int64), failures
 
     def _reason(self, name: str, got: int, planned: int) -> str:
-        if name == self._key:
+        if name == self._pack.key:
             return (
                 f"the record has {counted(got, 'token')}, and {planned:,} when tokens were counted"
             )
         return (
             f"the feature must have one value for each of {counted(planned, 'token')}, got {got:,}"
         )
-
-
-def _is_as_planned(
-    sources: Mapping[str, TokenSource], plan: _core.RowPlan, rows: Ints | None
-) -> bool:
-    """Return whether documents have as many values as planned.
-
-    Args:
-        sources: Places of the values, by feature.
-        plan: The plan.
-        rows: Row of each document in its batch; None if they are the rows of the batch.
-    """
-    if rows is None:
-        return all(plan.has_lengths(each.begins, each.ends) for each in sources.values())
-    return all(plan.has_lengths(each.begins[rows], each.ends[rows]) for each in sources.values())
 
 
 def _joined(first: Failures, others: list[RecordFailure]) -> Failures:

@@ -210,13 +210,13 @@ class Session:
         return assembler.other_columns([*loader.empty_items().flat_columns()])
 
     def _assembler(self) -> RowAssembler | None:
-        """Return what puts records into rows, if the dataset packs them."""
+        """Return what loads rows, if the dataset packs records."""
         pipeline = self.pipeline
         if pipeline.options.get("pack") is None:
             return None
         from .packing import RowAssembler  # noqa: PLC0415  # rarely needed
 
-        return RowAssembler.of(pipeline.options, pipeline.loader.reader)
+        return RowAssembler.of(pipeline.options, pipeline.loader)
 
     @property
     def state(self) -> WorkerState:

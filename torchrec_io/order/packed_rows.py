@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 # Documents that are counted at a time: enough for threads, and few enough for the caches.
 _AT_ONCE = 1 << 18
+# Such groups that are counted together until a row is found.
+_GROUPS_AT_ONCE = 16
 # Rows of a batch may come from two windows, and those of a padded epoch from its start.
 _WINDOWS_KEPT = 3
 # A thread that prefetches may be in the next epoch already.
@@ -112,9 +115,12 @@ class PackedOrder:
 
     def guess_count(self) -> int:
         """Return about the number of rows in an epoch, without counting them."""
+        return int(len(self) * self._mean_tokens / self.pack.length) + 1
+
+    @functools.cached_property
+    def _mean_tokens(self) -> float:
         values = self.lengths.values
-        mean = float(values.mean()) + self.pack.extra if len(values) else 0.0
-        return int(len(self) * mean / self.pack.length) + 1
+        return float(values.mean()) + self.pack.extra if len(values) else 0.0
 
     def count(self, epoch: int) -> int:
         """Return the number of rows in an epoch. The first call looks at all of its lengths."""
@@ -183,10 +189,7 @@ class EpochRows:
         ends, count = self._ends, self._windows.count
         first = len(ends) - 1
         if first < count:
-            size = max(1, _AT_ONCE // self._windows.size)
-            groups = [(at, min(at + size, count)) for at in range(first, count, size)]
-            counts = map_in_threads(lambda group: self._windows.measure(*group, self.epoch), groups)
-            ends = self._ends = _extended(ends, np.concatenate(counts))
+            ends = self._ends = _extended(ends, self._measure(first, count))
         return self._windows.rows_in(int(ends[-1]), is_all=True)
 
     def reaches(self, number: int) -> bool:
@@ -223,11 +226,20 @@ class EpochRows:
                 return ends
             if is_all:
                 return None
-            # More at a time than the first time, as a resumed run counts many.
-            most = max(1, _AT_ONCE // self._windows.size)
+            # More at a time than before, as a resumed run counts many: enough for some threads.
+            most = max(1, _GROUPS_AT_ONCE * _AT_ONCE // self._windows.size)
             end = min(self._windows.count, counted + min(most, counted + 1))
-            ends = _extended(ends, self._windows.measure(counted, end, self.epoch))
-            self._ends = ends
+            ends = self._ends = _extended(ends, self._measure(counted, end))
+
+    def _measure(self, begin: int, end: int) -> Numbers:
+        """Return the number of rows, or of tokens, of each of some windows; uses threads."""
+        size = max(1, _AT_ONCE // self._windows.size)
+        groups = [(at, min(at + size, end)) for at in range(begin, end, size)]
+        if len(groups) == 1:
+            return self._windows.measure(begin, end, self.epoch)
+        return np.concatenate(
+            map_in_threads(lambda group: self._windows.measure(*group, self.epoch), groups)
+        )
 
 
 class _Windows:

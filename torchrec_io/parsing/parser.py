@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import functools
 import pkgutil
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
 
 from .. import _core
 from ..records.native_frames import NativeReads
 from ..records.record_block import RecordBlock, RecordList
 from ..schema.schema import Schema
-from .columns.base import MAX_ARENA_BYTES, Arena, ColumnBuilder, ElementSelection, LocatedBlock
+from .columns.base import (
+    MAX_ARENA_BYTES,
+    Arena,
+    ColumnBuilder,
+    DeferredBuilder,
+    ElementSelection,
+    LocatedBlock,
+)
 from .layout import ArenaLayout, Column
 from .record_random import DEFAULT_RANDOM, RecordRandom
 
@@ -45,6 +52,8 @@ class ExampleParser:
 
     Args:
         schema: Schema of the records.
+        deferred: Names of features that get no column, because others decode their values: lists of
+            numbers. A feature whose values must be in a range has a column all the same.
 
     Attributes:
         schema: Schema of the records.
@@ -52,20 +61,22 @@ class ExampleParser:
         builders: Builder of each feature's column, in the order of the schema.
         located_builders: Builders of the columns that are laid out once values are located.
         checked_builders: Builders of the columns whose values must be in a range.
-        names: Flat names of the features.
+        names: Flat names of the features that have a column.
         paths: Paths of nested features, by flat name.
         padded: Padding of the padded columns, by flat name.
         selectable: Flat names of the features that can decode only selected elements.
+        keeps_located: Whether others need the located values of a batch.
         dense_layout: Function that returns the layout of the dense columns for a number of records.
     """
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, deferred: Collection[str] = ()) -> None:
         self.schema = schema
+        self._deferred = frozenset(deferred)
+        self.keeps_located = bool(deferred)
         features = [(name, spec, False) for name, spec in schema.context.items()]
         features += [(name, spec, True) for name, spec in (schema.sequence or {}).items()]
         self.builders: list[ColumnBuilder] = [
-            pkgutil.resolve_name(spec.column)(name, spec, in_lists=in_lists)
-            for name, spec, in_lists in features
+            self._builder_of(name, spec, in_lists=in_lists) for name, spec, in_lists in features
         ]
         # Name of the feature and of the stored feature of each native spec.
         self._owners: list[tuple[str, str]] = []
@@ -80,7 +91,8 @@ class ExampleParser:
         self._dense_groups = _group_dense(self.builders)
         # Batches usually have two sizes; other sizes must not fill the memory.
         self.dense_layout = functools.lru_cache(maxsize=8)(self._make_dense_layout)
-        self.names = tuple(schema)
+        without = {b.name for b in self.builders if isinstance(b, DeferredBuilder)}
+        self.names = tuple(name for name in schema if name not in without)
         self.paths = dict(schema.paths)
         self.padded = {b.name: b.padding for b in self.builders if b.padding is not None}
         self.selectable = frozenset(b.name for b in self.builders if b.takes_selection)
@@ -93,8 +105,17 @@ class ExampleParser:
         parser: ExampleParser = schema.parser
         return parser
 
-    def __reduce__(self) -> tuple[type[ExampleParser], tuple[Schema]]:
-        return ExampleParser, (self.schema,)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ExampleParser, (self.schema, self._deferred)
+
+    def _builder_of(self, name: str, spec: Any, *, in_lists: bool) -> ColumnBuilder:
+        builder: ColumnBuilder = pkgutil.resolve_name(spec.column)(name, spec, in_lists=in_lists)
+        is_deferred = name in self._deferred and builder.limits is None
+        return DeferredBuilder(builder) if is_deferred else builder
+
+    def builder(self, name: str) -> ColumnBuilder:
+        """Return the builder of a feature's column, by its flat name."""
+        return next(builder for builder in self.builders if builder.name == name)
 
     def locate(
         self,

@@ -97,7 +97,7 @@ def _survey(sample: RecordSample, on_error: Literal["raise", "skip"]) -> _Lists 
     records = 0
     contexts, examples = Surveyor(with_lists=False), Surveyor(with_lists=False)
     for piece in sample.pieces:
-        for block, _ in piece.blocks(skip_errors=on_error == "skip"):
+        for block, *_ in piece.blocks(skip_errors=on_error == "skip"):
             parts = _core.split_lists(block.native())
             if parts.failures or _have_values(block):
                 return None

@@ -159,8 +159,12 @@ class BlockReader(Reader):
         self._reset_after_fork()
         needed = {block for plan in plans for block in plan.needed.tolist()}
         with self._lock:
-            dropped = [self._announced.pop(block) for block in needed & {*self._announced}]
-        self.reader.will_not_need(dropped)
+            unread = needed - {*self._blocks, *self._reading}
+            dropped = {block: self._announced.pop(block, None) for block in unread}
+        # Blocks that were announced before too many others are not known anymore.
+        self.reader.will_not_need(
+            [plan or self.reader.plan(self._numbers_of(block)) for block, plan in dropped.items()]
+        )
 
     def _announce(self, plan: BlockPlan) -> Iterator[ReadPlan]:
         """Yield the plans of blocks that are neither in memory nor announced."""

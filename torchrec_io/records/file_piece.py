@@ -1,11 +1,11 @@
-"""Consecutive records of a file, read from front to back without the file's index."""
+"""Consecutive records of a file, read from front to back."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,16 +14,22 @@ from ..errors import CorruptRecordError, StaleIndexError, TorchRecIOError, Trunc
 from ..storage.byte_source import ByteSource, Ints, Stamp
 from ..storage.compression import Compression
 from ..storage.front import FrontOfStream
-from ..storage.opening import open_decompressed, open_file
+from ..storage.opening import open_decompressed, open_file, open_stream
 from ..storage.remote.options import RemoteOptions
 from .formats import TFRECORD
 from .index import RecordIndex
+from .index_cache import find_matching
 from .record_block import RecordBlock
+from .record_reader import RecordReader
 from .record_size import MAX_RECORD_BYTES
 from .sequential import FrameBlock, iter_blocks
 
 if TYPE_CHECKING:
     from ..storage.seek_points import SeekPoint
+
+# Limits of a block of records that are read by number.
+_BLOCK_RECORDS = 1 << 12
+_BLOCK_BYTES = 1 << 22
 
 
 class PieceBlock(NamedTuple):
@@ -42,13 +48,24 @@ class PieceBlock(NamedTuple):
     offsets: Ints
     errors: list[TorchRecIOError]
 
+    @classmethod
+    def of_errors(cls, *errors: TorchRecIOError) -> PieceBlock:
+        """Return a block without records."""
+        none = np.empty(0, np.int64)
+        return cls(RecordBlock(np.empty(0, np.uint8), none, none, none), none, none, [*errors])
+
+    @property
+    def total(self) -> int:
+        """Number of records, intact or damaged."""
+        return len(self.block) + len(self.errors)
+
 
 @dataclass(frozen=True)
 class FilePiece:
     """Consecutive records of a TFRecord file.
 
     It is small whatever the number of records, and can be sent to another machine, which needs the
-    data file but no index.
+    data file. It needs the index only to find records after a damaged length.
 
     Attributes:
         path: Data file.
@@ -108,7 +125,8 @@ class FilePiece:
     ) -> Generator[PieceBlock]:
         """Yield the records in blocks, in order.
 
-        After a damaged length the rest of the piece is one error.
+        After a damaged length, the other records are found by the index of the file. If this
+        machine does not find an index, the rest of the piece is lost, which is one error.
 
         Args:
             verify_crc: Whether data is checked against its checksum. Lengths always are.
@@ -118,23 +136,22 @@ class FilePiece:
             StaleIndexError: If the file is not the one that was indexed.
             OSError: If the file cannot be read.
         """
+        seen = 0
+        options: dict[str, Any] = {"verify_crc": verify_crc, "max_record_bytes": max_record_bytes}
         try:
-            yield from self.blocks_before_loss(
-                verify_crc=verify_crc, max_record_bytes=max_record_bytes
-            )
+            for found in self._blocks_in_a_row(**options):
+                seen += found.total
+                yield found
         except (CorruptRecordError, TruncatedFileError) as error:
-            none = np.empty(0, np.int64)
-            empty = RecordBlock(np.empty(0, np.uint8), none, none, none)
-            yield PieceBlock(empty, none, none, [error])
+            index = find_matching(self.path, self.remote)
+            if index is None:
+                yield _lost(error, self.count - seen)
+            else:
+                numbers = range(self.first + seen, self.first + self.count)
+                yield from blocks_by_number(index, numbers, self.number - self.first, **options)
 
-    def blocks_before_loss(
-        self, *, verify_crc: bool = True, max_record_bytes: int = MAX_RECORD_BYTES
-    ) -> Generator[PieceBlock]:
+    def _blocks_in_a_row(self, verify_crc: bool, max_record_bytes: int) -> Generator[PieceBlock]:
         """Yield the records in blocks, in order, up to a damaged length.
-
-        Args:
-            verify_crc: Whether data is checked against its checksum. Lengths always are.
-            max_record_bytes: Largest size of a record in bytes.
 
         Raises:
             CorruptRecordError, TruncatedFileError: If a length is damaged.
@@ -201,6 +218,83 @@ def intact_records(block: FrameBlock, path: str, shift: int = 0) -> PieceBlock:
         block.buffer, starts + TFRECORD.header_bytes, block.lengths[kept], records + shift
     )
     return PieceBlock(rows, records, block.offset + starts, block.errors(path))
+
+
+def blocks_of_file(path: str, remote: RemoteOptions | None) -> Generator[PieceBlock]:
+    """Yield all records of a file or pipe in blocks, in order.
+
+    After a damaged length, the other records are found by the index of the file. Without one the
+    rest of the file is lost, which is one error.
+
+    Args:
+        path: Path of the file.
+        remote: Options for remote objects.
+
+    Raises:
+        OSError: If the file cannot be read.
+    """
+    seen = 0
+    with closing(open_stream(path, "auto", remote)) as source:
+        try:
+            for block in iter_blocks(source):
+                found = intact_records(block, source.path)
+                seen += found.total
+                yield found
+        except (CorruptRecordError, TruncatedFileError) as error:
+            index = find_matching(path, remote) if source.is_seekable else None
+            if index is None or len(index) < seen:
+                yield PieceBlock.of_errors(with_loss(error))
+            else:
+                yield from blocks_by_number(index, range(seen, len(index)))
+
+
+def blocks_by_number(
+    index: RecordIndex,
+    numbers: range,
+    shift: int = 0,
+    *,
+    verify_crc: bool = True,
+    max_record_bytes: int = MAX_RECORD_BYTES,
+) -> Generator[PieceBlock]:
+    """Yield records of a file in blocks, found by its index.
+
+    Args:
+        index: Index of the file.
+        numbers: Numbers of the records in the file.
+        shift: Difference between the numbers of the records in the dataset and in the file.
+        verify_crc: Whether data is checked against its checksum.
+        max_record_bytes: Largest size of a record in bytes.
+
+    Raises:
+        StaleIndexError: If the file is not the one that was indexed.
+        OSError: If the file cannot be read.
+    """
+    reader = RecordReader([index], verify_crc=verify_crc, max_record_bytes=max_record_bytes)
+    wanted = np.arange(numbers.start, numbers.stop)
+    for plan in reader.plans(wanted, _BLOCK_RECORDS, _BLOCK_BYTES):
+        block, errors = reader.fetch(plan)
+        records = block.numbers
+        offsets, _ = index.locate(records)
+        rows = RecordBlock(block.buffer, block.starts, block.lengths, records + shift)
+        yield PieceBlock(rows, records, offsets, errors)
+
+
+def _lost(error: TorchRecIOError, count: int) -> PieceBlock:
+    """Return the loss of all records from a damaged length to the end of a piece."""
+    reason = (
+        f"{error.reason}; {counted(count, 'record')} from here on cannot be found, because this "
+        "machine does not find the index of the file: store indexes beside the files"
+    )
+    return PieceBlock.of_errors(_with_reason(error, reason))
+
+
+def with_loss(error: TorchRecIOError) -> TorchRecIOError:
+    """Return an error that says that the rest of its file is lost."""
+    return _with_reason(error, f"{error.reason}; the rest of the file is lost")
+
+
+def _with_reason(error: TorchRecIOError, reason: str) -> TorchRecIOError:
+    return type(error)(reason, path=error.path, record=error.record, offset=error.offset)
 
 
 def _seek_point(index: RecordIndex, offset: int) -> SeekPoint:

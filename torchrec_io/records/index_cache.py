@@ -178,6 +178,34 @@ def open_indexes(
     return indexes, [error for index in indexes if (error := index.damage()) is not None]
 
 
+def find_indexes(paths: Sequence[str], remote: RemoteOptions | None) -> list[RecordIndex | None]:
+    """Return the indexes of TFRecord files that exist, each beside its file or in the cache.
+
+    They are looked for in a pool of threads.
+
+    Args:
+        paths: Data files.
+        remote: Options for remote objects.
+
+    Returns:
+        An index for each file; None if it does not exist.
+    """
+    cache = _Cache()
+    listed = find_facts(paths, "auto", TFRECORD, remote)
+
+    def find(path: str) -> RecordIndex | None:
+        options, facts = options_for(path, remote), listed.get(path)
+        return _find(_Search(path, remote=options, facts=facts), cache)[0]
+
+    return map_in_threads(find, paths, REMOTE_THREADS if any(map(is_remote, paths)) else None)
+
+
+def keep_index(index: RecordIndex) -> None:
+    """Save a new index in the cache, if that can be written."""
+    stamp = None if index.remote is None else index.data_stamp
+    _save_to_cache(index, _Cache().path(index.data_path, index.format, stamp))
+
+
 def load_deferred(indexes: Sequence[RecordIndex]) -> None:
     """Load those indexes that load on first use, in a pool of threads if there are several."""
     deferred = [index for index in indexes if not index.is_loaded]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from ..storage.opening import is_remote, local_name, remember_stamps
 from ..storage.remote.options import RemoteOptions
@@ -37,7 +37,11 @@ class IndexPlaces:
         self.index_format = index_format
         self.remote = remote
         self._known: dict[str, ManifestEntry] = {}  # entries of manifests, by data file
-        self.output_dir = None if output_dir is None else local_name(output_dir).rstrip("/") or "/"
+        self.output_dir = None if output_dir is None else _absolute(output_dir)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Without the entries of manifests, which may be many and are compared with a listing.
+        return type(self), (self.index_format, self.remote, self.output_dir)
 
     def read_manifests(self, files: Sequence[str]) -> None:
         """Read the manifests that are there, so that what has not changed is not read again."""
@@ -113,3 +117,8 @@ class IndexPlaces:
             folder, name = os.path.split(self.index_of(path))
             found.setdefault(folder, {})[name.removesuffix(SUFFIX)] = entry
         return found
+
+
+def _absolute(folder: str) -> str:
+    """Return the same folder for processes in other working directories."""
+    return folder.rstrip("/") if is_remote(folder) else os.path.abspath(local_name(folder))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
 from ..storage.byte_source import ByteSource, Ints
 from ..storage.opening import open_file, open_stream
 from ..storage.remote.options import RemoteOptions
+from .file_piece import PieceBlock, blocks_of_file
 from .formats import TFRECORD
 from .index import RecordIndex
 from .record_block import RecordBlock
@@ -35,10 +36,12 @@ class SampledBlock(NamedTuple):
         block: Records. Their buffer is valid until the next block is requested.
         locate: Function that returns where the record at a position is stored, as arguments of an
             error.
+        skipped: Number of damaged records that were skipped.
     """
 
     block: RecordBlock
     locate: Callable[[int], dict[str, Any]]
+    skipped: int = 0
 
     @property
     def stored_bytes(self) -> int:
@@ -79,7 +82,7 @@ class IndexedPiece(Piece):
                 first = min(errors, key=lambda error: error.record or 0)
                 yield _before(block, first, reader)
                 raise first
-            yield SampledBlock(block, _locator(block, reader))
+            yield SampledBlock(block, _locator(block, reader), len(errors))
 
 
 def _locator(block: RecordBlock, reader: RecordReader) -> Callable[[int], dict[str, Any]]:
@@ -103,6 +106,10 @@ class FrontPiece(Piece):
     remote: RemoteOptions | None = None
 
     def blocks(self, *, skip_errors: bool) -> Iterator[SampledBlock]:
+        if self.max_records is None and self.max_bytes is None:
+            found = blocks_of_file(self.path, self.remote)
+            yield from sampled(found, self.path, skip_errors=skip_errors)
+            return
         with closing(open_stream(self.path, "auto", self.remote)) as source:
             yield from _read(source, 0, self.max_records, self.max_bytes, skip_errors=skip_errors)
 
@@ -141,6 +148,39 @@ class UnindexedPiece(Piece):
                     yield from _read(source, start, share, from_end, skip_errors=skip_errors)
 
 
+def sampled(
+    blocks: Iterable[PieceBlock], path: str, *, skip_errors: bool
+) -> Iterator[SampledBlock]:
+    """Yield the records of a file in blocks, in order.
+
+    Args:
+        blocks: Blocks of the file.
+        path: Path of the file.
+        skip_errors: Whether to skip damaged records.
+
+    Raises:
+        CorruptRecordError, TruncatedFileError: If a record is damaged, unless it is skipped.
+    """
+    for found in blocks:
+        if not found.errors or skip_errors:
+            block = _sampled_rows(found, np.arange(len(found.block)), path)
+            yield block._replace(skipped=len(found.errors))
+            continue
+        first = min(found.errors, key=lambda error: error.record or 0)
+        yield _sampled_rows(found, np.flatnonzero(found.records < (first.record or 0)), path)
+        raise first
+
+
+def _sampled_rows(found: PieceBlock, kept: Ints, path: str) -> SampledBlock:
+    records, offsets = found.records[kept], found.offsets[kept]
+
+    def locate(position: int) -> dict[str, Any]:
+        number, offset = int(records[position]), int(offsets[position])
+        return {"path": path, "record": number, "offset": offset}
+
+    return SampledBlock(found.block.rows(kept), locate)
+
+
 def _is_chain(source: ByteSource, start: int, max_records: int, max_bytes: int) -> bool:
     blocks = _limited(iter_blocks(source, start=start, verify_crc=False), max_records, max_bytes)
     try:
@@ -168,7 +208,7 @@ def _read(
                 yield _sampled(block, np.arange(damaged[0]), source.path, start)
                 raise block.errors(source.path)[0]
             kept = np.setdiff1d(np.arange(stop), damaged)
-            yield _sampled(block, kept, source.path, start)
+            yield _sampled(block, kept, source.path, start)._replace(skipped=len(damaged))
     except (CorruptRecordError, TruncatedFileError) as error:
         if not skip_errors:
             if start:

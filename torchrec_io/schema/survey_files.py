@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from ..checks import counted
 from ..errors import DecodeError
 from ..records.record_sample import RecordSample
 from ..records.sample_pieces import Piece, SampledBlock
 from ..storage.ordered_pool import OrderedPool
 from ..storage.thread_pool import most_storage_threads
 from .survey import Survey, Surveyor
+
+logger = logging.getLogger("torchrec_io")
 
 
 def survey_sample(
@@ -52,7 +56,7 @@ def merge_surveys(
     skip_errors: bool,
     advanced: Callable[[int], None] = lambda _: None,
 ) -> Survey:
-    """Return the facts about the records of all pieces.
+    """Return the facts about the records of all pieces, and log how many were skipped.
 
     Args:
         surveys: Surveys of the pieces, in order.
@@ -66,10 +70,17 @@ def merge_surveys(
     """
     whole = Surveyor()
     first_example: DecodeError | None = None
+    skipped = 0
     for found in surveys:
         whole.merge(found.surveyor)
+        skipped += found.skipped
         first_example = first_example or found.first_example
         advanced(found.unreported_bytes)
+    if skipped:
+        logger.warning(
+            "skipped %s, damaged or neither Examples nor SequenceExamples",
+            counted(skipped, "record"),
+        )
     result = whole.result()
     if result.lists and first_example is not None and not skip_errors:
         raise first_example
@@ -84,11 +95,13 @@ class PieceSurvey(NamedTuple):
         first_example: Error of the first record that is only an Example, for use if others are
             SequenceExamples.
         unreported_bytes: Size of the records, unless it was reported.
+        skipped: Number of records that were skipped.
     """
 
     surveyor: Surveyor
     first_example: DecodeError | None
     unreported_bytes: int
+    skipped: int
 
 
 def survey_piece(
@@ -113,11 +126,12 @@ def survey_piece(
     """
     surveyor = Surveyor()
     first_example: DecodeError | None = None
-    unreported_bytes = 0
+    unreported_bytes = skipped = 0
     for block in piece.blocks(skip_errors=skip_errors):
         if is_stopped():
             break
         batch = surveyor.add(block.block)
+        skipped += block.skipped + len(batch.rejected)
         if batch.rejected and not skip_errors:
             reason = "the record is neither a tf.train.Example nor a tf.train.SequenceExample"
             raise _error(block, batch.rejected[0], reason)
@@ -128,7 +142,7 @@ def survey_piece(
             unreported_bytes += block.stored_bytes
         else:
             advance(block.stored_bytes)
-    return PieceSurvey(surveyor, first_example, unreported_bytes)
+    return PieceSurvey(surveyor, first_example, unreported_bytes, skipped)
 
 
 def _error(block: SampledBlock, position: int, reason: str) -> DecodeError:

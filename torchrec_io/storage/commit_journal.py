@@ -23,7 +23,7 @@ from .. import _core
 from ..errors import InterruptedCommitError
 from . import file_lock
 from .pending_file import sync_folder
-from .temporary import Owner, owner_of, this_process
+from .temporary import Owner, find_job_folder, owner_of, this_process
 
 logger = logging.getLogger("torchrec_io")
 
@@ -32,7 +32,7 @@ logger = logging.getLogger("torchrec_io")
 JOURNAL_NAME = ".torchrec_io.commit"
 
 _VERSION = 1
-_MAX_BYTES = 1 << 26  # names of 99,999 shards and their indexes fit in
+_MAX_BYTES = 1 << 27  # names of 99,999 shards and their indexes fit in
 _NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
@@ -44,7 +44,8 @@ class Rename(NamedTuple):
     """A file or folder that gets its name.
 
     Attributes:
-        temporary: Name in the folder, until it is renamed.
+        temporary: Name in the folder, until it is renamed: a temporary one, or that of a file in a
+            folder with a temporary name or in that of a job.
         target: New name in the folder.
         size: Size of the file in bytes; None for a folder.
     """
@@ -188,7 +189,9 @@ def is_committing(folder: str) -> bool:
 
 
 def pending_names(folder: str) -> set[str]:
-    """Return the temporary names that the journal of a folder, if there is one, lists.
+    """Return the names that the journal of a folder, if there is one, needs.
+
+    They are temporary names of files, and names of folders that have such files.
 
     Raises:
         InterruptedCommitError: If the journal cannot be read.
@@ -196,7 +199,7 @@ def pending_names(folder: str) -> set[str]:
     with contextlib.suppress(FileNotFoundError), _opened(folder) as descriptor:
         content = _read(descriptor, os.path.join(folder, JOURNAL_NAME))
         if content is not None:
-            return {rename.temporary for rename in content.renames}
+            return {rename.temporary.partition("/")[0] for rename in content.renames}
     return set()
 
 
@@ -263,12 +266,27 @@ def _steps(folder: str, content: _Content, path: str) -> Iterator[None]:
     for rename in left:
         temporary = os.path.join(folder, rename.temporary)
         try:
-            os.replace(temporary, os.path.join(folder, rename.target))
+            _replace(folder, rename)
         except OSError:
             if _exists(temporary):
                 raise
         yield
     sync_folder(folder)
+
+
+def _replace(folder: str, rename: Rename) -> None:
+    """Rename a file. The folder that has it must not be a link, which could lead anywhere."""
+    target = os.path.join(folder, rename.target)
+    parent, name = os.path.split(rename.temporary)
+    if not parent:
+        os.replace(os.path.join(folder, name), target)
+        return
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+    descriptor = os.open(os.path.join(folder, parent), flags)
+    try:
+        os.replace(name, target, src_dir_fd=descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _is_left(folder: str, rename: Rename, path: str) -> bool:
@@ -348,8 +366,7 @@ def _checked(fields: dict[str, Any], path: str) -> _Content:
         )
         names = [*content.stale, *(rename.target for rename in content.renames)]
         is_valid = all(name not in ("", ".", "..") and "/" not in name for name in names) and all(
-            owner_of(rename.temporary) is not None
-            and "/" not in rename.temporary
+            _is_temporary(rename.temporary)
             and (rename.size is None or isinstance(rename.size, int))
             for rename in content.renames
         )
@@ -360,6 +377,15 @@ def _checked(fields: dict[str, Any], path: str) -> _Content:
             "the journal of a commit has names that are not valid; remove it", path=path
         )
     return content
+
+
+def _is_temporary(name: str) -> bool:
+    """Return whether a name is a temporary one, or that of a file in a hidden folder."""
+    folder, _, inside = name.partition("/")
+    if not inside:
+        return owner_of(name) is not None
+    is_hidden = owner_of(folder) is not None or find_job_folder(folder, "") == folder
+    return is_hidden and inside not in (".", "..") and "/" not in inside
 
 
 def _crc_of(body: bytes) -> int:

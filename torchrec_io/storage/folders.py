@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from .commit_journal import finish_interrupted
+from .commit_journal import finish_interrupted, pending_names
 from .file_lock import file_lock
 from .local import StrPath
 from .opening import find_stamp, is_remote, public_name
@@ -116,6 +116,13 @@ def remove_folder(folder: str, remote: RemoteOptions) -> None:
     with contextlib.suppress(OSError):
         names = list_folder(folder, remote, is_recursive=True)
         delete_objects([f"{folder}/{name}" for name in names], remote)
+
+
+def remove_unless_needed(folder: str, remote: RemoteOptions) -> None:
+    """Remove a folder, unless a commit to the folder above could not be completed and needs it."""
+    above, name = os.path.split(folder)
+    if is_remote(folder) or name not in pending_names(above):
+        remove_folder(folder, remote)
 
 
 def settle_folder(folder: str, remote: RemoteOptions) -> None:

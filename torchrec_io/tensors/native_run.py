@@ -35,11 +35,13 @@ class LoadedBatch(NamedTuple):
         batch: The batch. It has a row for each record, also for those with values out of range.
         block: The records; None if their buffer is used again.
         refused: The records with values out of range.
+        located: The located values of the records; None if they were not kept.
     """
 
     batch: Batch
     block: RecordBlock | None = None
     refused: Failures = NO_FAILURES
+    located: LocatedBlock | None = None
 
 
 def load_run(
@@ -88,7 +90,12 @@ def _load_any(
     arenas = [_arena_of(block) for block in located]
     done = parser.fill(located, [arena.numpy() for arena in arenas])
     return [
-        LoadedBatch(_batch_of(parser, block, arena), read.block, _refused_by(block))
+        LoadedBatch(
+            _batch_of(parser, block, arena),
+            read.block,
+            _refused_by(block),
+            block if parser.keeps_located else None,
+        )
         for arena, block, read in zip(arenas[:done], located, reads, strict=False)
     ]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +13,13 @@ from torch import Tensor
 
 from .. import _core
 from ..order.pack import Pack
+from ..parsing.columns.base import ColumnBuilder, LocatedBlock
 from ..parsing.layout import ArenaLayout, DenseColumns, Numbers, RaggedColumn
+from ..parsing.parser import ExampleParser
 from .batch import SEGMENT_LENGTHS, Batch
 from .batch_builder import BatchBuilder
-from .gather import array_of
 from .ragged import BytesArray, Ragged
+from .selecting import take_rows
 
 _Ints: TypeAlias = npt.NDArray[np.int64]
 
@@ -25,53 +27,22 @@ _LABELS = {"same": _core.Labels.same, "next": _core.Labels.next}
 _NO_LABELS = (torch.bool, torch.uint64)
 
 
-class TokenSource(NamedTuple):
-    """The values that a feature has for each token of some documents, in their arena.
-
-    Attributes:
-        at: Offset of the values of all documents.
-        dtype: Dtype of the values.
-        begins: Index of the first value of each document; int64 ``[B]``.
-        ends: Index after the last value of each document; int64 ``[B]``.
-    """
-
-    at: int
-    dtype: str
-    begins: _Ints
-    ends: _Ints
-
-    @property
-    def lengths(self) -> _Ints:
-        """Number of values of each document; int64 ``[B]``."""
-        return self.ends - self.begins
-
-    @classmethod
-    def of_rows(cls, arena: npt.NDArray[np.uint8], column: RaggedColumn) -> TokenSource:
-        """Return the source of a column of rows of numbers."""
-        assert isinstance(column.values, Numbers)
-        offsets = array_of(arena, column.splits[0]).astype(np.int64, copy=False)
-        return cls(column.values.at, column.values.dtype, offsets[:-1], offsets[1:])
-
-    @classmethod
-    def of_padded(cls, array: Numbers, lengths: _Ints) -> TokenSource:
-        """Return the source of a column that is padded to the longest document."""
-        count, width = array.shape
-        begins = np.arange(count, dtype=np.int64) * width
-        return cls(array.at, array.dtype, begins, begins + lengths)
-
-
 class _TokenColumns(NamedTuple):
     """The columns with a value for each token, which an arena of rows begins with.
 
     Attributes:
         columns: The columns.
-        size: Size of these columns, in bytes.
-        places: Offset of each column in the arena, by name.
+        size: Size of these columns and of the offsets, in bytes.
+        format: Positions of the columns, for the core.
+        piece_offsets: Number of the first piece of each row, and of all pieces.
+        segment_offsets: The same of segments.
     """
 
     columns: Sequence[DenseColumns]
     size: int
-    places: Mapping[str, int]
+    format: _core.RowFormat
+    piece_offsets: Numbers
+    segment_offsets: Numbers
 
 
 def _token_dtype(batch: Batch, name: str) -> torch.dtype | None:
@@ -132,154 +103,113 @@ def made_columns(pack: Pack) -> list[str]:
     return [*labels, "segment_ids", "position_ids", SEGMENT_LENGTHS, "record_numbers"]
 
 
+def count_tokens(batch: Batch, name: str) -> _Ints:
+    """Return the number of values that a packed feature has in each document; int64 ``[B]``."""
+    column = batch.flat_columns()[name]
+    counts = column.offsets.diff() if isinstance(column, Ragged) else batch.lengths[name]
+    return counts.to(torch.int64).numpy()
+
+
 class RowLayout:
     """The columns of packed rows of documents of one schema.
 
     Args:
         pack: The options.
+        parser: Parser of the documents that only locates the packed features.
     """
 
-    def __init__(self, pack: Pack) -> None:
+    def __init__(self, pack: Pack, parser: ExampleParser) -> None:
         assert pack.key is not None
         self._pack = pack
-        self._key = pack.key
         self._packed = (pack.key, *pack.also)
+        self._builders = [parser.builder(name) for name in self._packed]
+        self._others = [name for name in parser.names if name not in self._packed]
+        self._names = (*self._packed, *made_columns(pack), *self._others)
+        self._paths = {name: parser.paths[name] for name in self._names if name in parser.paths}
         # Batches usually have two numbers of rows.
         self._token_columns = functools.lru_cache(maxsize=8)(self._lay_out)
 
-    def sources(self, batch: Batch) -> dict[str, TokenSource]:
-        """Return where the values of a batch of documents are that are packed."""
-        columns, _, padded, _ = batch.layout
-        arena = batch.arena.numpy()
-        found = {
-            name: TokenSource.of_rows(arena, column)
-            for column in columns
-            if isinstance(column, RaggedColumn) and (name := column.name) in self._packed
-        }
-        if len(found) < len(self._packed):
-            arrays = {
-                name: array
-                for column in columns
-                if isinstance(column, DenseColumns)
-                for name, array in column.arrays()
-            }
-            for name in self._packed:
-                if name in found:
-                    continue
-                lengths = array_of(arena, arrays[padded[name].lengths])
-                found[name] = TokenSource.of_padded(arrays[name], lengths)
-        return found
-
     def make(
         self,
-        batch: Batch,
-        sources: Mapping[str, TokenSource],
+        documents: Batch,
+        located: LocatedBlock,
         plan: _core.RowPlan,
-        rows: _Ints | None,
-    ) -> Batch:
-        """Return the rows of a plan.
+        sources: _Ints | None,
+    ) -> Batch | None:
+        """Return the rows of a plan; None if a document is not valid, or not as long as planned.
 
         Args:
-            batch: The documents.
-            sources: Places of their values, by feature.
+            documents: The columns of the documents that are not packed.
+            located: The located values of the documents.
             plan: The rows.
-            rows: Row in ``batch`` of each document of the plan; -1 if it is lost. Its place becomes
-                padding at the end of the row. None if the documents are the rows of the batch.
+            sources: Position in ``documents`` of each document of the plan; -1 if it is lost. Its
+                place becomes padding at the end of the row. None if they are the same.
         """
-        pack = self._pack
-        writer = _core.row_writer(plan, pack.length, sources[self._key].begins, rows)
-        others = self._others(batch, writer)
-        names = [*self._packed, *made_columns(pack), *others]
-        _, _, _, paths = batch.layout
-        kept = {name: paths[name] for name in names if name in paths} if paths else {}
-        dtypes = tuple(sources[name].dtype for name in self._packed)
-        columns, size, places = self._token_columns(len(plan), dtypes)
-        builder = BatchBuilder(size)
-        builder.columns.extend(columns)
-        pieces = (
-            *self._add_rows(builder, "record_numbers", len(plan), "int64", writer.num_pieces),
-            *self._add_rows(builder, SEGMENT_LENGTHS, len(plan), "int32", writer.num_segments),
+        writer = _core.row_writer(plan, self._pack.length, len(located), sources)
+        layout = self._token_columns(len(plan))
+        builder = BatchBuilder(layout.size)
+        records = builder.room.reserve_numbers("int64", (writer.num_pieces,))
+        lengths = builder.room.reserve_numbers("int32", (writer.num_segments,))
+        builder.columns += (
+            *layout.columns,
+            RaggedColumn("record_numbers", (layout.piece_offsets,), records),
+            RaggedColumn(SEGMENT_LENGTHS, (layout.segment_offsets,), lengths),
         )
-        if others:
-            offsets = torch.from_numpy(writer.splits)
-            for name, column in others.items():
-                builder.add_values(name, Ragged(column, offsets))
-        source = batch.arena.numpy()
+        if self._others:
+            self._add_others(builder, documents, writer)
+        is_valid = True
 
         def write(arena: Tensor) -> None:
+            nonlocal is_valid
             out = arena.numpy()
-            writer.write_pieces(out, *pieces)
-            self._write(writer, plan, rows, source, sources, out, places)
+            writer.write_pieces(
+                out, layout.piece_offsets.at, records.at, layout.segment_offsets.at, lengths.at
+            )
+            is_valid = writer.write(located.located, layout.format, out)
 
         builder.writes.append(write)
-        return builder.build(len(plan), names, kept, has_views=False)
+        batch = builder.build(len(plan), self._names, self._paths, has_views=False)
+        return batch if is_valid else None
 
-    def _lay_out(self, rows: int, dtypes: Sequence[str]) -> _TokenColumns:
-        """Lay out the columns with a value for each token.
-
-        Args:
-            rows: Number of rows.
-            dtypes: Dtypes of the packed features.
-        """
+    def _lay_out(self, rows: int) -> _TokenColumns:
+        """Lay out the columns with a value for each token, of a number of rows."""
+        pack = self._pack
         by_dtype: dict[str, list[str]] = {}
-        for name, dtype in zip(self._packed, dtypes, strict=True):
-            by_dtype.setdefault(dtype, []).append(name)
-        if self._pack.labels is not None:
+        for builder in self._builders:
+            by_dtype.setdefault(builder.feature.dtype, []).append(builder.name)
+        if pack.labels is not None:
             by_dtype.setdefault("int64", []).append("labels")
         by_dtype.setdefault("int32", []).extend(("segment_ids", "position_ids"))
         room = ArenaLayout()
-        shape = (rows, self._pack.length)
+        shape = (rows, pack.length)
         columns = [room.reserve_dense(tuple(by_dtype[dtype]), dtype, shape) for dtype in by_dtype]
         places = {name: array.at for column in columns for name, array in column.arrays()}
-        return _TokenColumns(columns, room.size, places)
+        row_format = _core.RowFormat(
+            [self._packed_column(builder, places[builder.name]) for builder in self._builders],
+            segments_at=places["segment_ids"],
+            positions_at=places["position_ids"],
+            continues=pack.positions == "continue",
+            labels=None if pack.labels is None else _LABELS[pack.labels],
+            labels_at=places.get("labels", 0),
+            separator=pack.separator,
+        )
+        offsets = [room.reserve_numbers("int64", (rows + 1,)) for _ in range(2)]
+        return _TokenColumns(columns, room.size, row_format, *offsets)
 
-    def _add_rows(
-        self, builder: BatchBuilder, name: str, rows: int, dtype: str, count: int
-    ) -> tuple[int, int]:
-        """Lay out a column of numbers by row; return where its offsets and its values are."""
-        offsets = builder.room.reserve_numbers("int64", (rows + 1,))
-        values = builder.room.reserve_numbers(dtype, (count,))
-        builder.columns.append(RaggedColumn(name, (offsets,), values))
-        return offsets.at, values.at
+    def _packed_column(self, builder: ColumnBuilder, at: int) -> _core.PackedColumn:
+        dtype, pack = builder.feature.dtype, self._pack
+        is_key = builder.name == pack.key
+        padding = _item(pack.pad_id if is_key else 0, dtype)
+        has_separator = is_key and pack.separator is not None
+        separator = _item(pack.separator, dtype) if has_separator else None
+        return _core.PackedColumn(builder.first_spec, at, padding, separator)
 
-    def _write(  # noqa: PLR0917  # all that a row is made of
-        self,
-        writer: _core.RowWriter,
-        plan: _core.RowPlan,
-        rows: _Ints | None,
-        source: npt.NDArray[np.uint8],
-        sources: Mapping[str, TokenSource],
-        arena: npt.NDArray[np.uint8],
-        places: Mapping[str, int],
-    ) -> None:
-        pack, tokens = self._pack, sources[self._key]
-        for name in self._packed:
-            at, dtype, begins, _ = sources[name]
-            is_key = name == self._key
-            is_alike = is_key or np.array_equal(begins, tokens.begins)
-            own = writer if is_alike else _core.row_writer(plan, pack.length, begins, rows)
-            padding = _item(pack.pad_id if is_key else 0, dtype)
-            last = _item(pack.separator, dtype) if is_key and pack.separator is not None else None
-            own.write_values(source, at, padding, last, arena, places[name])
-        if pack.labels is not None:
-            kind = _LABELS[pack.labels]
-            writer.write_labels(
-                kind, source, tokens.at, tokens.dtype, pack.separator, arena, places["labels"]
-            )
-        continues = pack.positions == "continue"
-        writer.write_marks(continues, arena, places["segment_ids"], places["position_ids"])
-
-    def _others(self, batch: Batch, writer: _core.RowWriter) -> dict[str, Any]:
-        """Return the columns that are not packed, with a row for each piece."""
-        _, names, _, _ = batch.layout
-        others = [name for name in names if name not in self._packed]
-        if not others:
-            return {}
-        rows, count = writer.rows, batch.num_records
-        if len(rows) != count or (rows != np.arange(count)).any():
-            batch = batch.select(torch.from_numpy(rows))
-        columns = batch.flat_columns()
-        return {name: columns[name] for name in others}
+    def _add_others(self, builder: BatchBuilder, documents: Batch, writer: _core.RowWriter) -> None:
+        """Add the columns that are not packed, with a row for each piece."""
+        rows, offsets = torch.from_numpy(writer.rows), torch.from_numpy(writer.splits)
+        columns = documents.flat_columns()
+        for name in self._others:
+            builder.add_values(name, Ragged(take_rows(columns[name], rows), offsets))
 
 
 @functools.lru_cache(64)

@@ -9,7 +9,7 @@ from torch.utils.data import get_worker_info
 
 from ..checks import counted
 from ..errors import DecodeError, SchemaError
-from ..parsing.columns.base import ElementSelection
+from ..parsing.columns.base import ElementSelection, LocatedBlock
 from ..parsing.failures import NO_FAILURES, Failures, Ints, complement
 from ..parsing.parser import ExampleParser, RecordFailure
 from ..parsing.record_random import DEFAULT_RANDOM, RecordRandom
@@ -31,11 +31,13 @@ class ParsedRows(NamedTuple):
         items: A :class:`Batch` or a list of items. Rows of failed records are not to be used.
         failures: The failed records, by their positions in the block.
         kept: Position in the block of each row of ``items``; None if all records have a row.
+        located: The located values of the rows; None if they were not kept.
     """
 
     items: Any
     failures: Failures
     kept: Ints | None = None
+    located: LocatedBlock | None = None
 
 
 def parse_block(
@@ -70,15 +72,15 @@ def parse_rows(parser: ExampleParser, block: RecordBlock, random: RecordRandom) 
         MemoryError: If there is not enough memory for the batch.
     """
 
-    def parse(part: RecordBlock) -> tuple[Batch, Failures] | list[RecordFailure]:
+    def parse(part: RecordBlock) -> ParsedRows | list[RecordFailure]:
         return _parse_refusing(parser, part, random)
 
-    (batch, refused), failed = parse_sound(block, parse)
+    parsed, failed = parse_sound(block, parse)
     if not failed:
-        return ParsedRows(batch, refused)
+        return parsed
     failures = Failures.of(failed)
     kept = complement(failures.positions, len(block))
-    return ParsedRows(batch, failures.merged(refused, kept), kept)
+    return parsed._replace(failures=failures.merged(parsed.failures, kept), kept=kept)
 
 
 def parse_sound(
@@ -123,8 +125,8 @@ def parse_all(
     found = _parse_refusing(parser, block, random, selection)
     if isinstance(found, list):
         return found
-    batch, refused = found
-    return [refused[index] for index in range(len(refused))] or batch
+    refused = found.failures
+    return [refused[index] for index in range(len(refused))] or found.items
 
 
 def _parse_refusing(
@@ -132,7 +134,7 @@ def _parse_refusing(
     block: _Block,
     random: RecordRandom,
     selection: ElementSelection | None = None,
-) -> tuple[Batch, Failures] | list[RecordFailure]:
+) -> ParsedRows | list[RecordFailure]:
     """Return the batch of all records and those that are refused, or failures of some records."""
     try:
         located = parser.locate(block, random, image_threads(), selection)
@@ -150,7 +152,8 @@ def _parse_refusing(
     refused = Failures.refused(located.refusals) if located.refusals else NO_FAILURES
     layout = (columns, parser.names, parser.padded, parser.paths)
     # Nobody sees the batch if some of its rows are refused.
-    return Batch(arena, *layout, has_views=not len(refused)), refused
+    batch = Batch(arena, *layout, has_views=not len(refused))
+    return ParsedRows(batch, refused, None, located if parser.keeps_located else None)
 
 
 def image_threads() -> int | None:

@@ -18,7 +18,7 @@ from .ragged import BytesArray, Ragged, Sparse
 def select(batch: Batch, index: Any) -> Batch:
     """Return some records of a batch as a new one; see :meth:`Batch.select`."""
     numbers = _numbers(index, batch.num_records)
-    columns = {name: _rows(value, numbers) for name, value in batch.all_columns().items()}
+    columns = {name: take_rows(value, numbers) for name, value in batch.all_columns().items()}
     selected = batch.with_columns(columns)
     return selected if batch.arena is None else gathered(selected, batch.device)
 
@@ -66,15 +66,20 @@ def _one_dimensional(index: Any) -> Tensor:
 # ---- their values ----
 
 
-def _rows(value: Any, numbers: Tensor) -> Any:
-    """Return rows of a column, which share no memory with it."""
+def take_rows(value: Any, numbers: Tensor) -> Any:
+    """Return rows of a column, which share no memory with it.
+
+    Args:
+        value: The column.
+        numbers: Numbers of the rows, int64 ``[n]``.
+    """
     if isinstance(value, Tensor):
         return value[numbers.to(value.device)]
     if isinstance(value, BytesArray):
         return _texts(value, numbers)
     if isinstance(value, Ragged):
         taken, offsets = _within(value.offsets, numbers, len(value.values))
-        return Ragged(_rows(value.values, taken), offsets)
+        return Ragged(take_rows(value.values, taken), offsets)
     if isinstance(value, Sparse):
         return _sparse(value, numbers)
     return [_whole(value[number]) for number in numbers.tolist()]
@@ -82,7 +87,9 @@ def _rows(value: Any, numbers: Tensor) -> Any:
 
 def _whole(value: Any) -> Any:
     """Return a copy of the value of one record."""
-    return value.clone() if isinstance(value, Tensor) else _rows(value, torch.arange(len(value)))
+    return (
+        value.clone() if isinstance(value, Tensor) else take_rows(value, torch.arange(len(value)))
+    )
 
 
 def _texts(array: BytesArray, numbers: Tensor) -> BytesArray:
@@ -100,7 +107,7 @@ def _sparse(value: Sparse, numbers: Tensor) -> Sparse:
     records = torch.arange(len(numbers), device=offsets.device)
     indices = value.indices[taken]
     indices[:, 0] = torch.repeat_interleave(records, offsets.diff())
-    return Sparse(indices, _rows(value.values, taken), (len(numbers), *value.dense_shape[1:]))
+    return Sparse(indices, take_rows(value.values, taken), (len(numbers), *value.dense_shape[1:]))
 
 
 def _within(offsets: Tensor, numbers: Tensor, total: int) -> tuple[Tensor, Tensor]:

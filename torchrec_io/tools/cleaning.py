@@ -158,13 +158,15 @@ class _Cleaner:
             return
         if has_interrupted(folder):
             self._complete(folder)
+        needed = pending if has_interrupted(folder) else ()
         for name in names:
             path = os.path.join(folder, name)
             # Files of a commit have got their names, or are still needed for it.
-            if name not in pending and os.path.lexists(path):
+            if name not in needed and os.path.lexists(path):
                 self._consider(path)
-        for job in filter(None, jobs):
-            self._consider_job(os.path.join(folder, job))
+        for job in jobs:
+            if job is not None and job not in needed:
+                self._consider_job(os.path.join(folder, job))
 
     def clean_store(self, folder: str, remote: RemoteOptions) -> None:
         """Clean a folder of a store and all folders in it."""

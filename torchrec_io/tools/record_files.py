@@ -8,6 +8,7 @@ import numpy as np
 
 from ..errors import TorchRecIOError
 from ..order.selection import Selection, Span
+from ..records.file_piece import with_loss
 from ..records.index_cache import open_indexes
 from ..records.record_block import RecordBlock
 from ..records.record_reader import ReadPlan, RecordReader
@@ -126,14 +127,3 @@ class RecordFiles:
     def _fetch(self, plan: ReadPlan) -> tuple[RecordBlock, Sequence[TorchRecIOError], int]:
         """Return the intact records, errors of the others, and the size of all their frames."""
         return *self.reader.fetch(plan), int(plan.frame_sizes.sum())
-
-
-def with_loss(error: TorchRecIOError) -> TorchRecIOError:
-    """Return an error that says that the rest of its file is lost."""
-    return type(error)(
-        f"{error.reason}; the rest of the file is lost",
-        path=error.path,
-        record=error.record,
-        offset=error.offset,
-        feature=error.feature,
-    )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 OnError: TypeAlias = Literal["raise", "skip"]
 
-_MAX_KEPT_ERRORS = 1000
+MOST_KEPT_ERRORS = 1000
 
 
 class Watcher:
@@ -101,19 +101,27 @@ class JobReport:
         self.on_error: OnError = on_error
         self._began = time.perf_counter()
 
-    def add(self, records: int, size: int, errors: Sequence[TorchRecIOError] = ()) -> None:
+    def add(
+        self,
+        records: int,
+        size: int,
+        errors: Sequence[TorchRecIOError] = (),
+        more_errors: int = 0,
+    ) -> None:
         """Count a piece of work.
 
         Args:
             records: Number of records written.
             size: Number of bytes read.
             errors: Reasons why other records were not written.
+            more_errors: Number of records that were not written besides those, which come first.
 
         Raises:
             TorchRecIOError: The first error, if errors are raised.
         """
         for error in errors:
             self.skip(error)
+        self.skipped += more_errors
         self.records += records
         self.watcher.advanced(size, records)
 
@@ -122,7 +130,7 @@ class JobReport:
         if self.on_error == "raise":
             raise error
         self.skipped += 1
-        if len(self.errors) < _MAX_KEPT_ERRORS:
+        if len(self.errors) < MOST_KEPT_ERRORS:
             self.errors.append(error)
         self.watcher.skipped(error)
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 
-from ..storage.commit_journal import remove_file
-from ..storage.temporary import temporary_name
-
 
 class AdoptedFile:
-    """A complete file that another process has written, under a temporary name.
+    """A complete file that another process has written, in a hidden folder beside its target.
+
+    It stays there until it is renamed. So it is not lost if that never happens.
+
+    Args:
+        complete: Name of the file.
+        path: Target of the file.
 
     Attributes:
         path: Target of the file.
@@ -18,8 +21,7 @@ class AdoptedFile:
 
     def __init__(self, complete: str, path: str) -> None:
         self.path = path
-        self.temporary = temporary_name(path)
-        os.rename(complete, self.temporary)
+        self.temporary = complete
 
     def sync(self) -> None:
         """Do nothing: the file is on storage."""
@@ -29,8 +31,7 @@ class AdoptedFile:
         os.replace(self.temporary, path)
 
     def keep(self) -> None:
-        """Keep the temporary file, unless it is discarded. Nothing else would remove it."""
+        """Do nothing: nobody removes the file."""
 
     def discard(self) -> None:
-        """Remove the file. Nothing happens if it was renamed."""
-        remove_file(self.temporary)
+        """Do nothing: who wrote the file may adopt it again."""

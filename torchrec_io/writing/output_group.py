@@ -147,18 +147,18 @@ class OutputGroup:
     def adopt(self, complete: str, path: StrPath, *, index: bool) -> None:
         """Take over a TFRecord file that is complete and on storage under another name.
 
-        It gets a temporary name in the folder of its target, on the same local file system. An
-        object keeps its name, and is copied when the group is committed.
+        It keeps its name until the group is committed, and if that fails. Then a file is renamed,
+        and an object is copied.
 
         Args:
-            complete: Name of the file, or public URL of the object.
+            complete: Name of the file, in a folder with a temporary name or in that of a job,
+                beside the target; or public URL of the object.
             path: Path of the file once the group is committed.
             index: Whether there is an index beside the file, which is taken over, too.
 
         Raises:
             ValueError: If the group already has this path.
             FileExistsError: If the target exists and may not be replaced.
-            OSError: If a file cannot be renamed.
         """
         target = self._add_target(path)
         self._others.append(self._adopted(complete, target))
@@ -261,7 +261,7 @@ class OutputGroup:
         self, folder: str, pending: Sequence[tuple[_Output, str]], indexes: Sequence[str]
     ) -> None:
         local = cast("Sequence[tuple[PendingFile | PendingFolder | AdoptedFile, str]]", pending)
-        renames = [_as_rename(output.temporary, target) for output, target in local]
+        renames = [_as_rename(folder, output.temporary, target) for output, target in local]
         stale = {*map(os.path.basename, indexes)} - {rename.target for rename in renames}
         journal = CommitJournal(folder, sorted(stale), renames)
         # The files belong to the journal from now on, even if the interpreter exits.
@@ -329,10 +329,10 @@ class OutputGroup:
         settle_folder(folder, self.remote)
 
 
-def _as_rename(temporary: str, target: str) -> Rename:
+def _as_rename(folder: str, temporary: str, target: str) -> Rename:
     status = os.stat(temporary)
     return Rename(
-        os.path.basename(temporary),
+        os.path.relpath(temporary, folder or os.curdir),
         os.path.basename(target),
         None if stat.S_ISDIR(status.st_mode) else status.st_size,
     )

@@ -1,14 +1,16 @@
 // Packs documents of any lengths into rows, or cuts rows from documents that may lie about where
-// they begin; takes some of the rows, and writes them from documents that may lie elsewhere. Rows
-// that are written are compared with a plain model, token by token.
+// they begin; takes some of the rows, and writes them from records that may be others, or of
+// another length. Rows that are written are compared with a plain model, token by token.
 //
 // Input: options, length of a row, number of documents, then numbers: a byte, or an extreme value.
 #include <algorithm>
 #include <limits>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "documents.h"
 #include "packing/best_fit.h"
 #include "packing/row_plan.h"
 #include "packing/row_writer.h"
@@ -16,6 +18,8 @@
 
 namespace tio::fuzz {
 namespace {
+
+using namespace test;  // NOLINT(google-build-using-namespace): helpers of the native tests
 
 constexpr std::int64_t kExtremes[] = {std::numeric_limits<std::int64_t>::min(),
                                       std::numeric_limits<std::int64_t>::max(),
@@ -27,7 +31,7 @@ constexpr std::int64_t kExtremes[] = {std::numeric_limits<std::int64_t>::min(),
                                       300};
 constexpr std::int64_t kSeparator = 7;
 constexpr std::int64_t kPadding = -1;
-// Rows that are cut are this many tokens at most, and so are documents that are written.
+// Rows that are cut are this many tokens at most.
 constexpr std::int64_t kMostTokens = 4096;
 
 class Numbers {
@@ -118,21 +122,24 @@ struct Token {
   std::int32_t position = 0;
 };
 
-std::vector<Token> model(const RowPlan& plan, std::size_t length, const Int64s& starts,
-                         const std::optional<Int64s>& sources, const Int64s& values,
-                         bool continues) {
+// Returns a token of a record. Its varint takes 1 to 10 bytes.
+std::int64_t token_of(std::int64_t record, std::int64_t at) {
+  return at % 11 == 10 ? -at : (record + at) % 100 << at % 5 * 14;
+}
+
+std::vector<Token> model(const RowPlan& plan, std::size_t length,
+                         const std::optional<Int64s>& sources, bool continues) {
   std::vector<Token> tokens(plan.rows() * length);
   for (std::size_t row = 0; row < plan.rows(); ++row) {
     Token* to = tokens.data() + row * length;
     std::int32_t segment = 0;
     for (auto i = plan.row_begins[row]; i < plan.row_begins[row + 1]; ++i) {
       const auto document = static_cast<std::size_t>(plan.documents[i]);
-      const auto source = sources ? (*sources)[document] : static_cast<std::int64_t>(document);
-      if (source < 0) continue;
+      const auto record = sources ? (*sources)[document] : static_cast<std::int64_t>(document);
+      if (record < 0) continue;
       const std::int64_t whole = plan.lengths[document];
       const auto value = [&](std::int64_t at) {
-        return at < whole ? values.at(static_cast<std::size_t>(starts.at(source) + at))
-                          : kSeparator;
+        return at < whole ? token_of(record, at) : kSeparator;
       };
       ++segment;
       for (std::int64_t at = plan.begins[i]; at < plan.begins[i] + plan.sizes[i]; ++at, ++to) {
@@ -145,32 +152,57 @@ std::vector<Token> model(const RowPlan& plan, std::size_t length, const Int64s& 
   return tokens;
 }
 
-Bytes item(const std::int64_t& value) { return std::as_bytes(std::span(&value, 1)); }
+// Returns a record of some tokens, in one list, or in several chunks.
+std::string record_of(std::int64_t record, std::int64_t length, bool is_chunked) {
+  Int64s tokens;
+  for (std::int64_t at = 0; at < length; ++at) tokens.push_back(token_of(record, at));
+  const auto half = tokens.begin() + length / 2;
+  const std::string list =
+      is_chunked ? packed_ints({tokens.begin(), half}) + unpacked_ints({half, tokens.end()})
+                 : packed_ints(tokens);
+  return example(entry("t", feature(Kind::ints, list)));
+}
 
-void write(const RowPlan& plan, std::size_t length, const Int64s& starts,
-           const std::optional<Int64s>& sources, bool continues) {
-  std::optional<std::span<const std::int64_t>> rows;
-  if (sources) rows = *sources;
-  const auto writer = RowWriter::open(plan, length, starts, rows);
-  if (!writer || writer->needed() > kMostTokens) return;  // an arena is refused if it is smaller
-  require(writer->total() == plan.rows() * length, "another number of tokens");
-  Int64s values;
-  for (std::size_t i = 0; i < writer->needed(); ++i) {
-    values.push_back(static_cast<std::int64_t>(i) + 100);
+// Whether each record that a plan needs has as many tokens as planned.
+bool is_as_planned(const RowPlan& plan, const std::optional<Int64s>& sources,
+                   const Int64s& lengths) {
+  return std::ranges::all_of(plan.documents, [&](std::int64_t document) {
+    const auto at = static_cast<std::size_t>(document);
+    const std::int64_t record = sources ? (*sources)[at] : document;
+    return record < 0 || lengths.at(static_cast<std::size_t>(record)) == plan.lengths[at];
+  });
+}
+
+void write(const RowPlan& plan, std::size_t length, const Int64s& lengths,
+           const std::optional<Int64s>& sources, bool continues, bool is_chunked) {
+  std::optional<std::span<const std::int64_t>> found;
+  if (sources) found = *sources;
+  const auto writer = RowWriter::open(plan, length, lengths.size(), found);
+  if (!writer) return;
+  std::vector<std::string> records;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    records.push_back(record_of(static_cast<std::int64_t>(i), lengths[i], is_chunked));
   }
-  Int64s found(writer->total()), same(writer->total()), next(writer->total());
-  std::vector<std::int32_t> segments(writer->total()), positions(writer->total());
-  writer->write_values(std::as_bytes(std::span(values)), item(kPadding), item(kSeparator),
-                       std::as_writable_bytes(std::span(found)));
-  writer->write_marks(continues, segments, positions);
-  writer->write_labels<std::int64_t>(Labels::same, values, kSeparator, same);
-  writer->write_labels<std::int64_t>(Labels::next, values, kSeparator, next);
-  const auto expected = model(plan, length, starts, sources, values, continues);
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    require(found[i] == expected[i].value, "another token");
-    require(same[i] == expected[i].same && next[i] == expected[i].next, "another label");
-    require(segments[i] == expected[i].segment && positions[i] == expected[i].position,
-            "another segment or position");
+  const LocatedBatch documents = located(records, ragged("t", Dtype::int64));
+  const bool is_sound = is_as_planned(plan, sources, lengths);
+  for (const Labels labels : {Labels::same, Labels::next}) {
+    RowArena arena(plan.rows() * length, labels, kPadding, kSeparator);
+    arena.format.continues = continues;
+    require(writer->fits(documents, arena.format, arena.bytes()), "the rows do not fit");
+    const bool is_good = writer->write(documents, arena.format, arena.bytes());
+    require(is_good == is_sound, "a document of another length is taken, or one is refused");
+    if (!is_good) return;
+    const auto expected = model(plan, length, sources, continues);
+    const auto tokens = arena.tokens(), found_labels = arena.labels();
+    const auto segments = arena.segments(), positions = arena.positions();
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const Token& token = expected[i];
+      require(tokens[i] == token.value, "another token");
+      require(found_labels[i] == (labels == Labels::same ? token.same : token.next),
+              "another label");
+      require(segments[i] == token.segment && positions[i] == token.position,
+              "another segment or position");
+    }
   }
 }
 
@@ -191,10 +223,12 @@ void check(Numbers input) {
     if (!plan) return;
   }
   const std::size_t documents = plan->numbers.size();
-  Int64s starts = (options & 16) != 0 ? input.several(documents) : starts_of(plan->lengths, 0);
+  const bool is_other = (options & 16) != 0;
+  Int64s lengths = is_other ? input.several(documents) : plan->lengths;
+  for (std::int64_t& each : lengths) each = std::clamp<std::int64_t>(each, 0, 1000);
   std::optional<Int64s> sources;
   if ((options & 32) != 0) sources = input.several(documents);
-  write(*plan, length, starts, sources, (options & 64) != 0);
+  write(*plan, length, lengths, sources, (options & 64) != 0, (options & 128) != 0);
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ void write_frame_sweep(Folder& folder) {
 void write_packing(Folder& folder) {
   const std::string lengths = raw({3, 0, 9, 250, 8, 8, 1, 40, 255, 2});
   const std::string places = raw({0, 12, 3, 1, 0, 2, 250, 5, 30, 248, 1, 9});
-  for (int options = 0; options < 128; options += 3) {
+  for (int options = 0; options < 256; options += 3) {
     folder.write(raw({options, 7, 10}) + lengths + places + places);
     folder.write(raw({options, 0, 5}) + lengths + places);
     folder.write(raw({options, 255, 3}) + places + lengths);

@@ -7,13 +7,16 @@ import multiprocessing
 import os
 import signal
 import stat
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from torchrec_io.storage.cache import folder as folder_module
 from torchrec_io.storage.cache.folder import CacheFolder, CacheFullError
 
 SIZE = 10_000
@@ -51,6 +54,19 @@ def has(folder: CacheFolder, number: int) -> bool:
 def age(folder: CacheFolder, number: int, seconds: int) -> None:
     before = time.time() - seconds
     os.utime(folder.block_path(name_of(number)), (before, before))
+
+
+def start(work: Callable[[], object]) -> threading.Thread:
+    """Do something in a thread; return once it is done, or waits for this one."""
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(0.3)
+    return thread
+
+
+def expect_all_counted(folder: CacheFolder) -> None:
+    with folder.locked() as state:
+        assert folder._count(state) <= state.used <= ROOM_FOR_FIVE
 
 
 def disk_bytes(path: Path) -> int:
@@ -125,7 +141,7 @@ def test_other_files_stay(tmp_path: Path) -> None:
     for number in range(9):
         add(folder, number)
     folder.clear()
-    assert not folder.files()
+    assert not list(folder.files())
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
@@ -189,6 +205,133 @@ def test_a_file_that_a_killed_process_left_is_removed_first(tmp_path: Path) -> N
     assert not os.path.exists(folder.part_path(name_of(9)))
 
 
+def test_a_block_that_is_published_meanwhile_is_not_claimed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, other = (CacheFolder(str(tmp_path), ROOM_FOR_FIVE) for _ in range(2))
+    claim = folder.claim(name_of(1), SIZE)
+    assert claim is not None
+    threads: list[threading.Thread] = []
+    lock = folder_module._try_lock
+
+    def publish_and_lock(descriptor: int) -> bool:
+        if os.fstat(descriptor).st_size > SIZE and not threads:  # not the state
+            threads.append(start(lambda: claim.publish(data_of(1))))
+        return lock(descriptor)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(folder_module, "_try_lock", publish_and_lock)
+        assert other.claim(name_of(1), SIZE) is None
+        threads[0].join()
+    assert has(other, 1)
+    expect_all_counted(other)
+
+
+def test_a_file_that_has_lost_its_name_is_not_claimed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = CacheFolder(str(tmp_path), ROOM_FOR_FIVE)
+    add(folder, 1)
+    lock = folder_module._try_lock
+
+    def remove_and_lock(descriptor: int) -> bool:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(folder.part_path(name_of(2)))
+        return lock(descriptor)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(folder_module, "_try_lock", remove_and_lock)
+        assert folder.claim(name_of(2), SIZE) is None
+    add(folder, 2)
+    assert has(folder, 2)
+
+
+def test_a_block_that_is_published_while_files_are_counted_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, other = (CacheFolder(str(tmp_path), ROOM_FOR_FIVE) for _ in range(2))
+    claim = folder.claim(name_of(0), SIZE)
+    assert claim is not None
+    for number in range(1, 5):
+        add(folder, number)
+    threads: list[threading.Thread] = []
+    scandir = os.scandir
+
+    def list_and_publish(path: str) -> Any:
+        entries = list(scandir(path))
+        if not threads:
+            threads.append(start(lambda: claim.publish(data_of(0))))
+        return contextlib.nullcontext(entries)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", list_and_publish)
+        add(other, 5)
+        threads[0].join()
+    assert has(other, 0)
+    expect_all_counted(other)
+
+
+def test_a_claim_that_is_given_up_while_files_are_counted_counts_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, other = (CacheFolder(str(tmp_path), ROOM_FOR_FIVE) for _ in range(2))
+    for number in range(4):
+        add(folder, number)
+    claim = folder.claim(name_of(9), SIZE)
+    assert claim is not None
+    threads: list[threading.Thread] = []
+    unlink = os.unlink
+
+    def add_two() -> None:
+        add(other, 5)
+        add(other, 6)
+
+    def unlink_and_add(path: str) -> None:
+        unlink(path)
+        if path.endswith(".part"):
+            threads.append(start(add_two))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", unlink_and_add)
+        claim.abandon()
+        threads[0].join()
+    expect_all_counted(other)
+
+
+def test_who_counts_for_long_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folder_module, "_SECONDS_TO_LOCK", 0.4)
+    monkeypatch.setattr(folder_module, "_SECONDS_TO_SHOW", 0.05)
+    folder, other = (CacheFolder(str(tmp_path), ROOM_FOR_FIVE) for _ in range(2))
+    with folder.locked() as state:
+        thread = start(lambda: add(other, 1))
+        for _ in range(20):
+            time.sleep(0.05)
+            state.show()
+    thread.join()
+    assert has(other, 1)
+    with folder.locked(), pytest.raises(TimeoutError, match="the cache stays locked"):
+        add(other, 2)
+
+
+def test_blocks_that_cannot_be_removed_are_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder_module, "_MOST_REMOVED", 1)
+    folder = CacheFolder(str(tmp_path), ROOM_FOR_FIVE)
+    for number in range(5):
+        add(folder, number)
+        age(folder, number, 100 - number)
+    remove = CacheFolder._remove
+    kept = {f"{name_of(number)}.block" for number in (0, 1)}
+    monkeypatch.setattr(
+        CacheFolder, "_remove", lambda self, file: file.name not in kept and remove(self, file)
+    )
+    add(folder, 5)
+    add(folder, 6)
+    assert [number for number in range(7) if has(folder, number)] == [0, 1, 4, 5, 6]
+    expect_all_counted(folder)
+
+
 def test_a_child_does_not_keep_a_claim(tmp_path: Path) -> None:
     folder = CacheFolder(str(tmp_path), ROOM_FOR_FIVE)
     claim = folder.claim(name_of(1), SIZE)
@@ -213,7 +356,9 @@ def write_at_random(path: str, seed: int) -> None:
             claim = folder.claim(name_of(number), SIZE)
         except CacheFullError:
             continue
-        if claim is not None:
+        if claim is not None and number % 5 == 4:
+            claim.abandon()
+        elif claim is not None:
             claim.publish(data_of(number))
 
 
@@ -228,8 +373,9 @@ def test_the_bound_holds_while_processes_write_and_are_killed(tmp_path: Path) ->
     measured, checks = 0, 0
     random = np.random.default_rng(9)
     while any(process.is_alive() for process in processes):
-        with folder._locked():  # else files that come and go meanwhile are both counted
+        with folder.locked() as state:  # else files that come and go meanwhile are both counted
             measured = max(measured, disk_bytes(tmp_path))
+            assert folder._count(state) <= state.used <= ROOM_FOR_FIVE
         checks += has(folder, int(random.integers(0, 30)))
         if checks == 20:
             processes[0].kill()

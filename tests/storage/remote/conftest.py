@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ipaddress
+import socket
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -23,6 +26,21 @@ def web() -> Iterator[WebServer]:
     """Return an HTTP server without files."""
     with web_server() as server:
         yield server
+
+
+@pytest.fixture(autouse=True)
+def _only_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse connections of tests to other machines."""
+    for name in ("connect", "connect_ex"):
+        connect = getattr(socket.socket, name)
+
+        def checked(self: socket.socket, address: Any, connect: Any = connect) -> Any:
+            if self.family in {socket.AF_INET, socket.AF_INET6}:
+                is_own = address[0] == "localhost" or ipaddress.ip_address(address[0]).is_loopback
+                assert is_own, f"a test connects to {address}"
+            return connect(self, address)
+
+        monkeypatch.setattr(socket.socket, name, checked)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -368,18 +368,38 @@ def test_objects_without_an_identity_are_not_cached(
     assert not os.path.exists(cache.directory)
 
 
-def test_stores_with_one_name_are_different(web: WebServer, cache: tio.BlockCache) -> None:
+def test_stores_with_one_name_are_different(
+    web: WebServer, cache: tio.BlockCache, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     stamp = open_file(web.put("/a", DATA)).stamp
-    blocks = {
-        cache.blocks_of("s3://b/a", stamp, RemoteOptions(options))
-        for options in (
-            {},
-            {"endpoint": "http://one"},
-            {"AWS_ENDPOINT": "http://two"},
-            {"endpoint": "http://one", "secret_access_key": "5f2a"},
-        )
-    }
-    assert len(blocks) == 3
+
+    def blocks_with(url: str = "s3://b/a", **options: Any) -> Any:
+        return cache.blocks_of(url, stamp, RemoteOptions(options))
+
+    own, other = blocks_with(), blocks_with(endpoint="http://other")
+    assert own != other
+    assert blocks_with(AWS_ENDPOINT="http://other", sas_key="5f2a") == other
+    for variable in ("AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
+        with monkeypatch.context() as patch:
+            patch.setenv(variable, "http://other")
+            assert blocks_with() == other
+    (tmp_path / "config").write_text("[profile x]\nendpoint_url = http://other\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    assert blocks_with() == own
+    monkeypatch.setenv("AWS_PROFILE", "x")
+    assert blocks_with() == other
+    google, azure = blocks_with("gs://b/a"), blocks_with("az://b/a")
+    for variable in ("GOOGLE_BASE_URL", "AZURE_ENDPOINT", "AZURE_STORAGE_ENDPOINT"):
+        monkeypatch.setenv(variable, "http://other")
+    assert blocks_with("gs://b/a", base_url="http://other") == blocks_with("gs://b/a") != google
+    assert blocks_with("az://b/a", endpoint="http://other") == blocks_with("az://b/a") != azure
+    accounts = {blocks_with("az://b/a", account_name=name) for name in ("one", "two")}
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "one")
+    assert blocks_with("az://b/a") in accounts
+    emulated = blocks_with("az://b/a", azure_storage_use_emulator="true")
+    assert emulated not in accounts
+    monkeypatch.setenv("AZURITE_BLOB_STORAGE_URL", "http://other")
+    assert blocks_with("az://b/a", use_emulator=True) == blocks_with("az://b/a")
 
 
 # ---- faults of the store ----

@@ -57,6 +57,11 @@ def failed(cause: str) -> GenericError:
         (failed("dns error: failed to lookup address"), Kind.temporary, "host was not found"),
         (failed("invalid peer certificate: UnknownIssuer"), Kind.refused, "certificate"),
         (failed("URL scheme is not allowed"), Kind.refused, "allow_http"),
+        (failed("kind: Builder, source: BadScheme"), Kind.refused, "allow_http"),
+        (GenericError("HTTP error: builder error"), Kind.refused, "the request is not valid"),
+        (ValueError('Could not parse path: Path "a//b" is'), Kind.refused, "a name with '//'"),
+        (ValueError("5f2a"), Kind.refused, "the request is not valid"),
+        (TypeError("5f2a"), Kind.refused, "the request is not valid"),
         (failed("something new"), Kind.temporary, "the request failed"),
         (
             GenericError("Error performing PUT http://169.254.169.254/latest/api/token in 1s - x"),

@@ -30,6 +30,17 @@ def test_paths(gcs: GcsServer, path: str) -> None:
     assert sorted(stream) == sorted(RECORDS)
 
 
+@pytest.mark.parametrize("headers", [{}, {"x-api-key": "5f2a"}])
+def test_options_from_the_environment(
+    gcs: GcsServer, monkeypatch: pytest.MonkeyPatch, headers: dict[str, str]
+) -> None:
+    monkeypatch.setenv("GOOGLE_BASE_URL", gcs.endpoint)
+    monkeypatch.setenv("GOOGLE_SKIP_SIGNATURE", "true")
+    options = {"client_options": {"default_headers": headers}}
+    dataset = TFRecordDataset("gs://data/set/x*", storage_options=options)
+    assert sorted(dataset) == sorted(RECORDS)
+
+
 def test_an_object_that_is_replaced_is_stale(gcs: GcsServer) -> None:
     url = gcs.put("other/a", frame(b"one") * 100)
     # One is pinned by a listing and the other by a request for the object.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import signal
 import threading
 import time
 from pathlib import Path
@@ -17,12 +18,14 @@ from tests.support.examples import example_of
 from tests.support.proxy import proxy_to
 from tests.support.stores import S3Server
 from tests.support.tfrecord import frame
+from tests.support.web import WebServer
 from torchrec_io import RecordIndex, TFRecordDataset, TFRecordMapDataset, TFRecordStream
 from torchrec_io.records.verify import verify_file
 from torchrec_io.storage.byte_source import Stamp
 from torchrec_io.storage.paths import expand_paths
 from torchrec_io.storage.remote import listing
 from torchrec_io.storage.remote.options import RemoteOptions
+from torchrec_io.storage.remote.process import access, close_connections
 
 SCHEMA = {"n": tio.FixedLenFeature([], "int64")}
 SHARDS, EACH = 6, 50
@@ -226,6 +229,33 @@ def test_options_from_the_environment(bucket: S3Server, monkeypatch: pytest.Monk
     assert verify_file(f"{PATTERN.removesuffix('*')}00001-of-00006").records == EACH
 
 
+@pytest.mark.parametrize(
+    "variables",
+    [
+        ("AWS_ENDPOINT",),
+        ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+        ("AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+    ],
+)
+def test_the_first_of_the_endpoints_in_the_environment_counts(
+    bucket: S3Server, monkeypatch: pytest.MonkeyPatch, variables: tuple[str, ...]
+) -> None:
+    options = bucket.options()
+    for variable in variables:
+        monkeypatch.setenv(variable, "http://127.0.0.1:1")
+    monkeypatch.setenv(variables[0], options.pop("endpoint"))
+    assert len(list(TFRecordDataset(PATTERN, SCHEMA, storage_options=options))) == len(ALL)
+
+
+def test_an_endpoint_of_the_options_counts_before_the_environment(
+    bucket: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"):
+        monkeypatch.setenv(variable, "http://127.0.0.1:1")
+    dataset = TFRecordDataset(PATTERN, SCHEMA, storage_options=bucket.options())
+    assert len(list(dataset)) == len(ALL)
+
+
 def test_options_from_the_files_of_the_aws_tools(
     bucket: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -240,6 +270,98 @@ def test_options_from_the_files_of_the_aws_tools(
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     assert len(list(TFRecordDataset(PATTERN, SCHEMA))) == len(ALL)
+
+
+def set_profile(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, config: str, credentials: str = ""
+) -> None:
+    """Make the files of the AWS tools, for a profile ``team``."""
+    (folder / "config").write_text(f"[profile team]\n{config}\n")
+    (folder / "credentials").write_text(f"[team]\n{credentials}\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(folder / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(folder / "credentials"))
+    monkeypatch.setenv("AWS_PROFILE", "team")
+
+
+def make_botocore(monkeypatch: pytest.MonkeyPatch, folder: Path, program: str) -> None:
+    """Make a package botocore whose credentials a program returns."""
+    (folder / "botocore").mkdir()
+    (folder / "botocore" / "__init__.py").touch()
+    (folder / "botocore" / "session.py").write_text(
+        "class Session:\n"
+        "    def __init__(self, profile):\n"
+        "        assert profile == 'team'\n"
+        "    def get_credentials(self):\n"
+        "        return self\n"
+        f"    def get_frozen_credentials(self):\n        {program}\n"
+    )
+    monkeypatch.syspath_prepend(folder)
+
+
+def keys_of(options: dict[str, Any]) -> str:
+    names = ("access_key_id", "secret_access_key")
+    return "\n".join(f"aws_{name} = {options[name]}" for name in names)
+
+
+def test_keys_in_the_configuration_file(
+    bucket: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    options = bucket.options()
+    set_profile(monkeypatch, tmp_path, f"{keys_of(options)}\nendpoint_url = {options['endpoint']}")
+    assert len(list(TFRecordDataset(PATTERN, SCHEMA))) == len(ALL)
+
+
+@pytest.mark.parametrize(
+    ("config", "login"),
+    [
+        ("sso_session = x", "SSO"),
+        ("credential_process = program", "credential_process"),
+        ("role_arn = arn:aws:iam::1:role/x\nsource_profile = team", "a role"),
+    ],
+)
+def test_profiles_without_keys(
+    bucket: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, config: str, login: str
+) -> None:
+    options = bucket.options()
+    public = {name: options[name] for name in ("endpoint", "region")}
+    set_profile(monkeypatch, tmp_path, config)
+    with monkeypatch.context() as patch:
+        make_botocore(patch, tmp_path, "return 'key-5f2a', 'wrong-5f2a', None, 'account'")
+        with pytest.raises(PermissionError, match=f"tried {login}.* of profile 'team'") as caught:
+            TFRecordDataset(PATTERN, storage_options=public)
+        assert "5f2a" not in str(caught.value)
+    keys = (options["access_key_id"], options["secret_access_key"], None)
+    (tmp_path / "right").mkdir()
+    make_botocore(monkeypatch, tmp_path / "right", f"return {keys}")
+    close_connections()  # another path of modules
+    dataset = TFRecordDataset(PATTERN, SCHEMA, storage_options=public)
+    assert len(list(dataset)) == len(ALL)
+
+
+def test_a_profile_without_a_login(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    set_profile(monkeypatch, tmp_path, "sso_session = x")
+    close_connections()
+    make_botocore(monkeypatch, tmp_path, "raise OSError('word-5f2a')")
+    with pytest.raises(ValueError, match="botocore found no credentials for profile 'team'") as e:
+        TFRecordDataset("s3://data/a")
+    assert "5f2a" not in str(e.value)
+    (tmp_path / "botocore" / "session.py").write_text("raise ImportError")
+    close_connections()
+    with pytest.raises(ImportError, match="'team' of the AWS files uses SSO, which needs the pack"):
+        TFRecordDataset("s3://data/a")
+
+
+def test_a_login_that_ends(
+    bucket: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    set_profile(monkeypatch, tmp_path, "sso_session = x")
+    close_connections()
+    count = "self.calls = getattr(self, 'calls', 0) + 1"
+    program = f"{count}; assert self.calls < 2; return 'a', 'b', None"
+    make_botocore(monkeypatch, tmp_path, program)
+    public = {name: bucket.options()[name] for name in ("endpoint", "region")}
+    with pytest.raises(PermissionError, match="the credentials of the AWS profile could not be re"):
+        TFRecordDataset(PATTERN, storage_options=public)
 
 
 def test_credentials_that_change_while_they_are_used(
@@ -275,6 +397,84 @@ def test_wrong_credentials(bucket: S3Server) -> None:
     with pytest.raises(ValueError, match="nonsense") as wrong:
         TFRecordDataset(PATTERN, storage_options={**bucket.options(), "nonsense": "word-5f2a"})
     assert "5f2a" not in str(wrong.value)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("s3://data/a//b", "a name with '//'"),
+        ("s3://data/a/../b", "between slashes, cannot be read"),
+        ("s3://no bucket/a", "the request is not valid"),
+    ],
+)
+def test_mistakes_are_not_tried_again(bucket: S3Server, url: str, reason: str) -> None:
+    with pytest.raises(OSError, match=f"the request was refused .*{reason}"):
+        TFRecordDataset(url, storage_options=bucket.options())
+
+
+def test_endpoints_that_are_no_url() -> None:
+    with pytest.raises(ValueError, match="the endpoint of a store must be a URL"):
+        TFRecordDataset("s3://data/a", storage_options={"endpoint": "host:9000"})
+
+
+@pytest.mark.parametrize("path", ["s3://data/a", "s3://data/a/"])
+def test_an_expired_token_is_named(web: WebServer, path: str) -> None:
+    """Also where an object is asked for, whose answer has no body."""
+    web.code = "ExpiredToken"
+    options = {
+        "endpoint": f"http://127.0.0.1:{web.port}",
+        "access_key_id": "key",
+        "secret_access_key": "word-5f2a",
+        "token": "session-5f2a",
+    }
+    with pytest.raises(
+        PermissionError, match=r"access denied \(HTTP 400 ExpiredToken\); tried the access key"
+    ):
+        TFRecordDataset(path, storage_options=options)
+    assert len(web.requests) <= 2
+
+
+def test_a_helper_that_was_killed_while_it_was_idle_is_replaced(bucket: S3Server) -> None:
+    options = RemoteOptions(bucket.options())
+    client: Any = access("s3://data/set/", options).fetcher.client
+    os.kill(client.helper_pid, signal.SIGKILL)
+    assert len(listing.list_once("s3://data/set", options)) > SHARDS
+    client = access("s3://data/set/", options).fetcher.client
+    os.kill(client.helper_pid, signal.SIGKILL)
+    assert "set" in listing.list_subfolders("s3://data", options)
+
+
+def test_a_folder_that_was_listed_with_others_is_not_searched_for(bucket: S3Server) -> None:
+    class Unsearchable(dict[str, Stamp]):
+        def __iter__(self) -> Any:
+            raise AssertionError
+
+    bucket.put("tree/a/1", b"1")
+    bucket.put("tree/b/2", b"2")
+    options = RemoteOptions(bucket.options())
+    expand_paths("s3://data/tree/**", remote=options)
+    options.stamps = Unsearchable(options.stamps)
+    assert listing.list_once("s3://data/tree/a", options) == ["s3://data/tree/a/1"]
+
+
+@pytest.mark.parametrize("has_option", [False, True])
+def test_the_requester_pays(
+    web: WebServer, monkeypatch: pytest.MonkeyPatch, has_option: bool
+) -> None:
+    web.put("/data/a", frame(b"one"))
+    options: dict[str, Any] = {
+        "endpoint": f"http://127.0.0.1:{web.port}",
+        "access_key_id": "key",
+        "secret_access_key": "word",
+    }
+    if has_option:
+        options["request_payer"] = True
+    else:
+        monkeypatch.setenv("AWS_REQUEST_PAYER", "true")
+    assert list(TFRecordStream("s3://data/a", storage_options=options)) == [b"one"]
+    payers = {request.headers.get("x-amz-request-payer") for request in web.requests}
+    assert payers == {"requester"}
 
 
 def test_connections_that_are_reset(bucket: S3Server) -> None:

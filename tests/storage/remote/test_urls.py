@@ -31,10 +31,29 @@ def test_is_url(path: str, expected: bool) -> None:
         ("HTTP://host/a", "http://host/a"),
         ("s3://bucket/a?b#c@d", "s3://bucket/a?b#c@d"),
         ("S3://bucket/a", "s3://bucket/a"),
+        ("ftp://user@host:21/a?b", "ftp://user@host:21/a?b"),
+        ("GitHub://org:repo@main/a", "github://org:repo@main/a"),
+        ("git://:main@a/b", "git://:main@a/b"),
     ],
 )
 def test_public_url(url: str, expected: str) -> None:
     assert public_url(url) == expected
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("ftp://me:5f2a@host/a", "ftp://host: credentials must be in storage_options"),
+        ("gist://me:5f2a@gist/a", "gist://gist: credentials must be in storage_options"),
+        ("zip://x::https://me:5f2a@host/a", "zip://x::https:: credentials must be in"),
+        ("hdfs://host/a?token=5f2a", "hdfs://host: the URL must have no query"),
+        ("hdfs://host?X-Token=5f2a", "hdfs://host: the URL must have no query"),
+    ],
+)
+def test_secrets_in_the_url_of_a_filesystem(url: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason) as caught:
+        public_url(url)
+    assert "5f2a" not in str(caught.value)
 
 
 def test_credentials_in_the_url_of_a_store() -> None:
@@ -69,7 +88,7 @@ def test_expand_ranges() -> None:
         ("https://host/a%20b", Location("https://host/a%20b", "")),
         ("https://host/a//b", Location("https://host/a//b", "")),
         ("https://host/a/../b", Location("https://host/a/../b", "")),
-        ("hf://datasets/x/y", Location("hf://", "hf://datasets/x/y")),
+        ("hf://datasets/x/y", Location("hf://datasets", "hf://datasets/x/y")),
     ],
 )
 def test_store_of(url: str, expected: Location) -> None:

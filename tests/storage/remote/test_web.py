@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import base64
 import pickle
+import re
+import threading
+import time
 import traceback
 from collections import Counter
 from pathlib import Path
@@ -87,6 +90,45 @@ def test_server_without_ranges(web: WebServer) -> None:
     web.has_ranges = False
     with pytest.raises(OSError, match=r"the request was refused \(.*whole files only, no ranges"):
         read(web.put("/a", DATA))
+
+
+@pytest.mark.parametrize("has_cache", [False, True])
+@pytest.mark.parametrize("size", [SOME, 100_000])
+def test_a_body_that_is_too_long_does_not_reach_other_ranges(
+    web: WebServer, tmp_path: Path, size: int, has_cache: bool
+) -> None:
+    close_connections()  # so that the ranges are neighbours in memory
+    cache = None
+    if has_cache:
+        cache = tio.BlockCache(tmp_path / "cache", max_bytes=8 << 20, block_bytes=1 << 16)
+    options = RemoteOptions(FEW, cache=cache)
+    first, second = (open_file(web.put(path, DATA), options) for path in ("/1", "/2"))
+    is_second_there = threading.Event()
+
+    def send_too_much(handler: Any) -> None:
+        assert is_second_there.wait(30)
+        begin, end = map(int, re.findall(r"\d+", handler.headers["Range"]))
+        handler.send_response(206)
+        handler.send_header("Content-Range", f"bytes {begin}-{end}/{len(DATA)}")
+        handler.send_header("Content-Length", str(2 * (end + 1 - begin)))
+        handler.send_header("ETag", '"v1"')
+        handler.end_headers()
+        handler.wfile.write(DATA[begin : end + 1] + bytes(end + 1 - begin))
+
+    web.faults = [send_too_much]
+    ranges = np.array([(0, size, 0)])
+    out = np.empty(size, np.uint8)
+    finish = first.begin_reading(ranges, out)
+    while not web.gets():
+        time.sleep(0.01)
+    second.will_need(ranges)
+    assert second.read_ranges(np.array([(0, 10, 0)]), out) is None
+    is_second_there.set()
+    with pytest.raises(OSError, match="the server sent more bytes than were asked for"):
+        finish()
+    for file in (second, first, second):
+        assert file.read_ranges(ranges, out) is None
+        assert out.tobytes() == DATA[:size]
 
 
 @pytest.mark.parametrize("url", ["/dir/", "/dir/*.tfrecord"])

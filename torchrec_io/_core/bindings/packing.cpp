@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "bindings/arguments.h"
 #include "bindings/arrays.h"
 #include "packing/best_fit.h"
 #include "packing/row_writer.h"
@@ -144,60 +144,58 @@ NumpyVector<std::int64_t> bind_first_numbers(const RowPlan& plan) {
   return to_numpy(plan.first_numbers());
 }
 
-bool bind_has_lengths(const RowPlan& plan, const Numbers& begins, const Numbers& ends) {
-  return plan.has_lengths(span_of(begins), span_of(ends));
-}
-
 // ---- writing ----
 
-// Tokens are copied by many at a time: fewer than these take less time than a thread to wake up.
-constexpr std::size_t kManyTokens = std::size_t{1} << 17;
-
-RowWriter open_writer(const RowPlan& plan, std::size_t length, const Numbers& starts,
+RowWriter open_writer(const RowPlan& plan, std::size_t length, std::size_t records,
                       const std::optional<Numbers>& sources) {
-  std::optional<std::span<const std::int64_t>> rows;
-  if (sources) rows = span_of(*sources);
-  auto writer = RowWriter::open(plan, length, span_of(starts), rows);
+  std::optional<std::span<const std::int64_t>> found;
+  if (sources) found = span_of(*sources);
+  auto writer = RowWriter::open(plan, length, records, found);
   if (!writer) throw nb::value_error("the plan must fit the length and the documents");
   return std::move(*writer);
 }
 
-// Returns `count` items of an arena, which are aligned.
-template <class Span, class Arena>
-Span items_at(const Arena& arena, std::size_t at, std::size_t count) {
-  using T = typename Span::element_type;
-  if (at % sizeof(T) != 0 || at > arena.size() || count > (arena.size() - at) / sizeof(T)) {
-    throw nb::value_error("an array must be aligned and lie inside of its arena");
-  }
-  return Span(reinterpret_cast<T*>(arena.data() + at), count);
+std::vector<std::byte> copy_of(const nb::bytes& item) {
+  const Bytes bytes = bytes_of(item);
+  return {bytes.begin(), bytes.end()};
 }
 
-void bind_write_values(const RowWriter& writer, const Buffer& source, std::size_t source_at,
-                       const nb::bytes& padding, const std::optional<nb::bytes>& separator,
-                       const WritableBuffer& out, std::size_t out_at) {
-  const Bytes item = bytes_of(padding);
-  std::optional<Bytes> last;
-  if (separator) last = bytes_of(*separator);
-  if (item.empty() || item.size() > 16 || (last && last->size() != item.size())) {
-    throw nb::value_error("padding and separator must be one item each");
-  }
-  const auto from = items_at<Bytes>(source, source_at, writer.needed() * item.size());
-  const auto to = items_at<MutableBytes>(out, out_at, writer.total() * item.size());
-  const ReleasedGil unlocked(writer.total() >= kManyTokens);
-  writer.write_values(from, item, last, to);
+void init_column(PackedColumn* self, std::size_t feature, std::size_t at, const nb::bytes& padding,
+                 const std::optional<nb::bytes>& separator) {
+  std::optional<std::vector<std::byte>> last;
+  if (separator) last = copy_of(*separator);
+  new (self) PackedColumn{feature, at, copy_of(padding), std::move(last)};
 }
 
-void bind_write_marks(const RowWriter& writer, bool continues, const WritableBuffer& out,
-                      std::size_t segments_at, std::size_t positions_at) {
-  const auto segments = items_at<std::span<std::int32_t>>(out, segments_at, writer.total());
-  const auto positions = items_at<std::span<std::int32_t>>(out, positions_at, writer.total());
-  const ReleasedGil unlocked(writer.total() >= kManyTokens);
-  writer.write_marks(continues, segments, positions);
+void init_format(RowFormat* self, const Sequence<PackedColumn>& columns, std::size_t segments_at,
+                 std::size_t positions_at, bool continues, std::optional<Labels> labels,
+                 std::size_t labels_at, std::optional<std::int64_t> separator) {
+  new (self) RowFormat{copy_items<PackedColumn>(columns),
+                       labels,
+                       separator,
+                       continues,
+                       labels_at,
+                       segments_at,
+                       positions_at};
+}
+
+bool bind_write(const RowWriter& writer, const LocatedBatch& documents, const RowFormat& format,
+                const WritableBuffer& out) {
+  const MutableBytes arena = writable_bytes(out);
+  if (!writer.fits(documents, format, arena)) {
+    throw nb::value_error("the format must fit the documents, and lie inside of the arena");
+  }
+  const ReleasedGil unlocked;
+  return writer.write(documents, format, arena);
 }
 
 template <class T>
 void copy_to(const WritableBuffer& out, std::size_t at, const std::vector<T>& values) {
-  std::copy(values.begin(), values.end(), items_at<std::span<T>>(out, at, values.size()).begin());
+  const MutableBytes arena = writable_bytes(out);
+  if (at % sizeof(T) != 0 || at > arena.size() || values.size() > (arena.size() - at) / sizeof(T)) {
+    throw nb::value_error("an array must be aligned and lie inside of its arena");
+  }
+  std::memcpy(arena.data() + at, values.data(), values.size() * sizeof(T));
 }
 
 void bind_write_pieces(const RowWriter& writer, const WritableBuffer& out, std::size_t splits_at,
@@ -207,32 +205,6 @@ void bind_write_pieces(const RowWriter& writer, const WritableBuffer& out, std::
   copy_to(out, numbers_at, writer.numbers);
   copy_to(out, segment_splits_at, writer.segment_splits);
   copy_to(out, segment_lengths_at, writer.segment_lengths);
-}
-
-template <class T>
-void write_labels_of(const RowWriter& writer, Labels labels, const Buffer& source,
-                     std::size_t source_at, std::optional<std::int64_t> separator,
-                     std::span<std::int64_t> out) {
-  const auto tokens = items_at<std::span<const T>>(source, source_at, writer.needed());
-  const ReleasedGil unlocked(out.size() >= kManyTokens);
-  writer.write_labels<T>(labels, tokens, separator, out);
-}
-
-void bind_write_labels(const RowWriter& writer, Labels labels, const Buffer& source,
-                       std::size_t source_at, const std::string& dtype,
-                       std::optional<std::int64_t> separator, const WritableBuffer& out,
-                       std::size_t out_at) {
-  using Write = decltype(&write_labels_of<std::int64_t>);
-  static constexpr std::pair<std::string_view, Write> kWrites[] = {
-      {"int64", &write_labels_of<std::int64_t>},   {"int32", &write_labels_of<std::int32_t>},
-      {"int16", &write_labels_of<std::int16_t>},   {"int8", &write_labels_of<std::int8_t>},
-      {"uint32", &write_labels_of<std::uint32_t>}, {"uint16", &write_labels_of<std::uint16_t>},
-      {"uint8", &write_labels_of<std::uint8_t>}};
-  const auto to = items_at<std::span<std::int64_t>>(out, out_at, writer.total());
-  for (const auto& [name, write] : kWrites) {
-    if (name == dtype) return write(writer, labels, source, source_at, separator, to);
-  }
-  throw nb::value_error("labels need tokens of an integer dtype");
 }
 
 }  // namespace
@@ -270,11 +242,6 @@ void bind_packing(nb::module_& m) {
       .def("take", &bind_take, "rows"_a,
            "Return some rows, with their documents in the order of their first pieces.")
       .def("append", &RowPlan::append, "other"_a, "Add the rows of another plan.")
-      .def("has_lengths", &bind_has_lengths, "begins"_a, "ends"_a,
-           "Return whether documents have as many tokens as planned.\n\n"
-           "Args:\n"
-           "    begins: First token of each document.\n"
-           "    ends: Token after the last one of each.")
       .def("first_numbers", &bind_first_numbers,
            "Return the record number of the first document of each row.")
       .def_prop_ro("numbers", array_of(&RowPlan::numbers), nb::rv_policy::reference_internal,
@@ -293,11 +260,29 @@ void bind_packing(nb::module_& m) {
   nb::enum_<Labels>(m, "Labels", "Which token is the label of a token.")
       .value("same", Labels::same, "The token itself.")
       .value("next", Labels::next, "The next token of its document.");
-  nb::class_<RowWriter>(m, "RowWriter", "Writes the rows of a plan from one arena into another.")
+  nb::class_<PackedColumn>(m, "PackedColumn", "A feature with a value for each token.")
+      .def("__init__", &init_column, "feature"_a, "at"_a, "padding"_a, "separator"_a.none(),
+           "Args:\n"
+           "    feature: Position of its spec in the parser.\n"
+           "    at: Offset of the rows in the arena.\n"
+           "    padding: Bytes of one value.\n"
+           "    separator: Bytes of the value after a document; None repeats its last value.");
+  nb::class_<RowFormat>(m, "RowFormat", "The columns of rows that have a value for each token.")
+      .def("__init__", &init_format, "columns"_a, nb::kw_only(), "segments_at"_a, "positions_at"_a,
+           "continues"_a, "labels"_a.none(), "labels_at"_a, "separator"_a.none(),
+           "Args:\n"
+           "    columns: The tokens, and other features.\n"
+           "    segments_at: Offset of the segments in the arena; int32.\n"
+           "    positions_at: Offset of the positions in the arena; int32.\n"
+           "    continues: Whether positions are those in the document, not in the piece.\n"
+           "    labels: Which token is the label of a token; None for no labels.\n"
+           "    labels_at: Offset of the labels in the arena; int64.\n"
+           "    separator: Token that follows each document, if there is one.");
+  nb::class_<RowWriter>(m, "RowWriter", "Writes the rows of a plan.")
       .def_prop_ro("splits", array_of(&RowWriter::splits), nb::rv_policy::reference_internal,
                    "First piece of each row, then the number of pieces.")
       .def_prop_ro("rows", array_of(&RowWriter::rows), nb::rv_policy::reference_internal,
-                   "Source row of each piece.")
+                   "Record of each piece in the batch of documents.")
       .def_prop_ro("num_pieces", [](const RowWriter& writer) { return writer.numbers.size(); })
       .def_prop_ro("num_segments",
                    [](const RowWriter& writer) { return writer.segment_lengths.size(); })
@@ -311,34 +296,23 @@ void bind_packing(nb::module_& m) {
            "    numbers_at: Offset of the record number of each piece; int64.\n"
            "    segment_splits_at: As `splits_at`, with the padding of a row as a piece.\n"
            "    segment_lengths_at: Offset of the number of tokens of each of these; int32.")
-      .def("write_values", &bind_write_values, "source"_a, "source_at"_a, "padding"_a,
-           "separator"_a.none(), nb::arg("out").noconvert(), "out_at"_a,
-           "Write values of the documents.\n\n"
+      .def("write", &bind_write, "documents"_a, "format"_a, nb::arg("out").noconvert(),
+           "Decode the documents into rows.\n\n"
            "Args:\n"
-           "    source: Arena of the documents.\n"
-           "    source_at: Offset of the values in it.\n"
-           "    padding: Bytes of one value.\n"
-           "    separator: Bytes of the value after a document; None repeats its last value.\n"
-           "    out: Arena of the rows.\n"
-           "    out_at: Offset of the rows in it.")
-      .def("write_marks", &bind_write_marks, "continues"_a, nb::arg("out").noconvert(),
-           "segments_at"_a, "positions_at"_a,
-           "Write the segment and the position of each token.\n\n"
-           "Args:\n"
-           "    continues: Whether positions are those in the document, not in the piece.\n"
-           "    out: Arena of the rows.\n"
-           "    segments_at: Offset of the segments in it; int32.\n"
-           "    positions_at: Offset of the positions in it; int32.")
-      .def("write_labels", &bind_write_labels, "labels"_a, "source"_a, "source_at"_a, "dtype"_a,
-           "separator"_a.none(), nb::arg("out").noconvert(), "out_at"_a,
-           "Write the label of each token, int64; otherwise as `write_values`.");
-  m.def("row_writer", &open_writer, "plan"_a, "length"_a, "starts"_a, "sources"_a.none(),
+           "    documents: The located documents.\n"
+           "    format: Columns of the rows.\n"
+           "    out: Arena of the rows.\n\n"
+           "Returns:\n"
+           "    False if a document is invalid, or has not as many values as planned. The rows\n"
+           "    are undefined then.");
+  m.def("row_writer", &open_writer, "plan"_a, "length"_a, "records"_a, "sources"_a.none(),
         "Return the writer of the rows of a plan.\n\n"
         "Args:\n"
         "    plan: The rows.\n"
         "    length: Length of a row.\n"
-        "    starts: First value of each source row.\n"
-        "    sources: Source row of each document, -1 if it is lost; None if they are the same.");
+        "    records: Number of records in the batch of documents.\n"
+        "    sources: Record of each document in that batch, -1 if it is lost; None if they are\n"
+        "        the same.");
 }
 
 }  // namespace tio

@@ -65,6 +65,13 @@ void init_spec(FeatureSpec* self, const nb::bytes& key, Dtype dtype, ColumnType 
   new (self) FeatureSpec(std::move(spec));
 }
 
+FeatureSpec without_column(const FeatureSpec& self) {
+  FeatureSpec spec = self;
+  spec.has_column = false;
+  if (const char* fault = spec.fault()) throw nb::value_error(fault);
+  return spec;
+}
+
 std::vector<Failure> bind_parse_fixed(const ExampleParser& self, const Records& records,
                                       const ColumnTargets& targets, const WritableBuffer& arena) {
   std::vector<Failure> failures;
@@ -352,6 +359,10 @@ void bind_parser(nb::module_& m) {
            "    default_sizes: Bytes of each value in `default_data`, for bytes.\n\n"
            "Raises:\n"
            "    ValueError: If the arguments contradict each other.")
+      .def("without_column", &without_column,
+           "Return the spec of the same values, which are located but not written.\n\n"
+           "Raises:\n"
+           "    ValueError: If the column is not a list of numbers.")
       .def_prop_ro(
           "key",
           [](const FeatureSpec& self) { return nb::bytes(self.key.data(), self.key.size()); },

@@ -17,6 +17,7 @@ std::uint64_t times(std::uint64_t a, std::uint64_t b) {
 
 bool is_column_inside(const FeatureSpec& spec, const ColumnSize& size, std::uint64_t records,
                       const ColumnOffsets& column, MutableBytes arena) {
+  if (!spec.has_column) return true;
   const std::uint64_t split = spec.int32_splits ? 4 : 8;
   std::uint64_t values = times(records, spec.count);
   switch (spec.column_type) {

@@ -50,6 +50,7 @@ class ColumnWriter {
   // Writes any other column for all records.
   void write(std::size_t feature, const ColumnOffsets& offsets) {
     begin(feature, offsets);
+    if (!spec_->has_column) return;
     switch (spec_->column_type) {
       case ColumnType::fixed: return write_bytes();
       case ColumnType::ragged:
@@ -76,22 +77,7 @@ class ColumnWriter {
 
   template <class Write>
   void with_dtype(Write&& write) {
-    switch (spec_->dtype) {
-      case Dtype::int64: return write(std::int64_t{});
-      case Dtype::int32: return write(std::int32_t{});
-      case Dtype::int16: return write(std::int16_t{});
-      case Dtype::int8: return write(std::int8_t{});
-      case Dtype::uint64: return write(std::uint64_t{});
-      case Dtype::uint32: return write(std::uint32_t{});
-      case Dtype::uint16: return write(std::uint16_t{});
-      case Dtype::uint8: return write(std::uint8_t{});
-      case Dtype::boolean: return write(Boolean{});
-      case Dtype::float32: return write(float{});
-      case Dtype::float64: return write(double{});
-      case Dtype::float16: return write(Half{});
-      case Dtype::bfloat16: return write(BrainHalf{});
-      case Dtype::bytes: return;
-    }
+    visit_element(spec_->dtype, write);
   }
 
   const Location& location(std::size_t row) const {

@@ -41,6 +41,9 @@ const char* FeatureSpec::fault() const {
   if (column_type == ColumnType::padded && count == 0) {
     return "the count of a padded column must be positive";
   }
+  if (!has_column && !is_list_of_numbers()) {
+    return "only a list of numbers can do without a column";
+  }
   const bool has_default =
       column_type == ColumnType::padded || (column_type == ColumnType::fixed && is_optional);
   if (!has_default) return nullptr;

@@ -54,11 +54,22 @@ struct FeatureSpec {
   std::uint64_t count = 1;
   bool is_optional = false;   // records may lack it; ragged, flat and on_request ones always may
   bool int32_splits = false;  // row splits are int32 instead of int64
+  // Whether the second pass writes the column. If not, the values are located, and others read
+  // them: they are counted when they are decoded.
+  bool has_column = true;
   // For a fixed column: the `count` elements of records without the feature. For a padded column:
   // one element of padding. Numbers are in the format of the column; bytes values are joined, and
   // default_sizes has the size of each.
   std::vector<std::byte> default_data;
   std::vector<std::uint64_t> default_sizes;
+
+  // Whether this is a column of numbers with any number of values per record, without steps of
+  // several values.
+  bool is_list_of_numbers() const {
+    const bool is_list = (column_type == ColumnType::ragged && !in_lists) ||
+                         (column_type == ColumnType::padded && count == 1);
+    return is_list && dtype != Dtype::bytes;
+  }
 
   // Returns why this spec is invalid, or null if it is valid.
   const char* fault() const;

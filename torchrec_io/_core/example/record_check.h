@@ -65,6 +65,7 @@ class RecordCheck {
 
   bool check_feature(const FeatureSpec& spec, const Location& at, ColumnSize& size) {
     if (!check_kind(spec, at)) return false;
+    if (!spec.has_column && at.form == Form::single) return true;
     ValueCount count;
     if (!count_values(record_, at, count)) return false;
     if (!check_count(spec, at, count)) return false;

@@ -6,12 +6,34 @@
 #include <type_traits>
 
 #include "example/feature.h"
+#include "example/feature_spec.h"
 #include "example/sequence.h"
 #include "wire/bytes.h"
 #include "wire/cast.h"
 #include "wire/varint.h"
 
 namespace tio {
+
+// Calls `visit(T{})` with the element type of a dtype of numbers.
+template <class Visit>
+void visit_element(Dtype dtype, Visit&& visit) {
+  switch (dtype) {
+    case Dtype::int64: return visit(std::int64_t{});
+    case Dtype::int32: return visit(std::int32_t{});
+    case Dtype::int16: return visit(std::int16_t{});
+    case Dtype::int8: return visit(std::int8_t{});
+    case Dtype::uint64: return visit(std::uint64_t{});
+    case Dtype::uint32: return visit(std::uint32_t{});
+    case Dtype::uint16: return visit(std::uint16_t{});
+    case Dtype::uint8: return visit(std::uint8_t{});
+    case Dtype::boolean: return visit(Boolean{});
+    case Dtype::float32: return visit(float{});
+    case Dtype::float64: return visit(double{});
+    case Dtype::float16: return visit(Half{});
+    case Dtype::bfloat16: return visit(BrainHalf{});
+    case Dtype::bytes: return;
+  }
+}
 
 // Room for the values of a column. The first pass counted them, but the record may have changed
 // since, so the room is checked again.

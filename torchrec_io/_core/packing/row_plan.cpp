@@ -16,16 +16,28 @@ std::optional<RowPlan> RowPlan::take(std::span<const std::int64_t> taken) const 
   plan.row_begins.reserve(taken.size() + 1);
   // Pairs of a document here and its index in the new plan: few, so they are searched from the end.
   std::vector<std::pair<std::int64_t, std::int64_t>> split;
+  const auto exists = [&](std::int64_t row) {
+    return row >= 0 && static_cast<std::uint64_t>(row) < rows();
+  };
+  if (!std::ranges::all_of(taken, exists)) return std::nullopt;
+  const bool has_lone_separator = std::ranges::any_of(taken, [&](std::int64_t row) {
+    const auto first = static_cast<std::size_t>(row_begins[static_cast<std::size_t>(row)]);
+    const auto last = static_cast<std::size_t>(row_begins[static_cast<std::size_t>(row) + 1]);
+    for (std::size_t i = first; i < last; ++i) {
+      if (begins[i] >= lengths[static_cast<std::size_t>(documents[i])]) return true;
+    }
+    return false;
+  });
   for (const std::int64_t row : taken) {
-    if (row < 0 || static_cast<std::uint64_t>(row) >= rows()) return std::nullopt;
     const auto first = static_cast<std::size_t>(row_begins[static_cast<std::size_t>(row)]);
     const auto last = static_cast<std::size_t>(row_begins[static_cast<std::size_t>(row) + 1]);
     for (std::size_t i = first; i < last; ++i) {
       const std::int64_t document = documents[i];
       const auto at = static_cast<std::size_t>(document);
       std::int64_t index = static_cast<std::int64_t>(plan.numbers.size());
-      // Only the pieces of a document that is in several pieces may come again.
-      const bool is_whole = begins[i] == 0 && sizes[i] >= lengths[at];
+      // Only the pieces of a document that is in several pieces may come again. One of them may be
+      // a separator alone, after a piece with all tokens.
+      const bool is_whole = !has_lone_separator && begins[i] == 0 && sizes[i] >= lengths[at];
       const auto known =
           is_whole ? split.end() : std::find_if(split.begin(), split.end(), [&](const auto& each) {
             return each.first == document;
@@ -42,15 +54,6 @@ std::optional<RowPlan> RowPlan::take(std::span<const std::int64_t> taken) const 
     plan.end_row();
   }
   return plan;
-}
-
-bool RowPlan::has_lengths(std::span<const std::int64_t> firsts,
-                          std::span<const std::int64_t> ends) const {
-  if (firsts.size() != lengths.size() || ends.size() != lengths.size()) return false;
-  for (std::size_t i = 0; i < lengths.size(); ++i) {
-    if (firsts[i] < 0 || firsts[i] > ends[i] || ends[i] - firsts[i] != lengths[i]) return false;
-  }
-  return true;
 }
 
 Int64s RowPlan::first_numbers() const {

@@ -27,9 +27,6 @@ struct RowPlan {
   // does not exist.
   std::optional<RowPlan> take(std::span<const std::int64_t> rows) const;
 
-  // Whether there are as many documents as ranges, and each has the planned number of tokens.
-  bool has_lengths(std::span<const std::int64_t> firsts, std::span<const std::int64_t> ends) const;
-
   // Returns the record number of the first document of each row.
   Int64s first_numbers() const;
 

@@ -4,35 +4,38 @@
 #include <cstring>
 #include <numeric>
 
+#include "packing/part_reader.h"
+#include "timing/steps.h"
+
 namespace tio {
 namespace {
 
-template <std::size_t kSize>
-void fill_items(std::byte* to, std::size_t count, const std::byte* item) {
-  for (std::size_t i = 0; i < count; ++i) std::memcpy(to + i * kSize, item, kSize);
+// Returns whether `count` items of `size` bytes at `offset` lie inside of the arena, aligned.
+bool is_inside(MutableBytes arena, std::size_t offset, std::size_t count, std::size_t size) {
+  return offset % size == 0 && offset <= arena.size() && count <= (arena.size() - offset) / size;
 }
 
-void fill(std::byte* to, std::size_t count, Bytes item) {
-  switch (item.size()) {
-    case 1: return fill_items<1>(to, count, item.data());
-    case 2: return fill_items<2>(to, count, item.data());
-    case 4: return fill_items<4>(to, count, item.data());
-    case 8: return fill_items<8>(to, count, item.data());
-    default:
-      for (std::size_t i = 0; i < count; ++i) {
-        std::memcpy(to + i * item.size(), item.data(), item.size());
-      }
-  }
+// Whether tokens of a dtype can be labels: integers that fit int64.
+bool has_labels(Dtype dtype) {
+  return stored_kind(dtype) == Kind::ints && dtype != Dtype::uint64 && dtype != Dtype::boolean;
+}
+
+template <class T>
+T item_of(const std::vector<std::byte>& bytes) {
+  return load<T>(bytes, 0);
 }
 
 }  // namespace
 
 std::optional<RowWriter> RowWriter::open(const RowPlan& plan, std::size_t length,
-                                         std::span<const std::int64_t> starts,
+                                         std::size_t records,
                                          std::optional<std::span<const std::int64_t>> sources) {
-  if (length == 0 || (sources && sources->size() != plan.numbers.size())) return std::nullopt;
+  const std::size_t documents = plan.numbers.size();
+  if (length == 0 || (sources ? sources->size() : records) != documents) return std::nullopt;
   RowWriter writer(length);
+  writer.records_ = records;
   writer.pieces_.reserve(plan.documents.size());
+  std::vector<std::size_t> latest(documents, kNone);  // piece of each document
   for (std::size_t row = 0; row < plan.rows(); ++row) {
     std::size_t used = 0;
     const auto end = static_cast<std::size_t>(plan.row_begins[row + 1]);
@@ -44,19 +47,23 @@ std::optional<RowWriter> RowWriter::open(const RowPlan& plan, std::size_t length
       const std::int64_t whole = plan.lengths[document];
       const std::int64_t begin = plan.begins[i];
       const std::int64_t size = plan.sizes[i];
-      const bool is_sound = static_cast<std::uint64_t>(from) < starts.size() && whole >= 1 &&
+      const bool is_sound = static_cast<std::uint64_t>(from) < records && whole >= 1 &&
                             begin >= 0 && begin <= whole && size >= 1 &&
                             size - 1 <= whole - begin &&
                             static_cast<std::uint64_t>(size) <= length - used;
       if (!is_sound) return std::nullopt;
-      const std::int64_t start = starts[static_cast<std::size_t>(from)];
-      if (!is_inside(start, whole, INT64_MAX)) return std::nullopt;
-      const std::int64_t copied = std::min(size, whole - begin);
-      writer.needed_ = std::max(writer.needed_, static_cast<std::size_t>(start + whole));
-      writer.pieces_.push_back({row * length + used, static_cast<std::size_t>(start + begin),
-                                static_cast<std::size_t>(size), static_cast<std::size_t>(copied),
-                                static_cast<std::size_t>(begin),
-                                static_cast<std::size_t>(whole - begin - copied)});
+      writer.pieces_.push_back({.target = row * length + used,
+                                .size = static_cast<std::size_t>(size),
+                                .copied = static_cast<std::size_t>(std::min(size, whole - begin)),
+                                .begin = static_cast<std::size_t>(begin),
+                                .whole = static_cast<std::size_t>(whole),
+                                .record = static_cast<std::size_t>(from)});
+      Piece& piece = writer.pieces_.back();
+      const std::size_t before = std::exchange(latest[document], writer.pieces_.size() - 1);
+      if (before != kNone && writer.pieces_[before].last_value() <= piece.first_value()) {
+        writer.pieces_[before].next = writer.pieces_.size() - 1;
+        piece.is_first = false;
+      }
       writer.numbers.push_back(plan.numbers[document]);
       writer.rows.push_back(from);
       writer.segment_lengths.push_back(static_cast<std::int32_t>(size));
@@ -73,86 +80,192 @@ void RowWriter::end_row(std::size_t used) {
   segment_splits.push_back(static_cast<std::int64_t>(segment_lengths.size()));
 }
 
-void RowWriter::write_values(Bytes source, Bytes padding, std::optional<Bytes> separator,
-                             MutableBytes out) const {
-  const std::size_t item = padding.size();
-  std::size_t end = 0;
-  for (const Piece& piece : pieces_) {
-    fill(out.data() + end * item, piece.target - end, padding);
-    std::byte* const to = out.data() + piece.target * item;
-    if (piece.copied != 0) {
-      std::memcpy(to, source.data() + piece.source * item, piece.copied * item);
-    }
-    if (piece.copied != piece.size) {
-      const Bytes last = source.subspan((piece.source + piece.copied - 1) * item, item);
-      std::memcpy(to + piece.copied * item, separator.value_or(last).data(), item);
-    }
-    end = piece.target + piece.size;
+bool RowWriter::fits(const LocatedBatch& documents, const RowFormat& format,
+                     MutableBytes arena) const {
+  if (documents.has_failed() || documents.records()->size() != records_) return false;
+  if (reinterpret_cast<std::uintptr_t>(arena.data()) % 8 != 0 || format.columns.empty()) {
+    return false;
   }
-  fill(out.data() + end * item, out.size() / item - end, padding);
+  const auto& specs = documents.parser().specs();
+  for (const PackedColumn& column : format.columns) {
+    if (column.feature >= specs.size()) return false;
+    const FeatureSpec& spec = specs[column.feature];
+    const std::size_t item = element_bytes(spec.dtype);
+    const bool is_sound = spec.is_list_of_numbers() && column.padding.size() == item &&
+                          (!column.separator || column.separator->size() == item) &&
+                          is_inside(arena, column.at, total(), item);
+    if (!is_sound) return false;
+  }
+  if (format.labels && (!has_labels(specs[format.columns.front().feature].dtype) ||
+                        !is_inside(arena, format.labels_at, total(), 8))) {
+    return false;
+  }
+  return is_inside(arena, format.segments_at, total(), 4) &&
+         is_inside(arena, format.positions_at, total(), 4);
 }
 
-void RowWriter::write_marks(bool continues, std::span<std::int32_t> segments,
-                            std::span<std::int32_t> positions) const {
-  std::size_t end = 0;
-  std::size_t row = SIZE_MAX;
-  std::int32_t segment = 0;
-  const auto pad_to = [&](std::size_t target) {
-    std::fill(segments.begin() + end, segments.begin() + target, 0);
-    std::fill(positions.begin() + end, positions.begin() + target, 0);
-  };
-  for (const Piece& piece : pieces_) {
-    pad_to(piece.target);
-    segment = piece.target / length_ == row ? segment + 1 : 1;
-    row = piece.target / length_;
-    end = piece.target + piece.size;
-    std::fill(segments.begin() + piece.target, segments.begin() + end, segment);
-    std::iota(positions.begin() + piece.target, positions.begin() + end,
-              static_cast<std::int32_t>(continues ? piece.begin : 0));
+// Writes all columns of a row before the next row, so that the row stays in the fastest cache. A
+// document whose pieces are in several rows is decoded when its first piece comes.
+class RowWriter::Writing {
+ public:
+  Writing(const RowWriter& rows, const LocatedBatch& documents, const RowFormat& format,
+          MutableBytes arena)
+      : rows_(rows), documents_(documents), format_(format), arena_(arena) {
+    if (format.labels == Labels::next) after_.resize(rows.pieces_.size());
   }
-  pad_to(segments.size());
-}
 
-template <class T>
-void RowWriter::write_labels(Labels labels, std::span<const T> source,
-                             std::optional<std::int64_t> separator,
-                             std::span<std::int64_t> out) const {
-  const std::size_t shift = labels == Labels::next ? 1 : 0;
-  const std::size_t first = 1 - shift;
-  std::size_t end = 0;
-  for (const Piece& piece : pieces_) {
-    // Nothing follows the end of a document, which is its separator if there is one.
-    const bool ends = piece.left == 0 && (!separator || piece.copied != piece.size);
-    const std::size_t last = piece.size - (shift == 1 && ends ? 1 : 0);
-    // The labels that are tokens of the document; after them comes at most a separator.
-    const std::size_t own = std::max(
-        first,
-        std::min(last, piece.copied + piece.left - std::min(shift, piece.copied + piece.left)));
-    std::fill(out.begin() + end, out.begin() + piece.target + first, kNoLabel);
-    const T* const tokens = source.data() + piece.source + shift;
-    std::copy(tokens + first, tokens + own, out.begin() + piece.target + first);
-    end = piece.target + own;
-    if (own < last && separator) {
-      std::fill(out.begin() + end, out.begin() + piece.target + last, *separator);
-      end = piece.target + last;
+  bool write_row(std::size_t row) {
+    first_ = static_cast<std::size_t>(rows_.splits[row]);
+    end_ = static_cast<std::size_t>(rows_.splits[row + 1]);
+    row_end_ = (row + 1) * rows_.length_;
+    used_end_ = first_ == end_ ? row * rows_.length_
+                               : rows_.pieces_[end_ - 1].target + rows_.pieces_[end_ - 1].size;
+    bool is_good = true;
+    for (const PackedColumn& column : format_.columns) {
+      visit_element(spec_of(column).dtype, [&]<class T>(T) {
+        is_good = is_good && write_values<T>(column);
+        if (is_good && &column == &format_.columns.front()) write_labels<T>();
+      });
+    }
+    if (is_good) write_marks();
+    return is_good;
+  }
+
+ private:
+  template <class T>
+  T* items(std::size_t at) const {
+    return reinterpret_cast<T*>(arena_.data() + at);
+  }
+
+  const FeatureSpec& spec_of(const PackedColumn& column) const {
+    return documents_.parser().specs()[column.feature];
+  }
+
+  template <class T>
+  bool write_values(const PackedColumn& column) {
+    T* const out = items<T>(column.at);
+    for (std::size_t i = first_; i < end_; ++i) {
+      const Piece& piece = rows_.pieces_[i];
+      if (piece.is_first && !read_chain<T>(column, i)) return false;
+      if (piece.copied == piece.size) continue;
+      T* const last = out + piece.target + piece.copied;
+      if (column.separator) {
+        *last = item_of<T>(*column.separator);
+      } else if (piece.copied != 0) {
+        *last = last[-1];
+      }
+    }
+    std::fill(out + used_end_, out + row_end_, item_of<T>(column.padding));
+    return true;
+  }
+
+  // Reads the pieces of a document from one on.
+  template <class T>
+  bool read_chain(const PackedColumn& column, std::size_t first) {
+    const Piece& begin = rows_.pieces_[first];
+    T* const out = items<T>(column.at);
+    const auto read = [&](std::span<DocumentPart<T>> parts) {
+      const Location& at =
+          documents_.located().at(begin.record, documents_.parser().slot(column.feature));
+      return read_parts<T>(spec_of(column), (*documents_.records())[begin.record], at, begin.whole,
+                           parts) == WriteResult::good;
+    };
+    const auto part_of = [&](const Piece& piece) {
+      return DocumentPart<T>{piece.first_value(), piece.last_value(), out + piece.target};
+    };
+    if (begin.next == kNone) {
+      DocumentPart<T> part = part_of(begin);
+      return read({&part, 1}) && note_after(column, first, part.after);
+    }
+    std::vector<DocumentPart<T>> parts;
+    for (std::size_t i = first; i != kNone; i = rows_.pieces_[i].next) {
+      parts.push_back(part_of(rows_.pieces_[i]));
+    }
+    if (!read(parts)) return false;
+    std::size_t number = 0;
+    for (std::size_t i = first; i != kNone; i = rows_.pieces_[i].next) {
+      const bool is_adjacent =
+          number + 1 < parts.size() && parts[number + 1].begin == parts[number].end;
+      note_after(column, i, is_adjacent ? *parts[number + 1].out : parts[number].after);
+      ++number;
+    }
+    return true;
+  }
+
+  // Keeps the token after a piece, if it is a label. Always returns true.
+  template <class T>
+  bool note_after(const PackedColumn& column, std::size_t piece, T token) {
+    if constexpr (std::integral<T>) {
+      if (!after_.empty() && &column == &format_.columns.front()) {
+        after_[piece] = static_cast<std::int64_t>(token);
+      }
+    }
+    return true;
+  }
+
+  template <class T>
+  void write_labels() {
+    if constexpr (std::integral<T>) {
+      if (!format_.labels) return;
+      const T* const tokens = items<T>(format_.columns.front().at);
+      std::int64_t* const labels = items<std::int64_t>(format_.labels_at);
+      for (std::size_t i = first_; i < end_; ++i) {
+        const Piece& piece = rows_.pieces_[i];
+        const T* const from = tokens + piece.target;
+        std::int64_t* const to = labels + piece.target;
+        if (*format_.labels == Labels::same) {
+          to[0] = kNoLabel;
+          std::copy(from + 1, from + piece.size, to + 1);
+        } else {
+          std::copy(from + 1, from + piece.size, to);
+          to[piece.size - 1] = label_after(piece, i);
+        }
+      }
+      std::fill(labels + used_end_, labels + row_end_, kNoLabel);
     }
   }
-  std::fill(out.begin() + end, out.end(), kNoLabel);
-}
 
-template void RowWriter::write_labels(Labels, std::span<const std::int8_t>,
-                                      std::optional<std::int64_t>, std::span<std::int64_t>) const;
-template void RowWriter::write_labels(Labels, std::span<const std::uint8_t>,
-                                      std::optional<std::int64_t>, std::span<std::int64_t>) const;
-template void RowWriter::write_labels(Labels, std::span<const std::int16_t>,
-                                      std::optional<std::int64_t>, std::span<std::int64_t>) const;
-template void RowWriter::write_labels(Labels, std::span<const std::uint16_t>,
-                                      std::optional<std::int64_t>, std::span<std::int64_t>) const;
-template void RowWriter::write_labels(Labels, std::span<const std::int32_t>,
-                                      std::optional<std::int64_t>, std::span<std::int64_t>) const;
-template void RowWriter::write_labels(Labels, std::span<const std::uint32_t>,
-                                      std::optional<std::int64_t>, std::span<std::int64_t>) const;
-template void RowWriter::write_labels(Labels, std::span<const std::int64_t>,
-                                      std::optional<std::int64_t>, std::span<std::int64_t>) const;
+  // Returns the label of the last token of a piece.
+  std::int64_t label_after(const Piece& piece, std::size_t number) const {
+    if (piece.copied != piece.size) return kNoLabel;
+    if (piece.last_value() != piece.whole) return after_[number];
+    return format_.separator.value_or(kNoLabel);
+  }
+
+  void write_marks() {
+    std::int32_t* const segments = items<std::int32_t>(format_.segments_at);
+    std::int32_t* const positions = items<std::int32_t>(format_.positions_at);
+    for (std::size_t i = first_; i < end_; ++i) {
+      const Piece& piece = rows_.pieces_[i];
+      const std::size_t end = piece.target + piece.size;
+      std::fill(segments + piece.target, segments + end, static_cast<std::int32_t>(i - first_ + 1));
+      std::iota(positions + piece.target, positions + end,
+                static_cast<std::int32_t>(format_.continues ? piece.begin : 0));
+    }
+    std::fill(segments + used_end_, segments + row_end_, 0);
+    std::fill(positions + used_end_, positions + row_end_, 0);
+  }
+
+  const RowWriter& rows_;
+  const LocatedBatch& documents_;
+  const RowFormat& format_;
+  MutableBytes arena_;
+  Int64s after_;  // token after each piece
+  // Of the row that is written: its pieces, and tokens.
+  std::size_t first_ = 0;
+  std::size_t end_ = 0;
+  std::size_t used_end_ = 0;
+  std::size_t row_end_ = 0;
+};
+
+bool RowWriter::write(const LocatedBatch& documents, const RowFormat& format,
+                      MutableBytes arena) const {
+  const StepScope step(Counter::parsing);
+  Writing writing(*this, documents, format, arena);
+  for (std::size_t row = 0; row + 1 < splits.size(); ++row) {
+    if (!writing.write_row(row)) return false;
+  }
+  return true;
+}
 
 }  // namespace tio

@@ -1,11 +1,10 @@
 #include "records/checked_file.h"
 
-#include <unistd.h>
+#include <sys/uio.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 
 #include "wire/crc32c.h"
 
@@ -14,22 +13,28 @@ namespace {
 
 constexpr auto kChunk = static_cast<std::int64_t>(kChunkBytes);
 
-// Small ranges are read with the chunks around them, by one request to the system.
-constexpr std::size_t kScratchChunks = 8;
-
-bool read_whole(int descriptor, std::int64_t offset, MutableBytes target) {
-  std::size_t done = 0;
-  while (done < target.size()) {
-    const ssize_t got = pread(descriptor, target.data() + done, target.size() - done,
-                              offset + static_cast<off_t>(done));
-    if (got > 0) {
-      done += static_cast<std::size_t>(got);
-    } else if (got == 0 || errno != EINTR) {
-      return false;
+// Reads parts that follow each other in a file, and fills all of them. Returns false if the file
+// ends too early or cannot be read.
+template <std::size_t kParts>
+bool read_parts(int descriptor, std::int64_t offset, std::array<iovec, kParts> parts) {
+  std::size_t first = 0;
+  while (first < kParts) {
+    const ssize_t got = preadv(descriptor, parts.data() + first, static_cast<int>(kParts - first),
+                               static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    offset += got;
+    auto left = static_cast<std::size_t>(got);
+    for (; first < kParts && left >= parts[first].iov_len; ++first) left -= parts[first].iov_len;
+    if (left > 0) {
+      parts[first].iov_base = static_cast<std::byte*>(parts[first].iov_base) + left;
+      parts[first].iov_len -= left;
     }
   }
   return true;
 }
+
+iovec as_iovec(MutableBytes bytes) { return {bytes.data(), bytes.size()}; }
 
 MutableBytes part(MutableBytes bytes, std::int64_t at, std::int64_t size) {
   return bytes.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(size));
@@ -53,43 +58,45 @@ void for_each_piece(std::span<const Range> ranges, std::int64_t block_bytes, con
 
 }  // namespace
 
-// Reads whole chunks, the first of which begins at `begin`, and compares their checksums.
-bool CheckedFile::read_chunks(std::int64_t begin, MutableBytes target) const {
-  if (!read_whole(descriptor, begin, target)) return false;
-  auto number = static_cast<std::size_t>(begin / kChunk);
-  for (std::size_t at = 0; at < target.size(); at += kChunkBytes, ++number) {
-    const std::size_t taken = std::min(kChunkBytes, target.size() - at);
-    if (number >= checksums.size() || crc32c(target.subspan(at, taken)) != checksums[number]) {
-      return false;
-    }
-  }
-  return true;
-}
-
+// Chunks are compared whole, so the rest of the first and the last one is read, too: by the same
+// request, to memory beside the target.
 bool CheckedFile::read(std::int64_t offset, MutableBytes target) const {
   const auto length = static_cast<std::int64_t>(target.size());
   if (size < 0 || !is_inside(offset, length, static_cast<std::size_t>(size))) return false;
   if (length == 0) return true;
   const std::int64_t end = offset + length;
-  std::array<std::byte, kScratchChunks * kChunkBytes> memory;
-  // Reads the chunks around [from, to), which are few, and copies what was asked for.
-  const auto read_around = [&](std::int64_t from, std::int64_t to) {
-    const std::int64_t first = from / kChunk * kChunk;
-    const std::int64_t last = std::min(size, (to + kChunk - 1) / kChunk * kChunk);
-    const MutableBytes scratch = part(memory, 0, last - first);
-    if (!read_chunks(first, scratch)) return false;
-    std::memcpy(part(target, from - offset, to - from).data(),
-                part(scratch, from - first, to - from).data(), static_cast<std::size_t>(to - from));
-    return true;
-  };
-  if (length <= static_cast<std::int64_t>(kScratchChunks - 2) * kChunk) {
-    return read_around(offset, end);
+  const std::int64_t first = offset / kChunk * kChunk;
+  const std::int64_t last = std::min(size, end + (kChunk - end % kChunk) % kChunk);
+  std::array<std::byte, kChunkBytes> before;
+  std::array<std::byte, kChunkBytes> after;
+  const MutableBytes head = part(before, 0, offset - first);
+  const MutableBytes tail = part(after, 0, last - end);
+  const std::array<iovec, 3> parts = {as_iovec(head), as_iovec(target), as_iovec(tail)};
+  return read_parts(descriptor, first, parts) &&
+         is_sound(static_cast<std::size_t>(first / kChunk), head, target, tail);
+}
+
+// Returns whether the chunks from number `first` on, which consist of three parts, have their
+// checksums. The first part is less than a chunk.
+bool CheckedFile::is_sound(std::size_t first, Bytes head, Bytes target, Bytes tail) const {
+  std::uint32_t crc = crc32c(head);
+  std::size_t room = kChunkBytes - head.size();
+  std::size_t number = first;
+  for (const Bytes bytes : {target, tail}) {
+    for (std::size_t at = 0; at < bytes.size();) {
+      const std::size_t taken = std::min(room, bytes.size() - at);
+      crc = crc32c(bytes.subspan(at, taken), crc);
+      at += taken;
+      room -= taken;
+      if (room > 0) continue;
+      if (number >= checksums.size() || crc != checksums[number]) return false;
+      ++number;
+      crc = 0;
+      room = kChunkBytes;
+    }
   }
-  const std::int64_t first = (offset + kChunk - 1) / kChunk * kChunk;
-  const std::int64_t last = end == size ? end : end / kChunk * kChunk;
-  return (first == offset || read_around(offset, first)) &&
-         read_chunks(first, part(target, first - offset, last - first)) &&
-         (last == end || read_around(last, end));
+  // The last chunk of the file may be short.
+  return room == kChunkBytes || (number < checksums.size() && crc == checksums[number]);
 }
 
 std::vector<std::uint32_t> chunk_checksums(Bytes bytes) {

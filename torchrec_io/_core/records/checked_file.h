@@ -26,7 +26,7 @@ struct CheckedFile {
   bool read(std::int64_t offset, MutableBytes target) const;
 
  private:
-  bool read_chunks(std::int64_t begin, MutableBytes target) const;
+  bool is_sound(std::size_t first, Bytes head, Bytes target, Bytes tail) const;
 };
 
 // Returns the number of chunks of some bytes.

@@ -9,6 +9,8 @@ namespace {
 // Smaller lists are counted fastest by the portable path.
 constexpr std::size_t kSmallestFastCount = 64;
 
+constexpr std::size_t kMaxVarintBytes = 10;
+
 #if defined(__x86_64__)
 
 VarintPath find_best_path() {
@@ -76,6 +78,31 @@ std::size_t VarintReader::read(std::int64_t* out, std::size_t limit) {
       bad_ = true;
       break;
     }
+  }
+  return done;
+}
+
+std::size_t VarintReader::skip(std::size_t limit) {
+  std::size_t done = 0;
+  std::size_t begun = 0;  // number of bytes of the value that was not ended yet
+  while (done < limit && packed_.size() - at_ >= 8) {
+    const std::uint64_t ends = ~load<std::uint64_t>(packed_, at_) & varint_paths::kContinue;
+    const auto count = static_cast<std::size_t>(__builtin_popcountll(ends));
+    const std::size_t first =
+        ends == 0 ? 8 : static_cast<std::size_t>(__builtin_ctzll(ends)) / 8 + 1;
+    if (count > limit - done || begun + first > kMaxVarintBytes) break;
+    begun = ends == 0 ? begun + 8 : static_cast<std::size_t>(__builtin_clzll(ends)) / 8;
+    at_ += 8;
+    done += count;
+  }
+  at_ -= begun;
+  std::int64_t value = 0;
+  while (done < limit && at_ < packed_.size()) {
+    if (!varint_paths::decode_one(packed_, at_, value)) {
+      bad_ = true;
+      break;
+    }
+    ++done;
   }
   return done;
 }

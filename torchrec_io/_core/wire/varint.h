@@ -29,6 +29,9 @@ class VarintReader {
   // `out`, but never anything from out[limit] on.
   std::size_t read(std::int64_t* out, std::size_t limit);
 
+  // Skips up to `limit` values, which are checked as those that are read, and returns their number.
+  std::size_t skip(std::size_t limit);
+
   bool done() const { return at_ == packed_.size(); }
   // Whether a varint was truncated or longer than 10 bytes.
   bool bad() const { return bad_; }

@@ -121,6 +121,25 @@ class ColumnBuilder:
             block.refuse(self.first_spec, records[is_first], values[outside[is_first]], self.limits)
 
 
+class DeferredBuilder(ColumnBuilder):
+    """Builder of no column: the values are located, and decoded by others.
+
+    Args:
+        builder: Builder of the column that the feature would have, a list of numbers.
+    """
+
+    def __init__(self, builder: ColumnBuilder) -> None:
+        self._builder = builder
+        super().__init__(builder.name, builder.feature, in_lists=builder.in_lists)
+
+    def native_specs(self) -> list[_core.FeatureSpec]:
+        return [spec.without_column() for spec in self._builder.specs]
+
+    def lay_out(self, block: LocatedBlock) -> list[Column]:
+        del block
+        return []
+
+
 class ElementSelection(NamedTuple):
     """Some elements of each record's sequences.
 

@@ -144,15 +144,21 @@ def summarize_cache(directory: StrPath) -> CacheSummary:
         FileNotFoundError: If there is no such directory.
     """
     folder = CacheFolder(os.path.abspath(directory), 0)
-    files = folder.files()
-    blocks = [file for file in files if not file.is_part]
+    size, blocks, objects = 0, 0, set()
+    oldest: int | None = None
+    for file in folder.files():
+        size += file.size
+        if not file.is_part:
+            blocks += 1
+            objects.add(file.object)
+            oldest = file.used_ns if oldest is None else min(oldest, file.used_ns)
     return CacheSummary(
         directory=folder.path,
-        size=sum(file.size for file in files),
+        size=size,
         max_bytes=folder.bound(),
-        blocks=len(blocks),
-        objects=len({file.object for file in blocks}),
-        oldest=min((file.used_ns / 1e9 for file in blocks), default=None),
+        blocks=blocks,
+        objects=len(objects),
+        oldest=None if oldest is None else oldest / 1e9,
     )
 
 

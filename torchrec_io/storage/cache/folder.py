@@ -2,8 +2,10 @@
 
 All that makes the folder larger is reserved first, under a lock: a process *claims* a block by
 creating its file with its final size, under a temporary name, and locking it. So each block is
-downloaded by one process at a time, and the folder never exceeds its bound. The locks end with the
-process, however that ends; what it leaves is taken over, or removed to make room.
+downloaded by one process at a time, and the folder never exceeds its bound. The file also gets its
+final name, or is given up, under the lock of the folder: whoever counts the files counts it once.
+The locks end with the process, however that ends; what it leaves is taken over, or removed to make
+room.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import contextlib
 import errno
 import fcntl
 import functools
+import heapq
 import os
 import re
 import stat
@@ -19,7 +22,7 @@ import struct
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..cache_folder import make_cache_folder
@@ -46,7 +49,12 @@ _ENTRY_BYTES = 256
 _BASE_BYTES = 4 * _PAGE_BYTES
 # Making room frees this part of the bound more, because it looks at all files.
 _SPARE = 50
+# Files that are removed after one look at all files, at most: their names are in memory.
+_MOST_REMOVED = 1 << 16
+# The lock is waited for until nothing has changed the state for this time: who looks at very many
+# files shows that it goes on.
 _SECONDS_TO_LOCK = 30.0
+_SECONDS_TO_SHOW = 1.0
 _OPEN_FLAGS = os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
 
 
@@ -93,11 +101,17 @@ class Claim:
         """
         try:
             write_block(self._descriptor, self._name, data)
-            more = _counted(os.fstat(self._descriptor)) - self.counted
-            if more > 0:  # a file system that allocates more than the size
-                self._folder.add_used(more)
-                self.counted += more
-            os.rename(self._folder.part_path(self._name), self._folder.block_path(self._name))
+            with self._folder.locked() as state:
+                if self._has_file():  # otherwise the folder was removed meanwhile
+                    # A file system may allocate more than the size.
+                    more = _counted(os.fstat(self._descriptor)) - self.counted
+                    if more > 0:
+                        state.used += more
+                        self.counted += more
+                    os.rename(self._path, self._folder.block_path(self._name))
+        except TimeoutError:  # of the lock
+            self.drop()
+            raise
         except BaseException:
             self.abandon()
             raise
@@ -105,15 +119,30 @@ class Claim:
 
     def abandon(self) -> None:
         """Give up the claim without a block."""
-        self.drop()
-        with contextlib.suppress(OSError):
-            self._folder.add_used(-self.counted)
+        try:
+            with self._folder.locked() as state:
+                if self._has_file():
+                    os.unlink(self._path)
+                    state.used -= self.counted
+        except OSError:
+            self.drop()
+        else:
+            self._release()
 
     def drop(self) -> None:
         """Remove the file, which stays counted."""
         with contextlib.suppress(OSError):
-            os.unlink(self._folder.part_path(self._name))
+            if self._has_file():
+                os.unlink(self._path)
         self._release()
+
+    @property
+    def _path(self) -> str:
+        return self._folder.part_path(self._name)
+
+    def _has_file(self) -> bool:
+        """Return whether the file of this claim is in the folder."""
+        return _has_name(self._descriptor, self._path)
 
     def _release(self) -> None:
         _unlock(self._descriptor)
@@ -207,19 +236,21 @@ class CacheFolder:
             OSError: If the folder cannot be used.
         """
         make_cache_folder(self.path)
-        with self._locked() as state:
+        with self.locked() as state:
             if os.path.lexists(self.block_path(name)):
                 if self.open(name, size) is not None:
                     return None
                 os.unlink(self.block_path(name))
             descriptor = self._create(self.part_path(name))
             try:
-                if not _try_lock(descriptor):
-                    os.close(descriptor)
-                    return None
+                # A claim that is given up without the lock of the folder takes the name away.
+                is_own = _try_lock(descriptor) and _has_name(descriptor, self.part_path(name))
             except BaseException:
                 os.close(descriptor)
                 raise
+            if not is_own:
+                os.close(descriptor)
+                return None
             claim = Claim(self, name, descriptor)
             try:
                 claim.counted = self._reserve(state, descriptor, file_bytes(size))
@@ -238,28 +269,52 @@ class CacheFolder:
             os.ftruncate(descriptor, size)
         return counted
 
-    def add_used(self, size: int) -> None:
-        """Count more bytes, or less."""
-        with self._locked() as state:
-            state.used += size
-
     # ---- room ----
 
     def _make_room(self, state: _State, size: int) -> None:
         """Remove the blocks that were not used for longest until there is room."""
-        if state.used + size <= self._max_bytes:
-            return
-        files = self.files()
-        used = _BASE_BYTES + sum(file.size for file in files)
-        if used + size > self._max_bytes:
-            goal = self._max_bytes - size - self._max_bytes // _SPARE // size * size
-            # Files of killed processes first.
-            for file in sorted(files, key=lambda file: (not file.is_part, file.used_ns)):
-                if used > goal and self._remove(file):
+        goal = self._max_bytes - size - self._max_bytes // _SPARE // size * size
+        stuck: set[str] = set()
+        while state.used + size > self._max_bytes:
+            used, oldest = self._find_oldest(state, state.used - goal, stuck)
+            is_full = used + size > self._max_bytes
+            for file in oldest if is_full else ():
+                state.show()
+                if used <= goal:
+                    break
+                if self._remove(file):
                     used -= file.size
-        state.used = used
-        if used + size > self._max_bytes:
-            raise CacheFullError(errno.ENOSPC, "the cache has no room for a block", self.path)
+                else:
+                    stuck.add(file.name)
+            state.used = used
+            if is_full and not oldest:
+                raise CacheFullError(errno.ENOSPC, "the cache has no room for a block", self.path)
+
+    def _find_oldest(
+        self, state: _State, size: int, stuck: Collection[str]
+    ) -> tuple[int, list[StoredFile]]:
+        """Return the size of all files, and the blocks that were not used for longest.
+
+        Files of killed processes are removed.
+
+        Args:
+            state: The state of the folder.
+            size: Size of all blocks that are wanted.
+            stuck: Names of blocks that cannot be removed.
+        """
+        used, kept = _BASE_BYTES, 0
+        newest_first: list[tuple[int, StoredFile]] = []
+        for file in self._files_shown(state):
+            if file.is_part and self._remove(file):
+                continue
+            used += file.size
+            if file.is_part or file.name in stuck:
+                continue
+            heapq.heappush(newest_first, (-file.used_ns, file))
+            kept += file.size
+            while kept - newest_first[0][1].size >= size or len(newest_first) > _MOST_REMOVED:
+                kept -= heapq.heappop(newest_first)[1].size
+        return used, [file for _, file in sorted(newest_first, reverse=True)]
 
     def _remove(self, file: StoredFile) -> bool:
         """Remove a file that no process writes; return whether it is gone."""
@@ -285,27 +340,26 @@ class CacheFolder:
                 os.close(descriptor)
         return True
 
-    def files(self) -> list[StoredFile]:
-        """Return the files of the cache. Other files of the folder are none of its own."""
-        found = []
+    def files(self) -> Iterator[StoredFile]:
+        """Yield the files of the cache. Other files of the folder are none of its own."""
         with os.scandir(self.path) as entries:
             for entry in entries:
                 matched = _NAME.fullmatch(entry.name)
                 if matched is None:
                     continue
-                with contextlib.suppress(OSError):  # removed by now
+                try:
                     status = entry.stat(follow_symlinks=False)
-                    is_part = matched["kind"] == "part"
-                    found.append(
-                        StoredFile(
-                            status.st_mtime_ns,
-                            entry.name,
-                            matched["object"],
-                            _counted(status),
-                            is_part,
-                        )
-                    )
-        return found
+                except OSError:  # removed by now
+                    continue
+                is_part = matched["kind"] == "part"
+                used_ns, counted = status.st_mtime_ns, _counted(status)
+                yield StoredFile(used_ns, entry.name, matched["object"], counted, is_part)
+
+    def _files_shown(self, state: _State) -> Iterator[StoredFile]:
+        """Yield the files of the cache, and show others that this takes long."""
+        for file in self.files():
+            state.show()
+            yield file
 
     def bound(self) -> int | None:
         """Return the bound that the last process had; None if it is not known."""
@@ -323,29 +377,43 @@ class CacheFolder:
         Raises:
             OSError: If the folder cannot be used.
         """
-        with self._locked() as state:
-            for file in self.files():
+        with self.locked() as state:
+            for file in self._files_shown(state):
                 self._remove(file)
-            state.used = _BASE_BYTES + sum(file.size for file in self.files())
+            state.used = self._count(state)
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[_State]:
+    def locked(self) -> Iterator[_State]:
         """Hold the lock of the folder."""
         path = os.path.join(self.path, _STATE_NAME)
-        end = time.monotonic() + _SECONDS_TO_LOCK
         while True:
             descriptor = self._create(path)
             try:
-                while not _try_lock(descriptor):
-                    if time.monotonic() > end:
-                        raise TimeoutError(errno.ETIMEDOUT, "the cache stays locked", self.path)
-                    time.sleep(0.002)
+                self._wait_for_lock(descriptor)
                 if _has_name(descriptor, path):  # otherwise the folder was removed meanwhile
-                    yield _State(descriptor, self._max_bytes, self._count)
+                    state = _State(descriptor, self._max_bytes)
+                    if not state.is_known:
+                        state.used = self._count(state)
+                    yield state
                     return
             finally:
                 _unlock(descriptor)
                 os.close(descriptor)
+
+    def _wait_for_lock(self, descriptor: int) -> None:
+        """Lock the state.
+
+        Raises:
+            TimeoutError: If nothing changes the state for long, as if its process is stopped.
+        """
+        seen, end = 0, 0.0
+        while not _try_lock(descriptor):
+            changed = os.fstat(descriptor).st_mtime_ns
+            if changed != seen:
+                seen, end = changed, time.monotonic() + _SECONDS_TO_LOCK
+            if time.monotonic() > end:
+                raise TimeoutError(errno.ETIMEDOUT, "the cache stays locked", self.path)
+            time.sleep(0.002)
 
     def _create(self, path: str) -> int:
         """Open a file for writing, for all who may write to the folder."""
@@ -356,21 +424,27 @@ class CacheFolder:
                 os.fchmod(descriptor, mode)  # whatever the umask
         return descriptor
 
-    def _count(self) -> int:
-        return _BASE_BYTES + sum(file.size for file in self.files())
+    def _count(self, state: _State) -> int:
+        return _BASE_BYTES + sum(file.size for file in self._files_shown(state))
 
 
 class _State:
-    """Number of bytes that a cache uses, in a file. Its lock is held."""
+    """Number of bytes that a cache uses, in a file. Its lock is held.
 
-    def __init__(self, descriptor: int, max_bytes: int, count: Callable[[], int]) -> None:
+    Attributes:
+        is_known: Whether the file has that number.
+    """
+
+    def __init__(self, descriptor: int, max_bytes: int) -> None:
         self._descriptor = descriptor
         self._max_bytes = max_bytes
         data = os.pread(descriptor, _STATE.size, 0)
         magic, used, bound = _STATE.unpack(data) if len(data) == _STATE.size else (b"", 0, 0)
-        self._used: int = used if magic == _MAGIC else count()
-        if magic != _MAGIC or bound != max_bytes:
-            self.used = self._used
+        self.is_known = magic == _MAGIC
+        self._used: int = used
+        self._next_show = time.monotonic() + _SECONDS_TO_SHOW
+        if self.is_known and bound != max_bytes:
+            self.used = used
 
     @property
     def used(self) -> int:
@@ -380,6 +454,13 @@ class _State:
     def used(self, used: int) -> None:
         self._used = max(_BASE_BYTES, used)
         os.pwrite(self._descriptor, _STATE.pack(_MAGIC, self._used, self._max_bytes), 0)
+
+    def show(self) -> None:
+        """Show those who wait for the lock that this process goes on. Most calls do nothing."""
+        now = time.monotonic()
+        if now >= self._next_show:
+            self._next_show = now + _SECONDS_TO_SHOW
+            os.utime(self._descriptor)
 
 
 def _try_lock(descriptor: int) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from typing import NamedTuple
 
@@ -16,9 +15,6 @@ from .folder import CacheFolder, cache_folder_at
 # A time of the last change identifies content once it is this old: it may have a resolution of
 # seconds, and an object may be replaced twice within one.
 _SECONDS_UNTIL_SURE = 60
-_ENDPOINT_VARIABLES = (
-    "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_PROFILE", "AZURE_STORAGE_ACCOUNT_NAME",
-)  # fmt: skip
 
 
 class ObjectBlocks(NamedTuple):
@@ -70,10 +66,7 @@ def identity_of(url: str, stamp: Stamp, options: RemoteOptions, block_bytes: int
         if not seconds or time.time() - seconds < _SECONDS_UNTIL_SURE:
             return None
         version = str(stamp.mtime_ns)
-    if scheme_of(url) in OBJECT_STORES:
-        variables = (f"{name}={os.environ.get(name, '')}" for name in _ENDPOINT_VARIABLES)
-        where = "\0".join([options.place, *variables])
-    else:
-        where = options.identity
+    scheme = scheme_of(url)
+    where = options.place(scheme) if scheme in OBJECT_STORES else options.identity
     identity = (url, where, etag, version, stamp.size, block_bytes)
     return digest_text(repr(identity), size=16)

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from ...errors import StaleIndexError
+from .aws_files import NOT_RENEWED
 from .redirects import NOWHERE
 
 # The status and the error code of an answer, in the text of an error of obstore. The text itself
@@ -27,6 +28,8 @@ _CAUSES = (
         "the server redirects to another host, which must not get this request's headers and query",
     ),
     ("scheme is not allowed", "http:// is used without allow_http in storage_options"),
+    ("badscheme", "http:// is used without allow_http in storage_options"),
+    ("builder error", "the request is not valid"),
     ("connection refused", "connection refused"),
     ("connection reset", "the connection was reset"),
     ("connectionreset", "the connection was reset"),
@@ -45,7 +48,8 @@ _CAUSES = (
     ("kind: connect", "no connection"),
 )
 _PERMANENT_CAUSES = frozenset({
-    _CAUSES[0][1], _CAUSES[1][1], "the certificate of the server is not valid",
+    _CAUSES[0][1], _CAUSES[1][1], "the request is not valid",
+    "the certificate of the server is not valid",
 })  # fmt: skip
 # Machines that give credentials to the programs that run on them.
 _METADATA_HOSTS = (
@@ -88,6 +92,10 @@ _BY_CLASS = {
     "AlreadyExistsError": Failure(Kind.exists, "the object exists"),
     "NotSupportedError": Failure(Kind.refused, "the server sends whole files only, no ranges"),
     "TimeoutError": Failure(Kind.temporary, "no answer in time"),
+    "TypeError": Failure(Kind.refused, "the request is not valid"),
+    "ValueError": Failure(Kind.refused, "the request is not valid"),
+    # An error in obstore itself, which invalid names and endpoints lead to.
+    "RustPanic": Failure(Kind.refused, "the request is not valid"),
 }
 
 
@@ -104,6 +112,10 @@ def classify(error: BaseException, *, counts_retries: bool = False) -> Failure:
 
 
 def _classify(error: BaseException) -> Failure:
+    if str(error).startswith("Could not parse path"):
+        return Failure(
+            Kind.refused, "a name with '//', or with '.' or '..' between slashes, cannot be read"
+        )
     known = _BY_CLASS.get(type(error).__name__)
     if known is not None:
         return known
@@ -111,12 +123,20 @@ def _classify(error: BaseException) -> Failure:
     text = str(error).partition("Debug source")[0]
     if any(f"//{host}/" in text for host in _METADATA_HOSTS):
         return Failure(Kind.denied, "no credentials were found")
+    if NOT_RENEWED in text:
+        return Failure(Kind.denied, NOT_RENEWED)
     found = _STATUS.search(text)
     code = next((a or b for a, b in _CODE.findall(text)), "")
-    return _classify_cause(str(error)) if found is None else _classify_status(int(found[1]), code)
+    return _classify_cause(str(error)) if found is None else classify_status(int(found[1]), code)
 
 
-def _classify_status(status: int, code: str) -> Failure:
+def classify_status(status: int, code: str = "") -> Failure:
+    """Return what an answer of a server means.
+
+    Args:
+        status: The status of HTTP.
+        code: The code of the store, if the answer has one.
+    """
     reason = f"HTTP {status} {code}".rstrip()
     if status == 404:
         return Failure(Kind.missing, reason)

@@ -33,6 +33,20 @@ _STALE_SECONDS = 60.0
 _SECONDS_BETWEEN_TRIES = 0.05
 
 
+class Piece(NamedTuple):
+    """The rest of a range that is read.
+
+    Attributes:
+        whole: The range.
+        at: First byte of the rest.
+        goal: Offset of that in the buffer.
+    """
+
+    whole: Span
+    at: int
+    goal: int
+
+
 class HeldPart(NamedTuple):
     """A part that a read waits for, or copies.
 
@@ -142,13 +156,17 @@ class Fetcher:
         with self._lock, self._sending() as messages:
             self._forget_dropped(messages)
             parts = self._objects.setdefault(target, PartsOfObject())
+            if is_urgent and all(
+                parts.has(begin, begin + size) for begin, size, _ in ranges.tolist()
+            ):
+                return  # the read hurries what is on its way
             new: list[Part] = []
             hurried: list[int] = []
             for span in join_ranges(ranges, self._cost.gap):
                 for piece in parts.missing(_whole_blocks(span, target)):
                     if not self._add_parts(target, piece, new, messages, is_urgent=is_urgent):
                         break
-            for offset, size, _ in ranges.tolist():
+            for offset, size, _ in ranges[ranges[:, 1] > 0].tolist():
                 wanted = Span(offset, offset + size)
                 for part in parts.overlapping(wanted):
                     part.wanted.add(wanted)
@@ -195,48 +213,62 @@ class Fetcher:
             FetchError: If a request failed for good.
             HelperError: If the client has ended.
         """
+        pieces = deque(
+            Piece(Span(offset, offset + size), offset, goal)
+            for offset, size, goal in ranges.tolist()
+            if size > 0
+        )
         held: list[HeldPart] = []
         try:
-            for offset, size, goal in ranges.tolist():
-                whole = Span(offset, offset + size)
-                at = offset
-                while at < whole.end:
-                    part = self._hold(target, at, whole)
-                    if part is None:  # no memory: use what is there, and give it back
-                        self._copy(target, held, out)
-                        continue
-                    held.append(HeldPart(part, whole, at, goal + at - offset))
-                    at = min(whole.end, part.end)
-            if held:
-                self._copy(target, held, out)
-        finally:
+            while pieces:
+                self._hold(target, pieces, held)
+                self._copy(target, held, out)  # if there is no memory, gives back what was held
+        except BaseException:
             self._release(target, held)
             self.forget(target, ranges)
+            raise
 
-    def _hold(self, target: OpenObject, at: int, whole: Span) -> Part | None:
-        """Return the part that has a byte of a range, fetched if necessary.
+    def _hold(self, target: OpenObject, pieces: deque[Piece], held: list[HeldPart]) -> None:
+        """Hold the parts that have some pieces, as far as there is memory, and remove these.
 
-        Returns:
-            None if there is no memory now.
+        Parts that are not there are requested.
         """
         with self._lock, self._sending() as messages:
             self._forget_dropped(messages)
             parts = self._objects.setdefault(target, PartsOfObject())
-            part = parts.at(at)
-            if part is None:
-                new: list[Part] = []
-                piece = next(parts.missing(_whole_blocks(Span(at, whole.end), target)))
-                self._add_parts(target, piece, new, messages, is_urgent=True)
-                for each in new:
-                    each.wanted.add(whole)
-                self._request(target, parts, new, messages)
-                part = parts.at(at)
-            if part is not None:
+            while pieces:
+                whole, at, goal = pieces[0]
+                part = parts.at(at) or self._fetch_now(target, parts, pieces[0], messages)
+                if part is None:
+                    return
                 part.readers += 1
                 if part.is_ahead and not part.ticket.is_done:
                     part.is_ahead = False
                     messages.append(("hurry", [part.ticket.number]))
-            return part
+                pieces.popleft()
+                held.append(HeldPart(part, whole, at, goal))
+                if part.end < whole.end:
+                    pieces.appendleft(Piece(whole, part.end, goal + part.end - at))
+
+    def _fetch_now(
+        self,
+        target: OpenObject,
+        parts: PartsOfObject,
+        piece: Piece,
+        messages: list[tuple[Any, ...]],
+    ) -> Part | None:
+        """Request what follows the start of a piece, which no part has; return its first part.
+
+        Returns:
+            None if there is no memory now.
+        """
+        new: list[Part] = []
+        missing = next(parts.missing(_whole_blocks(Span(piece.at, piece.whole.end), target)))
+        self._add_parts(target, missing, new, messages, is_urgent=True)
+        for part in new:
+            part.wanted.add(piece.whole)
+        self._request(target, parts, new, messages)
+        return parts.at(piece.at)
 
     def _copy(self, target: OpenObject, held: list[HeldPart], out: ByteBuffer) -> None:
         """Wait for parts, copy them to a buffer, and give them back."""

@@ -17,7 +17,6 @@ import functools
 import importlib
 import mmap
 import os
-import random
 import signal
 import socket
 import sys
@@ -27,6 +26,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from . import store_requests as requests
+from .attempts import most_attempts, seconds_after, seconds_to_wait
+from .deadline import Deadline
 from .failures import Failure, Kind, classify
 from .large_uploads import LargeUploads
 from .messages import (
@@ -38,16 +39,19 @@ from .messages import (
     take_frames,
 )
 from .store_requests import WrongObjectError, check_same, info_of_meta
-from .stores import Store, make_store, make_writable, most_attempts, seconds_to_wait
+from .stores import Store, make_store, make_writable
 
 _Result = TypeVar("_Result")
 
 MOST_REQUESTS = 64  # at the same time
+# Bytes of all of them. Each keeps a part of its range in memory until it is passed on, and more on
+# the way than a fast network carries in the time of an answer makes nothing faster.
+_MOST_BYTES = 64 << 20
 _PARENT_SECONDS = 1.0  # between two looks at the parent
 # What is lost at most when a body breaks off: this much, or an eighth of the range.
 _CHUNK_BYTES, _CHUNKS = 1 << 19, 8
 _RECEIVE_BYTES = 1 << 18
-_FIRST_DELAY, _LONGEST_DELAY = 0.1, 15.0
+_TOO_LONG = "the server sent more bytes than were asked for"
 # Giving up uploads that nobody will finish may take this long.
 _SECONDS_TO_GIVE_UP = 4.0
 
@@ -73,6 +77,7 @@ class Helper:
         self._urgent: OrderedDict[int, Fetch] = OrderedDict()  # by ticket, as the next two
         self._ahead: OrderedDict[int, Fetch] = OrderedDict()
         self._running: dict[int, asyncio.Task[FetchReport | Failure]] = {}
+        self._running_bytes = 0  # of their ranges
         self._replies: list[tuple[int, Any]] = []
         self._has_replies = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -190,13 +195,18 @@ class Helper:
             queue = self._urgent or self._ahead
             if not queue:
                 return
-            ticket, fetch = queue.popitem(last=False)
+            ticket, fetch = next(iter(queue.items()))
+            if self._running and self._running_bytes + fetch.size > _MOST_BYTES:
+                return
+            del queue[ticket]
             task = asyncio.ensure_future(self._fetch(fetch))
             self._running[ticket] = task
-            task.add_done_callback(functools.partial(self._finish, ticket))
+            self._running_bytes += fetch.size
+            task.add_done_callback(functools.partial(self._finish, ticket, fetch.size))
 
-    def _finish(self, ticket: int, task: asyncio.Task[FetchReport | Failure]) -> None:
+    def _finish(self, ticket: int, size: int, task: asyncio.Task[FetchReport | Failure]) -> None:
         del self._running[ticket]
+        self._running_bytes -= size
         error = None if task.cancelled() else task.exception()
         if error is not None:  # a mistake of this module must not leave anybody waiting
             self._reply(ticket, Failure(Kind.refused, type(error).__name__))
@@ -221,11 +231,14 @@ class Helper:
         while True:
             attempt += 1
             try:
-                async for chunk in self._chunks(fetch, done):
-                    wait = wait or time.monotonic() - began
-                    start = fetch.target + done
-                    self._memory[start : start + len(chunk)] = chunk
-                    done += len(chunk)
+                with Deadline(seconds_to_wait(self._options[fetch.store])) as deadline:
+                    async for chunk in self._chunks(fetch, done, deadline):
+                        wait = wait or time.monotonic() - began
+                        if len(chunk) > fetch.size - done:  # others' memory follows
+                            return Failure(Kind.refused, _TOO_LONG, attempt)
+                        start = fetch.target + done
+                        self._memory[start : start + len(chunk)] = chunk
+                        done += len(chunk)
                 if done == fetch.size:
                     return FetchReport(wait, time.monotonic() - began - wait)
                 failure = Failure(Kind.temporary, "the body ended early")
@@ -237,11 +250,12 @@ class Helper:
                 self._options[fetch.store]
             ):
                 return failure._replace(attempts=attempt)
-            await _pause(attempt)
+            await asyncio.sleep(seconds_after(attempt))
 
-    async def _chunks(self, fetch: Fetch, done: int) -> AsyncIterator[memoryview]:
-        """Yield the rest of a range as it arrives."""
-        timeout = seconds_to_wait(self._options[fetch.store])
+    async def _chunks(
+        self, fetch: Fetch, done: int, deadline: Deadline
+    ) -> AsyncIterator[memoryview]:
+        """Yield the rest of a range as it arrives, and extend the deadline each time."""
         begin, end = fetch.begin + done, fetch.begin + fetch.size
         options: dict[str, Any] = {"range": (begin, end)}
         if is_strong(fetch.pin.etag):
@@ -249,21 +263,16 @@ class Helper:
         elif fetch.pin.version:
             options["version"] = fetch.pin.version
         client = self._stores[fetch.store].client
-        result = await asyncio.wait_for(
-            self._obstore.get_async(client, fetch.pin.key, options=options), timeout
-        )
+        result = await self._obstore.get_async(client, fetch.pin.key, options=options)
+        deadline.extend()
         check_same(info_of_meta(result.meta), fetch.pin, result.range, (begin, end))
         if end - begin <= _CHUNK_BYTES:
-            yield memoryview(await asyncio.wait_for(result.bytes_async(), timeout))
+            yield memoryview(await result.bytes_async())
             return
         # Each chunk costs a switch of threads.
         least = max(_CHUNK_BYTES, (end - begin) // _CHUNKS)
-        stream = result.stream(min_chunk_size=least).__aiter__()
-        while True:
-            try:
-                chunk = await asyncio.wait_for(stream.__anext__(), timeout)
-            except StopAsyncIteration:
-                return
+        async for chunk in result.stream(min_chunk_size=least):
+            deadline.extend()
             yield memoryview(chunk)
 
     async def _answer_once(self, ticket: int, work: Awaitable[_Result]) -> None:
@@ -289,7 +298,7 @@ class Helper:
                 failure = classify(error)
             if self._is_final(failure, attempt, store):
                 return self._reply(ticket, failure._replace(attempts=attempt))
-            await _pause(attempt)
+            await asyncio.sleep(seconds_after(attempt))
 
     def _is_final(self, failure: Failure, attempt: int, store: int) -> bool:
         """Return whether a request is not tried again."""
@@ -315,12 +324,6 @@ class Helper:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-async def _pause(attempt: int) -> None:
-    """Wait before the next attempt: longer each time, and not all at the same time."""
-    longest = min(_LONGEST_DELAY, _FIRST_DELAY * 2 ** min(attempt - 1, 10))
-    await asyncio.sleep(random.uniform(longest / 2, longest))  # noqa: S311  # no secret
 
 
 def _without_values(text: str, options: Mapping[str, Any]) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import fnmatch
 import glob
 import itertools
 import os
-import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -16,9 +14,11 @@ from ..thread_pool import REMOTE_THREADS, map_in_threads
 from .messages import ObjectInfo
 from .object_commit import read_journal, refuse_interrupted
 from .options import RemoteOptions
-from .process import access
+from .patterns import matcher_of
+from .process import ask_again
 from .remote_file import stamp_of_info
 from .urls import can_pin, expand_ranges, has_ranges, is_url, is_web_url, split_url
+from .web import store_of
 
 # More objects of one folder than this are found by listing it. Those of a range are most likely all
 # that the folder has; a folder may have many more than those that are named one by one.
@@ -45,7 +45,7 @@ def read_remote_stamp(url: str, options: RemoteOptions) -> Stamp:
         FileNotFoundError: If it does not exist.
         OSError: If the request failed.
     """
-    return stamp_of_info(access(url, options).head(url))
+    return stamp_of_info(ask_again(url, options, "head"))
 
 
 def expand_url(
@@ -189,7 +189,7 @@ def _matches(pattern: str, options: RemoteOptions) -> list[str]:
         raise ValueError(f"the name of a store must have no wildcard, got {pattern!r}")
     folder = "/".join(parts[:first]) + "/"
     is_recursive = first < len(parts) - 1 or parts[-1] == "**"
-    matcher = _matcher(parts)
+    matcher = matcher_of(pattern)
     found = _list(folder, options, is_recursive=is_recursive)
     matches = sorted(url for url in found if matcher(url) and not url.endswith(".tfidx"))
     _check_commits(
@@ -221,25 +221,6 @@ def _check_commits(
             raise refuse_interrupted(folder)
 
 
-def _matcher(parts: Sequence[str]) -> Callable[[str], bool]:
-    """Return a function that tells whether a URL matches the parts of a pattern.
-
-    As for files, ``*`` stays within a folder, ``**`` stands for any number of folders, and hidden
-    names are matched only by patterns that start with a dot.
-    """
-    texts = []
-    for number, part in enumerate(parts):
-        is_last = number == len(parts) - 1
-        if part == "**":
-            texts.append(r"(?:(?!\.)[^/]+)(?:/(?!\.)[^/]+)*" if is_last else r"(?:(?!\.)[^/]+/)*")
-        else:
-            hidden = r"(?!\.)" if part[:1] in "*?[" and part else ""
-            text = fnmatch.translate(part).removeprefix("(?s:").removesuffix(r")\Z")
-            texts.append(hidden + text.replace(".*", "[^/]*") + ("" if is_last else "/"))
-    compiled = re.compile("".join(texts))
-    return lambda url: compiled.fullmatch(url) is not None
-
-
 def _files_in(folder: str, options: RemoteOptions, is_data: Callable[[str], bool]) -> list[str]:
     """Return the data files in a folder, in order."""
     folder = folder.rstrip("/") + "/"
@@ -254,13 +235,13 @@ def _files_in(folder: str, options: RemoteOptions, is_data: Callable[[str], bool
 
 def _list(folder: str, options: RemoteOptions, *, is_recursive: bool) -> list[str]:
     """List a folder, and remember the stamps of its objects."""
-    reached = access(folder, options)
+    key = store_of(folder, options).key
     try:
-        infos: Sequence[ObjectInfo] = reached.ask(folder, "list", reached.key, is_recursive)
+        infos: Sequence[ObjectInfo] = ask_again(folder, options, "list", key, is_recursive)
     except FileNotFoundError:  # there is no such store
         infos = []
     root = split_url(folder).root
-    urls = []
+    listed: dict[str, list[str]] = {folder: []}
     unfinished = set()
     for info in infos:
         url = info.key if is_url(info.key) else f"{root}/{info.key}"
@@ -269,10 +250,9 @@ def _list(folder: str, options: RemoteOptions, *, is_recursive: bool) -> list[st
                 raise refuse_interrupted(os.path.dirname(url))  # the objects may not be all there
             unfinished.add(f"{os.path.dirname(url)}/")
         options.stamps[url] = stamp_of_info(info)
-        urls.append(url)
-    listed = {folder, *(f"{os.path.dirname(url)}/" for url in urls)} if is_recursive else {folder}
-    options.folders.update(listed - unfinished)
-    return urls
+        listed.setdefault(f"{os.path.dirname(url)}/" if is_recursive else folder, []).append(url)
+    options.folders.update((each, listed[each]) for each in listed.keys() - unfinished)
+    return [url for urls in listed.values() for url in urls]
 
 
 def list_once(folder: str, options: RemoteOptions) -> list[str]:
@@ -289,8 +269,9 @@ def list_once(folder: str, options: RemoteOptions) -> list[str]:
     """
     if is_web_url(folder):
         return []
-    if f"{folder}/" in options.folders:
-        return [url for url in options.stamps if os.path.dirname(url) == folder]
+    known = options.folders.get(f"{folder}/")
+    if known is not None:
+        return [url for url in known if url in options.stamps]
     return _list(f"{folder}/", options, is_recursive=False)
 
 
@@ -308,9 +289,8 @@ def list_subfolders(folder: str, options: RemoteOptions) -> list[str]:
     """
     if is_web_url(folder):
         return []
-    reached = access(f"{folder}/", options)
     try:
-        names: list[str] = reached.ask(folder, "folders", reached.key)
+        names: list[str] = ask_again(f"{folder}/", options, "folders")
     except FileNotFoundError:  # there is no such store
         return []
     return sorted(os.path.basename(name.rstrip("/")) for name in names)

@@ -19,11 +19,9 @@ LEAST_FETCH_BYTES = 1 << 20
 # Options that are no secrets; without the prefix of the store. All others are treated as secrets.
 _PUBLIC = frozenset({
     "account_name", "allow_http", "anon", "base_url", "bucket", "default_region", "endpoint",
-    "endpoint_url", "max_attempts", "region", "request_payer", "skip_signature", "timeout",
-    "use_emulator", "virtual_hosted_style_request",
+    "endpoint_url", "endpoint_url_s3", "max_attempts", "region", "request_payer", "skip_signature",
+    "timeout", "use_emulator", "virtual_hosted_style_request",
 })  # fmt: skip
-# Those of them that name the server and the account.
-_PLACES = ("account_name", "base_url", "endpoint", "endpoint_url", "use_emulator")
 _PREFIXES = ("aws_", "azure_storage_", "azure_", "google_")
 
 
@@ -43,7 +41,7 @@ class RemoteOptions:
         fetch_bytes: Size of the memory for ranges that are fetched, in bytes.
         cache: Cache on the local disk, if there is one.
         stamps: Stamps of objects that were listed or asked for, by their public URLs.
-        folders: Folders whose objects are all among these.
+        folders: Folders that were listed, and the public URLs of their objects.
     """
 
     def __init__(
@@ -55,7 +53,7 @@ class RemoteOptions:
         self.fetch_bytes = fetch_bytes
         self.cache = cache
         self.stamps: dict[str, Stamp] = {}
-        self.folders: set[str] = set()
+        self.folders: dict[str, list[str]] = {}
         self._options = dict(options or {})
         self._urls: dict[str, str] = {}  # public ones of HTTP to those with secrets
         self._lost: tuple[str, ...] = ()  # names of secrets that were not pickled
@@ -87,13 +85,11 @@ class RemoteOptions:
         """Text that is equal for equal options."""
         return digest_text(repr(sorted(self._options.items())))
 
-    @property
-    def place(self) -> str:
-        """Text that is equal for options that name the same server and account."""
-        named = {_bare_name(name): str(value) for name, value in self._options.items()}
-        return repr(
-            [(name, named[name]) for name in _PLACES if is_public(name, named.get(name, "@"))]
-        )
+    def place(self, scheme: str) -> str:
+        """Return text that is equal for options that lead to the same server and account."""
+        from .endpoints import place_of  # noqa: PLC0415  # not for local files
+
+        return place_of(scheme, self._options)
 
     def with_limits(self, fetch_bytes: int, cache: BlockCache | None) -> RemoteOptions:
         """Return the same options with another limit and another cache."""
@@ -174,10 +170,10 @@ def _restore(
 
 def is_public(name: str, value: Any) -> bool:
     """Return whether an option is known to be no secret."""
-    return _bare_name(name) in _PUBLIC and "@" not in str(value)
+    return bare_name(name) in _PUBLIC and "@" not in str(value)
 
 
-def _bare_name(name: str) -> str:
+def bare_name(name: str) -> str:
     """Return the name of an option without the prefix of the store."""
     bare = name.lower()
     for prefix in _PREFIXES:

@@ -91,6 +91,11 @@ class PartsOfObject:
             return None
         return self._parts[position]
 
+    def has(self, begin: int, end: int) -> bool:
+        """Return whether one part has all bytes from ``begin`` to ``end``."""
+        part = self.at(begin)
+        return part is not None and end <= part.end
+
     def overlapping(self, span: Span) -> list[Part]:
         """Return the parts that have some bytes of a span, in their order."""
         first = max(0, bisect.bisect(self._begins, span.begin) - 1)

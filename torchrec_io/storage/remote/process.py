@@ -79,11 +79,6 @@ class ObjectAccess(NamedTuple):
             raise error_of(answer, url, self.tried, needs)
         return answer
 
-    def head(self, url: str) -> ObjectInfo:
-        """Return what a store says about an object."""
-        info: ObjectInfo = self.ask(url, "head", self.key)
-        return info
-
     def open(self, pin: ObjectInfo, blocks: ObjectBlocks | None = None) -> OpenObject:
         """Return an object to read exactly as it was, through the cache if it has blocks there."""
         return OpenObject(self.store, pin._replace(key=self.key), blocks)
@@ -109,7 +104,7 @@ def access(url: str, options: RemoteOptions) -> ObjectAccess:
         key = (location.root, options.identity)
         known = fetcher.stores.get(key)
         if known is None:
-            known = fetcher.stores[key] = _add_store(fetcher, location, options)
+            known = fetcher.stores[key] = _add_store(fetcher, url, location, options)
     return ObjectAccess(fetcher, known.number, location.key, known.tried)
 
 
@@ -133,8 +128,8 @@ def ask_again(
         OSError: If the request failed.
     """
     for _ in range(2):
-        way = access(url, options)
         try:
+            way = access(url, options)
             return way.ask(url, name, *(arguments or [way.key]), needs=needs)
         except HelperError as error:
             failure = error
@@ -184,9 +179,13 @@ def _client(kind: str, scheme: str, memory_bytes: int) -> Client:
     return FsspecClient(memory_bytes)
 
 
-def _add_store(fetcher: Fetcher, location: Location, options: RemoteOptions) -> KnownStore:
+def _add_store(
+    fetcher: Fetcher, url: str, location: Location, options: RemoteOptions
+) -> KnownStore:
     number = fetcher.new_store_number()
     answer = fetcher.client.ask("store", number, location.root, options.options)
+    if isinstance(answer, Failure):
+        raise error_of(answer, url, "the credentials that fsspec finds")
     if isinstance(answer, Exception):
         raise answer
     return KnownStore(number, answer)

@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import base64
-import configparser
 import importlib
 import os
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes, urlsplit, urlunsplit
 
-from ...checks import check_integer
+from .attempts import OWN_OPTIONS, most_attempts, seconds_to_wait
+from .aws_files import (
+    login_of_profile,
+    profile_keys,
+    profile_name,
+    profile_provider,
+    read_config,
+)
+from .endpoints import account_of, endpoint_of, with_endpoint
+from .options import bare_name
 from .redirects import aws_hosts, azure_hosts, google_hosts, has_secret_headers, host_of, only_hosts
 from .urls import is_web_url, scheme_of
 
-# Options of storage_options that are this package's own. The others are obstore's.
-OWN_OPTIONS = frozenset({"max_attempts", "timeout", "client_options"})
 # One attempt may take this long in all; an attempt without progress ends much earlier.
 _WHOLE_ATTEMPT = timedelta(minutes=15)
 _CONNECT_TIMEOUT = timedelta(seconds=10)
-_DEFAULT_ATTEMPTS, _DEFAULT_TIMEOUT = 10, 30.0
-# Options that are the URL of a server.
-_SERVER = re.compile(r"endpoint(_url)?$|base_url$")
 _GOOGLE_VARIABLES = ("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_APPLICATION_CREDENTIALS")
+_EVERYTHING_OF_AWS = (
+    "AWS_ACCESS_KEY_ID, the AWS files, and the role of the container or machine; for public "
+    "data pass storage_options={'skip_signature': True}"
+)
+_ANONYMOUS_VARIABLES = {
+    "s3": "AWS_SKIP_SIGNATURE", "gs": "GOOGLE_SKIP_SIGNATURE", "az": "AZURE_SKIP_SIGNATURE",
+}  # fmt: skip
 _AZURE_VARIABLES = ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_SAS_TOKEN")
 # The helper tries again itself: it resumes inside a range, and counts the attempts.
 _NO_RETRIES: Mapping[str, Any] = {"max_retries": 0, "retry_timeout": timedelta(seconds=1)}
@@ -91,25 +100,28 @@ def make_store(
         return Store(stores.HTTPStore(url, **_common(root, given, retries)), tried, is_web=True)
     name = root.partition("://")[2]
     scheme = scheme_of(root)
+    server = endpoint_of(scheme, config)
+    has_headers = has_secret_headers(given.get("default_headers", {}))
+    named = [host_of(str(value)) for option, value in config.items() if _is_server(option)]
     if scheme == "s3":
-        tried, more = _aws_credentials(config)
-        config = {**more, **config}
-        server = _server(config) or os.environ.get("AWS_ENDPOINT_URL") or ""
-        if not _is_anonymous(config) or has_secret_headers(given.get("default_headers", {})):
-            given |= only_hosts(aws_hosts(name, _region(config), server), given)
-        return Store(stores.S3Store(name, config=config, **_common(server, given, retries)), tried)
+        tried, more, provider = _aws_credentials(config)
+        config = with_endpoint(scheme, {**more, **config}, server)
+        if has_headers or not _is_anonymous(scheme, config):
+            given |= only_hosts([*aws_hosts(name, _region(config), server), *named], given)
+        common = _common(server, given, retries)
+        client = stores.S3Store(name, config=config, credential_provider=provider, **common)
+        return Store(client, tried)
     make, tool, variables = {
         "gs": (stores.GCSStore, "Google", _GOOGLE_VARIABLES),
         "az": (stores.AzureStore, "Azure", _AZURE_VARIABLES),
     }[scheme]
-    server = _server(config)
-    has_headers = has_secret_headers(given.get("default_headers", {}))
     if scheme == "gs" and has_headers:
-        given |= only_hosts(google_hosts(server), given)
-    if scheme == "az" and (has_headers or not _is_anonymous(config)):
-        given |= only_hosts(azure_hosts(_account(config), server), given)
-    common = _common(server, given, retries)
-    return Store(make(name, config=config, **common), _tried(config, tool, variables))
+        given |= only_hosts([*google_hosts(server), *named], given)
+    if scheme == "az" and (has_headers or not _is_anonymous(scheme, config)):
+        given |= only_hosts([*azure_hosts(account_of(config), server), *named], given)
+    tried = _tried(scheme, config, tool, variables)
+    config = with_endpoint(scheme, config, server)
+    return Store(make(name, config=config, **_common(server, given, retries)), tried)
 
 
 def _without_user(url: str) -> tuple[str, dict[str, str]]:
@@ -120,27 +132,6 @@ def _without_user(url: str) -> tuple[str, dict[str, str]]:
         return url, {}
     encoded = base64.b64encode(unquote_to_bytes(user)).decode("ascii")
     return urlunsplit(parts._replace(netloc=host)), {"authorization": f"Basic {encoded}"}
-
-
-def most_attempts(options: Mapping[str, Any]) -> int:
-    """Return the largest number of attempts of a request.
-
-    Raises:
-        ValueError: If the option is not a positive integer.
-    """
-    return check_integer("max_attempts", options.get("max_attempts", _DEFAULT_ATTEMPTS), 1)
-
-
-def seconds_to_wait(options: Mapping[str, Any]) -> float:
-    """Return the time without progress after which an attempt ends.
-
-    Raises:
-        ValueError: If the option is not a positive number.
-    """
-    given = options.get("timeout", _DEFAULT_TIMEOUT)
-    if not isinstance(given, (int, float)) or not given > 0:
-        raise ValueError(f"timeout must be a positive number of seconds, got {given!r}")
-    return float(given)
 
 
 def _client_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -162,9 +153,9 @@ def _common(
     return {"client_options": {**plain, **client_options}, "retry_config": retries}
 
 
-def _server(config: Mapping[str, Any]) -> str:
-    """Return the URL of the server that options name; ``""`` if they name none."""
-    return next((str(value) for name, value in config.items() if _SERVER.search(name.lower())), "")
+def _is_server(option: str) -> bool:
+    """Return whether an option is the URL of a server, also of one that gives credentials."""
+    return bare_name(option).endswith(("endpoint", "_uri", "_url", "_host", "_sts"))
 
 
 def _option(config: Mapping[str, Any], name: str) -> Any:
@@ -180,72 +171,54 @@ def _region(config: Mapping[str, Any]) -> str:
     return str(given or next(filter(None, map(os.environ.get, names)), "us-east-1"))
 
 
-def _account(config: Mapping[str, Any]) -> str:
-    """Return the account of Azure; ``""`` if it is not known."""
-    names = ("account_name", "azure_storage_account_name")
-    given = next((value for key, value in config.items() if key.lower() in names), None)
-    return str(given or os.environ.get("AZURE_STORAGE_ACCOUNT_NAME", ""))
-
-
-def _is_anonymous(config: Mapping[str, Any]) -> bool:
+def _is_anonymous(scheme: str, config: Mapping[str, Any]) -> bool:
     """Return whether requests have no credentials."""
-    given = (value for key, value in config.items() if "skip_sig" in key.lower())
-    return any(str(value).lower() == "true" for value in given)
+    given = (value for name, value in config.items() if bare_name(name) == "skip_signature")
+    return str(next(given, os.environ.get(_ANONYMOUS_VARIABLES[scheme]))).lower() == "true"
 
 
-def _aws_credentials(config: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return which credentials requests to S3 have, and options that obstore does not find.
+def _aws_credentials(
+    config: Mapping[str, Any],
+) -> tuple[str, dict[str, Any], Callable[[], dict[str, Any]] | None]:
+    """Return which credentials requests to S3 have, and what obstore does not find.
 
     obstore finds those of the environment and of the machine, but does not read the files of the
     AWS tools.
+
+    Returns:
+        The credentials in words, options, and a function that returns credentials that change.
     """
     more: dict[str, Any] = {}
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3")
-    if endpoint and not (_option(config, "endpoint") or _option(config, "endpoint_url")):
-        more["endpoint"] = endpoint
-    profile = os.environ.get("AWS_PROFILE", "default")
-    has_endpoint = endpoint or os.environ.get("AWS_ENDPOINT_URL") or _option(config, "endpoint")
-    for name, value in _profile("AWS_CONFIG_FILE", "config", profile).items():
-        is_known = _option(config, name) or (name == "endpoint_url" and has_endpoint)
-        if name in {"region", "endpoint_url"} and not is_known:
-            more[name] = value
-    if os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION"):
-        more.pop("region", None)
-    if str(_option(config, "skip_signature")).lower() == "true":
-        return "no credentials (skip_signature)", more
+    variables = ("AWS_REGION", "AWS_DEFAULT_REGION")
+    if not _option(config, "region") and not any(map(os.environ.get, variables)):
+        more = {name: value for name, value in read_config().items() if name == "region"}
+    known = _known_credentials(config)
+    if known:
+        return known, more, None
+    if login := login_of_profile():
+        tried = f"{login} of profile {profile_name()!r} of the AWS files"
+        return tried, more, profile_provider(login)
+    if keys := profile_keys():
+        tried = f"the access key of profile {profile_name()!r} of the AWS files"
+        return tried, {**more, **keys}, None
+    return _EVERYTHING_OF_AWS, more, None
+
+
+def _known_credentials(config: Mapping[str, Any]) -> str:
+    """Return which credentials obstore finds in options and the environment; ``""`` if none."""
+    if _is_anonymous("s3", config):
+        return "no credentials (skip_signature)"
     if _option(config, "access_key_id"):
-        return "the access key of storage_options", more
+        return "the access key of storage_options"
     if os.environ.get("AWS_ACCESS_KEY_ID"):
-        return "the access key of AWS_ACCESS_KEY_ID", more
+        return "the access key of AWS_ACCESS_KEY_ID"
     if os.environ.get("AWS_WEB_IDENTITY_TOKEN_FILE"):
-        return "the web identity of AWS_WEB_IDENTITY_TOKEN_FILE", more
-    found = _profile("AWS_SHARED_CREDENTIALS_FILE", "credentials", profile)
-    if "aws_access_key_id" in found:
-        names = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
-        more.update({name: found[name] for name in names if name in found})
-        return f"the access key of profile {profile!r} of the AWS files", more
-    return (
-        "AWS_ACCESS_KEY_ID, the AWS files, and the role of the container or machine; for public "
-        "data pass storage_options={'skip_signature': True}"
-    ), more
+        return "the web identity of AWS_WEB_IDENTITY_TOKEN_FILE"
+    return ""
 
 
-def _profile(variable: str, name: str, profile: str) -> dict[str, str]:
-    """Return a profile of a file of the AWS tools; empty if there is none."""
-    path = os.environ.get(variable) or os.path.join(os.path.expanduser("~"), ".aws", name)
-    parser = configparser.RawConfigParser()
-    try:
-        parser.read(path, "utf-8")
-    except (configparser.Error, UnicodeDecodeError):
-        return {}
-    for section in (profile, f"profile {profile}"):
-        if parser.has_section(section):
-            return dict(parser.items(section))
-    return {}
-
-
-def _tried(config: Mapping[str, Any], tool: str, variables: tuple[str, ...]) -> str:
-    if _is_anonymous(config):
+def _tried(scheme: str, config: Mapping[str, Any], tool: str, variables: tuple[str, ...]) -> str:
+    if _is_anonymous(scheme, config):
         return "no credentials (skip_signature)"
     if config:
         return "storage_options and the environment"

@@ -12,6 +12,9 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://", re.ASCII)
 # "s3:/bucket/..." is what pathlib makes of "s3://bucket/...".
 _COLLAPSED = re.compile(r"(s3|gs|az|https?):/[^/]", re.ASCII)
+# A user with a password, and a query. Those of "github://org:repo@main" name a repository.
+_PASSWORD = re.compile(r"(?<!github)(?<!git)://[^/@]*:[^/@]*@", re.IGNORECASE)
+_QUERY = re.compile(r"\?\w[\w-]*=", re.ASCII)
 _NUMBERS = re.compile(r"\{(\d+)\.\.(\d+)\}")
 # Larger ranges are mistakes.
 _MOST_NAMES = 1_000_000
@@ -73,10 +76,11 @@ def local_path(url: str) -> str:
 def public_url(url: str) -> str:
     """Return a URL without the parts that may be secret: user, password, query and fragment.
 
-    Only URLs of HTTP have them. In a key of a store, ``?`` and ``#`` are ordinary characters.
+    Only URLs of HTTP may have them. In the name of an object or file, ``?`` and ``#`` are ordinary
+    characters.
 
     Raises:
-        ValueError: If the URL of a store has a user or password.
+        ValueError: If the URL of a store has a user, or that of a filesystem a password or query.
     """
     if is_web_url(url):
         parts = urlsplit(url)
@@ -84,10 +88,15 @@ def public_url(url: str) -> str:
         return urlunsplit((parts.scheme.lower(), host, parts.path, "", ""))
     scheme, _, rest = url.partition("://")
     host = rest.partition("/")[0]
-    if scheme.lower() in OBJECT_STORES and "@" in host:
+    shown = f"{scheme.lower()}://{host.rpartition('@')[2].partition('?')[0]}"
+    is_store = scheme.lower() in OBJECT_STORES
+    if "@" in host if is_store else _PASSWORD.search(url):
         raise ValueError(
-            f"{scheme.lower()}://{host.rpartition('@')[2]}: credentials must be in "
-            "storage_options or in the environment, not in the URL"
+            f"{shown}: credentials must be in storage_options or in the environment, not in the URL"
+        )
+    if not is_store and _QUERY.search(rest):
+        raise ValueError(
+            f"{shown}: the URL must have no query; pass what it says in storage_options"
         )
     return f"{scheme.lower()}://{rest}"
 

@@ -20,7 +20,7 @@ def store_of(url: str, options: RemoteOptions) -> Location:
     """
     address = options.address(url)
     if scheme_of(url) not in OBJECT_STORES:  # a filesystem takes whole URLs
-        return Location(f"{scheme_of(url)}://", url)
+        return Location(split_url(url).root, url)
     if not is_web_url(url):
         return split_url(address)
     path = urlsplit(address).path

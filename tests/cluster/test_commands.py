@@ -1,0 +1,101 @@
+"""The commands with --ray, on a stand-in for a cluster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray.exceptions
+from typer.testing import CliRunner, Result
+
+import torchrec_io as tio
+from tests.cluster.damage import damage_silently
+from tests.cluster.local_ray import LocalRay
+from tests.support.tfrecord import write_tfrecord
+from torchrec_io.cli.commands import app
+from torchrec_io.cluster import tasks
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [*map(str, arguments), "--ray", "auto"])
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the working directory, with a large file that has an index, and a small one."""
+    monkeypatch.chdir(tmp_path)
+    write_tfrecord("large", [bytes([i]) * 5000 for i in range(100)])
+    tio.RecordIndex.build("large").save()
+    write_tfrecord("small", [b"x"] * 3)
+    monkeypatch.setattr(tasks, "TASK_BYTES", 50_000)
+    return tmp_path
+
+
+def test_verify_divides_files(folder: Path, local_ray: LocalRay) -> None:
+    done = run("verify", "large", "small")
+    assert done.exit_code == 0, done.output
+    assert len(local_ray.sent) > 8
+    lines = done.stdout.splitlines()
+    assert lines[:2] == [
+        f"{folder / 'large'}: intact, 100 records, 501,600 bytes",
+        f"{folder / 'small'}: intact, 3 records, 51 bytes",
+    ]
+    assert lines[2].startswith("2 files, 0 with errors; 103 records, 501.7 kB in ")
+    damage_silently(folder / "large", [250_000])
+    done = run("verify", "large", "small", "--json")
+    assert done.exit_code == 1
+    large, small = map(json.loads, done.stdout.splitlines())
+    assert (large["ok"], large["records"], large["damaged"]) == (False, 99, 1)
+    assert (small["ok"], small["seconds"]) == (True, None)
+
+
+@pytest.mark.usefixtures("local_ray")
+def test_an_error_of_verify(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise PermissionError(13, "Permission denied", str(folder / "small"))
+
+    monkeypatch.setattr("torchrec_io.cluster.verification.verify_file", refuse)
+    done = run("verify", "large", "small")
+    assert done.exit_code == 1
+    assert done.stderr == f"{folder / 'small'}: Permission denied\n"
+
+
+@pytest.mark.usefixtures("local_ray")
+def test_a_relative_folder_of_indexes(folder: Path) -> None:
+    done = run("index", "large", "small", "--output-dir", "indexes")
+    assert done.exit_code == 0, done.output
+    names = sorted(path.name for path in (folder / "indexes").iterdir())
+    assert names == ["large.tfidx", "small.tfidx"]
+
+
+@pytest.mark.usefixtures("local_ray", "folder")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["shuffle"], "--ray needs --num-shards"),
+        (["shuffle", "--max-bytes", "1MB"], "--max-bytes cannot be used with --ray"),
+        (["reshard"], "exactly one of num_shards and max_bytes"),
+    ],
+)
+def test_options_that_do_not_fit(arguments: list[str], message: str) -> None:
+    done = run(*arguments, "large", "--output", "out")
+    assert done.exit_code == 2
+    assert message in " ".join(done.stderr.replace("│", "").split())
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("command", ["verify", "index", "reshard", "schema"])
+def test_an_error_of_the_cluster(
+    local_ray: LocalRay, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    def fail(_: Any) -> None:
+        raise ray.exceptions.WorkerCrashedError
+
+    monkeypatch.setattr(local_ray, "get", fail)
+    more = ["--output", "out", "--num-shards", "2"] if command == "reshard" else []
+    done = run(command, "large", *more)
+    assert done.exit_code == 1
+    assert done.stderr.startswith("error: Ray: The worker died unexpectedly")
+    assert "Traceback" not in done.output

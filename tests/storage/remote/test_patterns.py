@@ -1,0 +1,44 @@
+"""Patterns of URLs."""
+
+from __future__ import annotations
+
+import fnmatch
+
+import hypothesis
+import pytest
+from hypothesis import strategies as st
+
+from torchrec_io.storage.remote.patterns import matcher_of
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matches", "others"),
+    [
+        ("s3://b/*.x", ["s3://b/a.x"], ["s3://b/c/a.x", "s3://b/.x", "s3://b/a.xx", "s3://c/a.x"]),
+        ("s3://b/a?c", ["s3://b/abc", "s3://b/a.c"], ["s3://b/a/c", "s3://b/ac", "s3://b/abbc"]),
+        ("s3://b/a[!x]c", ["s3://b/abc", "s3://b/a!c"], ["s3://b/a/c", "s3://b/axc"]),
+        ("s3://b/a[+-9]c", ["s3://b/a+c", "s3://b/a7c"], ["s3://b/a/c", "s3://b/aac"]),
+        ("s3://b/a[/]c", ["s3://b/a[/]c"], ["s3://b/a/c"]),
+        ("s3://b/[]-]", ["s3://b/]", "s3://b/-"], ["s3://b/[]-]", "s3://b/a"]),
+        ("s3://b/[ab", ["s3://b/[ab"], ["s3://b/a"]),
+        ("s3://b/[z-a]x", [], ["s3://b/zx", "s3://b/[z-a]x"]),
+        ("s3://b/**/x", ["s3://b/x", "s3://b/a/c/x"], ["s3://b/.a/x", "s3://b/ax"]),
+        ("s3://b/**", ["s3://b/x", "s3://b/a/x"], ["s3://b/.x", "s3://b/a/.x", "s3://b/"]),
+        ("s3://b/.*", ["s3://b/.x"], ["s3://b/x"]),
+        ("s3://b/a+(c)*", ["s3://b/a+(c)1"], ["s3://b/aac1"]),
+    ],
+)
+def test_patterns(pattern: str, matches: list[str], others: list[str]) -> None:
+    is_match = matcher_of(pattern)
+    assert [url for url in matches if not is_match(url)] == []
+    assert [url for url in others if is_match(url)] == []
+
+
+@hypothesis.given(
+    st.text("ab*?[]!-^\\&~|", max_size=8), st.lists(st.text("ab]!-^\\&~|[\n", max_size=6))
+)
+def test_names_are_matched_as_those_of_files(pattern: str, names: list[str]) -> None:
+    is_match = matcher_of(f"s3://b/{pattern}")
+    if pattern != "**":
+        for name in [*names, pattern]:
+            assert is_match(f"s3://b/{name}") == fnmatch.fnmatchcase(name, pattern)

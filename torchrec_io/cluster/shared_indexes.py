@@ -1,0 +1,61 @@
+"""Indexes of files, of which those that do not exist are built by tasks."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from contextlib import closing
+
+from ..errors import TorchRecIOError
+from ..records.index import RecordIndex
+from ..records.index_cache import find_indexes, keep_index
+from ..storage.opening import file_size, is_remote, options_for
+from ..storage.remote.options import RemoteOptions
+from ..storage.thread_pool import REMOTE_THREADS, map_in_threads
+from . import tasks
+
+
+def open_shared_indexes(
+    files: Sequence[str], remote: RemoteOptions
+) -> tuple[list[RecordIndex], list[TorchRecIOError]]:
+    """Return the indexes of files. Tasks build those that do not exist; this process caches them.
+
+    Args:
+        files: Absolute paths or URLs.
+        remote: Options for remote objects.
+
+    Returns:
+        An index for each file, and the damages that ended building some of them early.
+
+    Raises:
+        OSError: If a file cannot be read.
+    """
+    found = find_indexes(files, remote)
+    missing = [number for number, index in enumerate(found) if index is None]
+    sizes = sizes_of([files[number] for number in missing], remote)
+    errors = []
+    work = functools.partial(_build, remote=remote)
+    built = tasks.run_tasks(work, [files[number] for number in missing], sizes)
+    with closing(built):
+        for number, ((index, error), _) in zip(missing, built, strict=True):
+            index.remote = options_for(files[number], remote)  # secrets were not sent
+            if error is None:
+                keep_index(index)
+            else:
+                errors.append(error)
+            found[number] = index
+    return [index for index in found if index is not None], errors
+
+
+def sizes_of(files: Sequence[str], remote: RemoteOptions) -> list[int]:
+    """Return the size of each file in bytes, found in a pool of threads.
+
+    Raises:
+        OSError: If a file cannot be found.
+    """
+    threads = REMOTE_THREADS if any(map(is_remote, files)) else None
+    return map_in_threads(lambda path: file_size(path, remote), files, threads)
+
+
+def _build(path: str, *, remote: RemoteOptions) -> tuple[RecordIndex, TorchRecIOError | None]:
+    return RecordIndex.build_partial(path, storage_options=remote)
