@@ -16,16 +16,15 @@ import pytest
 
 import torchrec_io as tio
 from tests.support.examples import example_of
+from tests.support.spans import count_decoded
 from tests.support.tfrecord import frame
 from torchrec_io import _core
 from torchrec_io.errors import CorruptRecordError, IndexFormatError
 from torchrec_io.records.formats import TFRECORD
 from torchrec_io.records.index_file import encode_index
 from torchrec_io.records.lines import TextLines
-from torchrec_io.storage.byte_source import ByteSource
 from torchrec_io.storage.local import LocalFile
 from torchrec_io.storage.seek_points import SeekPoint, SeekPoints, pack_window
-from torchrec_io.storage.span import Span
 from torchrec_io.storage.zstd import load_zstd
 
 zstd = load_zstd()
@@ -149,14 +148,7 @@ def test_resuming_decodes_only_what_follows(
     options = {**ORDERS[order], "num_threads": 1}
     expected = list(open_form(folder, "plain", **options))
     dataset = open_form(folder, "gzip", **options)
-    decoded: list[int] = []
-    original = Span.decode
-
-    def decode(self: Span, file: ByteSource, end: int) -> None:
-        decoded.append(self.number)
-        original(self, file, end)
-
-    monkeypatch.setattr(Span, "decode", decode)
+    decoded = count_decoded(monkeypatch)
     dataset.resume(epoch=0, batches=90)
     assert list(dataset) == expected[90:]
     spans = len(tio.RecordIndex.load(folder / "gzip" / "x").seek_points)

@@ -23,7 +23,6 @@ import torchrec_io as tio
 from tests.support.formats import Netstrings, netstring
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io.checks import counted
-from torchrec_io.records import custom_format
 from torchrec_io.records import lines as lines_module
 from torchrec_io.records.fixed_length import FixedLength
 from torchrec_io.records.formats import TFRECORD
@@ -31,6 +30,7 @@ from torchrec_io.records.index_cache import open_indexes
 from torchrec_io.records.lines import TextLines
 from torchrec_io.records.record_reader import RecordReader
 from torchrec_io.records.whole_file import WholeFile
+from torchrec_io.storage.binary_file import SourceReader
 from torchrec_io.storage.opening import open_decompressed, open_file
 from torchrec_io.storage.paths import expand_paths
 
@@ -389,7 +389,7 @@ def test_only_plain_files_seek_backwards(tmp_path: Path) -> None:
 def test_compressed_stream_seeks_only_forwards(tmp_path: Path) -> None:
     path = stored(tmp_path / "x", b"0123456789", "gzip")
     index = tio.RecordIndex.build(path, format=TextLines())
-    file = custom_format.SourceFile(open_decompressed(open_file(path), "gzip"))
+    file = SourceReader(open_decompressed(open_file(path), "gzip"))
     assert len(index) == 1
     assert file.seek(4) == 4
     assert file.read(3) == b"456"

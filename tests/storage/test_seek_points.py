@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from isal import isal_zlib
 
+from tests.support.spans import count_decoded
 from torchrec_io.errors import CorruptRecordError
 from torchrec_io.storage.byte_source import ByteSource
 from torchrec_io.storage.compression import Compression
@@ -562,16 +563,3 @@ def test_after_an_interrupt_others_decode(tmp_path: Path, monkeypatch: pytest.Mo
                 source.read(offset, 100)
         with ThreadPoolExecutor(1) as pool:
             assert pool.submit(source.read, offset, 100).result(60) == DATA[offset : offset + 100]
-
-
-def count_decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list to which each decoding of a span adds its number."""
-    decoded: list[int] = []
-    original = Span.decode
-
-    def decode(self: Span, file: ByteSource, end: int) -> None:
-        decoded.append(self.number)
-        original(self, file, end)
-
-    monkeypatch.setattr(Span, "decode", decode)
-    return decoded

@@ -5,53 +5,16 @@ from __future__ import annotations
 import io
 from array import array
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
 from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
+from ..storage.binary_file import SourceReader
 from ..storage.byte_source import ByteSource, Offsets
 
 _BUFFER_BYTES = 1 << 15
 # Number of frames that are found between two calls of a progress function.
 _PROGRESS_FRAMES = 4096
-
-
-class SourceFile(io.RawIOBase):
-    """A byte source as a readable file. If it is compressed, it seeks only forwards."""
-
-    def __init__(self, source: ByteSource) -> None:
-        super().__init__()
-        self._source = source
-        self._offset = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        size = self._source.size
-        target = offset + (self._offset if whence == io.SEEK_CUR else 0)
-        if whence == io.SEEK_END:
-            if size is None:
-                raise io.UnsupportedOperation("the size of a compressed file is not known")
-            target += size
-        if target < 0:
-            raise ValueError(f"offset must not be negative, got {target}")
-        if target < self._offset and size is None:
-            raise io.UnsupportedOperation("a compressed file can only be read from front to back")
-        self._offset = target
-        return target
-
-    def readinto(self, buffer: Any) -> int:
-        out = memoryview(buffer).cast("B")
-        got, damage = self._source.read_before_damage(self._offset, out)
-        if damage is not None and got == 0:
-            raise damage
-        self._offset += got
-        return got
 
 
 def find_boundaries(
@@ -75,7 +38,7 @@ def find_boundaries(
         OSError: If reading fails.
         NotImplementedError: If the format has no such function.
     """
-    file: io.BufferedReader = io.BufferedReader(SourceFile(source), _BUFFER_BYTES)
+    file: io.BufferedReader = io.BufferedReader(SourceReader(source), _BUFFER_BYTES)
     found = array("Q")
 
     def report(file_bytes: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from .byte_source import ByteSource
 from .local import StrPath
@@ -22,13 +22,14 @@ def open_binary(path: StrPath, remote: RemoteOptions) -> BinaryIO:
     """
     if not is_remote(path):
         return open(local_name(path), "rb")
-    return io.BufferedReader(_SourceFile(open_file(path, remote)), _BUFFER_BYTES)
+    return io.BufferedReader(_OwningReader(open_file(path, remote)), _BUFFER_BYTES)
 
 
-class _SourceFile(io.RawIOBase):
-    """A byte source as a file."""
+class SourceReader(io.RawIOBase):
+    """A byte source as a readable file. If it is compressed, it seeks only forwards."""
 
     def __init__(self, source: ByteSource) -> None:
+        super().__init__()
         self._source = source
         self._offset = 0
 
@@ -38,19 +39,31 @@ class _SourceFile(io.RawIOBase):
     def seekable(self) -> bool:
         return True
 
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        starts = {io.SEEK_SET: 0, io.SEEK_CUR: self._offset, io.SEEK_END: self._source.stamp.size}
-        self._offset = max(0, starts[whence] + offset)
-        return self._offset
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        size = self._source.size
+        target = offset + (self._offset if whence == io.SEEK_CUR else 0)
+        if whence == io.SEEK_END:
+            if size is None:
+                raise io.UnsupportedOperation("the size of a compressed file is not known")
+            target += size
+        if target < 0:
+            raise ValueError(f"offset must not be negative, got {target}")
+        if target < self._offset and size is None:
+            raise io.UnsupportedOperation("a compressed file can only be read from front to back")
+        self._offset = target
+        return target
 
-    def tell(self) -> int:
-        return self._offset
+    def readinto(self, buffer: Any) -> int:
+        out = memoryview(buffer).cast("B")
+        got, damage = self._source.read_before_damage(self._offset, out)
+        if damage is not None and got == 0:
+            raise damage
+        self._offset += got
+        return got
 
-    def readinto(self, buffer: object, /) -> int:
-        view = memoryview(buffer).cast("B")  # type: ignore[arg-type]  # any buffer
-        done = self._source.read_into(self._offset, view)
-        self._offset += done
-        return done
+
+class _OwningReader(SourceReader):
+    """A reader that closes its source."""
 
     def close(self) -> None:
         if not self.closed:

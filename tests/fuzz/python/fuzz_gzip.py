@@ -15,9 +15,10 @@ import zlib
 from collections.abc import Iterator
 from unittest.mock import patch
 
+from tests.fuzz.python.inflated import read_all
 from tests.fuzz.python.inputs import cut_options, empty_folder
 from tests.support.tfrecord import frame
-from torchrec_io.errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
+from torchrec_io.errors import CorruptRecordError
 from torchrec_io.storage.compressed import CompressedFile
 from torchrec_io.storage.compression import Compression, detect_compression
 from torchrec_io.storage.inflater import Inflater
@@ -44,7 +45,7 @@ def check(data: bytes) -> None:
         path = folder / "file"
         path.write_bytes(file)
         detect_compression(file[:4096])
-        found, error = _read_all(Inflater(LocalFile(path), kind), 1 + step + len(content) // 1000)
+        found, error = read_all(Inflater(LocalFile(path), kind), 1 + step + len(content) // 1000)
         if _UNUSED_CODES.search(fault or ""):
             assert found.startswith(content), "other bytes than zlib's"
             return
@@ -100,18 +101,6 @@ def _check_wrong_points(
                 continue
             expected = content[point.stream_offset : point.stream_offset + 300]
             assert found_bytes == expected, "wrong bytes from a wrong point"
-
-
-def _read_all(inflater: Inflater, step: int) -> tuple[bytes, TorchRecIOError | None]:
-    out = bytearray()
-    try:
-        while chunk := inflater.read(step):
-            assert len(chunk) <= step
-            out += chunk
-    except (CorruptRecordError, TruncatedFileError) as error:
-        assert error.offset == len(out), "the damage is somewhere else"
-        return bytes(out), error
-    return bytes(out), None
 
 
 def _decompress(file: bytes, kind: Compression) -> tuple[bytes, str | None]:

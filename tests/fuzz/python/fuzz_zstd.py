@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tests.fuzz.python.inflated import read_all
 from tests.fuzz.python.inputs import cut_options, empty_folder
-from torchrec_io.errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
 from torchrec_io.storage.compressed import CompressedFile
 from torchrec_io.storage.compression import detect_compression, is_zstd_magic
 from torchrec_io.storage.inflater import Inflater
@@ -35,7 +35,7 @@ def check(data: bytes) -> None:
         path = folder / "file"
         path.write_bytes(file)
         detect_compression(file[:4096])
-        found, error = _read_all(Inflater(LocalFile(path), "zstd"), 1 + step + len(content) // 999)
+        found, error = read_all(Inflater(LocalFile(path), "zstd"), 1 + step + len(content) // 999)
         assert found[: len(content)] == content, "other bytes than the module's"
         if fault is not None:
             assert error is not None, f"no error, but the module says {fault!r}"
@@ -50,18 +50,6 @@ def check(data: bytes) -> None:
             spans = open_spans(LocalFile(path), stream)
             for offset in points.stream_offsets.tolist()[-20:]:
                 assert spans.read(offset, 300) == content[offset : offset + 300]
-
-
-def _read_all(inflater: Inflater, step: int) -> tuple[bytes, TorchRecIOError | None]:
-    out = bytearray()
-    try:
-        while chunk := inflater.read(step):
-            assert len(chunk) <= step
-            out += chunk
-    except (CorruptRecordError, TruncatedFileError) as error:
-        assert error.offset == len(out), "the damage is somewhere else"
-        return bytes(out), error
-    return bytes(out), None
 
 
 def _decompress(file: bytes, step: int) -> tuple[bytes, str | None]:

@@ -1,0 +1,19 @@
+"""Decompression of whole files."""
+
+from __future__ import annotations
+
+from torchrec_io.errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
+from torchrec_io.storage.inflater import Inflater
+
+
+def read_all(inflater: Inflater, step: int) -> tuple[bytes, TorchRecIOError | None]:
+    """Return all bytes, in chunks of a size, and the damage that ends them."""
+    out = bytearray()
+    try:
+        while chunk := inflater.read(step):
+            assert len(chunk) <= step
+            out += chunk
+    except (CorruptRecordError, TruncatedFileError) as error:
+        assert error.offset == len(out), "the damage is somewhere else"
+        return bytes(out), error
+    return bytes(out), None
