@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,23 @@ def test_verify_divides_files(folder: Path, local_ray: LocalRay) -> None:
     large, small = map(json.loads, done.stdout.splitlines())
     assert (large["ok"], large["records"], large["damaged"]) == (False, 99, 1)
     assert (small["ok"], small["seconds"]) == (True, None)
+
+
+@pytest.mark.usefixtures("folder")
+def test_news_of_the_cluster_is_not_part_of_a_result(
+    local_ray: LocalRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose_a_node(task: Any) -> Any:
+        thread = threading.Thread(target=print, args=("(raylet) a node was lost",))
+        thread.start()
+        thread.join()
+        return LocalRay.get(local_ray, task)
+
+    monkeypatch.setattr(local_ray, "get", lose_a_node)
+    done = run("verify", "large", "small", "--json")
+    assert done.exit_code == 0, done.output
+    assert [json.loads(line)["ok"] for line in done.stdout.splitlines()] == [True, True]
+    assert set(done.stderr.splitlines()) == {"(raylet) a node was lost"}
 
 
 @pytest.mark.usefixtures("local_ray")

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TextIO, TypeVar, cast
 
 import typer
 from rich.console import Console
@@ -245,14 +245,45 @@ def _for_each_file_on_ray(
 
 
 def connect_to_ray(address: str) -> None:
-    """Connect to a Ray cluster; exit with status 2 if that is not possible."""
+    """Connect to a Ray cluster; exit with status 2 if that is not possible.
+
+    From then on only this thread prints to the standard output.
+    """
     from ..cluster.tasks import connect  # noqa: PLC0415  # rarely needed
 
+    # Repeated messages would be held back, and printed by this thread at its end.
+    os.environ.setdefault("RAY_DEDUP_LOGS", "0")
     try:
         connect(address)
     except (ConnectionError, ImportError, ValueError) as error:
         typer.echo(error_line("error", error), err=True)
         raise typer.Exit(2) from None
+    sys.stdout = cast("TextIO", _OutputOfOneThread(sys.stdout, sys.stderr))
+
+
+class _OutputOfOneThread:
+    """A standard output of the current thread; what others print goes to the standard error.
+
+    A thread of Ray prints news of the cluster, such as a lost node, to ``sys.stdout``. It must not
+    end up in the result of a command, which programs read.
+    """
+
+    def __init__(self, output: TextIO, errors: TextIO) -> None:
+        self._output = output
+        self._errors = errors
+        self._owner = threading.get_ident()
+
+    def write(self, text: str) -> int:
+        return self._stream().write(text)
+
+    def flush(self) -> None:
+        self._stream().flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._output, name)
+
+    def _stream(self) -> TextIO:
+        return self._output if threading.get_ident() == self._owner else self._errors
 
 
 @contextmanager
