@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import logging
@@ -359,6 +360,35 @@ def test_a_shard_that_changed_after_it_was_opened(data: Path) -> None:
     write_shard(shard_path(data, "test", 0, 1), numbered(*range(3)) + numbered(1000))
     with pytest.raises(tio.StaleIndexError, match="when the dataset was opened, but has"):
         list(dataset)
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+@pytest.mark.parametrize("counted", [True, False])
+def test_compressed_shards(data: Path, suffix: str, counted: bool) -> None:
+    """TFDS does not write them. Files are read as they are, with the suffix of gzip or without."""
+    plain = tio.TFRecordDataset.from_tfds(data, "train[3:15]", shuffle=True, seed=1)
+    expected = ids(plain)
+    if not counted:
+        change_info(data, shardLengths=None)
+    for path in data.glob("*.tfrecord*"):
+        content = path.read_bytes()
+        path.unlink()
+        path.with_name(path.name + suffix).write_bytes(gzip.compress(content))
+    dataset = tio.TFRecordDataset.from_tfds(data, "train[3:15]", shuffle=True, seed=1)
+    assert ids(pickle.loads(pickle.dumps(dataset))) == expected
+    assert ids(dataset) == expected
+    loader = DataLoader(dataset, batch_size=None, num_workers=2)
+    assert sorted(ids(loader)) == [*range(3, 15)]
+    whole = tio.TFRecordMapDataset.from_tfds(data, "train")
+    assert [int(whole[number]["id"]) for number in (19, 0, 7)] == [19, 0, 7]
+
+
+def test_compressed_shards_of_another_dataset(data: Path) -> None:
+    path = shard_path(data, "test", 0, 1)
+    write_shard(path, [tio.encode_example({"x": number, "y": "z"}) for number in range(3)])
+    path.write_bytes(gzip.compress(path.read_bytes()))
+    with pytest.raises(tio.WrongShardError, match="a shard of another dataset"):
+        tio.TFRecordDataset.from_tfds(data, "test")
 
 
 def test_errors_cross_workers(data: Path) -> None:

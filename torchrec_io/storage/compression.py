@@ -23,6 +23,9 @@ MOST_INFLATED: dict[Compression | None, int] = {
     "zstd": 1 << 15,
 }
 
+# What the tools add to the name of a file.
+SUFFIXES: dict[Compression, str] = {"gzip": ".gz", "zlib": ".zz", "zstd": ".zst"}
+
 # zlib's name for the deflate wrapper and its window size.
 WINDOW_BITS: dict[Compression, int] = {"gzip": 31, "zlib": 15}
 

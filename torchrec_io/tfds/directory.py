@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from ..records.index_cache import open_indexes
 from ..records.sequential import iter_records
 from ..schema.inspect import feature_names
 from ..schema.schema import Schema
+from ..storage.compression import SUFFIXES
 from ..storage.folders import file_names
 from ..storage.local import StrPath
 from ..storage.opening import options_for, remember_stamps
@@ -110,6 +111,8 @@ class SplitInfo:
     def paths(self) -> tuple[str, ...]:
         """Paths of the shards, whether they exist or not.
 
+        They end with ``".gz"``, ``".zz"`` or ``".zst"`` if the files of compressed shards do.
+
         Raises:
             SchemaError: If the template of their names is not valid, or leads out of the directory.
             FileNotFoundError: If the lengths of the shards are not known and shards are missing.
@@ -118,7 +121,7 @@ class SplitInfo:
             names = self._template.paths(len(self.shard_lengths))
         else:
             names = self._find_names()
-        return tuple(os.path.join(self._folder, name) for name in names)
+        return self._as_stored([os.path.join(self._folder, name) for name in names])
 
     def shards(self) -> Shards:
         """Return the shards, after counting their records if dataset_info.json does not say them.
@@ -133,7 +136,7 @@ class SplitInfo:
         if self.shard_lengths is not None:
             return Shards(self.paths, self.shard_lengths, self.num_bytes)
         get_stamps(self.paths, self._remote)  # reports all missing shards at once
-        indexes, errors = open_indexes(self.paths, "auto", None, remote=self._remote)
+        indexes, errors = open_indexes(self.paths, "auto", "auto", remote=self._remote)
         if errors:
             raise errors[0]
         lengths = [len(index) for index in indexes]
@@ -145,6 +148,18 @@ class SplitInfo:
             )
         return Shards(self.paths, lengths, self.num_bytes, indexes)
 
+    def _as_stored(self, paths: Sequence[str]) -> tuple[str, ...]:
+        """Return the paths, with the suffix of compressed files if the first shard has it."""
+        lengths = self.shard_lengths or [1] * len(paths)
+        first = next((path for path, length in zip(paths, lengths, strict=True) if length), None)
+        if first is None:
+            return tuple(paths)
+        if self._remote is not None:
+            remember_stamps(paths, self._remote)
+        names = ("", *SUFFIXES.values())
+        found = next((name for name in names if get_stamp(first + name, self._remote)), "")
+        return tuple(path + found for path in paths)
+
     def _find_names(self) -> list[str]:
         """Return the shards, relative to the dataset's directory, if their lengths are not known.
 
@@ -152,7 +167,7 @@ class SplitInfo:
         """
         folder, pattern = self._template.pattern()
         path = os.path.join(self._folder, folder)
-        files = file_names(path, self._remote)
+        files = [_without_suffix(name) for name in file_names(path, self._remote)]
         reason = f"shards of split {self.name!r} are missing"
         count = self._stated.num_shards
         if count is None:
@@ -168,6 +183,12 @@ class SplitInfo:
                 f"{counted(len(files), 'file')}"
             )
         raise FileNotFoundError(errno.ENOENT, reason, path)
+
+
+def _without_suffix(name: str) -> str:
+    """Return the name that a shard had before it was compressed."""
+    stem, suffix = os.path.splitext(name)
+    return stem if suffix in SUFFIXES.values() else name
 
 
 class Directory:

@@ -9,11 +9,12 @@ import numpy as np
 from ..checks import counted
 from ..errors import StaleIndexError, WrongShardError
 from ..records.deferred_index import DeferredIndex, IndexFacts
-from ..records.formats import TFRECORD
 from ..records.index import RecordIndex
 from ..records.index_cache import find_or_build
+from ..records.record_reader import RecordReader
 from ..schema.inspect import feature_names
 from ..storage.byte_source import Stamp
+from ..storage.compression import CompressionChoice
 from ..storage.opening import find_stamp
 from ..storage.remote.options import RemoteOptions
 from .feature_choice import StoredKeys
@@ -27,7 +28,7 @@ class ShardIndex(DeferredIndex):
     shard is compared with these facts.
 
     Args:
-        data_path: Path of the shard, which is not compressed.
+        data_path: Path of the shard. It is compressed only if its index is known already.
         records: Number of records, as dataset_info.json says.
         stamp: Stamp of the shard.
         keys: Stored features that the first record must have.
@@ -52,12 +53,12 @@ class ShardIndex(DeferredIndex):
         found: RecordIndex | None = None,
         remote: RemoteOptions | None = None,
     ) -> None:
-        find = functools.partial(_find_or_raise, data_path, remote, stamp)
+        find = functools.partial(_find_or_raise, data_path, remote, stamp, None)
+        compression = None if found is None else found.compression
         # A local file may be touched, or replaced by a copy, before it is used.
         seen = None if remote is None else stamp
-        super().__init__(
-            data_path, IndexFacts(records, stamp.size), find, remote=remote, stamp=seen
-        )
+        facts = IndexFacts(records, stamp.size, compression=compression)
+        super().__init__(data_path, facts, find, remote=remote, stamp=seen)
         self._keys = keys
         if found is not None:
             self._take(found)
@@ -82,12 +83,11 @@ class ShardIndex(DeferredIndex):
     def _check_first_record(self, found: RecordIndex) -> None:
         if not len(found) or not any(self._keys):
             return
-        (start,), (end,) = (place.tolist() for place in found.locate(np.array([0])))
-        frame = found.open_data().read(start, end - start)
-        place, size = np.array([0]), np.array([end - start])
-        if TFRECORD.extract(np.frombuffer(frame, np.uint8), place, size, verify_crc=True).faults:
+        reader = RecordReader([found])
+        block, errors = reader.fetch(reader.plan(np.array([0])))
+        if errors:
             return  # damaged: reading the record reports it, or skips it
-        names = feature_names(frame[TFRECORD.header_bytes : len(frame) - TFRECORD.footer_bytes])
+        names = feature_names(block[0])
         if names is None:
             return  # not an Example: as above
         if missing := self._keys.missing_in(names):
@@ -97,16 +97,21 @@ class ShardIndex(DeferredIndex):
                 "file may be a shard of another dataset",
                 path=self.data_path,
                 record=0,
-                offset=start,
+                offset=reader.location(0).offset,
                 feature=missing[0],
             )
 
 
-def _find_or_raise(path: str, remote: RemoteOptions | None, stamp: Stamp) -> RecordIndex:
+def _find_or_raise(
+    path: str,
+    remote: RemoteOptions | None,
+    stamp: Stamp,
+    compression: CompressionChoice,
+) -> RecordIndex:
     """Return the index of a shard, maybe in another process than the one that found its stamp."""
     if remote is not None:
         remote.stamps.setdefault(path, stamp)
-    found, error = find_or_build(path, None, remote)
+    found, error = find_or_build(path, compression, remote)
     if error is not None:
         raise error
     return found
@@ -133,6 +138,6 @@ def check_shard(
         FileNotFoundError: If the shard is missing.
     """
     stamp = find_stamp(path, remote)
-    found = _find_or_raise(path, remote, stamp)
+    found = _find_or_raise(path, remote, stamp, "auto")
     expected = len(found) if records is None else records
     return len(ShardIndex(path, expected, stamp, keys, found=found, remote=remote))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from ..records.formats import TFRECORD
 from ..records.index import RecordIndex
 from ..records.index_cache import has_writable_cache, open_indexes
 from ..storage.byte_source import Stamp
-from ..storage.opening import find_stamp, remember_stamps
+from ..storage.opening import find_stamp, open_stream, remember_stamps
 from ..storage.remote.options import RemoteOptions
 from .feature_choice import StoredKeys
 from .info import INFO_FILE
@@ -149,7 +150,7 @@ def _find_indexes(
         return [None] * len(numbers)
     _check_empty(shards, remote)
     paths = [shards.paths[number] for number in numbers]
-    indexes, errors = open_indexes(paths, "auto", None, remote=remote)
+    indexes, errors = open_indexes(paths, "auto", "auto", remote=remote)
     if errors:
         raise errors[0]
     return indexes
@@ -158,7 +159,12 @@ def _find_indexes(
 def _check_empty(shards: Shards, remote: RemoteOptions | None) -> None:
     """Raise an error for shards that are empty according to dataset_info.json, but are not."""
     for path, length in zip(shards.paths, shards.lengths, strict=True):
-        if not length and (stamp := get_stamp(path, remote)) and stamp.size:
+        stamp = None if length else get_stamp(path, remote)
+        if stamp is None or not stamp.size:
+            continue
+        with closing(open_stream(path, "auto", remote)) as content:
+            is_empty = not content.read(0, 1)  # a compressed file is never
+        if not is_empty:
             raise WrongShardError(
                 f"the shard has {counted(stamp.size, 'byte')}, but {INFO_FILE} says it has no "
                 "records",

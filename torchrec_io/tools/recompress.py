@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ..checks import check_choice, counted
-from ..storage.compression import COMPRESSIONS, Compression
+from ..storage.compression import COMPRESSIONS, SUFFIXES, Compression
 from ..storage.local import StrPath
 from ..storage.opening import file_size, local_name
 from ..storage.ordered_pool import OrderedPool
@@ -17,8 +17,6 @@ from ..writing.output_group import OutputGroup
 from .outputs import copy_records, refuse_inputs
 from .record_files import RecordFiles
 from .report import JobReport, OnError, Result, Watcher
-
-_SUFFIXES: dict[Compression | None, str] = {"gzip": ".gz", "zlib": ".zz", "zstd": ".zst", None: ""}
 
 
 def compress(
@@ -168,6 +166,6 @@ def _rewrite(
 def _output_name(path: str, compression: Compression | None) -> str:
     name = os.path.basename(path)
     stem, suffix = os.path.splitext(name)
-    if stem and suffix in (".gz", ".zz", ".zst"):
+    if stem and suffix in SUFFIXES.values():
         name = stem
-    return name + _SUFFIXES[compression]
+    return name + ("" if compression is None else SUFFIXES[compression])
