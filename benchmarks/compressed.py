@@ -44,10 +44,15 @@ def _index(path: str) -> dict[str, float]:
 
     def decompress() -> int:
         decoder = isal_zlib.decompressobj(31)
-        return sum(
-            len(decoder.decompress(content[at : at + (1 << 18)]))
-            for at in range(0, len(content), 1 << 18)
-        )
+        size = at = 0
+        # Outputs of a bounded size: three quarters of the time of larger ones.
+        while at < len(content) or decoder.unconsumed_tail:
+            chunk = decoder.unconsumed_tail
+            if not chunk:
+                chunk = content[at : at + (1 << 18)]
+                at += len(chunk)
+            size += len(decoder.decompress(chunk, MB))
+        return size
 
     alone, size = _cpu(decompress)
     one, _ = _wall(decompress)

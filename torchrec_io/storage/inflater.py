@@ -24,7 +24,11 @@ from .zstd import ZstdDecoder, decode_before_damage
 
 # The isal package's stubs declare its error class as an instance.
 _INFLATE_ERRORS = (cast("type[Exception]", igzip_lib.IsalError), zlib.error)
+# Compressed bytes that are read at once: few, so that seek points are near where they are due and
+# little is decoded again to find damage; and where seek points are known, more, so that threads wait
+# for each other less often.
 _CHUNK_BYTES = 1 << 16
+_LARGE_CHUNK_BYTES = 1 << 18
 _UNLIMITED = 0
 # Bytes after a candidate for a seek point that are decoded from it, to find out whether it is one.
 _TRIAL_BYTES = 1 << 13
@@ -147,7 +151,8 @@ class Inflater:
 
     def _fill(self) -> bool:
         """Read more of the file; return False at its end."""
-        data = self._file.read(self._file_offset, _CHUNK_BYTES)
+        size = _LARGE_CHUNK_BYTES if self._recorder is None else _CHUNK_BYTES
+        data = self._file.read(self._file_offset, size)
         self._file_offset += len(data)
         self._pending += data
         return len(data) > 0

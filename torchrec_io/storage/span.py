@@ -23,7 +23,9 @@ from .span_cache import SpanCache
 if TYPE_CHECKING:
     from .cache.stored_spans import StoredSpans
 
-_CHUNK_BYTES = 1 << 18
+# Decoded bytes of a call: many, since threads wait for each other between calls, but few enough for
+# the caches.
+_CHUNK_BYTES = 1 << 20
 # Compressed bytes that are read at once, where each read is expensive.
 _MOST_AT_ONCE_BYTES = 64 << 20
 # Memory of at least this size is taken from the system, and not from a heap with holes.
