@@ -25,7 +25,7 @@ from .zstd import ZstdDecoder, decode_before_damage
 # The isal package's stubs declare its error class as an instance.
 _INFLATE_ERRORS = (cast("type[Exception]", igzip_lib.IsalError), zlib.error)
 # Compressed bytes that are read at once: few, so that seek points are near where they are due and
-# little is decoded again to find damage; and where seek points are known, more, so that threads wait
+# little is decoded again to find damage; where seek points are known, more, so that threads wait
 # for each other less often.
 _CHUNK_BYTES = 1 << 16
 _LARGE_CHUNK_BYTES = 1 << 18
