@@ -52,6 +52,24 @@ def test_verify_divides_files(folder: Path, local_ray: LocalRay) -> None:
     assert (small["ok"], small["seconds"]) == (True, None)
 
 
+def test_an_option_without_an_address(
+    folder: Path, local_ray: LocalRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    addresses: list[str] = []
+    monkeypatch.setattr(local_ray, "init", lambda address, **_: addresses.append(address))
+    monkeypatch.setattr(local_ray, "is_started", True)
+    for arguments in (
+        ["verify", "large", "--ray"],
+        ["verify", "--ray", "--json", "large"],
+        ["verify", "--ray", "--", "large"],
+        ["verify", "--ray", "local", "large"],
+    ):
+        done = CliRunner().invoke(app, arguments)
+        assert done.exit_code == 0, done.output
+        assert str(folder / "large") in done.stdout
+    assert addresses == ["auto", "auto", "auto", "local"]
+
+
 @pytest.mark.usefixtures("folder")
 def test_news_of_the_cluster_is_not_part_of_a_result(
     local_ray: LocalRay, monkeypatch: pytest.MonkeyPatch

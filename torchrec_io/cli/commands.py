@@ -6,9 +6,11 @@ import io
 import signal
 import sys
 from importlib.metadata import version as installed_version
-from typing import Annotated
+from itertools import pairwise
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from .cache import show_cache
 from .clean import clean_folders
@@ -22,8 +24,22 @@ from .tfds import show_tfds
 from .tools import COMMANDS
 from .verify import verify_files
 
+
+class _Commands(TyperGroup):
+    """The commands. ``--ray`` without an address means ``--ray auto``, which Typer cannot say."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        filled: list[str] = []
+        for arg, following in pairwise([*args, "--"]):
+            filled.append(arg)
+            if arg == "--ray" and following.startswith("-"):
+                filled.append("auto")
+        return super().parse_args(ctx, filled)
+
+
 app = typer.Typer(
     name="torchrec-io",
+    cls=_Commands,
     help="Convert, rearrange, index, show, verify and repair TFRecord files.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

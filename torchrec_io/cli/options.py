@@ -70,9 +70,9 @@ RayOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--ray",
-        metavar="ADDRESS",
-        help="Do the work on a Ray cluster: its address, auto for the cluster of this machine, or "
-        "local to start one here.",
+        metavar="[ADDRESS]",
+        help="Do the work on a Ray cluster: its address, auto for the cluster of this machine "
+        "(also if nothing or another option follows), or local to start one here.",
     ),
 ]
 
