@@ -186,7 +186,7 @@ def _measure(files: _Files, port: int, latency: float, rounds: int) -> list[list
             limits = [each["seconds"] * part for each, part in zip(downloads, parts, strict=True)]
             shares = [limit / run["seconds"] for limit, run in zip(limits, runs, strict=True)]
         first = statistics.median(run["first"] for run in runs)
-        memory = max(run["memory"] for run in runs)
+        memory = _run(cases[name] | {"watches_memory": True})["memory"]
         rest = [spread(shares), f"{first:.2f}", f"{memory / MB:.0f}"]
         rows.append(_row(latency, name, files, runs, rest))
     return rows
@@ -271,7 +271,8 @@ def _measure_peers(files: _Files, port: int, latency: float, rounds: int) -> lis
                 for _ in range(rounds)
             ]
             first = statistics.median(run["first"] for run in runs)
-            memory = max(run["memory"] for run in runs)
+            watched = json.dumps(case | {"watches_memory": True})
+            memory = run_child("peer_remote", name, watched, python=python)["memory"]
             rest = ["", f"{first:.2f}", f"{memory / MB:.0f}"]
             rows.append(_row(latency, name, files, runs, rest))
     return rows

@@ -27,7 +27,7 @@ class AheadReader:
     """Remembers what is announced."""
 
     def __init__(self, ahead_bytes: int) -> None:
-        self.ahead_bytes = ahead_bytes
+        self.ahead_bytes = self.first_ahead_bytes = ahead_bytes
         self.announced: list[list[int]] = []
         self.dropped: list[int] = []
 
@@ -68,6 +68,18 @@ def test_jobs_are_announced_once_and_several_at_a_time() -> None:
     # Again once less than three quarters are ahead: after 2 jobs of 4 records.
     assert [len(each) for each in reader.announced] == [20, *[8] * 10, 2]
     assert reader.dropped == []
+
+
+def test_first_announcements_are_short() -> None:
+    reader = AheadReader(40)
+    reader.first_ahead_bytes = 4
+    queue = queue_of(200, reader)
+    queue.peek()
+    assert reader.announced == [[*range(4)]]
+    assert rest_of(queue) == [*range(200)]
+    # Twice as many as were taken are ahead, up to all.
+    assert [len(each) for each in reader.announced] == [4, 8, 12, 12, 12, 12, *[12] * 11, 8]
+    assert [number for each in reader.announced for number in each] == [*range(200)]
 
 
 def test_local_readers_get_no_announcements() -> None:

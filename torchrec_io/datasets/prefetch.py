@@ -111,6 +111,8 @@ class JobQueue:
         self._reader = reader
         self._batch_size = batch_size
         self._ahead_bytes = int(reader.ahead_bytes)
+        self._first_ahead_bytes = int(reader.first_ahead_bytes)
+        self._taken_bytes = 0
         self._returned: deque[tuple[int, Chunk]] = deque()  # come before the other batches
         self._planned: deque[LoadJob] = deque()  # come before those
         self._planned_bytes = 0  # of these
@@ -128,6 +130,7 @@ class JobQueue:
         if job is not None:
             self._planned.popleft()
             self._planned_bytes -= job.buffer_bytes
+            self._taken_bytes += job.buffer_bytes
         return job
 
     def put_back(self, jobs: Iterable[LoadJob]) -> None:
@@ -155,7 +158,8 @@ class JobQueue:
     def _plan_more(self) -> None:
         """Plan the next job; and where the reader reads ahead, further ones before they are few."""
         if self._ahead_bytes:
-            self._plan_ahead(self._ahead_bytes)
+            most = max(self._first_ahead_bytes, 2 * self._taken_bytes)
+            self._plan_ahead(min(self._ahead_bytes, most))
         elif (job := self._make()) is not None:
             self._add_planned(job)
 

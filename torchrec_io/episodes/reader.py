@@ -145,6 +145,10 @@ class StepReader(Reader):
     def ahead_bytes(self) -> int:
         return self._reader.ahead_bytes
 
+    @property
+    def first_ahead_bytes(self) -> int:
+        return self._reader.first_ahead_bytes
+
     def read_ahead(self, plans: Sequence[StepPlan]) -> None:
         self._reader.read_ahead([plan.reads for plan in plans])
 

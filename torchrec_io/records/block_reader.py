@@ -152,6 +152,10 @@ class BlockReader(Reader):
     def ahead_bytes(self) -> int:
         return self.reader.ahead_bytes
 
+    @property
+    def first_ahead_bytes(self) -> int:
+        return self.reader.first_ahead_bytes
+
     def read_ahead(self, plans: Sequence[BlockPlan]) -> None:
         self.reader.read_ahead([block for plan in plans for block in self._announce(plan)])
 

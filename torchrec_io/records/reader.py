@@ -104,6 +104,11 @@ class Reader(ABC):
         """
         return 0
 
+    @property
+    def first_ahead_bytes(self) -> int:
+        """Number of bytes to announce at first: few, if long announcements delay a batch."""
+        return self.ahead_bytes
+
     def read_ahead(self, plans: Sequence[Any]) -> None:
         """Start to read plans that are fetched later, in their order."""
         del plans

@@ -60,6 +60,7 @@ _MAX_HINTS = 256
 # Ranges of remote objects that are fetched ahead: more than a fast network carries in the time of
 # an answer.
 _MOST_AHEAD_BYTES = 64 << 20
+_FIRST_AHEAD_BYTES = 1 << 20
 
 
 class RecordReader(Reader):
@@ -206,6 +207,11 @@ class RecordReader(Reader):
     @property
     def ahead_bytes(self) -> int:
         return self._ahead_bytes
+
+    @property
+    def first_ahead_bytes(self) -> int:
+        # Each announcement decompresses all parts of a file that it needs records of.
+        return self._ahead_bytes if self._has_compressed else _FIRST_AHEAD_BYTES
 
     def read_ahead(self, plans: Sequence[ReadPlan]) -> None:
         # Those of several plans at once, so that neighbors are joined.

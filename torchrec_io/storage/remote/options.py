@@ -6,11 +6,11 @@ import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..byte_source import Stamp
 from ..digest import digest_text
 from .urls import is_web_url, public_url
 
 if TYPE_CHECKING:
+    from ..byte_source import Stamp
     from ..cache.block_cache import BlockCache
 
 DEFAULT_FETCH_BYTES = 256 << 20
