@@ -269,7 +269,7 @@ def test_damage_is_reported_for_exactly_the_records_that_it_touches(
     assert places[-1] < edges[number + 1]
 
 
-@pytest.mark.parametrize("release", ["this", "earlier"])
+@pytest.mark.parametrize("release", ["earlier", pytest.param("this", marks=pytest.mark.slow)])
 def test_damaged_lines_are_never_given(tmp_path: Path, release: str) -> None:
     lines = [
         b"%06d " % number + record.hex().encode()[:60] for number, record in enumerate(RECORDS)
@@ -324,7 +324,7 @@ def test_many_decodings_are_reported_once(tmp_path: Path, caplog: pytest.LogCapt
     assert "use larger blocks, a larger cache, or torchrec-io decompress" in message
 
 
-@pytest.mark.parametrize("num_threads", [1, 2])
+@pytest.mark.parametrize("num_threads", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_damage_in_spans_that_do_not_stay_in_memory(tmp_path: Path, num_threads: int) -> None:
     """Records before the damage are given however often their span is decoded."""
     path = tmp_path / "data.tfrecord.gz"

@@ -89,7 +89,7 @@ def check_flat(epoch: Callable[[], None]) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("batch_size", [BATCH, None])
+@pytest.mark.parametrize("batch_size", [BATCH, pytest.param(None, marks=pytest.mark.slow)])
 def test_epochs_in_this_process(path: str, threads: int, batch_size: int | None) -> None:
     dataset = tio.TFRecordDataset(
         path, SCHEMA, batch_size=batch_size, shuffle=True, num_threads=threads

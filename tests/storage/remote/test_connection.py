@@ -230,7 +230,20 @@ def test_nothing_is_started_for_local_files(tmp_path: Path) -> None:
     assert tasks.endswith("] ")
 
 
+def test_the_helper_starts_quickly() -> None:
+    """It delays the first batch of a process, so it loads no large library that it does not use."""
+    code = (
+        "import torchrec_io.storage.remote.helper, sys\n"
+        "print(sys.modules.keys() & {'numpy', 'torch', 'obstore', 'fsspec'})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout == "set()\n"
+
+
 def test_a_package_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    close_connections()  # of earlier tests, which have the package
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     for url, text in (
         ("s3://b/a", r"s3:// needs the package obstore: pip install torchrec-io\[remote\]"),

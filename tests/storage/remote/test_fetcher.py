@@ -13,7 +13,7 @@ import pytest
 from hypothesis import strategies as st
 
 from torchrec_io.storage.byte_source import ByteBuffer
-from torchrec_io.storage.cache.filling import log_trouble
+from torchrec_io.storage.cache import filling
 from torchrec_io.storage.cache.object_blocks import ObjectBlocks
 from torchrec_io.storage.remote import fetcher as fetcher_module
 from torchrec_io.storage.remote.areas import Areas
@@ -143,9 +143,9 @@ def test_what_is_needed_now_comes_before_what_is_needed_later() -> None:
 
 @pytest.mark.parametrize("before_it_is_read", [False, True])
 def test_a_cache_that_cannot_be_written_is_logged(
-    before_it_is_read: bool, caplog: pytest.LogCaptureFixture
+    before_it_is_read: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log_trouble.cache_clear()
+    monkeypatch.setattr(filling, "_logged", {})
     client = MemoryClient(50_000)
     client.trouble = "No space left on device"
     fetcher = Fetcher(client)

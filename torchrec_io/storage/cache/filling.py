@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import functools
 import logging
 import os
 import random
@@ -146,9 +145,13 @@ def reason_of(error: OSError) -> str:
     return os.strerror(error.errno or errno.EIO)
 
 
-@functools.lru_cache(maxsize=256)
+_logged: dict[tuple[str, str], object] = {}
+
+
 def log_trouble(directory: str, reason: str) -> None:
     """Log once that a cache cannot be written."""
-    logger.warning(
-        "the cache %s cannot be written (%s): data is read without it", directory, reason
-    )
+    own = object()
+    if _logged.setdefault((directory, reason), own) is own:  # of several threads, one logs
+        logger.warning(
+            "the cache %s cannot be written (%s): data is read without it", directory, reason
+        )
