@@ -289,6 +289,27 @@ class TestThreadsEnd:
         del prefetcher
         wait_for(lambda: not open_threads())
 
+    @pytest.mark.skipif(
+        not hasattr(threading, "_maintain_shutdown_locks"), reason="this Python has no such lock"
+    )
+    def test_a_thread_that_starts_can_close(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The garbage collector may free an iterator while a lock of all threads is held."""
+        gate = Gate()
+        prefetcher = prefetcher_of(gate, ahead=10)
+        assert prefetcher.next() == (0, 0)
+        wait_for(lambda: len(gate.begun) == 3)
+        maintain = threading._maintain_shutdown_locks  # type: ignore[attr-defined]
+
+        def collect() -> None:
+            prefetcher.close()
+            maintain()
+
+        monkeypatch.setattr(threading, "_maintain_shutdown_locks", collect)
+        started = threading.Thread(target=gate.opened.set)
+        started.start()
+        started.join(SECONDS)
+        assert not started.is_alive()
+
     def test_worker_thread_can_close(self) -> None:
         """This happens if the garbage collector frees an iterator in that thread."""
         prefetcher = prefetcher_of(lambda number: prefetcher.close() or number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -21,6 +22,8 @@ _Result = TypeVar("_Result")
 
 # A run of batches of this many bytes fits the caches.
 _RUN_BYTES = 1 << 20
+# Functions of the module threading that hold a lock while they run Python code.
+_LOCKING = ("_set_tstate_lock", "_stop", "_maintain_shutdown_locks")
 # Jobs that are planned ahead of those that threads have started.
 _MOST_PLANNED = 4096
 
@@ -406,6 +409,16 @@ class Prefetcher(Generic[_Result]):
         """Return whether the interpreter exits without waiting for the consumer's thread."""
         return self._consumer.daemon and not threading.main_thread().is_alive()
 
+    def _may_wait(self) -> bool:
+        """Return whether this thread may wait until the others have ended.
+
+        Any thread may collect an iterator that is garbage: one of these, or one that holds a lock
+        which threads need to start and to end. The exit of the interpreter does not wait for daemon
+        threads.
+        """
+        is_own = threading.get_ident() in [thread.ident for thread in self._threads]
+        return not (is_own or self._is_exiting() or _holds_thread_lock())
+
     def peek(self) -> LoadJob | None:
         """Return the job that :meth:`next` returns; None at the end."""
         if self._ready:
@@ -430,9 +443,7 @@ class Prefetcher(Generic[_Result]):
         self._give_back_waiting()
         for _ in self._threads:
             self._waiting.put(None)
-        # Any thread may collect an iterator that is garbage, including one of these. The exit of
-        # the interpreter does not wait for daemon threads.
-        if threading.current_thread() not in self._threads and not self._is_exiting():
+        if self._may_wait():
             for thread in self._threads:
                 if thread.is_alive():
                     thread.join()
@@ -498,3 +509,17 @@ class Prefetcher(Generic[_Result]):
                 return
             if run is not None:
                 run.give_back()
+
+
+def _holds_thread_lock() -> bool:
+    """Return whether this thread is inside of a function that locks all starts and ends of threads.
+
+    Python 3.13 and later have no such lock.
+    """
+    frame = sys._getframe()  # noqa: SLF001  # documented
+    while frame.f_back is not None:
+        frame = frame.f_back
+        code = frame.f_code
+        if code.co_name in _LOCKING and code.co_filename == threading.__file__:
+            return True
+    return False
