@@ -45,7 +45,7 @@ def _index(path: str) -> dict[str, float]:
     def decompress() -> int:
         decoder = isal_zlib.decompressobj(31)
         size = at = 0
-        # Outputs of a bounded size: three quarters of the time of larger ones.
+        # Outputs of a bounded size: two thirds of the time of larger ones.
         while at < len(content) or decoder.unconsumed_tail:
             chunk = decoder.unconsumed_tail
             if not chunk:

@@ -383,6 +383,15 @@ def test_compressed_shards(data: Path, suffix: str, counted: bool) -> None:
     assert [int(whole[number]["id"]) for number in (19, 0, 7)] == [19, 0, 7]
 
 
+@pytest.mark.parametrize("counted", [True, False])
+def test_shards_that_are_there_twice(data: Path, counted: bool) -> None:
+    if not counted:
+        change_info(data, shardLengths=None)
+    for path in [*data.glob("*.tfrecord*")]:
+        path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+    assert ids(tio.TFRecordDataset.from_tfds(data, "train")) == [*range(20)]
+
+
 def test_compressed_shards_of_another_dataset(data: Path) -> None:
     path = shard_path(data, "test", 0, 1)
     write_shard(path, [tio.encode_example({"x": number, "y": "z"}) for number in range(3)])

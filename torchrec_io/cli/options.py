@@ -71,8 +71,8 @@ RayOption: TypeAlias = Annotated[
     typer.Option(
         "--ray",
         metavar="[ADDRESS]",
-        help="Do the work on a Ray cluster: its address, auto for the cluster of this machine "
-        "(also if nothing or another option follows), or local to start one here.",
+        help="Do the work on a Ray cluster: its address, auto or nothing for the cluster of this "
+        "machine, or local to start one here.",
     ),
 ]
 

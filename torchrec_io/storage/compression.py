@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 from typing import Literal, TypeAlias, get_args
 
@@ -40,6 +41,12 @@ _RECORD_HEADER_BYTES = _core.FRAME_HEADER_BYTES
 # Text is recognized by this many bytes. A deflate stream of this length is never all text.
 _TEXT_BYTES = 64
 _TEXT = bytes([*range(0x20, 0x7F), *b"\t\n\r"])
+
+
+def without_suffix(name: str) -> str:
+    """Return the name that a file had before a tool compressed it."""
+    stem, suffix = os.path.splitext(name)
+    return stem if suffix in SUFFIXES.values() else name
 
 
 def check_compression(choice: CompressionChoice) -> None:

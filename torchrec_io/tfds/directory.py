@@ -15,7 +15,7 @@ from ..records.index_cache import open_indexes
 from ..records.sequential import iter_records
 from ..schema.inspect import feature_names
 from ..schema.schema import Schema
-from ..storage.compression import SUFFIXES
+from ..storage.compression import SUFFIXES, without_suffix
 from ..storage.folders import file_names
 from ..storage.local import StrPath
 from ..storage.opening import options_for, remember_stamps
@@ -167,7 +167,8 @@ class SplitInfo:
         """
         folder, pattern = self._template.pattern()
         path = os.path.join(self._folder, folder)
-        files = [_without_suffix(name) for name in file_names(path, self._remote)]
+        # A shard may be there both compressed and as it was.
+        files = {without_suffix(name) for name in file_names(path, self._remote)}
         reason = f"shards of split {self.name!r} are missing"
         count = self._stated.num_shards
         if count is None:
@@ -183,12 +184,6 @@ class SplitInfo:
                 f"{counted(len(files), 'file')}"
             )
         raise FileNotFoundError(errno.ENOENT, reason, path)
-
-
-def _without_suffix(name: str) -> str:
-    """Return the name that a shard had before it was compressed."""
-    stem, suffix = os.path.splitext(name)
-    return stem if suffix in SUFFIXES.values() else name
 
 
 class Directory:

@@ -163,7 +163,7 @@ def _check_empty(shards: Shards, remote: RemoteOptions | None) -> None:
         if stamp is None or not stamp.size:
             continue
         with closing(open_stream(path, "auto", remote)) as content:
-            is_empty = not content.read(0, 1)  # a compressed file is never
+            is_empty = not content.read(0, 1)  # a compressed file of nothing has some bytes
         if not is_empty:
             raise WrongShardError(
                 f"the shard has {counted(stamp.size, 'byte')}, but {INFO_FILE} says it has no "

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ..checks import check_choice, counted
-from ..storage.compression import COMPRESSIONS, SUFFIXES, Compression
+from ..storage.compression import COMPRESSIONS, SUFFIXES, Compression, without_suffix
 from ..storage.local import StrPath
 from ..storage.opening import file_size, local_name
 from ..storage.ordered_pool import OrderedPool
@@ -164,8 +164,5 @@ def _rewrite(
 
 
 def _output_name(path: str, compression: Compression | None) -> str:
-    name = os.path.basename(path)
-    stem, suffix = os.path.splitext(name)
-    if stem and suffix in SUFFIXES.values():
-        name = stem
+    name = without_suffix(os.path.basename(path))
     return name + ("" if compression is None else SUFFIXES[compression])
