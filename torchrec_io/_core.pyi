@@ -854,6 +854,33 @@ class RowWriter:
             are undefined then.
         """
 
+class LoadedRows:
+    """The number of batches of rows that were loaded."""
+
+    @property
+    def loaded(self) -> int:
+        """Number of loaded batches."""
+
+    @property
+    def waits(self) -> int:
+        """Number of times that the thread slept because data was not cached."""
+
+def load_rows(parser: ExampleParser, reads: Sequence[BatchReads], writers: Sequence[RowWriter], formats: Sequence[RowFormat], others: Sequence[ColumnTargets], others_at: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], arenas: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]], check_data: bool) -> LoadedRows:
+    """
+    Read, check and parse documents, and write their rows. Stop at the first batch that cannot
+    be read or parsed, or whose documents are not as long as planned.
+
+    Args:
+        parser: Parser of the documents.
+        reads: Reads of the documents of each batch. Batches may share a buffer.
+        writers: Writer of the rows of each batch.
+        formats: Columns of the rows of each batch.
+        others: Offsets of the columns that are not packed.
+        others_at: Offset in the arena that these offsets count from.
+        arenas: Arena of each batch.
+        check_data: Whether to check the CRC of the data.
+    """
+
 def row_writer(plan: RowPlan, length: int, records: int, sources: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None) -> RowWriter:
     """
     Return the writer of the rows of a plan.
@@ -1253,7 +1280,7 @@ class BatchReads:
             descriptors: Descriptor of each file of the plan, open until the batch is loaded.
             plan: Plan of the reads.
             buffer: Bytes that receive the frames.
-            records: Records that will be in the buffer.
+            records: Records that will be in the buffer, which are parsed.
         """
 
     @staticmethod
@@ -1267,7 +1294,7 @@ class BatchReads:
             record_blocks: Number of each record's block.
             plan: Plan of the records.
             buffer: Bytes that receive the frames.
-            records: Records that will be in the buffer.
+            records: Records that will be in the buffer, which are parsed.
         """
 
     @staticmethod

@@ -31,8 +31,6 @@ from tests.support.tfds import features_dict, sequence, tensor, write_tfds
 from tests.support.tfrecord import write_tfrecord
 from tests.support.web import web_server
 from torchrec_io.records.record_reader import RecordReader
-from torchrec_io.tensors import packing
-from torchrec_io.tensors.selecting import take_rows
 
 
 def write_all(folder: Path, records: list[bytes]) -> Path:
@@ -49,6 +47,13 @@ GOLDEN = {
         [[2, 4], [4, 5, 6, 1]],
     ],
 }
+
+
+def parts_of(column: Any) -> list[torch.Tensor]:
+    """Return the Tensors that a column is made of."""
+    if isinstance(column, tio.Ragged):
+        return [column.offsets, *parts_of(column.values)]
+    return [column]
 
 
 @pytest.fixture(scope="module")
@@ -217,23 +222,17 @@ class TestRows:
         assert batch["meta"]["tags"].tolist() == [[[n, n] for n in row] for row in numbers]
         assert batch["box"].tolist() == [[[[n, n], [n, n]] for n in row] for row in numbers]
 
-    def test_other_features_are_gathered_without_the_tokens(
-        self, paths: list[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        dataset = make(paths, shuffle=True)
-        expected = [batch["id"].tolist() for batch in dataset]
-        taken: list[Any] = []
-
-        def watched(value: Any, numbers: torch.Tensor) -> Any:
-            taken.append(value)
-            return take_rows(value, numbers)
-
-        monkeypatch.setattr(packing, "take_rows", watched)
-        monkeypatch.setattr(tio.Batch, "select", None)
-        dataset.set_epoch(0)
-        assert [batch["id"].tolist() for batch in dataset] == expected
-        # Of the schema, "id" is packed by document, and so is "weights".
-        assert len(taken) == 2 * len(expected)
+    @pytest.mark.parametrize("mode", MODES)
+    def test_an_arena_has_nothing_but_the_columns(self, paths: list[str], mode: Any) -> None:
+        for batch in make(paths, packed(mode=mode), shuffle=True):
+            sizes = {
+                part.data_ptr(): part.nbytes
+                for column in batch.flat_columns().values()
+                for part in parts_of(column)
+                if part.numel()
+            }
+            # Each array is aligned to 64 bytes.
+            assert sum(sizes.values()) <= batch.arena.numel() < sum(sizes.values()) + 64 * 12
 
     def test_epochs_and_no_records(self, paths: list[str], tmp_path: Path) -> None:
         dataset = make(paths, shuffle=True)

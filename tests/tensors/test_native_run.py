@@ -195,10 +195,33 @@ def test_arguments_that_do_not_match_are_refused(tmp_path: Path) -> None:
             _core.BatchReads(wrong, plan, buffer, records)
     with pytest.raises(ValueError, match="smaller than the plan"):
         _core.BatchReads(descriptors, plan, buffer[:-1], records)
-    fewer = _core.Records(buffer, starts[:2], lengths[:2])
-    with pytest.raises(ValueError, match="one record for each"):
-        _core.BatchReads(descriptors, plan, buffer, fewer)
     with pytest.raises(ValueError, match="targets and an arena"):
         _core.load_fixed_batches(parser, [good], [], [], True)
     with pytest.raises(ValueError, match="targets and an arena"):
         _core.fill_batches([], [_core.ColumnTargets(0)], [buffer])
+    row_format = _core.RowFormat(
+        [_core.PackedColumn(0, 0, bytes(8), None)],
+        segments_at=0,
+        positions_at=0,
+        continues=False,
+        labels=None,
+        labels_at=0,
+        separator=None,
+    )
+    writer = _core.row_writer(_core.RowPlan(), 4, 3, np.zeros(0, np.int64))
+
+    def load_rows(count: int, at: int) -> None:
+        targets, arena = [_core.ColumnTargets(0)], np.zeros(64, np.uint8)
+        offsets = np.array([at], np.int64)
+        _core.load_rows(
+            parser, [good], [writer] * count, [row_format], targets, offsets, [arena], True
+        )
+
+    for count, at, reason in (
+        (0, 0, "must have a writer"),
+        (1, 65, "others_at must lie inside"),
+        (1, -1, "others_at must lie inside"),
+        (1, 0, "the rows must fit"),  # the parser has no feature
+    ):
+        with pytest.raises(ValueError, match=reason):
+            load_rows(count, at)

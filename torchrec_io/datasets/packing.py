@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -15,15 +16,19 @@ from ..order.orders import ENDLESS, PositionOrder
 from ..order.pack import Pack
 from ..order.packed_rows import PackedOrder, PackedRows
 from ..order.selection import Numbers
+from ..parsing.columns.base import LocatedBlock
 from ..parsing.failures import Failures, Ints
 from ..parsing.lengths import LengthFeature, find_lengths
 from ..parsing.parser import RecordFailure
 from ..parsing.record_random import DEFAULT_RANDOM, RecordRandom
+from ..records.record_block import RecordBlock
 from ..records.record_reader import RecordReader
 from ..tensors.batch import Batch
 from ..tensors.block_parser import ExampleBlockParser
-from ..tensors.packing import RowLayout, check_columns, count_tokens, made_columns
-from ..timing.steps import parsing
+from ..tensors.native_run import RowsToWrite, load_rows_run, locate_run
+from ..tensors.packing import RowLayout, RowSources, check_columns, count_tokens, made_columns
+from ..tensors.parse import image_threads, parse_rows
+from ..timing.steps import active_profiler, parsing, reading
 from .length_batching import length_feature
 from .record_loader import Loaded, RecordLoader
 
@@ -143,9 +148,16 @@ class RowAssembler:
         self._packed = (pack.key, *pack.also)
         self._loader = loader
         # Tokens are decoded when they are written into rows.
-        self._parser = loader.parser.deferring(self._packed)
-        self._documents = RecordLoader(loader.reader, self._parser)
-        self._layout = RowLayout(pack, self._parser.native)
+        self._parser = loader.parser.deferring(self._packed).native
+        self._layout = RowLayout(pack, self._parser)
+        # All values of a document are checked, also those that other batches have.
+        limited = [
+            name for name in self._packed if loader.parser.native.builder(name).limits is not None
+        ]
+        self._checked = loader.parser.of_features(limited).native if limited else None
+        # Then one native call does all.
+        self._is_sized = not (limited or self._parser.located_builders)
+        self._is_sized = self._is_sized and not self._parser.checked_builders
         self._raises = raises
 
     @classmethod
@@ -175,14 +187,44 @@ class RowAssembler:
         Raises:
             OSError: If the first batch cannot be read.
         """
+        sources = [self._layout.sources(batch.rows) for batch in batches]
+        # Native code measures its steps by itself; a profiler does not see them.
+        with nullcontext() if active_profiler() is None else parsing():
+            if self._is_sized:
+                made = self._load_sized(batches, plans, sources)
+            else:
+                made = self._load_any(batches, plans, sources, randoms)
+        return [
+            Loaded(rows, batch.rows.first_numbers(), [])
+            for rows, batch in zip(made, batches, strict=False)
+        ]
+
+    def _load_sized(
+        self, batches: Sequence[PackedRows], plans: Sequence[Any], sources: Sequence[RowSources]
+    ) -> list[Batch]:
+        def open_rows(number: int, documents: LocatedBlock) -> RowsToWrite:
+            return self._layout.open(batches[number].rows, documents, sources[number].documents)
+
+        records = [each.records for each in sources]
+        reader = self._loader.reader
+        written = load_rows_run(self._parser, reader, plans, records, open_rows)
+        return [self._layout.batch_of(rows) for rows in written]
+
+    def _load_any(
+        self,
+        batches: Sequence[PackedRows],
+        plans: Sequence[Any],
+        sources: Sequence[RowSources],
+        randoms: Sequence[RecordRandom],
+    ) -> list[Batch]:
+        records = [each.records for each in sources]
+        located = locate_run(self._parser, self._loader.reader, plans, randoms, records)
         made = []
-        loaded = self._documents.load_run(plans, randoms)
-        with parsing():
-            for documents, batch in zip(loaded, batches, strict=False):
-                rows = self._rows_of(documents, batch)
-                if rows is None:
-                    break
-                made.append(rows)
+        for documents, batch, source in zip(located, batches, sources, strict=False):
+            rows = self._rows_of(documents, batch, source)
+            if rows is None:
+                break
+            made.append(rows)
         return made
 
     def load(self, batch: PackedRows, plan: Any, random: RecordRandom) -> Loaded:
@@ -197,30 +239,47 @@ class RowAssembler:
             TruncatedFileError, StaleIndexError, OSError: If the files changed since they were
                 indexed.
         """
-        documents = self._documents.load(plan, random)
-        with parsing():
-            rows = self._rows_of(documents, batch)
-        if rows is not None:
-            return rows
+        with reading():
+            block, errors = self._loader.reader.fetch(plan)
+        if not errors:
+            with parsing():
+                source = self._layout.sources(batch.rows)
+                if source.records is not None:
+                    block = block.rows(source.records)
+                rows = self._rows_of(self._locate(block, random), batch, source)
+            if rows is not None:
+                return Loaded(rows, batch.rows.first_numbers(), [])
         # Parsing all features finds each error, as it does where rows are not packed.
         documents = self._loader.load(plan, random)
         with parsing():
-            return self._rows_of_sound(documents, batch)
+            return self._rows_of_sound(documents, batch, random)
 
-    def _rows_of(self, documents: Loaded, batch: PackedRows) -> Loaded | None:
+    def _locate(self, block: RecordBlock, random: RecordRandom) -> LocatedBlock:
+        return self._parser.locate(block, random, image_threads())
+
+    def _rows_of(
+        self, located: LocatedBlock, batch: PackedRows, source: RowSources
+    ) -> Batch | None:
         """Return the rows of valid documents; None if one is not, or not as long as planned."""
-        if documents.has_lost:
+        if located.failures or self._has_refused(located):
             return None
-        assert documents.located is not None
-        rows = self._layout.make(documents.items, documents.located, batch.rows, None)
-        return None if rows is None else Loaded(rows, batch.rows.first_numbers(), [])
+        rows = self._layout.open(batch.rows, located, source.documents)
+        return self._layout.batch_of(rows) if self._layout.write(rows, located) else None
 
-    def _rows_of_sound(self, documents: Loaded, batch: PackedRows) -> Loaded:
+    def _has_refused(self, located: LocatedBlock) -> bool:
+        """Return whether the packed values of a document are not in their range."""
+        if self._checked is None:
+            return False
+        assert isinstance(located.block, RecordBlock)
+        return len(parse_rows(self._checked, located.block, DEFAULT_RANDOM).failures) > 0
+
+    def _rows_of_sound(self, documents: Loaded, batch: PackedRows, random: RecordRandom) -> Loaded:
         """Return the rows of the valid documents, and the errors of the others.
 
         Args:
             documents: The documents, with all of their features.
             batch: The rows.
+            random: Random number generators of the documents.
         """
         plan = batch.rows
         positions = documents.positions_in(plan.numbers)
@@ -229,12 +288,15 @@ class RowAssembler:
         bad, failures = self._find_bad(documents.items, plan.lengths, positions, found[positions])
         found[bad] = -1
         assert documents.block is not None
-        parsed = self._parser.parse_rows(documents.block, DEFAULT_RANDOM)
-        assert parsed.located is not None
-        rows = self._layout.make(parsed.items, parsed.located, plan, found)
+        source = self._layout.sources(plan, found)
+        block = documents.block if source.records is None else documents.block.rows(source.records)
+        located = self._locate(block, random)
+        rows = self._layout.open(plan, located, source.documents)
+        is_written = self._layout.write(rows, located)
+        assert is_written  # all documents are sound
         lost = np.append(np.flatnonzero(found[plan.documents] < 0), len(plan.documents))
         packed = Loaded(
-            rows,
+            self._layout.batch_of(rows),
             plan.first_numbers(),
             documents.errors,
             failures=_joined(documents.failures, failures),

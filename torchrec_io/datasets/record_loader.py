@@ -11,7 +11,6 @@ import numpy.typing as npt
 from torch import Tensor
 
 from ..errors import DecodeError, TorchRecIOError, TransformError
-from ..parsing.columns.base import LocatedBlock
 from ..parsing.failures import NO_FAILURES, Failures, Ints, complement
 from ..parsing.record_random import DEFAULT_RANDOM, RecordRandom
 from ..records.reader import Reader
@@ -54,7 +53,6 @@ class Loaded(NamedTuple):
         transformed: Results of the user's transform, if it was called already.
         sound_items: Number of items before the first one that lacks a lost record; None if each
             item is one record.
-        located: The located values of the rows of ``items``, of a parser that defers some features.
     """
 
     items: Any
@@ -68,7 +66,6 @@ class Loaded(NamedTuple):
     made: list[Any] | None = None
     transformed: Transformed | None = None
     sound_items: int | None = None
-    located: LocatedBlock | None = None
 
     @property
     def has_lost(self) -> bool:
@@ -200,9 +197,7 @@ class RecordLoader:
             with parsing():
                 batches = self.parser.parse_run(self.reader, plans, randoms)
         return [
-            _loaded(
-                ParsedRows(each.batch, each.refused, None, each.located), plan.numbers, each.block
-            )
+            _loaded(ParsedRows(each.batch, each.refused), plan.numbers, each.block)
             for each, plan in zip(batches, plans, strict=False)
         ]
 
@@ -246,9 +241,9 @@ def _loaded(parsed: ParsedRows, numbers: npt.NDArray[Any], block: RecordBlock | 
         numbers: Numbers of the records.
         block: The records as stored, if they may be needed.
     """
-    items, failures, kept, located = parsed
+    items, failures, kept = parsed
     if len(failures) == 0:
-        return Loaded(items, numbers, [], block, located=located)
+        return Loaded(items, numbers, [], block)
     valid = complement(failures.positions, len(numbers))
     rows: Ints | None = valid
     if kept is not None:

@@ -202,18 +202,11 @@ class EpochRows:
         Raises:
             IndexError: If the epoch has no such row.
         """
-        runs = _runs(units)
-        first, last = min(runs)[0], max(end for _, end in runs) - 1
+        first, last = int(units.min()), int(units.max())
         ends = self._ends_of(last) if first >= 0 else None
         if ends is None:
             raise IndexError(f"epoch {self.epoch} has no rows {first}..{last}")
-        return _joined(
-            [
-                part
-                for begin, end in runs
-                for part in self._windows.plan(begin, end, ends, self._window.get)
-            ]
-        )
+        return self._windows.plan(units, ends, self._window.get)
 
     def _ends_of(self, number: int) -> Numbers | None:
         """Return what is before each window up to that of a row; None if there is no such row."""
@@ -290,14 +283,11 @@ class _Windows:
         """Return a window, for :meth:`plan`."""
         raise NotImplementedError
 
-    def plan(
-        self, begin: int, end: int, ends: Numbers, window: Callable[[int], Any]
-    ) -> Iterator[_core.RowPlan]:
-        """Yield rows beside each other, in parts.
+    def plan(self, units: Numbers, ends: Numbers, window: Callable[[int], Any]) -> _core.RowPlan:
+        """Return rows.
 
         Args:
-            begin: Number of the first row.
-            end: Number after that of the last row.
+            units: Numbers of the rows, at least one.
             ends: Number of rows, or of tokens, before each window and at the end.
             window: Returns a window by its number.
         """
@@ -323,17 +313,15 @@ class _Fits(_Windows):
         numbers, _ = self._numbers(number, number + 1, epoch)
         return _core.pack_window(self._lengths, numbers, *self._pieces)
 
-    def plan(
-        self, begin: int, end: int, ends: Numbers, window: Callable[[int], Any]
-    ) -> Iterator[_core.RowPlan]:
-        number = bisect.bisect_right(ends, begin) - 1
-        while begin < end:
-            first, last = int(ends[number]), min(end, int(ends[number + 1]))
-            if begin < last:
-                plan: _core.RowPlan = window(number)
-                yield plan.take(np.arange(begin - first, last - first, dtype=np.int64))
-                begin = last
-            number += 1
+    def plan(self, units: Numbers, ends: Numbers, window: Callable[[int], Any]) -> _core.RowPlan:
+        numbers = ends.searchsorted(units, side="right") - 1
+        firsts = [0, *((numbers[1:] != numbers[:-1]).nonzero()[0] + 1).tolist()]
+        parts = []
+        for first, end in itertools.pairwise([*firsts, len(units)]):
+            number = int(numbers[first])
+            plan: _core.RowPlan = window(number)
+            parts.append(plan.take(units[first:end] - ends[number]))
+        return _joined(parts)
 
 
 class _Chunks(_Windows):
@@ -361,9 +349,13 @@ class _Chunks(_Windows):
         whole = lengths + self._pack.extra
         return numbers, lengths, np.cumsum(whole) - whole
 
-    def plan(
+    def plan(self, units: Numbers, ends: Numbers, window: Callable[[int], Any]) -> _core.RowPlan:
+        return _joined([self._cut_run(*run, ends, window) for run in _runs(units)])
+
+    def _cut_run(
         self, begin: int, end: int, ends: Numbers, window: Callable[[int], Any]
-    ) -> Iterator[_core.RowPlan]:
+    ) -> _core.RowPlan:
+        """Return the rows from one to another; see :meth:`plan`."""
         length = self._pack.length
         first, last = begin * length, min(end * length, int(ends[-1]))
         low, high = bisect.bisect_right(ends, first), bisect.bisect_right(ends, last - 1)
@@ -376,7 +368,7 @@ class _Chunks(_Windows):
             begins = ends[low:high] - base
             shifted = [each[2] + at for each, at in zip(others, begins, strict=True)]
             starts = np.concatenate([starts, *shifted])
-        yield _core.cut_rows(numbers, lengths, starts, first - base, last - base, length)
+        return _core.cut_rows(numbers, lengths, starts, first - base, last - base, length)
 
 
 def _joined(plans: Sequence[_core.RowPlan]) -> _core.RowPlan:

@@ -53,7 +53,7 @@ class ExampleParser:
     Args:
         schema: Schema of the records.
         deferred: Names of features that get no column, because others decode their values: lists of
-            numbers. A feature whose values must be in a range has a column all the same.
+            numbers. Whether these are in their range is not checked.
 
     Attributes:
         schema: Schema of the records.
@@ -65,14 +65,12 @@ class ExampleParser:
         paths: Paths of nested features, by flat name.
         padded: Padding of the padded columns, by flat name.
         selectable: Flat names of the features that can decode only selected elements.
-        keeps_located: Whether others need the located values of a batch.
         dense_layout: Function that returns the layout of the dense columns for a number of records.
     """
 
     def __init__(self, schema: Schema, deferred: Collection[str] = ()) -> None:
         self.schema = schema
         self._deferred = frozenset(deferred)
-        self.keeps_located = bool(deferred)
         features = [(name, spec, False) for name, spec in schema.context.items()]
         features += [(name, spec, True) for name, spec in (schema.sequence or {}).items()]
         self.builders: list[ColumnBuilder] = [
@@ -86,7 +84,9 @@ class ExampleParser:
             specs += builder.specs
             self._owners += [(builder.name, spec.key.decode()) for spec in builder.specs]
         self.native = _core.ExampleParser(specs, schema.is_sequence)
-        self.located_builders = [b for b in self.builders if b.dense is None]
+        self.located_builders = [
+            b for b in self.builders if b.dense is None and not isinstance(b, DeferredBuilder)
+        ]
         self.checked_builders = [b for b in self.builders if b.limits is not None]
         self._dense_groups = _group_dense(self.builders)
         # Batches usually have two sizes; other sizes must not fill the memory.
@@ -110,8 +110,7 @@ class ExampleParser:
 
     def _builder_of(self, name: str, spec: Any, *, in_lists: bool) -> ColumnBuilder:
         builder: ColumnBuilder = pkgutil.resolve_name(spec.column)(name, spec, in_lists=in_lists)
-        is_deferred = name in self._deferred and builder.limits is None
-        return DeferredBuilder(builder) if is_deferred else builder
+        return DeferredBuilder(builder) if name in self._deferred else builder
 
     def builder(self, name: str) -> ColumnBuilder:
         """Return the builder of a feature's column, by its flat name."""

@@ -7,25 +7,29 @@ this stops, and that batch is loaded again on its own to find the error.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
 
+import numpy as np
 from torch import Tensor
 
 from .. import _core
 from ..errors import TorchRecIOError
 from ..parsing.columns.base import LocatedBlock
-from ..parsing.failures import NO_FAILURES, Failures
+from ..parsing.failures import NO_FAILURES, Failures, Ints
+from ..parsing.layout import Column
 from ..parsing.parser import ExampleParser
 from ..parsing.record_random import RecordRandom
 from ..records.native_frames import Frames, NativeReads
 from ..records.reader import Plan, Reader
 from ..records.record_block import RecordBlock
-from ..storage.byte_source import find_changed
+from ..storage.byte_source import ByteBuffer, find_changed
 from ..storage.file_limit import is_out_of_files
 from .arena import allocate_for
 from .batch import Batch
 from .parse import image_threads
+
+_Loaded = TypeVar("_Loaded")
 
 
 class LoadedBatch(NamedTuple):
@@ -35,13 +39,11 @@ class LoadedBatch(NamedTuple):
         batch: The batch. It has a row for each record, also for those with values out of range.
         block: The records; None if their buffer is used again.
         refused: The records with values out of range.
-        located: The located values of the records; None if they were not kept.
     """
 
     batch: Batch
     block: RecordBlock | None = None
     refused: Failures = NO_FAILURES
-    located: LocatedBlock | None = None
 
 
 def load_run(
@@ -63,14 +65,130 @@ def load_run(
     Raises:
         OSError: If the first plan cannot be read.
     """
+
+    def load(frames: Sequence[Frames]) -> list[LoadedBatch]:
+        if parser.is_fixed:
+            return _load_fixed(parser, reader, frames)
+        return _load_any(parser, reader, frames, randoms[: len(frames)])
+
+    return _run(reader, plans, load)
+
+
+def locate_run(
+    parser: ExampleParser,
+    reader: Reader,
+    plans: Sequence[Plan],
+    randoms: Sequence[RecordRandom],
+    positions: Sequence[Ints | None],
+) -> list[LocatedBlock]:
+    """Return the located records of the first plans, up to the first one with an error.
+
+    Args:
+        parser: Parser of the schema.
+        reader: Reader that made the plans.
+        plans: The plans.
+        randoms: Random number generators of each plan's records.
+        positions: Positions of the records of each plan that are located, repeats allowed; None
+            for all, in order.
+
+    Raises:
+        OSError: If the first plan cannot be read.
+    """
+
+    def locate(frames: Sequence[Frames]) -> list[LocatedBlock]:
+        reads = _chosen_reads(frames, positions)
+        located, waits = parser.load(
+            reads, randoms[: len(frames)], image_threads(), verify_crc=reader.verify_crc
+        )
+        reader.note_waits(waits)
+        return located
+
+    return _run(reader, plans, locate)
+
+
+class RowsToWrite(NamedTuple):
+    """Packed rows whose documents are not loaded yet.
+
+    Attributes:
+        writer: Writer of the rows.
+        format: Columns of the rows that have a value for each token.
+        others_at: Offset of the other columns in the arena, in bytes.
+        arena: Arena of all columns.
+        columns: The columns.
+    """
+
+    writer: _core.RowWriter
+    format: _core.RowFormat
+    others_at: int
+    arena: Tensor
+    columns: Sequence[Column]
+
+
+def load_rows_run(
+    parser: ExampleParser,
+    reader: Reader,
+    plans: Sequence[Plan],
+    positions: Sequence[Ints | None],
+    open_rows: Callable[[int, LocatedBlock], RowsToWrite],
+) -> list[RowsToWrite]:
+    """Write the rows of the documents of the first plans, up to the first one with an error.
+
+    Args:
+        parser: Parser of the documents, whose layout depends on their number alone.
+        reader: Reader that made the plans.
+        plans: The plans.
+        positions: As for :func:`locate_run`.
+        open_rows: Function that returns the rows of a plan by its number and its documents, whose
+            values are not located yet.
+
+    Raises:
+        OSError: If the first plan cannot be read.
+    """
+
+    def load(frames: Sequence[Frames]) -> list[RowsToWrite]:
+        reads = _chosen_reads(frames, positions, _shared_buffer(frames))
+        blocks = [LocatedBlock(parser, read.block) for read in reads]
+        if not all(block.is_sized for block in blocks):
+            return []
+        rows = [open_rows(number, block) for number, block in enumerate(blocks)]
+        result = _core.load_rows(
+            parser.native,
+            [read.for_core(block.records) for read, block in zip(reads, blocks, strict=True)],
+            [each.writer for each in rows],
+            [each.format for each in rows],
+            [block.targets for block in blocks],
+            np.array([each.others_at for each in rows], np.int64),
+            [each.arena.numpy() for each in rows],
+            reader.verify_crc,
+        )
+        reader.note_waits(result.waits)
+        return rows[: result.loaded]
+
+    return _run(reader, plans, load)
+
+
+def _chosen_reads(
+    frames: Sequence[Frames],
+    positions: Sequence[Ints | None],
+    buffer: ByteBuffer | None = None,
+) -> list[NativeReads]:
+    """Return reads of frames, with the records at some positions; None is for all."""
+    reads = [NativeReads.of(each, buffer) for each in frames]
+    return [
+        read if rows is None else read._replace(block=read.block.rows(rows))
+        for read, rows in zip(reads, positions, strict=False)
+    ]
+
+
+def _run(
+    reader: Reader, plans: Sequence[Plan], load: Callable[[Sequence[Frames]], list[_Loaded]]
+) -> list[_Loaded]:
+    """Call a function with the frames of the first plans; return nothing if a file was changed."""
     frames = _open_frames(reader, plans)
     if not frames:
         return []
     try:
-        if parser.is_fixed:
-            loaded = _load_fixed(parser, reader, frames)
-        else:
-            loaded = _load_any(parser, reader, frames, randoms[: len(frames)])
+        loaded = load(frames)
     except MemoryError:
         # Loading the batches one by one shows whether one of them or their sum is too large.
         return []
@@ -94,7 +212,6 @@ def _load_any(
             _batch_of(parser, block, arena),
             read.block,
             _refused_by(block),
-            block if parser.keeps_located else None,
         )
         for arena, block, read in zip(arenas[:done], located, reads, strict=False)
     ]
@@ -105,9 +222,7 @@ def _load_fixed(
     reader: Reader,
     frames: Sequence[Frames],
 ) -> list[LoadedBatch]:
-    # All batches share a buffer, so that data is parsed while it is in the fastest cache.
-    sizes = [each.plan.buffer_bytes for each in frames if each.buffer is None]
-    buffer = _core.allocate(max(sizes, default=0))
+    buffer = _shared_buffer(frames)
     reads = [NativeReads.of(each, buffer) for each in frames]
     blocks = [LocatedBlock(parser, read.block) for read in reads]
     if not all(block.is_fixed for block in blocks):
@@ -121,6 +236,15 @@ def _load_fixed(
         LoadedBatch(_batch_of(parser, block, arena), None, _refused_by(block))
         for arena, block in zip(arenas[:done], blocks, strict=False)
     ]
+
+
+def _shared_buffer(frames: Sequence[Frames]) -> ByteBuffer:
+    """Return a buffer that batches share, so that data is parsed while it is in the fastest cache.
+
+    It is large enough for the largest batch whose frames are not in memory.
+    """
+    sizes = [each.plan.buffer_bytes for each in frames if each.buffer is None]
+    return _core.allocate(max(sizes, default=0))
 
 
 def _refused_by(block: LocatedBlock) -> Failures:

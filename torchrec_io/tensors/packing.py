@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -14,12 +14,19 @@ from torch import Tensor
 from .. import _core
 from ..order.pack import Pack
 from ..parsing.columns.base import ColumnBuilder, LocatedBlock
-from ..parsing.layout import ArenaLayout, DenseColumns, Numbers, RaggedColumn
+from ..parsing.layout import (
+    ArenaLayout,
+    BytesColumn,
+    Column,
+    DenseColumns,
+    Numbers,
+    RaggedColumn,
+)
 from ..parsing.parser import ExampleParser
+from .arena import allocate_for
 from .batch import SEGMENT_LENGTHS, Batch
-from .batch_builder import BatchBuilder
+from .native_run import RowsToWrite
 from .ragged import BytesArray, Ragged
-from .selecting import take_rows
 
 _Ints: TypeAlias = npt.NDArray[np.int64]
 
@@ -110,6 +117,19 @@ def count_tokens(batch: Batch, name: str) -> _Ints:
     return counts.to(torch.int64).numpy()
 
 
+class RowSources(NamedTuple):
+    """The records that rows are made from.
+
+    Attributes:
+        records: Positions of the records that are located, repeats allowed; None for all, in order.
+        documents: Position of each document's record among those that are located; -1 if it is
+            lost. None if they are the same.
+    """
+
+    records: _Ints | None
+    documents: _Ints | None
+
+
 class RowLayout:
     """The columns of packed rows of documents of one schema.
 
@@ -123,53 +143,79 @@ class RowLayout:
         self._pack = pack
         self._packed = (pack.key, *pack.also)
         self._builders = [parser.builder(name) for name in self._packed]
-        self._others = [name for name in parser.names if name not in self._packed]
-        self._names = (*self._packed, *made_columns(pack), *self._others)
+        self._names = (*self._packed, *made_columns(pack), *parser.names)
         self._paths = {name: parser.paths[name] for name in self._names if name in parser.paths}
+        self._has_others = len(parser.names) > 0
         # Batches usually have two numbers of rows.
         self._token_columns = functools.lru_cache(maxsize=8)(self._lay_out)
 
-    def make(
-        self,
-        documents: Batch,
-        located: LocatedBlock,
-        plan: _core.RowPlan,
-        sources: _Ints | None,
-    ) -> Batch | None:
-        """Return the rows of a plan; None if a document is not valid, or not as long as planned.
+    def sources(self, plan: _core.RowPlan, found: _Ints | None = None) -> RowSources:
+        """Return the records that are located for the rows of a plan.
+
+        The columns that are not packed have a row for each piece of a document. If there are such
+        columns, the record of a document in several pieces is located for each of them.
 
         Args:
-            documents: The columns of the documents that are not packed.
-            located: The located values of the documents.
             plan: The rows.
-            sources: Position in ``documents`` of each document of the plan; -1 if it is lost. Its
-                place becomes padding at the end of the row. None if they are the same.
+            found: Position of each document's record; -1 if it is lost. None if the records are
+                those of the plan.
         """
-        writer = _core.row_writer(plan, self._pack.length, len(located), sources)
+        pieces = plan.documents
+        if not self._has_others or (found is None and len(pieces) == len(plan.numbers)):
+            return RowSources(None, found)
+        kept = pieces if found is None else pieces[found[pieces] >= 0]
+        documents, first_pieces = np.unique(kept, return_index=True)
+        of_documents = np.full(len(plan.numbers), -1, np.int64)
+        of_documents[documents] = first_pieces
+        return RowSources(kept if found is None else found[kept], of_documents)
+
+    def open(
+        self, plan: _core.RowPlan, located: LocatedBlock, documents: _Ints | None
+    ) -> RowsToWrite:
+        """Return the rows of a plan, with all but the values of the documents.
+
+        Args:
+            plan: The rows.
+            located: The records, laid out.
+            documents: Position of each document's record among those; -1 if it is lost. Its place
+                becomes padding at the end of the row. None if they are the same.
+        """
+        writer = _core.row_writer(plan, self._pack.length, len(located), documents)
         layout = self._token_columns(len(plan))
-        builder = BatchBuilder(layout.size)
-        records = builder.room.reserve_numbers("int64", (writer.num_pieces,))
-        lengths = builder.room.reserve_numbers("int32", (writer.num_segments,))
-        builder.columns += (
+        room = ArenaLayout(layout.size)
+        numbers = room.reserve_numbers("int64", (writer.num_pieces,))
+        lengths = room.reserve_numbers("int32", (writer.num_segments,))
+        columns: list[Column] = [
             *layout.columns,
-            RaggedColumn("record_numbers", (layout.piece_offsets,), records),
+            RaggedColumn("record_numbers", (layout.piece_offsets,), numbers),
             RaggedColumn(SEGMENT_LENGTHS, (layout.segment_offsets,), lengths),
+            *_by_piece(located.columns, layout.piece_offsets, room.size),
+        ]
+        arena = allocate_for(room.size + located.arena_bytes, columns, len(plan))
+        writer.write_pieces(
+            arena.numpy(),
+            layout.piece_offsets.at,
+            numbers.at,
+            layout.segment_offsets.at,
+            lengths.at,
         )
-        if self._others:
-            self._add_others(builder, documents, writer)
-        is_valid = True
+        return RowsToWrite(writer, layout.format, room.size, arena, columns)
 
-        def write(arena: Tensor) -> None:
-            nonlocal is_valid
-            out = arena.numpy()
-            writer.write_pieces(
-                out, layout.piece_offsets.at, records.at, layout.segment_offsets.at, lengths.at
-            )
-            is_valid = writer.write(located.located, layout.format, out)
+    def write(self, rows: RowsToWrite, located: LocatedBlock) -> bool:
+        """Write the values of the documents.
 
-        builder.writes.append(write)
-        batch = builder.build(len(plan), self._names, self._paths, has_views=False)
-        return batch if is_valid else None
+        Returns:
+            False if a document is not valid, or not as long as planned.
+        """
+        out = rows.arena.numpy()
+        if not rows.writer.write(located.located, rows.format, out):
+            return False
+        _, failures = located.fill_rows(out[rows.others_at :])
+        return not failures and not located.refusals
+
+    def batch_of(self, rows: RowsToWrite) -> Batch:
+        """Return the batch of rows that were written."""
+        return Batch.without_views(rows.arena, rows.columns, self._names, None, self._paths)
 
     def _lay_out(self, rows: int) -> _TokenColumns:
         """Lay out the columns with a value for each token, of a number of rows."""
@@ -204,12 +250,23 @@ class RowLayout:
         separator = _item(pack.separator, dtype) if has_separator else None
         return _core.PackedColumn(builder.first_spec, at, padding, separator)
 
-    def _add_others(self, builder: BatchBuilder, documents: Batch, writer: _core.RowWriter) -> None:
-        """Add the columns that are not packed, with a row for each piece."""
-        rows, offsets = torch.from_numpy(writer.rows), torch.from_numpy(writer.splits)
-        columns = documents.flat_columns()
-        for name in self._others:
-            builder.add_values(name, Ragged(take_rows(columns[name], rows), offsets))
+
+def _by_piece(columns: Iterable[Column], offsets: Numbers, base: int) -> Iterator[RaggedColumn]:
+    """Yield columns with a row for each piece as columns with the pieces of each row.
+
+    Args:
+        columns: The columns.
+        offsets: Number of the first piece of each row, and of all pieces.
+        base: Distance by which the columns are moved in the arena, in bytes.
+    """
+    for column in columns:
+        moved = column.moved(lambda at, _: base + at)
+        if isinstance(moved, RaggedColumn):
+            yield RaggedColumn(moved.name, (offsets, *moved.splits), moved.values)
+        else:
+            assert isinstance(moved, (DenseColumns, BytesColumn))  # check_columns refuses others
+            for name, values in moved.arrays():
+                yield RaggedColumn(name, (offsets,), values)
 
 
 @functools.lru_cache(64)

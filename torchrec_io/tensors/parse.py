@@ -9,7 +9,7 @@ from torch.utils.data import get_worker_info
 
 from ..checks import counted
 from ..errors import DecodeError, SchemaError
-from ..parsing.columns.base import ElementSelection, LocatedBlock
+from ..parsing.columns.base import ElementSelection
 from ..parsing.failures import NO_FAILURES, Failures, Ints, complement
 from ..parsing.parser import ExampleParser, RecordFailure
 from ..parsing.record_random import DEFAULT_RANDOM, RecordRandom
@@ -31,13 +31,11 @@ class ParsedRows(NamedTuple):
         items: A :class:`Batch` or a list of items. Rows of failed records are not to be used.
         failures: The failed records, by their positions in the block.
         kept: Position in the block of each row of ``items``; None if all records have a row.
-        located: The located values of the rows; None if they were not kept.
     """
 
     items: Any
     failures: Failures
     kept: Ints | None = None
-    located: LocatedBlock | None = None
 
 
 def parse_block(
@@ -153,7 +151,7 @@ def _parse_refusing(
     layout = (columns, parser.names, parser.padded, parser.paths)
     # Nobody sees the batch if some of its rows are refused.
     batch = Batch(arena, *layout, has_views=not len(refused))
-    return ParsedRows(batch, refused, None, located if parser.keeps_located else None)
+    return ParsedRows(batch, refused)
 
 
 def image_threads() -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -76,6 +77,7 @@ class ArenaViews:
         return self.numbers(dtype, (len(names), *shape), at, strides).unbind()
 
 
+@functools.lru_cache(256)
 def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return the strides of a contiguous tensor, in elements."""
     if len(shape) == 1:

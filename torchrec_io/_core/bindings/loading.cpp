@@ -18,9 +18,6 @@ using FramesFrom = std::variant<std::monostate, std::vector<int>, BatchBlocks>;
 BatchReads make_reads(FramesFrom from, std::shared_ptr<const ReadPlan> plan, WritableBuffer buffer,
                       nb::handle_t<Records> in) {
   auto records = share(in);
-  if (records->size() != plan->frame_sizes.size()) {
-    throw nb::value_error("there must be one record for each record of the plan");
-  }
   const MutableBytes bytes = writable_bytes(buffer);
   if (bytes.size() < static_cast<std::size_t>(plan->buffer_bytes)) {
     throw nb::value_error("the buffer is smaller than the plan requires");
@@ -127,7 +124,7 @@ void bind_loading(nb::module_& m) {
            "    descriptors: Descriptor of each file of the plan, open until the batch is loaded.\n"
            "    plan: Plan of the reads.\n"
            "    buffer: Bytes that receive the frames.\n"
-           "    records: Records that will be in the buffer.")
+           "    records: Records that will be in the buffer, which are parsed.")
       .def_static("of_blocks", &reads_of_blocks, "blocks"_a, "block_numbers"_a, "record_blocks"_a,
                   "plan"_a, "buffer"_a, "records"_a,
                   "Return reads that copy the frames from blocks in memory.\n\n"
@@ -137,7 +134,7 @@ void bind_loading(nb::module_& m) {
                   "    record_blocks: Number of each record's block.\n"
                   "    plan: Plan of the records.\n"
                   "    buffer: Bytes that receive the frames.\n"
-                  "    records: Records that will be in the buffer.")
+                  "    records: Records that will be in the buffer, which are parsed.")
       .def_static("of_buffer", &reads_of_buffer, "plan"_a, "buffer"_a, "records"_a,
                   "Return reads of frames that are in the buffer already.\n\n"
                   "Args:\n"

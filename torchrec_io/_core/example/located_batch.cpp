@@ -3,9 +3,7 @@
 #include "timing/steps.h"
 
 namespace tio {
-namespace {
 
-// Fetches and checks the frames of a batch. Returns false if one is missing or invalid.
 bool fetch_frames(const BatchReads& batch, bool check_data, std::uint64_t& waits) {
   if (const auto* blocks = std::get_if<BatchBlocks>(&batch.from)) {
     return gather_checked_frames(*blocks, *batch.plan, batch.buffer, check_data);
@@ -16,8 +14,6 @@ bool fetch_frames(const BatchReads& batch, bool check_data, std::uint64_t& waits
   const StepScope step(Counter::checking);
   return check_frames(*batch.plan, batch.buffer, check_data);
 }
-
-}  // namespace
 
 LoadResult load_batches(const std::shared_ptr<const ExampleParser>& parser,
                         const std::vector<const BatchReads*>& batches, bool check_data) {

@@ -71,6 +71,9 @@ struct FixedLoadResult {
   std::uint64_t waits = 0;  // how often the thread slept
 };
 
+// Fetches and checks the frames of a batch. Returns false if one is missing or invalid.
+bool fetch_frames(const BatchReads& batch, bool check_data, std::uint64_t& waits);
+
 // The functions below stop at the first batch that cannot be read or parsed. Callers that need the
 // reason load that batch again by itself.
 

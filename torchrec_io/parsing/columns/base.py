@@ -131,13 +131,10 @@ class DeferredBuilder(ColumnBuilder):
     def __init__(self, builder: ColumnBuilder) -> None:
         self._builder = builder
         super().__init__(builder.name, builder.feature, in_lists=builder.in_lists)
+        self.limits = None  # there are no values to check
 
     def native_specs(self) -> list[_core.FeatureSpec]:
         return [spec.without_column() for spec in self._builder.specs]
-
-    def lay_out(self, block: LocatedBlock) -> list[Column]:
-        del block
-        return []
 
 
 class ElementSelection(NamedTuple):
@@ -168,7 +165,9 @@ class LocatedBlock:
         failures: Records that cannot be parsed. If there are any, the block must not be filled:
             remove them from it and locate the others.
         refusals: Records with values out of range. The other rows of the arena are valid.
+        is_sized: Whether the layout depends on the number of records alone.
         is_fixed: Whether nothing depends on the records, so that both passes are one.
+        block: The records.
         selection: Elements of sequences to decode; None for all.
         records: The records in the native core.
         located: Positions of the values, in the native core; only if the block is not fixed.
@@ -187,7 +186,7 @@ class LocatedBlock:
     ) -> None:
         self.selection = selection
         self._parser = parser
-        self._block = block
+        self.block = block
         self._random = random
         self._threads = threads
         self._rows = len(block)
@@ -204,6 +203,7 @@ class LocatedBlock:
         # If columns are much larger than the records, the schema must be wrong: locate the values
         # before the memory is allocated.
         likely = _PLAUSIBLE_BYTES + _PLAUSIBLE_GROWTH * self.records.total_bytes
+        self.is_sized = not parser.located_builders and dense.size <= likely
         self.is_fixed = parser.is_fixed and dense.size <= likely
 
     @property
@@ -316,15 +316,15 @@ class LocatedBlock:
 
     def record_bytes(self, record: int) -> memoryview:
         """Return the bytes of a record, in the memory of the block."""
-        return self._block.view(record)
+        return self.block.view(record)
 
     def random_key(self, record: int, feature: str) -> bytes:
         """Return the key of the random numbers of a record's feature; 16 bytes."""
-        return self._random.key(self._block.numbers[record], feature)
+        return self._random.key(self.block.numbers[record], feature)
 
     def random_keys(self, records: Ints, feature: str) -> bytes:
         """Return the keys of the random numbers of several records' feature; 16 bytes each."""
-        return self._random.keys(self._block.numbers[records], feature)
+        return self._random.keys(self.block.numbers[records], feature)
 
     def set_target(self, spec: int, values: Values, rows: int = 0, steps: int = 0) -> None:
         """Set the memory that the native core writes to.

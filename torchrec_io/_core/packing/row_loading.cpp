@@ -1,0 +1,27 @@
+#include "packing/row_loading.h"
+
+#include "timing/steps.h"
+
+namespace tio {
+
+std::optional<LoadedRows> load_rows(const std::shared_ptr<const ExampleParser>& parser,
+                                    std::span<const BatchReads* const> batches,
+                                    std::span<const RowsTarget> targets, bool check_data) {
+  const StepScope step(Counter::parsing);
+  LoadedRows result;
+  for (std::size_t& i = result.loaded; i < batches.size(); ++i) {
+    if (!fetch_frames(*batches[i], check_data, result.waits)) break;
+    const LocatedBatch documents(parser, batches[i]->records);
+    if (documents.has_failed()) break;
+    const RowsTarget& target = targets[i];
+    const BatchTarget& others = target.others;
+    const bool is_inside = target.writer->fits(documents, *target.format, target.arena) &&
+                           documents.fits(others.columns, others.arena);
+    if (!is_inside) return {};
+    if (!target.writer->write(documents, *target.format, target.arena)) break;
+    if (!documents.fill(others.columns, others.arena).empty()) break;
+  }
+  return result;
+}
+
+}  // namespace tio

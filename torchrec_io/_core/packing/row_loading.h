@@ -1,0 +1,35 @@
+// Loading of documents straight into packed rows, several batches at once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "example/located_batch.h"
+#include "packing/row_writer.h"
+
+namespace tio {
+
+// The memory that the rows of a batch are written to.
+struct RowsTarget {
+  const RowWriter* writer;
+  const RowFormat* format;
+  MutableBytes arena;
+  BatchTarget others;  // the columns that are not packed
+};
+
+struct LoadedRows {
+  std::size_t loaded = 0;   // batches
+  std::uint64_t waits = 0;  // how often the thread slept
+};
+
+// Reads, checks and parses documents, and writes their rows. Batches may share a buffer. Stops at
+// the first batch that cannot be read or parsed, or whose documents are not as long as planned.
+// Returns nothing if the rows of a batch do not fit.
+std::optional<LoadedRows> load_rows(const std::shared_ptr<const ExampleParser>& parser,
+                                    std::span<const BatchReads* const> batches,
+                                    std::span<const RowsTarget> targets, bool check_data);
+
+}  // namespace tio
