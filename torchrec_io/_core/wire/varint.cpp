@@ -87,7 +87,7 @@ std::size_t VarintReader::skip(std::size_t limit) {
   std::size_t begun = 0;  // number of bytes of the value that was not ended yet
   while (done < limit && packed_.size() - at_ >= 8) {
     const std::uint64_t ends = ~load<std::uint64_t>(packed_, at_) & varint_paths::kContinue;
-    const auto count = static_cast<std::size_t>(__builtin_popcountll(ends));
+    const auto count = static_cast<std::size_t>(varint_paths::count_ends(ends));
     const std::size_t first =
         ends == 0 ? 8 : static_cast<std::size_t>(__builtin_ctzll(ends)) / 8 + 1;
     if (count > limit - done || begun + first > kMaxVarintBytes) break;
