@@ -29,6 +29,7 @@ from torchrec_io.storage.local import LocalFile
 from torchrec_io.storage.opening import make_spans, open_decompressed, open_spans
 from torchrec_io.storage.salvage import SalvagedSpans
 from torchrec_io.storage.seek_points import (
+    CHECKED_BYTES,
     WINDOW_BYTES,
     SeekPoint,
     SeekPointRecorder,
@@ -344,6 +345,52 @@ def test_memory_is_bounded_and_announced_ranges_survive(
         assert stream.cache.used <= cache_bytes
     assert out.tobytes() == b"".join(DATA[at : at + 40] for at in offsets.tolist())
     assert len(decoded) == stream.count  # each span once
+
+
+def test_no_more_is_decoded_than_is_read_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(deflated(DATA, 31))
+    points = record(path, "gzip", 600_000)
+    stream = make_spans(LocalFile(path), "gzip", points, len(DATA), 8 << 20)
+    source = open_spans(LocalFile(path), stream)
+    starts = stream.starts[:-1]
+    assert np.diff(stream.starts).min() > CHECKED_BYTES
+    ranges = np.column_stack([starts + 10, np.full(len(starts), 50), np.zeros(len(starts), int)])
+    source.will_need(ranges)
+    sizes = count_inflated(monkeypatch)
+    out = np.zeros(50, np.uint8)
+    for row in ranges:
+        assert source.read_ranges(row[None], out) is None
+        assert out.tobytes() == DATA[row[0] : row[0] + 50]
+    assert sum(sizes) == len(starts) * CHECKED_BYTES
+
+
+def test_what_a_span_decoded_in_part_has_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(deflated(DATA, 31))
+    points = record(path, "gzip", 600_000)
+    stream = make_spans(LocalFile(path), "gzip", points, len(DATA), 1_300_000)
+    source = open_spans(LocalFile(path), stream)
+
+    def read(at: int) -> None:
+        out = np.zeros(50, np.uint8)
+        assert source.read_ranges(np.array([(at, 50, 0)]), out) is None
+        assert out.tobytes() == DATA[at : at + 50]
+
+    first, last = 10, 590_000
+    source.will_need(np.array([(first, 50, 0)]))
+    read(100)  # the first part of the span
+    source.will_need(np.array([(last, 50, 0)]))
+    read(int(stream.starts[1]))  # evicts it
+    sizes = count_inflated(monkeypatch)
+    read(first)
+    assert sizes == []
+    read(last)
+    assert sum(sizes) <= int(stream.starts[1])
 
 
 def test_without_announcements_memory_is_bounded_too(tmp_path: Path) -> None:

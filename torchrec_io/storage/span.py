@@ -112,6 +112,11 @@ class Span:
         """True if parts of the span are read soon, and must be decoded for that."""
         return len(self._wanted) > 0 and self._data is None
 
+    @property
+    def _wanted_end(self) -> int:
+        """Offset in the span up to which it is read soon, as far as it must be decoded for that."""
+        return min(self.size, int(self._wanted.sum(axis=1).max(initial=0)))
+
     def want(self, ranges: Ints) -> None:
         """Note ranges that are read soon: int64 ``[n, 2]`` of offset in the span and size."""
         self._remove_forgotten()
@@ -173,7 +178,10 @@ class Span:
         rows = self._take_wanted()
         if data is None:
             return 0
-        if len(rows) == 0 or rows.sum(axis=1).max() > sound:
+        is_there = rows.sum(axis=1) <= sound
+        self._wanted, rows = rows[~is_there], rows[is_there]
+        self._left = len(self._wanted)
+        if len(rows) == 0:
             self._recycle(data)
             return 0
         sizes = rows[:, 1]
@@ -185,7 +193,7 @@ class Span:
         _core.gather(data, np.column_stack([rows, at]), kept)
         self._recycle(data)
         self._kept = _Kept(rows, at, kept)
-        self._left = len(rows)
+        self._left += len(rows)
         return len(kept)
 
     def _recycle(self, data: ByteBuffer) -> None:
@@ -246,8 +254,12 @@ class Span:
         """Decode up to an offset in the span at least, or up to damage."""
         stored = self._stream.stored
         # The rest of a remote span would have to be fetched again.
-        if self.is_wanted or stored is not None or file.descriptor is None:
+        if stored is not None or file.descriptor is None:
             end = self.size
+        elif self.is_wanted:
+            # Where the next span has no seek point, its decoder comes from the end of this one.
+            is_alone = self._stream.begins_at_point(self.number + 1)
+            end = max(end, self._wanted_end if is_alone else self.size)
         data, decoded, inflater = self._take_data()
         sound = decoded
         damage: TorchRecIOError | None = None
@@ -480,6 +492,10 @@ class SpannedStream:
         if number < self.count and self._skipped(number):
             self._left.clear()
             self._left[number] = inflater
+
+    def begins_at_point(self, number: int) -> bool:
+        """Return whether a span begins at a seek point, or none does because it is the end."""
+        return number == self.count or not self._skipped(number)
 
     def can_start(self, number: int) -> bool:
         """Return whether a span can be decoded without those before it. The lock is held."""

@@ -253,7 +253,7 @@ class SpannedFile(ByteSource):
         if stream.stored is not None and stream.stored.has(number):
             return None
         stream.cache.claim(span)
-        return lambda: self._decode(span, span.size)
+        return lambda: self._decode(span, 0)  # up to the end of what is read soon
 
     def _decode(self, span: Span, end: int) -> None:
         """Decode a span, unless another thread or process has stored it meanwhile."""
