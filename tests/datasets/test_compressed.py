@@ -317,10 +317,10 @@ def test_many_decodings_are_reported_once(tmp_path: Path, caplog: pytest.LogCapt
     with tio.TFRecordWriter(path, "gzip", index=True) as writer:
         for _ in range(8000):
             writer.write(bytes(1000))
-    small = tio.TFRecordDataset(path, shuffle=tio.Shuffle(block=100, window=200), **options)
+    small = tio.TFRecordDataset(path, shuffle=tio.Shuffle(block=50, window=200), **options)
     assert small.num_records == 8000
     [message] = [record.getMessage() for record in caplog.records]
-    assert message.startswith("shuffle=Shuffle(block=100) decompresses the files about ")
+    assert message.startswith("shuffle=Shuffle(block=50) decompresses the files about ")
     assert "use larger blocks, a larger cache, or torchrec-io decompress" in message
 
 

@@ -168,7 +168,10 @@ def report_decodings(
     # Of the largest file alone: the indexes of others may not be in memory.
     largest = max(compressed, key=lambda index: index.stream_bytes)
     if block is not None:
-        times = min(times, 1 + _span_bytes(largest) / (block * _record_bytes(largest)))
+        # The span that a block begins in is decompressed from its start on. A span of an object is
+        # decompressed past the block's end, too: its rest would have to be fetched again.
+        extra = _span_bytes(largest) * (0.5 if largest.remote is None else 1)
+        times = min(times, 1 + extra / (block * _record_bytes(largest)))
     spans_to_reach = largest.seek_points.spans_to_reach(largest.stream_bytes)
     if times * spans_to_reach <= _MANY_DECODINGS:
         return False
