@@ -815,14 +815,6 @@ class RowWriter:
     """Writes the rows of a plan."""
 
     @property
-    def splits(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
-        """First piece of each row, then the number of pieces."""
-
-    @property
-    def rows(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
-        """Record of each piece in the batch of documents."""
-
-    @property
     def num_pieces(self) -> int: ...
 
     @property

@@ -30,6 +30,8 @@ from tests.support.examples import example_of, sequence_example_of
 from tests.support.tfds import features_dict, sequence, tensor, write_tfds
 from tests.support.tfrecord import write_tfrecord
 from tests.support.web import web_server
+from torchrec_io import _core
+from torchrec_io.datasets.packing import RowAssembler
 from torchrec_io.records.record_reader import RecordReader
 
 
@@ -223,8 +225,33 @@ class TestRows:
         assert batch["box"].tolist() == [[[[n, n], [n, n]] for n in row] for row in numbers]
 
     @pytest.mark.parametrize("mode", MODES)
-    def test_an_arena_has_nothing_but_the_columns(self, paths: list[str], mode: Any) -> None:
-        for batch in make(paths, packed(mode=mode), shuffle=True):
+    def test_rows_do_not_depend_on_how_they_are_loaded(
+        self, paths: list[str], mode: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pack = packed(mode=mode, also=["weights"], labels="next")
+        calls = []
+
+        def load_rows(*args: Any) -> Any:
+            calls.append(args)
+            return original(*args)
+
+        def read() -> list[dict[str, Any]]:
+            batches = [*make(paths, pack, shuffle=True)]
+            return [{name: batch[name].tolist() for name in batch} for batch in batches]
+
+        original = _core.load_rows
+        monkeypatch.setattr(_core, "load_rows", load_rows)
+        together = read()
+        assert calls
+        monkeypatch.setattr(RowAssembler, "load_run", lambda *_: [])
+        assert read() == together
+
+    @pytest.mark.parametrize("mode", MODES)
+    @pytest.mark.parametrize("also", [[], ["weights"]])  # "id" has a fixed size, "weights" has not
+    def test_an_arena_has_nothing_but_the_columns(
+        self, paths: list[str], mode: Any, also: list[str]
+    ) -> None:
+        for batch in make(paths, packed(mode=mode, also=also), shuffle=True):
             sizes = {
                 part.data_ptr(): part.nbytes
                 for column in batch.flat_columns().values()

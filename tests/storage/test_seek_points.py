@@ -38,6 +38,7 @@ from torchrec_io.storage.seek_points import (
 )
 from torchrec_io.storage.span import Span
 from torchrec_io.storage.spanned_file import SpannedFile
+from torchrec_io.storage.spanned_stream import SpannedStream
 
 SPAN = 50_000
 
@@ -347,49 +348,67 @@ def test_memory_is_bounded_and_announced_ranges_survive(
     assert len(decoded) == stream.count  # each span once
 
 
+def open_long_spans(path: Path, cache_bytes: int) -> tuple[SpannedStream, ByteSource]:
+    """Return the spans of a new file, each longer than what a decoder returns at a time."""
+    path.write_bytes(deflated(DATA, 31))
+    stream = make_spans(
+        LocalFile(path), "gzip", record(path, "gzip", 600_000), len(DATA), cache_bytes
+    )
+    assert np.diff(stream.starts).min() > CHECKED_BYTES
+    return stream, open_spans(LocalFile(path), stream)
+
+
+def check_range(source: ByteSource, at: int, data: bytes = DATA) -> None:
+    """Read 50 bytes and compare them."""
+    out = np.zeros(50, np.uint8)
+    assert source.read_ranges(np.array([(at, 50, 0)]), out) is None
+    assert out.tobytes() == data[at : at + 50]
+
+
 def test_no_more_is_decoded_than_is_read_soon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "x"
-    path.write_bytes(deflated(DATA, 31))
-    points = record(path, "gzip", 600_000)
-    stream = make_spans(LocalFile(path), "gzip", points, len(DATA), 8 << 20)
-    source = open_spans(LocalFile(path), stream)
-    starts = stream.starts[:-1]
-    assert np.diff(stream.starts).min() > CHECKED_BYTES
-    ranges = np.column_stack([starts + 10, np.full(len(starts), 50), np.zeros(len(starts), int)])
-    source.will_need(ranges)
+    stream, source = open_long_spans(tmp_path / "x", 8 << 20)
+    offsets = (stream.starts[:-1] + 10).tolist()
+    source.will_need(np.array([(at, 50, 0) for at in offsets]))
     sizes = count_inflated(monkeypatch)
-    out = np.zeros(50, np.uint8)
-    for row in ranges:
-        assert source.read_ranges(row[None], out) is None
-        assert out.tobytes() == DATA[row[0] : row[0] + 50]
-    assert sum(sizes) == len(starts) * CHECKED_BYTES
+    for at in offsets:
+        check_range(source, at)
+    assert sum(sizes) == len(offsets) * CHECKED_BYTES
+
+
+def test_spans_before_one_without_a_point_are_decoded_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torchrec_io.storage.seek_points._MOST_SPAN_BYTES", 1 << 20)
+    data = 8 * NOISE
+    path = tmp_path / "x"
+    path.write_bytes(gzip.compress(data, 1))
+    points = record(path, "gzip", 1 << 40)
+    stream = make_spans(LocalFile(path), "gzip", points, len(data), 16 << 20)
+    source = open_spans(LocalFile(path), stream)
+    offsets = (stream.starts[:-1] + 10).tolist()
+    source.will_need(np.array([(at, 50, 0) for at in offsets]))
+    sizes = count_inflated(monkeypatch)
+    for at in offsets:
+        check_range(source, at, data)
+    # Nothing twice, and no more of the last span than is needed.
+    assert sum(sizes) <= int(stream.starts[-2]) + CHECKED_BYTES
 
 
 def test_what_a_span_decoded_in_part_has_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "x"
-    path.write_bytes(deflated(DATA, 31))
-    points = record(path, "gzip", 600_000)
-    stream = make_spans(LocalFile(path), "gzip", points, len(DATA), 1_300_000)
-    source = open_spans(LocalFile(path), stream)
-
-    def read(at: int) -> None:
-        out = np.zeros(50, np.uint8)
-        assert source.read_ranges(np.array([(at, 50, 0)]), out) is None
-        assert out.tobytes() == DATA[at : at + 50]
-
+    stream, source = open_long_spans(tmp_path / "x", 1_300_000)  # for one of them
     first, last = 10, 590_000
     source.will_need(np.array([(first, 50, 0)]))
-    read(100)  # the first part of the span
+    check_range(source, 100)  # the first part of the span
     source.will_need(np.array([(last, 50, 0)]))
-    read(int(stream.starts[1]))  # evicts it
+    check_range(source, int(stream.starts[1]))  # evicts it
     sizes = count_inflated(monkeypatch)
-    read(first)
+    check_range(source, first)
     assert sizes == []
-    read(last)
+    check_range(source, last)
     assert sum(sizes) <= int(stream.starts[1])
 
 

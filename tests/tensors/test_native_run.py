@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -178,18 +178,25 @@ def test_blocks_that_lack_a_record_are_refused(files: list[str]) -> None:
         )
 
 
-def test_arguments_that_do_not_match_are_refused(tmp_path: Path) -> None:
-    parser, reader = _core.ExampleParser([]), reader_of(write_files(tmp_path, [5]))
+@pytest.fixture
+def reads(tmp_path: Path) -> Iterator[tuple[_core.BatchReads, list[int], Any, _core.Records]]:
+    """Reads of three records, their descriptors, plan and records."""
+    reader = reader_of(write_files(tmp_path, [5]))
     plan = reader.plan(np.arange(3))
     opened = reader.open_frames(plan)
     assert opened is not None
-    buffer = np.zeros(plan.buffer_bytes, np.uint8)
-    starts, lengths = plan.frame_starts + 12, plan.frame_sizes - 16
-    records = _core.Records(buffer, starts, lengths)
     descriptors = descriptors_of(opened.files)
     assert descriptors is not None
-    good = _core.BatchReads(descriptors, plan, buffer, records)
-    assert len(_core.load_batches(parser, [good], True).located) == 1
+    buffer = np.zeros(plan.buffer_bytes, np.uint8)
+    records = _core.Records(buffer, plan.frame_starts + 12, plan.frame_sizes - 16)
+    yield _core.BatchReads(descriptors, plan, buffer, records), descriptors, plan, records
+    del opened  # the files are open until then
+
+
+def test_arguments_that_do_not_match_are_refused(reads: Any) -> None:
+    parser = _core.ExampleParser([])
+    good, descriptors, plan, records = reads
+    buffer = np.zeros(plan.buffer_bytes, np.uint8)
     for wrong in ([], [*descriptors, 0]):
         with pytest.raises(ValueError, match="one descriptor for each file"):
             _core.BatchReads(wrong, plan, buffer, records)
@@ -199,6 +206,18 @@ def test_arguments_that_do_not_match_are_refused(tmp_path: Path) -> None:
         _core.load_fixed_batches(parser, [good], [], [], True)
     with pytest.raises(ValueError, match="targets and an arena"):
         _core.fill_batches([], [_core.ColumnTargets(0)], [buffer])
+
+
+@pytest.mark.parametrize(
+    ("count", "at", "reason"),
+    [
+        (0, 0, "must have a writer"),
+        (1, 65, "others_at must lie inside"),
+        (1, -1, "others_at must lie inside"),
+        (1, 0, "the rows must fit"),  # the parser has no feature
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(reads: Any, count: int, at: int, reason: str) -> None:
     row_format = _core.RowFormat(
         [_core.PackedColumn(0, 0, bytes(8), None)],
         segments_at=0,
@@ -209,19 +228,14 @@ def test_arguments_that_do_not_match_are_refused(tmp_path: Path) -> None:
         separator=None,
     )
     writer = _core.row_writer(_core.RowPlan(), 4, 3, np.zeros(0, np.int64))
-
-    def load_rows(count: int, at: int) -> None:
-        targets, arena = [_core.ColumnTargets(0)], np.zeros(64, np.uint8)
-        offsets = np.array([at], np.int64)
+    with pytest.raises(ValueError, match=reason):
         _core.load_rows(
-            parser, [good], [writer] * count, [row_format], targets, offsets, [arena], True
+            _core.ExampleParser([]),
+            [reads[0]],
+            [writer] * count,
+            [row_format],
+            [_core.ColumnTargets(0)],
+            np.array([at], np.int64),
+            [np.zeros(64, np.uint8)],
+            True,
         )
-
-    for count, at, reason in (
-        (0, 0, "must have a writer"),
-        (1, 65, "others_at must lie inside"),
-        (1, -1, "others_at must lie inside"),
-        (1, 0, "the rows must fit"),  # the parser has no feature
-    ):
-        with pytest.raises(ValueError, match=reason):
-            load_rows(count, at)

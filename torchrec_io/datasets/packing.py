@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from ..order.selection import Numbers
 from ..parsing.columns.base import LocatedBlock
 from ..parsing.failures import Failures, Ints
 from ..parsing.lengths import LengthFeature, find_lengths
-from ..parsing.parser import RecordFailure
+from ..parsing.parser import ExampleParser, RecordFailure
 from ..parsing.record_random import DEFAULT_RANDOM, RecordRandom
 from ..records.record_block import RecordBlock
 from ..records.record_reader import RecordReader
@@ -28,7 +27,7 @@ from ..tensors.block_parser import ExampleBlockParser
 from ..tensors.native_run import RowsToWrite, load_rows_run, locate_run
 from ..tensors.packing import RowLayout, RowSources, check_columns, count_tokens, made_columns
 from ..tensors.parse import image_threads, parse_rows
-from ..timing.steps import active_profiler, parsing, reading
+from ..timing.steps import around_native, parsing, reading
 from .length_batching import length_feature
 from .record_loader import Loaded, RecordLoader
 
@@ -148,16 +147,16 @@ class RowAssembler:
         self._packed = (pack.key, *pack.also)
         self._loader = loader
         # Tokens are decoded when they are written into rows.
-        self._parser = loader.parser.deferring(self._packed).native
+        self._parser = ExampleParser(loader.parser.schema, self._packed)
         self._layout = RowLayout(pack, self._parser)
         # All values of a document are checked, also those that other batches have.
         limited = [
             name for name in self._packed if loader.parser.native.builder(name).limits is not None
         ]
         self._checked = loader.parser.of_features(limited).native if limited else None
-        # Then one native call does all.
-        self._is_sized = not (limited or self._parser.located_builders)
-        self._is_sized = self._is_sized and not self._parser.checked_builders
+        # Where no column depends on the values, one native call does all.
+        later = [*limited, *self._parser.located_builders, *self._parser.checked_builders]
+        self._is_sized = not later
         self._raises = raises
 
     @classmethod
@@ -188,8 +187,7 @@ class RowAssembler:
             OSError: If the first batch cannot be read.
         """
         sources = [self._layout.sources(batch.rows) for batch in batches]
-        # Native code measures its steps by itself; a profiler does not see them.
-        with nullcontext() if active_profiler() is None else parsing():
+        with around_native(parsing):
             if self._is_sized:
                 made = self._load_sized(batches, plans, sources)
             else:

@@ -20,7 +20,7 @@ from ..tensors.batch_rows import BatchRows
 from ..tensors.block_parser import BlockParser, ItemRows
 from ..tensors.parse import ParsedRows
 from ..tensors.sample import Sample
-from ..timing.steps import active_profiler, parsing, reading
+from ..timing.steps import around_native, parsing, reading
 
 
 class Transformed(NamedTuple):
@@ -191,11 +191,8 @@ class RecordLoader:
         Raises:
             OSError: If the first batch cannot be read.
         """
-        if active_profiler() is None:  # native code measures its steps by itself
+        with around_native(parsing):
             batches = self.parser.parse_run(self.reader, plans, randoms)
-        else:
-            with parsing():
-                batches = self.parser.parse_run(self.reader, plans, randoms)
         return [
             _loaded(ParsedRows(each.batch, each.refused), plan.numbers, each.block)
             for each, plan in zip(batches, plans, strict=False)

@@ -20,7 +20,7 @@ from .index import RecordIndex, make_recorder
 if TYPE_CHECKING:
     from ..storage.cache.block_cache import BlockCache
     from ..storage.seek_points import SeekPoints
-    from ..storage.span import SpannedStream
+    from ..storage.spanned_stream import SpannedStream
 
 ReadPlan: TypeAlias = _core.ReadPlan
 

@@ -16,7 +16,7 @@ from .remote.urls import is_url, local_path, scheme_of
 if TYPE_CHECKING:
     from .cache.block_cache import BlockCache
     from .seek_points import SeekPointRecorder, SeekPoints
-    from .span import SpannedStream
+    from .spanned_stream import SpannedStream
 
 
 def open_file(
@@ -164,8 +164,8 @@ def make_spans(
         disk: Cache on the local disk that keeps decoded spans.
         remote: Options of the access to a remote object.
     """
-    from .span import SpannedStream  # noqa: PLC0415  # loads a decompressor
     from .span_cache import process_cache  # noqa: PLC0415
+    from .spanned_stream import SpannedStream  # noqa: PLC0415  # loads a decompressor
 
     assert compression is not None
     cache = process_cache(cache_bytes)

@@ -11,9 +11,9 @@ from .byte_source import ByteSource
 from .compression import Compression
 from .inflater import Inflater
 from .seek_points import SeekPoint, SeekPoints
-from .span import SpannedStream
 from .span_cache import SpanCache
 from .spanned_file import SpannedFile
+from .spanned_stream import SpannedStream
 
 _SEARCH_BYTES = 1 << 20
 _SPAN_CACHE_BYTES = 1 << 20  # the last span stays, however large it is

@@ -15,7 +15,8 @@ import numpy as np
 from .. import _core
 from ..errors import TorchRecIOError
 from .byte_source import ByteBuffer, ByteSource, Ints
-from .span import Span, SpannedStream
+from .span import Span
+from .spanned_stream import SpannedStream
 
 # Spans of remote objects that are fetched ahead of the one that is decoded.
 _MOST_FETCHED_AHEAD = 8

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -205,15 +205,14 @@ class ExampleBlockParser(BlockParser):
 
     Args:
         schema: Schema of the messages.
-        deferred: Names of features that get no column; see :class:`ExampleParser`.
 
     Attributes:
         native: Parser of the messages.
     """
 
-    def __init__(self, schema: Schema, deferred: Collection[str] = ()) -> None:
+    def __init__(self, schema: Schema) -> None:
         self.schema: Schema = schema
-        self.native = ExampleParser(schema, deferred) if deferred else ExampleParser.of(schema)
+        self.native = ExampleParser.of(schema)
         self.is_native = not any(spec.is_slow for spec in schema.values())
 
     def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Any, list[RecordFailure]]:
@@ -229,10 +228,6 @@ class ExampleBlockParser(BlockParser):
 
     def of_features(self, names: Sequence[str]) -> ExampleBlockParser:
         return ExampleBlockParser(self.schema.narrow(names))
-
-    def deferring(self, names: Collection[str]) -> ExampleBlockParser:
-        """Return a parser that only locates the values of some features."""
-        return ExampleBlockParser(self.schema, names)
 
     def join(self, parts: Sequence[ItemRows], random: RecordRandom, order: _Rows | None) -> Any:
         joined = join_dense([part.items for part in parts], [part.rows for part in parts], order)

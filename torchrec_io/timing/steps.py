@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from .. import _core
@@ -49,6 +49,11 @@ def active_profiler() -> Any:
     # The core may run without PyTorch. There is no public check; PyTorch's own modules use this.
     profiler = _modules.get(_PROFILER)
     return profiler if getattr(profiler, "_is_profiler_enabled", False) else None
+
+
+def around_native(step: Step) -> AbstractContextManager[Any]:
+    """Return a context for native code, which counts its time by itself: a range of a profiler."""
+    return nullcontext() if active_profiler() is None else step()
 
 
 def profiler_range(name: str) -> AbstractContextManager[Any]:

@@ -313,10 +313,6 @@ void bind_packing(nb::module_& m) {
            "    labels_at: Offset of the labels in the arena; int64.\n"
            "    separator: Token that follows each document, if there is one.");
   nb::class_<RowWriter>(m, "RowWriter", "Writes the rows of a plan.")
-      .def_prop_ro("splits", array_of(&RowWriter::splits), nb::rv_policy::reference_internal,
-                   "First piece of each row, then the number of pieces.")
-      .def_prop_ro("rows", array_of(&RowWriter::rows), nb::rv_policy::reference_internal,
-                   "Record of each piece in the batch of documents.")
       .def_prop_ro("num_pieces", [](const RowWriter& writer) { return writer.numbers.size(); })
       .def_prop_ro("num_segments",
                    [](const RowWriter& writer) { return writer.segment_lengths.size(); })

@@ -22,15 +22,16 @@ namespace {
 // from those of the whole image.
 constexpr std::int64_t kMargin = 4;
 
-// libjpeg-turbo writes rows that are aligned as its registers are past the caches, and reading such
-// a row takes longer than decoding it. So no row is aligned: an odd multiple of 8 bytes is between
-// all of them. An odd multiple of 32 bytes keeps neighbors out of each other's places in the
-// caches.
+// libjpeg-turbo writes a row past the caches if it starts at a multiple of the size of a register.
+// Reading such a row takes longer than decoding it. So each row starts this far after a multiple.
 constexpr std::size_t kRegisterBytes = 32;
 constexpr std::size_t kUnaligned = 8;
 
+// Returns the distance between rows. It is an odd multiple, because rows whose distance is a large
+// power of two take each other's places in the caches.
 std::size_t step_between_rows(std::size_t bytes) {
-  return (bytes + kRegisterBytes - 1) / kRegisterBytes * kRegisterBytes | kRegisterBytes;
+  const std::size_t whole = (bytes + kRegisterBytes - 1) / kRegisterBytes;
+  return (whole | 1) * kRegisterBytes;
 }
 
 struct ErrorManager {

@@ -65,7 +65,6 @@ std::optional<RowWriter> RowWriter::open(const RowPlan& plan, std::size_t length
         piece.is_first = false;
       }
       writer.numbers.push_back(plan.numbers[document]);
-      writer.rows.push_back(from);
       writer.segment_lengths.push_back(static_cast<std::int32_t>(size));
       used += static_cast<std::size_t>(size);
     }

@@ -62,7 +62,6 @@ class RowWriter {
 
   Int64s splits{0};          // first piece of each row, then the number of pieces
   Int64s numbers;            // record number of each piece
-  Int64s rows;               // record of each piece in its batch
   Int64s segment_splits{0};  // as `splits`, with the padding of a row as a piece
   std::vector<std::int32_t> segment_lengths;
 
