@@ -30,8 +30,8 @@ _SHARDS = 32
 # In a shard, at scale 1. An epoch takes seconds, so that its start is a small part of it: the time
 # to the first batch is a column of its own.
 _RECORDS = 4096
-# A uniform shuffle takes a request for each record: this part of an epoch is enough.
-_SHUFFLED_PART = 8
+# A uniform shuffle takes long: this part of an epoch is enough.
+_SHUFFLED_PART = 2
 _LATENCIES = (0.0, 0.020)
 _REQUESTS = 64
 # 350 records of 12 KB are about 4 MiB.

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from torchrec_io.datasets.prefetch import JobQueue, NumberedChunk
+from torchrec_io.records.reader import Lookahead
 
 
 @dataclass
@@ -26,8 +27,11 @@ class NumbersPlan:
 class AheadReader:
     """Remembers what is announced."""
 
-    def __init__(self, ahead_bytes: int) -> None:
-        self.ahead_bytes = self.first_ahead_bytes = ahead_bytes
+    def __init__(
+        self, most_bytes: int, first_bytes: int | None = None, share: float = 0.25
+    ) -> None:
+        first = most_bytes if first_bytes is None else first_bytes
+        self.lookahead = Lookahead(most_bytes, first, share) if most_bytes else None
         self.announced: list[list[int]] = []
         self.dropped: list[int] = []
 
@@ -71,15 +75,27 @@ def test_jobs_are_announced_once_and_several_at_a_time() -> None:
 
 
 def test_first_announcements_are_short() -> None:
-    reader = AheadReader(40)
-    reader.first_ahead_bytes = 4
-    queue = queue_of(200, reader)
+    reader = AheadReader(160, first_bytes=4)
+    queue = queue_of(400, reader)
     queue.peek()
     assert reader.announced == [[*range(4)]]
-    assert rest_of(queue) == [*range(200)]
-    # Twice as many as were taken are ahead, up to all.
-    assert [len(each) for each in reader.announced] == [4, 8, 12, 12, 12, 12, *[12] * 11, 8]
-    assert [number for each in reader.announced for number in each] == [*range(200)]
+    assert rest_of(queue) == [*range(400)]
+    # Eight times as many as were taken are ahead, up to all.
+    assert [len(each) for each in reader.announced] == [4, 32, *[36] * 3, *[44] * 5, 36]
+    assert [number for each in reader.announced for number in each] == [*range(400)]
+
+
+def test_the_reader_chooses_how_much_is_announced_at_once() -> None:
+    reader = AheadReader(20, share=0.5)
+    queue = queue_of(102, reader)
+    assert rest_of(queue) == [*range(102)]
+    assert [len(each) for each in reader.announced] == [20, *[12] * 6, 10]
+    reader = AheadReader(20)
+    queue = queue_of(200, reader)
+    queue.pop()
+    reader.lookahead = Lookahead(100, 20, 0.5)  # as its last announcement shows
+    assert rest_of(queue) == [*range(4, 200)]
+    assert len(reader.announced[1]) > 10
 
 
 def test_local_readers_get_no_announcements() -> None:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import TorchRecIOError
+from ..records.reader import Lookahead
 
 _Result = TypeVar("_Result")
 
@@ -27,6 +28,9 @@ _RUN_BYTES = 2 << 20
 _LOCKING = ("_set_tstate_lock", "_stop", "_maintain_shutdown_locks")
 # Jobs that are planned ahead of those that threads have started.
 _MOST_PLANNED = 4096
+# Jobs are planned ahead for this many times the bytes that were taken: for few at first, because a
+# program may want few.
+_GROWTH = 8
 
 
 class Chunk(Protocol):
@@ -114,8 +118,7 @@ class JobQueue:
         self._batches = iter(batches)
         self._reader = reader
         self._batch_size = batch_size
-        self._ahead_bytes = int(reader.ahead_bytes)
-        self._first_ahead_bytes = int(reader.first_ahead_bytes)
+        self._reads_ahead = reader.lookahead is not None
         self._taken_bytes = 0
         self._returned: deque[tuple[int, Chunk]] = deque()  # come before the other batches
         self._planned: deque[LoadJob] = deque()  # come before those
@@ -124,7 +127,7 @@ class JobQueue:
 
     def peek(self) -> LoadJob | None:
         """Return the next job without removing it; None at the end."""
-        if self._ahead_bytes or not self._planned:
+        if self._reads_ahead or not self._planned:
             self._plan_more()
         return self._planned[0] if self._planned else None
 
@@ -154,16 +157,15 @@ class JobQueue:
         Args:
             jobs: Jobs that were taken from the queue, and may not have been fetched.
         """
-        if self._ahead_bytes:
+        if self._reads_ahead:
             left = [*jobs, *self._planned]
             with contextlib.suppress(OSError):  # nobody waits for a result
                 self._reader.will_not_need([job.plan for job in left if job.plan is not None])
 
     def _plan_more(self) -> None:
         """Plan the next job; and where the reader reads ahead, further ones before they are few."""
-        if self._ahead_bytes:
-            most = max(self._first_ahead_bytes, 2 * self._taken_bytes)
-            self._plan_ahead(min(self._ahead_bytes, most))
+        if self._reads_ahead:
+            self._plan_ahead(self._reader.lookahead)
         elif (job := self._make()) is not None:
             self._add_planned(job)
 
@@ -171,10 +173,11 @@ class JobQueue:
         self._planned.append(job)
         self._planned_bytes += job.buffer_bytes
 
-    def _plan_ahead(self, most: int) -> None:
-        # A quarter at a time: neighbors among many records are joined, and the rest is under way.
-        is_enough = 4 * self._planned_bytes >= 3 * most or len(self._planned) * 2 >= _MOST_PLANNED
-        if self._planned and is_enough:
+    def _plan_ahead(self, ahead: Lookahead) -> None:
+        most = min(ahead.most_bytes, max(ahead.first_bytes, _GROWTH * self._taken_bytes))
+        # A share at a time: neighbors among many records are joined, and the rest is under way.
+        is_enough = self._planned_bytes >= (1 - ahead.share) * most
+        if self._planned and (is_enough or len(self._planned) * 2 >= _MOST_PLANNED):
             return
         new: list[LoadJob] = []
         while len(self._planned) < _MOST_PLANNED and (job := self._make()) is not None:

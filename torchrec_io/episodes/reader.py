@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import TorchRecIOError
-from ..records.reader import Plan, Reader, RecordLocation
+from ..records.reader import Lookahead, Plan, Reader, RecordLocation
 from ..records.record_block import RecordBlock
 from ..storage.digest import digest_text
 
@@ -142,12 +142,8 @@ class StepReader(Reader):
         self._reader.will_need(plan.reads)
 
     @property
-    def ahead_bytes(self) -> int:
-        return self._reader.ahead_bytes
-
-    @property
-    def first_ahead_bytes(self) -> int:
-        return self._reader.first_ahead_bytes
+    def lookahead(self) -> Lookahead | None:
+        return self._reader.lookahead
 
     def read_ahead(self, plans: Sequence[StepPlan]) -> None:
         self._reader.read_ahead([plan.reads for plan in plans])

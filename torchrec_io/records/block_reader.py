@@ -17,7 +17,7 @@ from ..checks import check_integer
 from ..errors import CorruptRecordError, TorchRecIOError
 from ..storage.byte_source import ByteBuffer, Ints
 from .native_frames import BlockFrames
-from .reader import Reader, RecordLocation
+from .reader import Lookahead, Reader, RecordLocation
 from .record_block import RecordBlock
 from .record_reader import ReadPlan, RecordReader
 
@@ -149,12 +149,8 @@ class BlockReader(Reader):
             self.reader.will_need(announced)
 
     @property
-    def ahead_bytes(self) -> int:
-        return self.reader.ahead_bytes
-
-    @property
-    def first_ahead_bytes(self) -> int:
-        return self.reader.first_ahead_bytes
+    def lookahead(self) -> Lookahead | None:
+        return self.reader.lookahead
 
     def read_ahead(self, plans: Sequence[BlockPlan]) -> None:
         self.reader.read_ahead([block for plan in plans for block in self._announce(plan)])

@@ -47,6 +47,22 @@ class Plan(Protocol):
         """Return whether nothing needs to be announced if ``other`` was read just before."""
 
 
+class Lookahead(NamedTuple):
+    """How far ahead records are announced by :meth:`Reader.read_ahead`.
+
+    Attributes:
+        most_bytes: Largest number of bytes that are announced and not read yet.
+        first_bytes: Number of bytes to announce at first: few, if long announcements delay a batch.
+        share: Part of these bytes that is announced at once. With a larger one, more of the records
+            that are near each other in a file are announced together; with a smaller one, more is
+            under way meanwhile.
+    """
+
+    most_bytes: int
+    first_bytes: int
+    share: float
+
+
 class Reader(ABC):
     """Base class of readers: they plan which parts of files to read, and fetch records.
 
@@ -97,17 +113,12 @@ class Reader(ABC):
         del plan
 
     @property
-    def ahead_bytes(self) -> int:
-        """Number of bytes that are worth announcing by :meth:`read_ahead`; 0 for local files.
+    def lookahead(self) -> Lookahead | None:
+        """How far ahead :meth:`read_ahead` is worth calling; None for local files.
 
         The system reads local files ahead by itself, so :meth:`will_need` is enough for them.
         """
-        return 0
-
-    @property
-    def first_ahead_bytes(self) -> int:
-        """Number of bytes to announce at first: few, if long announcements delay a batch."""
-        return self.ahead_bytes
+        return None
 
     def read_ahead(self, plans: Sequence[Any]) -> None:
         """Start to read plans that are fetched later, in their order."""

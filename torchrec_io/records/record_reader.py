@@ -10,7 +10,7 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -36,7 +36,7 @@ from .index import RecordIndex
 from .index_cache import load_deferred
 from .index_file import supply_pages
 from .native_frames import BufferFrames, FileFrames, Frames
-from .reader import Reader, RecordLocation
+from .reader import Lookahead, Reader, RecordLocation
 from .record_block import RecordBlock
 from .record_size import MAX_RECORD_BYTES, too_large
 from .spans_of_files import SpansOfFiles, report_decodings
@@ -61,6 +61,11 @@ _MAX_HINTS = 256
 # an answer.
 _MOST_AHEAD_BYTES = 64 << 20
 _FIRST_AHEAD_BYTES = 1 << 20
+_SHARE = 1 / 4
+# Records from all over the files cost a request each, unless they have neighbors among those that
+# are fetched ahead. So more are: a part of the memory for fetching, of which a share at once.
+_MOST_SCATTERED = 0.7
+_SCATTERED_SHARE = 0.6
 
 
 class RecordReader(Reader):
@@ -102,16 +107,13 @@ class RecordReader(Reader):
         self._counts = np.array([len(index) for index in self.indexes], np.int64)
         self._ends = np.cumsum(self._counts)
         limits = [index.remote.fetch_bytes for index in self.indexes if index.remote is not None]
-        self._ahead_bytes = (
-            min(_MOST_AHEAD_BYTES, *(limit // 2 for limit in limits)) if limits else 0
-        )
+        self._fetch_bytes = min(limits, default=0)
+        self._most_scattered_bytes = int(self._fetch_bytes * _MOST_SCATTERED)
+        self._is_scattered = False  # what was read ahead last
         self.decode_cache_bytes = decode_cache_bytes
         self.cache = cache
         self._has_reported = False  # how often the files are decompressed
         self._has_compressed = any(index.compression for index in self.indexes)
-        if self._has_compressed:
-            # A sixth has whole spans, and a third is for indexes and plans.
-            self._ahead_bytes = decode_cache_bytes // 2
         self._reset()
 
     def __len__(self) -> int:
@@ -205,20 +207,28 @@ class RecordReader(Reader):
                     source.will_need(ranges)
 
     @property
-    def ahead_bytes(self) -> int:
-        return self._ahead_bytes
-
-    @property
-    def first_ahead_bytes(self) -> int:
-        # Each announcement decompresses all parts of a file that it needs records of.
-        return self._ahead_bytes if self._has_compressed else _FIRST_AHEAD_BYTES
+    def lookahead(self) -> Lookahead | None:
+        if self._has_compressed:
+            # A sixth has whole spans, and a third is for indexes and plans. Each announcement
+            # decompresses all parts of a file that it needs records of.
+            most = self.decode_cache_bytes // 2
+            return Lookahead(most, most, _SHARE)
+        if not self._fetch_bytes:
+            return None
+        if self._is_scattered:
+            return Lookahead(self._most_scattered_bytes, _FIRST_AHEAD_BYTES, _SCATTERED_SHARE)
+        most = min(_MOST_AHEAD_BYTES, self._fetch_bytes // 2)
+        return Lookahead(most, _FIRST_AHEAD_BYTES, _SHARE)
 
     def read_ahead(self, plans: Sequence[ReadPlan]) -> None:
         # Those of several plans at once, so that neighbors are joined.
-        for file, ranges in _ranges_of(plans).items():
+        files = _ranges_of(plans)
+        # A cache keeps whole blocks of objects, which have all neighbors.
+        self._is_scattered = self.cache is None and _reach(files) > self._most_scattered_bytes
+        for file, ranges in files.items():
             [source] = self._sources([file])
             if source.descriptor is None:
-                source.will_need(ranges)
+                source.will_need(ranges, is_scattered=self._is_scattered)
 
     def will_not_need(self, plans: Sequence[ReadPlan]) -> None:
         for file, ranges in _ranges_of(plans).items():
@@ -522,3 +532,10 @@ def _ranges_of(plans: Sequence[ReadPlan]) -> dict[int, Ints]:
         for file, (begin, end) in zip(plan.files, bounds, strict=True):
             found.setdefault(file, []).append(plan.ranges[begin:end])
     return {file: np.concatenate(parts) for file, parts in found.items()}
+
+
+def _reach(files: Mapping[int, Ints]) -> int:
+    """Return the number of bytes that the ranges of some files are spread over."""
+    return sum(
+        int(ranges[:, :2].sum(axis=1).max() - ranges[:, 0].min()) for ranges in files.values()
+    )

@@ -143,9 +143,14 @@ class ByteSource(ABC):
         """
         return lambda: self.read_ranges(ranges, out)
 
-    def will_need(self, ranges: Ints) -> None:
-        """Announce ranges, as for :meth:`read_ranges`, that are read soon."""
-        del ranges
+    def will_need(self, ranges: Ints, *, is_scattered: bool = False) -> None:
+        """Announce ranges, as for :meth:`read_ranges`, that are read soon.
+
+        Args:
+            ranges: The ranges.
+            is_scattered: Whether little of what lies between them is read soon.
+        """
+        del ranges, is_scattered
 
     def will_not_need(self, ranges: Ints) -> None:
         """Take back what was announced by :meth:`will_need`, and is not read."""

@@ -90,7 +90,8 @@ class SpannedFile(ByteSource):
                 raise damage
         return None
 
-    def will_need(self, ranges: Ints) -> None:
+    def will_need(self, ranges: Ints, *, is_scattered: bool = False) -> None:
+        del is_scattered  # whole spans are decoded
         stream = self._stream
         with stream.cache.lock:
             for number, parts in self._split(ranges):

@@ -22,7 +22,13 @@ from torchrec_io.storage.remote.connection import Ticket
 from torchrec_io.storage.remote.failures import Failure, Kind
 from torchrec_io.storage.remote.fetcher import Fetcher, FetchError
 from torchrec_io.storage.remote.messages import Fetch, FetchReport, ObjectInfo
-from torchrec_io.storage.remote.parts import Part, PartsOfObject, Span, join_ranges
+from torchrec_io.storage.remote.parts import (
+    PartsOfObject,
+    Request,
+    Span,
+    group_spans,
+    join_ranges,
+)
 from torchrec_io.storage.remote.request_cost import RequestCost
 
 CONTENT = np.random.default_rng(0).integers(0, 256, 100_000, dtype=np.uint8)
@@ -56,6 +62,7 @@ class MemoryClient:
             for name, *arguments in messages:
                 if name == "fetch":
                     fetch = Fetch(*arguments)
+                    self._check_areas(fetch)
                     self.fetches.append(fetch)
                     self._open[fetch.ticket] = (self._tickets[fetch.ticket], fetch)
                 else:
@@ -87,10 +94,18 @@ class MemoryClient:
         if self.failure is not None:
             ticket.result = self.failure
         elif ticket.number not in self.cancelled:
-            part = CONTENT[fetch.begin : fetch.begin + fetch.size]
-            self.memory[fetch.target : fetch.target + fetch.size] = part
+            body = CONTENT[fetch.begin : fetch.begin + fetch.size]
+            for offset, size, target in fetch.pieces:
+                self.memory[target : target + size] = body[offset : offset + size]
             ticket.result = FetchReport(0.001, 0.001, self.trouble)
         ticket.is_done = True
+
+    def _check_areas(self, new: Fetch) -> None:
+        """Check that no two requests write to the same memory."""
+        fetches = [new, *(fetch for _, fetch in self._open.values() if fetch is not None)]
+        areas = sorted((target, size) for fetch in fetches for _, size, target in fetch.pieces)
+        for (start, size), (following, _) in itertools.pairwise(areas):
+            assert start + size <= following
 
     def has_failed(self) -> bool:
         return False
@@ -177,6 +192,90 @@ def test_neighbors_are_joined_across_small_gaps_in_the_order_of_need() -> None:
     assert join_ranges(np.empty((0, 3), np.int64), 5) == []
 
 
+@hypothesis.given(st.lists(st.integers(0, 200), unique=True, max_size=20), st.data())
+def test_spans_that_are_near_each_other_share_a_request(
+    begins: list[int], data: st.DataObject
+) -> None:
+    bounds = [*sorted(begins), 250]
+    sizes = [data.draw(st.integers(1, after - at)) for at, after in itertools.pairwise(bounds)]
+    spans = [Span(at, at + size) for at, size in zip(bounds, sizes, strict=False)]
+    spans = data.draw(st.permutations(spans))
+    gap, most = data.draw(st.integers(0, 20)), data.draw(st.integers(1, 100))
+    groups = group_spans(spans, gap, most)
+    assert sorted(span for group in groups for span in group) == sorted(spans)
+    firsts = [min(map(spans.index, group)) for group in groups]
+    assert firsts == sorted(firsts)
+    for group in groups:
+        assert all(after.begin - at.end <= gap for at, after in itertools.pairwise(group))
+        assert len(group) == 1 or group[-1].end - group[0].begin <= most
+    for before, after in itertools.pairwise(sorted(groups)):
+        is_far = after[0].begin - before[-1].end > gap
+        assert is_far or after[0].end - before[0].begin > most
+
+
+@hypothesis.given(st.data())
+def test_what_is_kept_of_a_range_that_comes_in_chunks(data: st.DataObject) -> None:
+    pieces, at, target = [], 0, 7
+    for gap, size in data.draw(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9)))):
+        pieces.append((at + gap, size, target))
+        at, target = at + gap + size, target + size + 1
+    fetch = Fetch(0, *OBJECT, 1000, at, pieces, is_urgent=False)
+    memory = np.zeros(target, np.uint8)
+    done = 0
+    while done < at:
+        size = data.draw(st.integers(1, 30))
+        chunk = CONTENT[1000 + done : 1000 + min(at, done + size)]
+        for begin, end, goal in fetch.places(done, len(chunk)):
+            memory[goal : goal + end - begin] = chunk[begin:end]
+        done += len(chunk)
+    expected = np.zeros(target, np.uint8)
+    for offset, size, goal in pieces:
+        expected[goal : goal + size] = CONTENT[1000 + offset : 1000 + offset + size]
+    assert memory.tobytes() == expected.tobytes()
+
+
+def test_scattered_ranges_take_little_memory_and_few_requests() -> None:
+    client = MemoryClient(200_000)
+    fetcher = Fetcher(client)
+    pairs = [(30_000, 10), (0, 10), (90_000, 10), (60_000, 10), (15_000, 10)]
+    fetcher.announce(OBJECT, ranges_of(*pairs), is_scattered=True)
+    # Up to an eighth of the memory in one request.
+    requests = [(fetch.begin, fetch.size) for fetch in client.fetches]
+    assert requests == [(30_000, 10), (0, 15_010), (90_000, 10), (60_000, 10)]
+    assert client.fetches[1].pieces == [(0, 10, 10), (15_000, 10, 20)]
+    assert fetcher.bytes_in_memory == 50
+    expect_read(fetcher, *pairs)
+    assert fetcher.bytes_in_memory == 0
+    assert len(client.fetches) == 4
+
+
+def test_a_request_is_cancelled_once_none_of_its_parts_is_needed() -> None:
+    client = MemoryClient(200_000)
+    fetcher = Fetcher(client)
+    fetcher.announce(OBJECT, ranges_of((0, 10), (10_000, 10), (20_000, 10)), is_scattered=True)
+    [fetch] = client.fetches
+    fetcher.forget(OBJECT, ranges_of((0, 10), (20_000, 10)))
+    assert client.cancelled == []
+    fetcher.announce(OBJECT, ranges_of((0, 10)))  # its memory may still be written
+    assert len(client.fetches) == 2
+    fetcher.forget(OBJECT, ranges_of((10_000, 10)))
+    assert client.cancelled == [fetch.ticket]
+    expect_read(fetcher, (0, 10), (10_000, 10))
+
+
+def test_scattered_ranges_where_the_memory_is_scattered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetcher_module, "_KEPT_GAP_BYTES", 0)
+    client = MemoryClient(800)
+    fetcher = Fetcher(client)
+    taken = [fetcher._areas.take(50) for _ in range(16)]
+    for start in taken[::2]:
+        assert start is not None
+        fetcher._areas.give_back(start, 50)
+    fetcher.announce(OBJECT, ranges_of((0, 30), (40, 30)), is_scattered=True)
+    assert [(fetch.begin, fetch.size) for fetch in client.fetches] == [(0, 30), (40, 30)]
+    expect_read(fetcher, (40, 30), (0, 30))
+
+
 def test_announcements_leave_memory_for_others() -> None:
     client = MemoryClient(1000)
     fetcher = Fetcher(client)
@@ -259,12 +358,22 @@ def test_the_limit_of_the_memory_is_changed() -> None:
 
 
 @pytest.mark.parametrize("target", [OBJECT, CACHED])
+@pytest.mark.parametrize("kept_gap", [0, 100])
 @hypothesis.given(st.data())
-def test_any_announcements_and_reads(target: OpenObject, data: st.DataObject) -> None:
+def test_any_announcements_and_reads(
+    target: OpenObject, kept_gap: int, data: st.DataObject
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fetcher_module, "_KEPT_GAP_BYTES", kept_gap)
+        announce_and_read(target, data)
+
+
+def announce_and_read(target: OpenObject, data: st.DataObject) -> None:
     size = data.draw(st.integers(1 if target.blocks is None else BLOCK, 3000))
     client = MemoryClient(size)
     fetcher = Fetcher(client)
     pairs = st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 2000)), min_size=1, max_size=6)
+    pairs |= st.lists(st.tuples(st.integers(0, 900), st.integers(0, 30)), min_size=1, max_size=9)
     announced = []
     for _ in range(data.draw(st.integers(1, 12))):
         action = data.draw(st.sampled_from(["announce", "read", "forget", "answer"]))
@@ -273,7 +382,8 @@ def test_any_announcements_and_reads(target: OpenObject, data: st.DataObject) ->
             continue
         chosen = data.draw(pairs)
         if action == "announce":
-            fetcher.announce(target, ranges_of(*chosen))
+            is_scattered = data.draw(st.booleans())
+            fetcher.announce(target, ranges_of(*chosen), is_scattered=is_scattered)
             announced.append(chosen)
         elif action == "forget":
             fetcher.forget(target, ranges_of(*chosen))
@@ -335,7 +445,8 @@ def test_areas(steps: list[int]) -> None:
 def test_missing_pieces() -> None:
     parts = PartsOfObject()
     for begin, end in ((10, 20), (30, 40)):
-        parts.add(Part(Span(begin, end), 0, is_ahead=True))
+        [part] = Request([Span(begin, end)], 0, is_ahead=True).parts
+        parts.add(part)
     assert list(parts.missing(Span(0, 50))) == [Span(0, 10), Span(20, 30), Span(40, 50)]
     assert list(parts.missing(Span(12, 18))) == []
     assert list(parts.missing(Span(15, 35))) == [Span(20, 30)]

@@ -35,8 +35,7 @@ async def fetch_blocks(
         while not fill.is_done:
             runs = await _in_thread(fill.next_runs)
             for begin, size in runs:
-                target = fetch.target + begin - fetch.begin
-                result = await fetch_range(fetch._replace(begin=begin, size=size, target=target))
+                result = await fetch_range(fetch.part(begin, size))
                 if isinstance(result, Failure):
                     return result
                 report = result

@@ -37,11 +37,11 @@ class CachedFile(RemoteFile):
     def checked_blocks(self) -> OpenBlocks | None:
         return None if self._announced else self._cached
 
-    def will_need(self, ranges: Ints) -> None:
+    def will_need(self, ranges: Ints, *, is_scattered: bool = False) -> None:
         missing = ranges[self._cached.missing(ranges, advise=True)]
         if len(missing):
             self._announced.update(_keys(missing))
-            super().will_need(missing)
+            super().will_need(missing, is_scattered=is_scattered)
 
     def will_not_need(self, ranges: Ints) -> None:
         announced = ranges[self._find_announced(ranges)]

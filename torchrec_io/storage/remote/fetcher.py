@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -20,12 +20,15 @@ from .areas import Areas
 from .client import Client, KnownStore, OpenObject
 from .failures import Failure
 from .messages import FetchReport
-from .parts import Part, PartsOfObject, Span, join_ranges
+from .parts import Part, PartsOfObject, Request, Span, group_spans, join_ranges
 from .request_cost import RequestCost
 
 # The largest request. Larger ranges take several, which run at the same time.
 MOST_PART_BYTES = 8 << 20
 _FIRST_PART_BYTES = 1 << 20
+# Ranges with at most this many bytes between them are kept as one part: that takes some memory, and
+# more parts would take more time.
+_KEPT_GAP_BYTES = 1 << 12
 # Announced ranges may take this much of the memory, so that there is room for others.
 _MOST_AHEAD = 0.75
 # Announced ranges that are not read after this time are dropped.
@@ -145,13 +148,23 @@ class Fetcher:
 
     # ---- announcing ----
 
-    def announce(self, target: OpenObject, ranges: Ints, *, is_urgent: bool = False) -> None:
+    def announce(
+        self,
+        target: OpenObject,
+        ranges: Ints,
+        *,
+        is_urgent: bool = False,
+        is_scattered: bool = False,
+    ) -> None:
         """Start to fetch ranges, as far as there is memory.
+
+        Neighbors are fetched by one request where that costs less than several.
 
         Args:
             target: The object.
             ranges: int64 ``[n, 3]``: offset and size, in the order in which they are needed.
             is_urgent: Whether a read waits for them.
+            is_scattered: Whether little of what lies between them is needed soon. It is not kept.
         """
         with self._lock, self._sending() as messages:
             self._forget_dropped(messages)
@@ -160,22 +173,36 @@ class Fetcher:
                 parts.has(begin, begin + size) for begin, size, _ in ranges.tolist()
             ):
                 return  # the read hurries what is on its way
-            new: list[Part] = []
+            new: list[Request] = []
+            spans = self._spans(target, ranges, is_scattered=is_scattered)
+            missing = [piece for span in spans for piece in parts.missing(span)]
+            # A cache takes whole ranges.
+            gap = self._cost.gap if target.blocks is None else 0
+            for group in group_spans(missing, gap, self._part_bytes):
+                if not self._add_requests(target, group, new, messages, is_urgent=is_urgent):
+                    break
             hurried: list[int] = []
-            for span in join_ranges(ranges, self._cost.gap):
-                for piece in parts.missing(_whole_blocks(span, target)):
-                    if not self._add_parts(target, piece, new, messages, is_urgent=is_urgent):
-                        break
             for offset, size, _ in ranges[ranges[:, 1] > 0].tolist():
                 wanted = Span(offset, offset + size)
                 for part in parts.overlapping(wanted):
                     part.wanted.add(wanted)
-                    if is_urgent and part.is_ahead:
-                        part.is_ahead = False
+                    if is_urgent and part.request.is_ahead:
+                        part.request.is_ahead = False
                         hurried.append(part.ticket.number)
-            self._request(target, parts, new, messages)
+            self._send_requests(target, parts, new, messages)
             if hurried:
                 messages.append(("hurry", hurried))
+
+    def _spans(self, target: OpenObject, ranges: Ints, *, is_scattered: bool = False) -> list[Span]:
+        """Return the bytes that are kept for some ranges, in the order of need."""
+        ranges = ranges[ranges[:, 1] > 0]
+        if target.blocks is None:
+            return join_ranges(ranges, _KEPT_GAP_BYTES if is_scattered else self._cost.gap)
+        size = target.blocks.block_bytes
+        begins = ranges[:, 0] // size * size
+        ends = -(-(ranges[:, 0] + ranges[:, 1]) // size) * size
+        ends = np.minimum(ends, target.blocks.size)
+        return join_ranges(np.column_stack((begins, ends - begins)), self._cost.gap)
 
     def forget_later(self, target: OpenObject, ranges: Ints) -> None:
         """Do :meth:`forget` with the next request. May be called where garbage is collected."""
@@ -242,8 +269,8 @@ class Fetcher:
                 if part is None:
                     return
                 part.readers += 1
-                if part.is_ahead and not part.ticket.is_done:
-                    part.is_ahead = False
+                if part.request.is_ahead and not part.ticket.is_done:
+                    part.request.is_ahead = False
                     messages.append(("hurry", [part.ticket.number]))
                 pieces.popleft()
                 held.append(HeldPart(part, whole, at, goal))
@@ -262,12 +289,14 @@ class Fetcher:
         Returns:
             None if there is no memory now.
         """
-        new: list[Part] = []
-        missing = next(parts.missing(_whole_blocks(Span(piece.at, piece.whole.end), target)))
-        self._add_parts(target, missing, new, messages, is_urgent=True)
-        for part in new:
-            part.wanted.add(piece.whole)
-        self._request(target, parts, new, messages)
+        new: list[Request] = []
+        rest = np.array([(piece.at, piece.whole.end - piece.at)], np.int64)
+        missing = next(parts.missing(self._spans(target, rest)[0]))
+        self._add_requests(target, [missing], new, messages, is_urgent=True)
+        for request in new:
+            for part in request.parts:
+                part.wanted.add(piece.whole)
+        self._send_requests(target, parts, new, messages)
         return parts.at(piece.at)
 
     def _copy(self, target: OpenObject, held: list[HeldPart], out: ByteBuffer) -> None:
@@ -283,9 +312,9 @@ class Fetcher:
                 raise FetchError(report)
             if report.trouble and target.blocks is not None:
                 log_trouble(target.blocks.directory, report.trouble)
-        for part in waiting:
-            if part.ticket.result.wait or target.blocks is None:  # not read from the cache
-                self._cost.add(part.size, part.ticket.result)
+        for request in {part.request for part in waiting}:
+            if request.ticket.result.wait or target.blocks is None:  # not read from the cache
+                self._cost.add(request.size, request.ticket.result)
         copies = np.array([each.copy() for each in held], np.int64)
         _core.gather(self._memory, copies, out)
         self._release(target, held)
@@ -304,17 +333,32 @@ class Fetcher:
 
     # ---- memory ----
 
-    def _add_parts(
+    def _add_requests(
         self,
         target: OpenObject,
-        piece: Span,
-        new: list[Part],
+        group: Sequence[Span],
+        new: list[Request],
         messages: list[tuple[Any, ...]],
         *,
         is_urgent: bool,
     ) -> bool:
-        """Add parts for a piece of an object; return whether there was memory for all."""
-        parts = self._objects[target]
+        """Add requests for spans of an object; return whether there was memory for all.
+
+        Args:
+            target: The object.
+            group: The spans; if there are several, they fit one request.
+            new: The requests are added to these.
+            messages: Messages to the client.
+            is_urgent: Whether a read waits for the spans.
+        """
+
+        def add(spans: Sequence[Span]) -> bool:
+            return self._add_request(target, spans, new, messages, is_urgent=is_urgent)
+
+        if len(group) > 1:
+            # There may be memory for each, and none for all in one place.
+            return add(group) or all(add([span]) for span in group)
+        [piece] = group
         begin = piece.begin
         # Where little is in memory, the first bytes of a large range are needed soon: small parts
         # of it come first. A range that fits into one request, such as a block of a shuffle, costs
@@ -326,34 +370,51 @@ class Fetcher:
                 most = min(most, max(_FIRST_PART_BYTES, self._areas.used))
             if target.blocks is not None:
                 most = max(1, most // target.blocks.block_bytes) * target.blocks.block_bytes
-            size = min(piece.end - begin, most)
-            span = Span(begin, begin + size)
-            if not is_urgent and not self._has_room_ahead(size, messages):
+            end = min(piece.end, begin + most)
+            if not add([Span(begin, end)]):
                 return False
-            start = self._take_area(size, messages)
-            if start is None:
-                return False
-            part = Part(span, start, is_ahead=not is_urgent)
-            parts.add(part)
-            new.append(part)
-            begin = span.end
+            begin = end
         return True
 
-    def _request(
+    def _add_request(
+        self,
+        target: OpenObject,
+        spans: Sequence[Span],
+        new: list[Request],
+        messages: list[tuple[Any, ...]],
+        *,
+        is_urgent: bool,
+    ) -> bool:
+        """Add a request and its parts, if there is memory for them; return whether there is."""
+        size = sum(span.end - span.begin for span in spans)
+        if not is_urgent and not self._has_room_ahead(size, messages):
+            return False
+        start = self._take_area(size, messages)
+        if start is None:
+            return False
+        request = Request(spans, start, is_ahead=not is_urgent)
+        for part in request.parts:
+            self._objects[target].add(part)
+        new.append(request)
+        return True
+
+    def _send_requests(
         self,
         target: OpenObject,
         parts: PartsOfObject,
-        new: list[Part],
+        new: list[Request],
         messages: list[tuple[Any, ...]],
     ) -> None:
-        """Request new parts, except those that lie in a gap between what is wanted."""
-        for part in new:
-            if part.wanted:
-                part.ticket = self.client.new_ticket()
-                where = (part.begin, part.size, part.target)
-                request = ("fetch", part.ticket.number, *target, *where, not part.is_ahead)
-                messages.append(request)
-            else:
+        """Send new requests, except those for what lies in a gap between what is wanted."""
+        for request in new:
+            if any(part.wanted for part in request.parts):
+                request.ticket = self.client.new_ticket()
+                what = (request.begin, request.size, request.pieces)
+                messages.append(
+                    ("fetch", request.ticket.number, *target, *what, not request.is_ahead)
+                )
+                continue
+            for part in request.parts:
                 parts.remove(part)
                 self._areas.give_back(part.target, part.size)
 
@@ -381,8 +442,10 @@ class Fetcher:
         parts.remove(part)
         if part.ticket.is_done:
             self._areas.give_back(part.target, part.size)
-        else:
-            self._cancelled.append(part)
+            return
+        self._cancelled.append(part)
+        part.request.needed -= 1
+        if not part.request.needed:
             messages.append(("cancel", [part.ticket.number]))
 
     def _drop_cancelled(self) -> None:
@@ -432,11 +495,3 @@ class Fetcher:
         finally:
             if messages:
                 self.client.send(messages)
-
-
-def _whole_blocks(span: Span, target: OpenObject) -> Span:
-    """Return a span with all of its blocks, if the object is cached."""
-    if target.blocks is None:
-        return span
-    size = target.blocks.block_bytes
-    return Span(span.begin // size * size, min(-(-span.end // size) * size, target.blocks.size))

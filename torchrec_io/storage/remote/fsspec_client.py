@@ -202,8 +202,7 @@ class FsspecClient:
             while not fill.is_done:
                 runs = fill.next_runs()
                 for begin, size in runs:
-                    target = fetch.target + begin - fetch.begin
-                    self._fetch_range(fetch._replace(begin=begin, size=size, target=target))
+                    self._fetch_range(fetch.part(begin, size))
                     fill.store(begin, size)
                 if not runs and not fill.is_done:
                     time.sleep(fill.pause())
@@ -217,7 +216,9 @@ class FsspecClient:
             data = filesystem.cat_file(path, start=fetch.begin, end=end)
         if len(data) != fetch.size:
             raise EOFError
-        self.memory[fetch.target : fetch.target + fetch.size] = np.frombuffer(data, np.uint8)
+        found = np.frombuffer(data, np.uint8)
+        for offset, size, target in fetch.pieces:
+            self.memory[target : target + size] = found[offset : offset + size]
         return FetchReport(0.0, 0.0)
 
     def _head(self, store: int, path: str) -> ObjectInfo:

@@ -236,8 +236,8 @@ class Helper:
                         wait = wait or time.monotonic() - began
                         if len(chunk) > fetch.size - done:  # others' memory follows
                             return Failure(Kind.refused, _TOO_LONG, attempt)
-                        start = fetch.target + done
-                        self._memory[start : start + len(chunk)] = chunk
+                        for begin, end, target in fetch.places(done, len(chunk)):
+                            self._memory[target : target + end - begin] = chunk[begin:end]
                         done += len(chunk)
                 if done == fetch.size:
                     return FetchReport(wait, time.monotonic() - began - wait)

@@ -6,8 +6,11 @@ socket between them is theirs alone, so a frame is trusted.
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import pickle
 import struct
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
@@ -44,7 +47,8 @@ class Fetch(NamedTuple):
         blocks: Its blocks in a cache, of which the range has whole ones; None without a cache.
         begin: First byte of the range.
         size: Size of the range in bytes.
-        target: Offset of the result in the shared memory.
+        pieces: What is kept of it, ascending: offset in the range, size, and offset in the shared
+            memory. All of it, if there are blocks.
         is_urgent: Whether a read waits for it.
     """
 
@@ -54,8 +58,35 @@ class Fetch(NamedTuple):
     blocks: ObjectBlocks | None
     begin: int
     size: int
-    target: int
+    pieces: Sequence[tuple[int, int, int]]
     is_urgent: bool
+
+    @property
+    def target(self) -> int:
+        """Offset of the first piece in the shared memory."""
+        return self.pieces[0][2]
+
+    def part(self, begin: int, size: int) -> Fetch:
+        """Return the fetch of a part of a range that is kept whole."""
+        target = self.target + begin - self.begin
+        return self._replace(begin=begin, size=size, pieces=[(0, size, target)])
+
+    def places(self, done: int, size: int) -> Iterator[tuple[int, int, int]]:
+        """Yield what is kept of the next bytes of the range.
+
+        Args:
+            done: Number of bytes of the range before them.
+            size: Number of these bytes.
+
+        Yields:
+            First byte that is kept, the one after the last, and the offset in the shared memory.
+        """
+        first = bisect.bisect(self.pieces, done, key=lambda piece: piece[0] + piece[1])
+        for offset, kept, target in itertools.islice(self.pieces, first, None):
+            begin, end = max(offset - done, 0), min(offset + kept - done, size)
+            if begin >= end:
+                return
+            yield begin, end, target + done + begin - offset
 
 
 class Put(NamedTuple):

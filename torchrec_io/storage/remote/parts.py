@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -31,32 +31,71 @@ class Part:
     Args:
         span: The bytes.
         target: Start of the area.
-        is_ahead: True if no read waits for the part yet.
+        request: The request that fetches them.
 
     Attributes:
-        ticket: The request that fetches them, once it is made.
+        request: The request that fetches them.
         wanted: Ranges that were announced, and not read yet.
         readers: Number of reads that wait for the part or copy it.
-        is_ahead: True until a read waits for the part.
         announced: When it was requested, by the clock of :func:`time.monotonic`.
     """
 
-    __slots__ = ("announced", "begin", "end", "is_ahead", "readers", "target", "ticket", "wanted")
+    __slots__ = ("announced", "begin", "end", "readers", "request", "target", "wanted")
 
-    ticket: Ticket
-
-    def __init__(self, span: Span, target: int, *, is_ahead: bool) -> None:
+    def __init__(self, span: Span, target: int, request: Request) -> None:
         self.begin, self.end = span
         self.target = target
+        self.request = request
         self.wanted: set[Span] = set()
         self.readers = 0
-        self.is_ahead = is_ahead
         self.announced = time.monotonic()
 
     @property
     def size(self) -> int:
         """Size in bytes."""
         return self.end - self.begin
+
+    @property
+    def ticket(self) -> Ticket:
+        """The ticket of the request, once it is made."""
+        return self.request.ticket
+
+
+class Request:
+    """A request for bytes of an object, some of which become parts.
+
+    Args:
+        spans: The bytes of each part, ascending.
+        target: Start of the area of the first part; those of the others follow it.
+        is_ahead: True if no read waits for a part yet.
+
+    Attributes:
+        ticket: Its ticket, once it is made.
+        begin: First byte.
+        size: Size in bytes, with those between the parts.
+        parts: The parts.
+        needed: Number of parts that were not dropped.
+        is_ahead: True until a read waits for one of the parts.
+    """
+
+    __slots__ = ("begin", "is_ahead", "needed", "parts", "size", "ticket")
+
+    ticket: Ticket
+
+    def __init__(self, spans: Sequence[Span], target: int, *, is_ahead: bool) -> None:
+        self.begin = spans[0].begin
+        self.size = spans[-1].end - self.begin
+        self.is_ahead = is_ahead
+        self.parts: list[Part] = []
+        for span in spans:
+            self.parts.append(Part(span, target, self))
+            target += span.end - span.begin
+        self.needed = len(self.parts)
+
+    @property
+    def pieces(self) -> list[tuple[int, int, int]]:
+        """Of each part: its offset in the request, its size, and the start of its area."""
+        return [(part.begin - self.begin, part.size, part.target) for part in self.parts]
 
 
 class PartsOfObject:
@@ -131,3 +170,23 @@ def join_ranges(ranges: Ints, gap: int) -> list[Span]:
     lasts = np.append(firsts[1:], len(order)) - 1
     spans = zip(begins[firsts].tolist(), ends[lasts].tolist(), strict=True)
     return [span for _, span in sorted(zip(needed.tolist(), map(Span._make, spans), strict=True))]
+
+
+def group_spans(spans: Sequence[Span], gap: int, most: int) -> list[list[Span]]:
+    """Return the spans that one request fetches, in the order in which they are first needed.
+
+    Args:
+        spans: Spans that do not overlap, in the order in which they are needed.
+        gap: Spans with at most this many bytes between them are fetched by one request.
+        most: Largest size of a request with several spans, in bytes.
+    """
+    groups: list[tuple[int, list[Span]]] = []  # each with the number of its first span
+    for number, span in sorted(enumerate(spans), key=lambda each: each[1]):
+        if groups:
+            first, group = groups[-1]
+            if span.begin - group[-1].end <= gap and span.end - group[0].begin <= most:
+                group.append(span)
+                groups[-1] = min(first, number), group
+                continue
+        groups.append((number, [span]))
+    return [group for _, group in sorted(groups)]

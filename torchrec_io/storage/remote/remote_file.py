@@ -105,8 +105,8 @@ class RemoteFile(ByteSource):
 
         return finish
 
-    def will_need(self, ranges: Ints) -> None:
-        self._try(lambda target: self._fetcher.announce(target, ranges))
+    def will_need(self, ranges: Ints, *, is_scattered: bool = False) -> None:
+        self._try(lambda target: self._fetcher.announce(target, ranges, is_scattered=is_scattered))
 
     def will_not_need(self, ranges: Ints) -> None:
         self._try(lambda target: self._fetcher.forget(target, ranges))
