@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from torchrec_io.datasets.prefetch import JobQueue, NumberedChunk
+from torchrec_io.datasets.job_queue import JobQueue, NumberedChunk
 from torchrec_io.records.reader import Lookahead
 
 

@@ -17,7 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchrec_io.datasets.prefetch import JobQueue, LoadJob, Outcome, Prefetcher
+from torchrec_io.datasets.job_queue import JobQueue, LoadJob
+from torchrec_io.datasets.prefetch import Outcome, Prefetcher
 
 SECONDS = 30  # deadline for actions that should be immediate
 

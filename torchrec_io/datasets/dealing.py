@@ -15,8 +15,8 @@ from ..order.orders import ENDLESS, Order, StreamOrder
 from ..order.plan import EpochPlan
 from ..order.progress import ProcessLayout, Progress
 from ..order.selection import Numbers
+from .job_queue import Chunk, NumberedChunk
 from .options import makes_batches
-from .prefetch import Chunk, NumberedChunk
 
 if TYPE_CHECKING:
     from ..records.stream_reader import StreamReader

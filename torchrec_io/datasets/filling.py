@@ -10,7 +10,8 @@ import numpy as np
 from ..parsing.failures import Ints
 from ..parsing.record_random import RecordRandom
 from .bad_records import ErrorHandler
-from .prefetch import JobQueue, LoadJob, Prefetcher
+from .job_queue import JobQueue, LoadJob
+from .prefetch import Prefetcher
 from .record_loader import Loaded, RecordLoader
 
 # After this many jobs without lost records, batches are again those of the jobs.

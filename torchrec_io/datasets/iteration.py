@@ -19,7 +19,8 @@ from ..tensors.batch_rows import RecentBlocks
 from .bad_records import ErrorHandler
 from .dealing import Dealer, EpochDealer
 from .filling import BatchFiller
-from .prefetch import JobQueue, LoadJob, Outcome, Prefetcher
+from .job_queue import JobQueue, LoadJob
+from .prefetch import Outcome, Prefetcher
 from .record_loader import Loaded, RecordLoader
 from .replacement import LostRecordReplacer
 from .statistics import IterationMeter

@@ -10,7 +10,8 @@ import numpy as np
 from ..order.selection import Numbers, Selection
 from ..records.reader import Reader
 from .bad_records import ErrorHandler
-from .prefetch import JobQueue, LoadJob, NumberedChunk, Outcome, Prefetcher
+from .job_queue import JobQueue, LoadJob, NumberedChunk
+from .prefetch import Outcome, Prefetcher
 from .record_loader import Loaded, RecordLoader
 
 # Records are loaded in pieces of at most this many records, and about this many stored bytes.
