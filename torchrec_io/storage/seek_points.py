@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -11,9 +10,8 @@ import numpy.typing as npt
 from isal import isal_zlib
 
 from .byte_source import Ints
+from .decoder import WINDOW_BYTES
 
-# Deflate refers back to at most this many bytes (RFC 1951).
-WINDOW_BYTES = 1 << 15
 # Between two seek points about this many bytes of the stream are decoded: for each random read half
 # of them. A window takes about 10 KiB in the index.
 SPAN_BYTES = 4 << 20
@@ -65,19 +63,6 @@ def pack_window(window: bytes) -> bytes:
     """Compress a window."""
     packed: bytes = isal_zlib.compress(window, _WINDOW_LEVEL)
     return packed
-
-
-def unpack_window(packed: bytes) -> bytes:
-    """Decompress a window.
-
-    Raises:
-        zlib.error, igzip_lib.IsalError: If it is damaged.
-    """
-    decoder = isal_zlib.decompressobj()
-    window: bytes = decoder.decompress(packed, WINDOW_BYTES + 1)
-    if len(window) > WINDOW_BYTES or not decoder.eof:
-        raise zlib.error("a window is damaged")
-    return window
 
 
 class SeekPoints:
@@ -311,16 +296,18 @@ class SeekPointRecorder:
             self._checked += len(part)
             data = data[len(part) :]
 
-    def is_due(self, stream_offset: int, file_offset: int) -> bool:
-        """Return whether a point is wanted at the next block, at about these offsets."""
-        if not self.finds_blocks:
-            return False
-        if stream_offset - self.points[-1].stream_offset < self._span_bytes:
-            return False
-        return (
-            self._most_windows is None
-            or self._window_bytes + _TYPICAL_WINDOW_BYTES <= self._most_windows * file_offset
-        )
+    def bytes_until_due(self, stream_offset: int, file_offset: int) -> int:
+        """Return after how many bytes of the stream a point is wanted at the next block.
+
+        Args:
+            stream_offset: Offset in the stream, after the last point.
+            file_offset: Offset in the file that belongs to it.
+        """
+        if self._most_windows is not None:
+            windows = self._window_bytes + _TYPICAL_WINDOW_BYTES
+            if windows > self._most_windows * file_offset:
+                return self._span_bytes  # not now
+        return max(0, self.points[-1].stream_offset + self._span_bytes - stream_offset)
 
     def finish(self) -> SeekPoints:
         """Return all points."""

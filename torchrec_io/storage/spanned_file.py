@@ -21,7 +21,6 @@ from .spanned_stream import SpannedStream
 # Spans of remote objects that are fetched ahead of the one that is decoded.
 _MOST_FETCHED_AHEAD = 8
 _MOST_SOON = 1 << 12
-_PAST_END_BYTES = 1 << 18
 
 # Number of a span, and ranges in it.
 _Part: TypeAlias = tuple[int, Ints]
@@ -283,20 +282,14 @@ class SpannedFile(ByteSource):
         stream = self._stream
         number = stream.count - 1
         # A last span is stored only if nothing follows it.
-        if stream.has_ended or (stream.stored is not None and stream.stored.has(number)):
+        if not out or stream.has_ended or (stream.stored is not None and stream.stored.has(number)):
             return 0, None
         inflater = stream.start_inflater(self._file, number)
-        left = offset - int(stream.starts[number])
         try:
-            while data := inflater.read(_PAST_END_BYTES):
-                if len(data) > left:
-                    found = data[left : left + len(out)]
-                    out[: len(found)] = found
-                    return len(found), None
-                left -= len(data)
+            inflater.skip(offset - int(stream.starts[number]))
+            return inflater.read_into(np.frombuffer(out, np.uint8)), None
         except TorchRecIOError as damage:
             return 0, damage
-        return 0, None
 
 
 def _claim(file: weakref.ref[SpannedFile], number: int) -> Callable[[], None] | None:

@@ -6,6 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from ..errors import TorchRecIOError
 from .byte_source import ByteBuffer, ByteSource, Ints
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
 # Compressed bytes that are read at once, where each read is expensive.
 _MOST_AT_ONCE_BYTES = 64 << 20
-# Decoded bytes that are passed over at a time.
-_CHUNK_BYTES = 1 << 20
+# Compressed bytes that a decoder holds.
+_MOST_CHUNK_BYTES = 1 << 21
 
 
 class SpannedStream:
@@ -70,15 +71,14 @@ class SpannedStream:
         """Size of the stream."""
         return int(self.starts[-1])
 
-    def checks(self, number: int) -> list[int]:
+    def checks(self, number: int) -> npt.NDArray[np.uint32]:
         """Return the CRC-32 of the parts of a span; none if they are unknown."""
         if self._check_bounds is None:
-            return []
+            return self._points.checks[:0]
         size = int(self.starts[number + 1] - self.starts[number])
         begin = int(self._check_bounds[self._point_of[number]])
         begin += self._skipped(number) // CHECKED_BYTES
-        found: list[int] = self._points.checks[begin : begin - -size // CHECKED_BYTES].tolist()
-        return found
+        return self._points.checks[begin : begin - -size // CHECKED_BYTES]
 
     def span(self, number: int) -> Span:
         """Return a span for use before the lock is released. The lock is held.
@@ -125,10 +125,10 @@ class SpannedStream:
         if file.descriptor is None and size <= _MOST_AT_ONCE_BYTES and is_one:
             file = MemoryFile(file, offset, size)
         point = self._points.point(int(self._point_of[number]))
-        inflater = Inflater(file, self._compression, point)
-        skip = self._skipped(number)
-        while skip and (data := inflater.read(min(skip, _CHUNK_BYTES))):
-            skip -= len(data)
+        # A span is read at once, since threads wait for each other whenever one has read.
+        chunk_bytes = min(size + 1, _MOST_CHUNK_BYTES)
+        inflater = Inflater(file, self._compression, point, chunk_bytes=chunk_bytes)
+        inflater.skip(self._skipped(number))
         return inflater
 
     def keep_inflater(self, number: int, inflater: Inflater) -> None:
@@ -154,7 +154,7 @@ class SpannedStream:
         """Find out whether the stream ends after a span that was decoded, if it is the last one."""
         if number + 1 == self.count:
             with contextlib.suppress(TorchRecIOError):  # read again where it matters
-                self.has_ended = not inflater.read(1)
+                self.has_ended = not inflater.read_into(np.empty(1, np.uint8))
 
     def has_sound_end(self, number: int) -> bool:
         """Return whether nothing unexpected follows a span that was decoded."""
