@@ -15,7 +15,7 @@ from .decoder import WINDOW_BYTES, start_inside
 _MOST_HEADER_BITS = 320 * 14
 # Fewer bytes after a candidate prove nothing.
 _LEAST_TRIAL_BYTES = 64
-_TRIAL_OUTPUT_BYTES = 1 << 16
+_TRIAL_OUTPUT_BYTES = 1 << 14
 # A stored block is found by its size, in whole bytes, and the three zeros before that (RFC 1951).
 _STORED_BIT = 5
 _SIZES_BYTES = 4

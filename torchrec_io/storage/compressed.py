@@ -14,9 +14,11 @@ from .compression import Compression
 from .inflater import Inflater
 from .seek_points import START, SeekPointRecorder, SeekPoints
 
-# Reads of at least this size are decoded into the memory of the reader; smaller ones take their
-# bytes from memory with the last bytes of this size.
+# Reads of at least this size are decoded into the memory of the reader. Smaller ones take their
+# bytes from a buffer.
+_LEAST_DIRECT_BYTES = 1 << 14
 _CHUNK_BYTES = 1 << 18
+_KEPT_BYTES = 1 << 12
 
 
 class CompressedFile(ByteSource):
@@ -113,9 +115,9 @@ class CompressedFile(ByteSource):
             if done and not self.is_seekable:
                 break  # the writer may send more only later
             is_here = self._decoded == offset + done
-            if is_here and len(out) - done >= len(self._memory):
+            if is_here and len(out) - done >= _LEAST_DIRECT_BYTES:
                 size = self._decode(out[done:])
-                self._recent = self._memory[:0]
+                self._keep(out[done : done + size])
                 done += size
             else:
                 size = self._decode(self._memory)
@@ -129,6 +131,12 @@ class CompressedFile(ByteSource):
         size = self._inflater.read_into(memory)
         self._decoded += size
         return size
+
+    def _keep(self, data: ByteBuffer) -> None:
+        """Keep the last bytes that were decoded: readers go back to the start of a record."""
+        last = data[-_KEPT_BYTES:]
+        self._recent = self._memory[: len(last)]
+        self._recent[:] = last
 
     def _copy_recent(self, offset: int, out: ByteBuffer) -> int:
         """Copy bytes of the stream that were decoded last, as far as they are known."""

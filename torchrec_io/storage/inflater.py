@@ -18,22 +18,22 @@ from .compression import (
     is_zlib_method,
     may_be_zstd_magic,
 )
-from .decoder import Decoder, start_inside, start_member, unpack_window
+from .decoder import Decoder, decode_parts, start_inside, start_member, unpack_window
 from .deflate_start import start_decoder
-from .seek_points import START, SeekPoint, SeekPointRecorder
+from .seek_points import CHECKED_BYTES, START, SeekPoint, SeekPointRecorder
 from .zstd import decode_before_damage
 
 # Compressed bytes that are read at once, if the caller does not know better. Each read costs as
 # much as decoding some KiB.
 _CHUNK_BYTES = 1 << 18
 # Bytes that are decoded at once while seek points are searched, so that they are near where they
-# are due, and checksums are computed of bytes in the cache of the processor.
-_STEP_BYTES = 1 << 18
+# are due.
+_STEP_BYTES = 1 << 20
 # Compressed bytes that are decoded again at once to find damage.
 _AGAIN_BYTES = 1 << 16
 # Bytes after a candidate for a seek point that are decoded from it, to find out whether it is one.
-_TRIAL_BYTES = 1 << 13
-_TRIAL_STEP_BYTES = 1 << 16
+_TRIAL_BYTES = 1 << 11
+_TRIAL_STEP_BYTES = 1 << 14
 # Checksum and size after the deflate stream of a gzip member; checksum after that of a zlib stream.
 _TRAILER_BYTES: dict[Compression, int] = {"gzip": 8, "zlib": 4}
 # More input than this is never left when more is read: the start of a header, or of a symbol.
@@ -87,6 +87,7 @@ class Inflater:
         self._error: TorchRecIOError | None = None
         self._saved = _NO_BYTES  # decoded bytes that come before the error, or those to decode
         finds_blocks = recorder is not None and recorder.finds_blocks and compression != "zstd"
+        self._crcs: list[int] = []  # of the parts of the bytes to return, if they are known
         self._blocks = BlockSearch() if finds_blocks else None
         if start.window is not None:
             self._begin_inside(start)
@@ -153,7 +154,8 @@ class Inflater:
     def _note(self, data: ByteBuffer) -> None:
         """Take note of bytes that are returned."""
         if self._recorder is not None:
-            self._recorder.add_data(self._stream_offset, data.data)
+            self._recorder.add_data(self._stream_offset, data.data, self._crcs)
+            self._crcs = []
         if self._blocks is not None:
             self._blocks.add_data(data)
         self._stream_offset += len(data)
@@ -297,8 +299,14 @@ class Inflater:
     def _inflate(self, end: int, out: ByteBuffer) -> int:
         """Decode the input up to an offset; return the number of decoded bytes."""
         assert self._decoder is not None
+        data = self._input[self._at : end]
         try:
-            consumed, produced = self._decoder.decode(self._input[self._at : end], out)
+            if self._blocks is None or self._recorder is None:
+                consumed, produced = self._decoder.decode(data, out)
+            else:
+                consumed, produced, self._crcs = decode_parts(
+                    self._decoder, data, out, self._recorder.part_room, CHECKED_BYTES
+                )
         except zlib.error as error:
             self._error = CorruptRecordError(
                 f"the {self._compression} stream is damaged: {error}", path=self._file.path
@@ -336,6 +344,7 @@ class Inflater:
         memory = np.empty(_TRIAL_STEP_BYTES, np.uint8)
         while self._decoder is not None and (size := self._inflate(end, memory)):
             data += memory[:size].data
+        self._crcs = []  # of the last piece only
         return np.frombuffer(data, np.uint8)
 
     def _correct_last_point(self) -> None:

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "wire/bytes.h"
 
@@ -41,6 +42,11 @@ class InflateStream {
   // damaged; it cannot be continued then, and the content of the output is undefined.
   bool decode(Bytes in, MutableBytes out, Inflated& progress, std::string& reason);
 
+  // Decompresses like `decode`, and returns the CRC-32 of each part of the output: one of up to
+  // `first_bytes`, and others of up to `part_bytes`. None are known unless the format is gzip.
+  bool decode_parts(Bytes in, MutableBytes out, std::size_t first_bytes, std::size_t part_bytes,
+                    Inflated& progress, std::vector<std::uint32_t>& crcs, std::string& reason);
+
   // Whether the stream has ended, and its checksum is right.
   bool is_done() const;
 
@@ -49,7 +55,10 @@ class InflateStream {
   std::unique_ptr<State> state_;
 };
 
-// Returns the CRC-32 of bytes that follow others, of which it is `before`.
-std::uint32_t crc32(Bytes bytes, std::uint32_t before = 0);
+std::uint32_t crc32(Bytes bytes);
+
+// Returns the CRC-32 of two parts together, of which the second one has `size` bytes. With the
+// CRC-32 of both parts as `second`, returns that of the second one.
+std::uint32_t combine_crc32(std::uint32_t first, std::uint32_t second, std::uint64_t size);
 
 }  // namespace tio
