@@ -59,11 +59,10 @@ def _index(path: str) -> dict[str, float]:
         size = at = 0
         # Outputs of a bounded size: two thirds of the time of larger ones.
         while at < len(content) or decoder.unconsumed_tail:
-            chunk = decoder.unconsumed_tail
-            if not chunk:
-                chunk = content[at : at + _INPUT_BYTES]
-                at += len(chunk)
-            size += len(decoder.decompress(chunk, MB))
+            left = decoder.unconsumed_tail
+            more = 0 if left else _INPUT_BYTES
+            size += len(decoder.decompress(left or content[at : at + more], MB))
+            at += more
         return size
 
     by_isal, _ = _cpu(decompress_by_isal)

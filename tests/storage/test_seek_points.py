@@ -170,6 +170,28 @@ def test_points_and_checksums_survive_encoding(tmp_path: Path, name: str) -> Non
         assert checks[number] == [zlib.crc32(part) for part in parts]
 
 
+@pytest.mark.parametrize("name", FILES)
+def test_builds_without_native_decompression_do_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    kind, make = FILES[name]
+    data, content = make()
+    path = tmp_path / "x"
+    path.write_bytes(content)
+    by_native = record(path, kind)
+    with monkeypatch.context() as patch:
+        patch.setattr("torchrec_io.storage.decoder._inflate", None)
+        by_isal = record(path, kind)
+        _check_reads(spans_of(path, kind, by_native, len(data)), data)
+    _check_reads(spans_of(path, kind, by_isal, len(data)), data)
+
+
+def _check_reads(source: ByteSource, data: bytes) -> None:
+    for offset in [*np.random.default_rng(2).integers(0, len(data) + 1, 9).tolist(), 0]:
+        assert source.read(offset, 999) == data[offset : offset + 999]
+    assert source.read(0, len(data) + 9) == data
+
+
 def test_seek_points_take_less_than_a_percent_by_default(tmp_path: Path) -> None:
     path = tmp_path / "x"
     for data in (text(21_000_000), 30 * NOISE):
