@@ -256,7 +256,7 @@ class Span:
         decoded = begin
         damage: TorchRecIOError | None = None
         try:
-            inflater = self._stream.start_inflater(file, self.number, inflater)
+            inflater = self._stream.start_inflater(file, self.number, target, inflater)
             while decoded < target and (size := inflater.read_into(data[decoded:target])):
                 decoded += size
         except TorchRecIOError as error:

@@ -284,7 +284,7 @@ class SpannedFile(ByteSource):
         # A last span is stored only if nothing follows it.
         if not out or stream.has_ended or (stream.stored is not None and stream.stored.has(number)):
             return 0, None
-        inflater = stream.start_inflater(self._file, number)
+        inflater = stream.start_inflater(self._file, number, self.size)
         try:
             inflater.skip(offset - int(stream.starts[number]))
             return inflater.read_into(np.frombuffer(out, np.uint8)), None

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 # Compressed bytes that are read at once, where each read is expensive.
 _MOST_AT_ONCE_BYTES = 64 << 20
-# Compressed bytes that a decoder holds.
+# Compressed bytes that a decoder holds, and those that it reads besides what it is likely to need.
 _MOST_CHUNK_BYTES = 1 << 21
+_MORE_BYTES = 1 << 14
 
 
 class SpannedStream:
@@ -107,9 +108,15 @@ class SpannedStream:
         return not self._spans and not self._left
 
     def start_inflater(
-        self, file: ByteSource, number: int, inflater: Inflater | None = None
+        self, file: ByteSource, number: int, end: int, inflater: Inflater | None = None
     ) -> Inflater:
         """Return a decoder at the start of a span, or one that was kept inside of it.
+
+        Args:
+            file: Compressed file.
+            number: Number of the span.
+            end: Offset in the span up to which it will be decoded.
+            inflater: Decoder that was kept inside of the span.
 
         Raises:
             CorruptRecordError, TruncatedFileError: If the file is damaged before it.
@@ -125,8 +132,9 @@ class SpannedStream:
         if file.descriptor is None and size <= _MOST_AT_ONCE_BYTES and is_one:
             file = MemoryFile(file, offset, size)
         point = self._points.point(int(self._point_of[number]))
-        # A span is read at once, since threads wait for each other whenever one has read.
-        chunk_bytes = min(size + 1, _MOST_CHUNK_BYTES)
+        # All that is needed is read at once, since threads wait for each other after each read.
+        needed = (self._skipped(number) + end) * size // max(1, self._point_bytes(number))
+        chunk_bytes = min(needed + _MORE_BYTES, size + 1, _MOST_CHUNK_BYTES)
         inflater = Inflater(file, self._compression, point, chunk_bytes=chunk_bytes)
         inflater.skip(self._skipped(number))
         return inflater
@@ -164,6 +172,12 @@ class SpannedStream:
         """Return the number of spans that are decoded from the same point as a span."""
         first, last = np.searchsorted(self._point_of, self._point_of[number] + np.array([0, 1]))
         return int(last - first)
+
+    def _point_bytes(self, number: int) -> int:
+        """Return the number of bytes of the stream between the points around a span."""
+        offsets, point = self._points.stream_offsets, self._point_of[number]
+        end = self.size if point + 1 == len(offsets) else offsets[point + 1]
+        return int(end - offsets[point])
 
     def _skipped(self, number: int) -> int:
         """Return the number of bytes between the last point and a span."""

@@ -20,7 +20,7 @@ namespace {
 using Format = InflateStream::Format;
 
 constexpr std::size_t kOptionBytes = 3;
-constexpr std::size_t kMostBytes = 1 << 20;  // of the output
+constexpr std::size_t kMostBytes = 1 << 16;  // of the output
 constexpr std::size_t kGuardBytes = 512;
 constexpr std::byte kGuard{0xa5};
 
