@@ -123,17 +123,16 @@ class SpannedFile(ByteSource):
         Spans come in the order of the first range in each.
         """
         starts = self._stream.starts
-        ends = ranges[:, 0] + ranges[:, 1]
-        number = self._stream.number_at(int(ranges[0, 0]))
-        begin, end = starts[number : number + 2].tolist()
-        if ranges[:, 0].min() >= begin and ends.max() <= end:
-            yield number, ranges - (begin, 0, 0)
-            return
-        first = np.searchsorted(starts, ranges[:, 0], side="right") - 1
+        begins = ranges[:, 0]
+        ends = begins + ranges[:, 1]
+        first = np.minimum(starts.searchsorted(begins, side="right"), self._stream.count) - 1
         if (ends <= starts[first + 1]).all() and (first[1:] >= first[:-1]).all():
-            cuts = [0, *(np.flatnonzero(np.diff(first)) + 1).tolist(), len(first)]
+            cuts = [0, *((first[1:] != first[:-1]).nonzero()[0] + 1).tolist(), len(first)]
             for at, to in itertools.pairwise(cuts):
-                yield int(first[at]), ranges[at:to] - (starts[first[at]], 0, 0)
+                number = int(first[at])
+                parts = ranges[at:to].copy()
+                parts[:, 0] -= starts[number]
+                yield number, parts
             return
         last = np.maximum(np.searchsorted(starts, ends, side="left") - 1, first)
         counts = last - first + 1
