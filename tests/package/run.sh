@@ -8,9 +8,10 @@ root=$(cd "$here/../.." && pwd)
 rm -rf "$build"/dist "$build"/site "$build"/site-by-pillow
 python "$here/sdist.py" "$build/dist"
 
-# Builds, installs and tests a wheel with or without libjpeg-turbo and libdeflate: check_wheel ON|OFF DECODER SITE
+# Builds, installs and tests a wheel with or without libjpeg-turbo, libdeflate and ISA-L: check_wheel ON|OFF DECODER SITE
 check_wheel() {
   pip wheel -q --no-build-isolation --no-deps --config-settings build-dir="$build/cmake" \
+    --config-settings cmake.define.TORCHREC_IO_ISAL="$1" \
     --config-settings cmake.define.TORCHREC_IO_JPEG="$1" \
     --config-settings cmake.define.TORCHREC_IO_PNG="$1" -w "$build/dist/$1" "$build"/dist/*.tar.gz
   pip install -q --no-deps --target "$3" "$build/dist/$1"/*.whl
@@ -20,10 +21,10 @@ check_wheel() {
 }
 
 check_wheel OFF pillow "$build/site-by-pillow"
-if python -c "import torchrec_io._jpeg, torchrec_io._png" 2> /dev/null || [ "${CI:-}" = true ]; then
+if python -c "import torchrec_io._inflate, torchrec_io._jpeg, torchrec_io._png" 2> /dev/null || [ "${CI:-}" = true ]; then
   check_wheel ON native "$build/site"
 else
-  echo "native decoding of images needs the headers of libjpeg-turbo and libdeflate: it is not tested" >&2
+  echo "native decoding needs the headers of libjpeg-turbo, libdeflate and ISA-L: it is not tested" >&2
   mv "$build/site-by-pillow" "$build/site"
 fi
 cd "$(mktemp -d)"

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.inflated import read_all
 from tests.support.reading import read
 from tests.support.tfrecord import frame
 from torchrec_io import RecordIndex, TFRecordDataset
@@ -27,14 +28,7 @@ DATA = b"".join(frame(bytes([i % 251]) * (i * 37 % 2000)) for i in range(300))
 
 def inflate(path: Path, kind: str) -> tuple[bytes, TorchRecIOError | None]:
     """Return all decoded bytes of a file, and the error that ended it."""
-    inflater = Inflater(LocalFile(path), kind)  # type: ignore[arg-type]
-    out = bytearray()
-    try:
-        while chunk := inflater.read(5000):
-            out += chunk
-    except TorchRecIOError as error:
-        return bytes(out), error
-    return bytes(out), None
+    return read_all(Inflater(LocalFile(path), kind), 5000)  # type: ignore[arg-type]
 
 
 def compressed(kind: str, *parts: bytes) -> bytes:

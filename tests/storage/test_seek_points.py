@@ -22,19 +22,18 @@ from isal import isal_zlib
 
 from tests.support.spans import count_decoded
 from torchrec_io.errors import CorruptRecordError
-from torchrec_io.storage.byte_source import ByteSource
+from torchrec_io.storage.byte_source import ByteBuffer, ByteSource
 from torchrec_io.storage.compression import Compression
+from torchrec_io.storage.decoder import WINDOW_BYTES, unpack_window
 from torchrec_io.storage.inflater import Inflater
 from torchrec_io.storage.local import LocalFile
 from torchrec_io.storage.opening import make_spans, open_decompressed, open_spans
 from torchrec_io.storage.salvage import SalvagedSpans
 from torchrec_io.storage.seek_points import (
     CHECKED_BYTES,
-    WINDOW_BYTES,
     SeekPoint,
     SeekPointRecorder,
     SeekPoints,
-    unpack_window,
 )
 from torchrec_io.storage.span import Span
 from torchrec_io.storage.spanned_file import SpannedFile
@@ -169,6 +168,28 @@ def test_points_and_checksums_survive_encoding(tmp_path: Path, name: str) -> Non
         assert point == points.point(number)
         parts = [data[at : min(at + 2**18, end)] for at in range(point.stream_offset, end, 2**18)]
         assert checks[number] == [zlib.crc32(part) for part in parts]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_builds_without_native_decompression_do_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    kind, make = FILES[name]
+    data, content = make()
+    path = tmp_path / "x"
+    path.write_bytes(content)
+    by_native = record(path, kind)
+    with monkeypatch.context() as patch:
+        patch.setattr("torchrec_io.storage.decoder._inflate", None)
+        by_isal = record(path, kind)
+        _check_reads(spans_of(path, kind, by_native, len(data)), data)
+    _check_reads(spans_of(path, kind, by_isal, len(data)), data)
+
+
+def _check_reads(source: ByteSource, data: bytes) -> None:
+    for offset in [*np.random.default_rng(2).integers(0, len(data) + 1, 9).tolist(), 0]:
+        assert source.read(offset, 999) == data[offset : offset + 999]
+    assert source.read(0, len(data) + 9) == data
 
 
 def test_seek_points_take_less_than_a_percent_by_default(tmp_path: Path) -> None:
@@ -566,14 +587,13 @@ def test_spans_take_memory_only_while_they_are_used(tmp_path: Path) -> None:
 def count_inflated(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list to which each call of a decoder adds the number of bytes that it returned."""
     sizes: list[int] = []
-    original = Inflater.read
+    original = Inflater.read_into
 
-    def read(self: Inflater, size: int) -> bytes:
-        data = original(self, size)
-        sizes.append(len(data))
-        return data
+    def read_into(self: Inflater, out: ByteBuffer) -> int:
+        sizes.append(original(self, out))
+        return sizes[-1]
 
-    monkeypatch.setattr(Inflater, "read", read)
+    monkeypatch.setattr(Inflater, "read_into", read_into)
     return sizes
 
 
@@ -589,14 +609,14 @@ def test_a_reader_meets_only_its_own_errors(
         sources.append((open_spans(LocalFile(path), stream), stream))
     (good, busy), (bad, _) = sources
     bad.will_need(np.array([(0, 100, 0)], np.int64))
-    original = LocalFile.read
+    original = LocalFile.read_into
 
-    def fail(self: LocalFile, offset: int, size: int) -> bytes:
+    def fail(self: LocalFile, offset: int, out: memoryview) -> int:
         if self.path.endswith("bad"):
             raise OSError(5, "I/O error", self.path)
-        return original(self, offset, size)
+        return original(self, offset, out)
 
-    monkeypatch.setattr(LocalFile, "read", fail)
+    monkeypatch.setattr(LocalFile, "read_into", fail)
     with ThreadPoolExecutor(1) as pool:
         with busy.cache.lock:
             span = busy.span(0)

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import torchrec_io as tio
+from tests.support.inflated import read_all
 from tests.support.tfrecord import frame
 from torchrec_io.errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
 from torchrec_io.storage.compression import detect_compression
@@ -46,17 +47,7 @@ def read(content: bytes, step: int = 1 << 16) -> tuple[bytes, TorchRecIOError | 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "x")
         path.write_bytes(content)
-        inflater = Inflater(LocalFile(path), "zstd")
-        out = bytearray()
-        damage = None
-        try:
-            while data := inflater.read(step):
-                assert len(data) <= step
-                out += data
-        except (CorruptRecordError, TruncatedFileError) as error:
-            damage = error
-        assert damage is None or damage.offset == len(out)
-        return bytes(out), damage
+        return read_all(Inflater(LocalFile(path), "zstd"), step)
 
 
 @given(PARTS, st.integers(1, 100_000))

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import zlib
-from collections import deque
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
-from isal import igzip_lib, isal_zlib
 
 from .. import _core
-from .byte_source import ByteSource
-from .deflate_start import start_decoder
-from .seek_points import WINDOW_BYTES
+from .byte_source import ByteBuffer, ByteSource
+from .decoder import WINDOW_BYTES, start_inside
 
-_INFLATE_ERRORS = (cast("type[Exception]", igzip_lib.IsalError), zlib.error)
 # The header of a block is shorter than this many bits. At the end of the input it may be cut.
 _MOST_HEADER_BITS = 320 * 14
 # Fewer bytes after a candidate prove nothing.
 _LEAST_TRIAL_BYTES = 64
+_TRIAL_OUTPUT_BYTES = 1 << 14
 # A stored block is found by its size, in whole bytes, and the three zeros before that (RFC 1951).
 _STORED_BIT = 5
 _SIZES_BYTES = 4
@@ -35,94 +32,79 @@ class Candidate(NamedTuple):
     file_bit: int
     first: int
 
+    @property
+    def file_offset(self) -> int:
+        """File offset of the byte where the block starts, or of the one after it if it is split.
+
+        A decoder that has all input before this has returned the stream before the candidate.
+        """
+        return (self.file_bit + 7) // 8
+
 
 class BlockSearch:
-    """Finds candidates in the input of a decoder, and cuts the input there.
+    """Finds candidates in the input of a decoder.
 
-    The decoder gets the input before the cut. Once it has returned all of that, the stream is at
-    the candidate.
+    Attributes:
+        candidate: The candidate that the decoder comes to.
+        window: The last bytes of the stream.
     """
 
     def __init__(self) -> None:
+        self.candidate: Candidate | None = None
+        self.window = b""
         self._searched = 0  # file bit before which nothing is searched
-        self._candidate: Candidate | None = None
-        self._following = b""  # input after the cut
-        self._recent: deque[bytes] = deque()  # at least a window of the stream, if it has that much
-        self._recent_bytes = 0
 
-    @property
-    def has_candidate(self) -> bool:
-        """True if the input was cut."""
-        return self._candidate is not None
-
-    @property
-    def window(self) -> bytes:
-        """The last bytes of the stream."""
-        last = self._recent[-1]
-        if len(last) < WINDOW_BYTES:
-            last = b"".join(part[-WINDOW_BYTES:] for part in self._recent)
-        return last[-WINDOW_BYTES:]
-
-    def add_data(self, data: bytes) -> None:
+    def add_data(self, data: ByteBuffer) -> None:
         """Take note of the next bytes of the stream."""
-        self._recent.append(data)
-        self._recent_bytes += len(data)
-        while self._recent_bytes - len(self._recent[0]) >= WINDOW_BYTES:
-            self._recent_bytes -= len(self._recent.popleft())
+        last = data[-WINDOW_BYTES:].tobytes()
+        before = WINDOW_BYTES - len(last)
+        self.window = self.window[-before:] + last if before else last
 
-    def cut(self, chunk: bytes, file_offset: int) -> bytes:
-        """Return the input before the next candidate, or all of it.
+    def search(self, data: ByteBuffer, file_offset: int) -> None:
+        """Find the next candidate, if none was found before that the decoder comes to.
 
         Args:
-            chunk: Input of the decoder.
+            data: Input of the decoder.
             file_offset: Offset of the input in the file.
         """
-        if self._candidate is not None:
-            return chunk
-        front, end = 8 * file_offset, 8 * len(chunk)
+        if self.candidate is not None:
+            return
+        front, end = 8 * file_offset, 8 * len(data)
         begin = max(0, self._searched - front)
-        found = None
-        if begin < end:
-            found = _core.find_deflate_block(np.frombuffer(chunk, np.uint8), begin, end)
+        found = None if begin >= end else _core.find_deflate_block(data, begin, end)
         self._searched = max(self._searched, front + end - _MOST_HEADER_BITS)
-        at = end if found is None else (found + 7) // 8
-        if found is None or len(chunk) - at < _LEAST_TRIAL_BYTES:
-            return chunk
-        self._searched = front + found + 1
-        self._candidate = Candidate(front + found, chunk[found // 8])
-        self._following = chunk[at:]
-        return chunk[:at]
-
-    def take(self) -> tuple[Candidate, bytes]:
-        """Return the candidate that the stream has reached, and the input after it."""
-        assert self._candidate is not None
-        candidate, self._candidate = self._candidate, None
-        return candidate, self._following
-
-    def give_up(self) -> bytes:
-        """Drop the candidate, if there is one, and return the input after it."""
-        following = self._following if self._candidate is not None else b""
-        self._candidate = None
-        return following
+        if found is None:
+            return
+        candidate = Candidate(front + found, int(data[found // 8]))
+        if candidate.file_offset + _LEAST_TRIAL_BYTES <= file_offset + len(data):
+            self._searched = candidate.file_bit + 1
+            self.candidate = candidate
 
 
-def is_block_start(candidate: Candidate, trial: bytes, window: bytes, data: bytes) -> bool:
+def is_block_start(
+    candidate: Candidate, trial: ByteBuffer, window: bytes, data: ByteBuffer
+) -> bool:
     """Return whether decoding from a candidate on gives the same bytes as the stream.
 
     Args:
         candidate: The candidate.
-        trial: Input after it.
+        trial: Input from its ``file_offset`` on.
         window: The stream before it.
         data: The stream from it on, as far as the input contains it.
     """
+    found = np.empty(_TRIAL_OUTPUT_BYTES, np.uint8)
+    at = 0
     try:
-        decoder = start_decoder(
-            isal_zlib.decompressobj, window, candidate.file_bit % 8, candidate.first
-        )
-        found: bytes = decoder.decompress(trial)
-    except _INFLATE_ERRORS:
+        decoder = start_inside(window, candidate.file_bit % 8, candidate.first)
+        while True:
+            consumed, produced = decoder.decode(trial, found)
+            if not np.array_equal(found[:produced], data[at : at + produced]):
+                return False
+            trial, at = trial[consumed:], at + produced
+            if not produced or decoder.is_done:
+                return at > 0
+    except zlib.error:
         return False
-    return len(found) > 0 and data[: len(found)] == found
 
 
 def find_last_header(file: ByteSource, file_bit: int, end: int) -> int | None:

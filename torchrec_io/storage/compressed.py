@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import bisect
 import threading
-from collections import deque
 from collections.abc import Callable
 
+import numpy as np
+
 from ..errors import TorchRecIOError
-from .byte_source import ByteSource
+from .byte_source import ByteBuffer, ByteSource
 from .compression import Compression
 from .inflater import Inflater
 from .seek_points import START, SeekPointRecorder, SeekPoints
 
+# Reads of at least this size are decoded into the memory of the reader. Smaller ones take their
+# bytes from a buffer.
+_LEAST_DIRECT_BYTES = 1 << 14
 _CHUNK_BYTES = 1 << 18
-_RECENT_CHUNKS = 16
+_KEPT_BYTES = 1 << 12
 
 
 class CompressedFile(ByteSource):
@@ -43,6 +47,7 @@ class CompressedFile(ByteSource):
         self._compression = compression
         self._recorder = recorder or SeekPointRecorder(finds_blocks=False, makes_checks=False)
         self._lock = threading.Lock()
+        self._memory = np.empty(_CHUNK_BYTES, np.uint8)
         self._start_before(0)
 
     @property
@@ -56,7 +61,7 @@ class CompressedFile(ByteSource):
     def read_into(self, offset: int, out: memoryview) -> int:
         with self._lock:
             self._reach(offset)
-            return self._read_forwards(offset, out)
+            return self._read_forwards(offset, np.frombuffer(out, np.uint8))
 
     def read_before_damage(
         self, offset: int, out: memoryview
@@ -94,35 +99,48 @@ class CompressedFile(ByteSource):
         recorder = self._recorder if self.is_seekable else None
         self._inflater = Inflater(self._file, self._compression, start, recorder)
         self._decoded = start.stream_offset  # up to here
-        self._recent: deque[tuple[int, bytes]] = deque(maxlen=_RECENT_CHUNKS)
+        self._recent = self._memory[:0]  # the last decoded bytes, if they are known
 
     def _reach(self, offset: int) -> None:
         """Prepare reading forwards to an offset."""
-        recent_from = self._recent[0][0] if self._recent else self._decoded
+        recent_from = self._decoded - len(self._recent)
         points = self._recorder.points
         is_after_point = len(points) > 0 and self._decoded < points[-1].stream_offset <= offset
         if self.is_seekable and (offset < recent_from or is_after_point):
             self._start_before(offset)
 
-    def _read_forwards(self, offset: int, out: memoryview) -> int:
-        done = 0
-        for at, chunk in self._recent:
-            if at <= offset + done < at + len(chunk) and done < len(out):
-                done += _copy(chunk[offset + done - at :], out[done:])
+    def _read_forwards(self, offset: int, out: ByteBuffer) -> int:
+        done = self._copy_recent(offset, out)
         while done < len(out):
             if done and not self.is_seekable:
                 break  # the writer may send more only later
-            chunk = self._inflater.read(_CHUNK_BYTES)
-            if not chunk:
+            is_here = self._decoded == offset + done
+            if is_here and len(out) - done >= _LEAST_DIRECT_BYTES:
+                size = self._decode(out[done:])
+                self._keep(out[done : done + size])
+                done += size
+            else:
+                size = self._decode(self._memory)
+                self._recent = self._memory[:size]
+                done += self._copy_recent(offset + done, out[done:])
+            if not size:
                 break
-            self._recent.append((self._decoded, chunk))
-            self._decoded += len(chunk)
-            if self._decoded > offset + done:
-                done += _copy(chunk[offset + done - self._decoded + len(chunk) :], out[done:])
         return done
 
+    def _decode(self, memory: ByteBuffer) -> int:
+        size = self._inflater.read_into(memory)
+        self._decoded += size
+        return size
 
-def _copy(data: bytes, out: memoryview) -> int:
-    size = min(len(data), len(out))
-    out[:size] = data[:size]
-    return size
+    def _keep(self, data: ByteBuffer) -> None:
+        """Keep the last bytes that were decoded: readers go back to the start of a record."""
+        last = data[-_KEPT_BYTES:]
+        self._recent = self._memory[: len(last)]
+        self._recent[:] = last
+
+    def _copy_recent(self, offset: int, out: ByteBuffer) -> int:
+        """Copy bytes of the stream that were decoded last, as far as they are known."""
+        skip = offset - (self._decoded - len(self._recent))
+        data = self._recent[skip : skip + len(out)] if skip >= 0 else self._recent[:0]
+        out[: len(data)] = data
+        return len(data)

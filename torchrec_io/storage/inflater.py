@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import zlib
-from typing import Any, cast
+from typing import Any
 
-from isal import igzip_lib, isal_zlib
+import numpy as np
 
 from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
-from .block_search import BlockSearch, find_last_header, is_block_start
-from .byte_source import ByteSource
+from .block_search import BlockSearch, Candidate, find_last_header, is_block_start
+from .byte_source import ByteBuffer, ByteSource
 from .compression import (
     WINDOW_BITS,
     Compression,
@@ -18,22 +18,27 @@ from .compression import (
     is_zlib_method,
     may_be_zstd_magic,
 )
+from .decoder import Decoder, decode_parts, start_inside, start_member, unpack_window
 from .deflate_start import start_decoder
-from .seek_points import START, SeekPoint, SeekPointRecorder, unpack_window
-from .zstd import ZstdDecoder, decode_before_damage
+from .seek_points import CHECKED_BYTES, START, SeekPoint, SeekPointRecorder
+from .zstd import decode_before_damage
 
-# The isal package's stubs declare its error class as an instance.
-_INFLATE_ERRORS = (cast("type[Exception]", igzip_lib.IsalError), zlib.error)
-# Compressed bytes that are read at once: few, so that seek points are near where they are due and
-# little is decoded again to find damage; where seek points are known, more, so that threads wait
-# for each other less often.
-_CHUNK_BYTES = 1 << 16
-_LARGE_CHUNK_BYTES = 1 << 18
-_UNLIMITED = 0
+# Compressed bytes that are read at once, if the caller does not know better. Each read costs as
+# much as decoding some KiB.
+_CHUNK_BYTES = 1 << 18
+# Bytes that are decoded at once while seek points are searched, so that they are near where they
+# are due.
+_STEP_BYTES = 1 << 20
+# Compressed bytes that are decoded again at once to find damage.
+_AGAIN_BYTES = 1 << 16
 # Bytes after a candidate for a seek point that are decoded from it, to find out whether it is one.
-_TRIAL_BYTES = 1 << 13
+_TRIAL_BYTES = 1 << 11
+_TRIAL_STEP_BYTES = 1 << 14
 # Checksum and size after the deflate stream of a gzip member; checksum after that of a zlib stream.
 _TRAILER_BYTES: dict[Compression, int] = {"gzip": 8, "zlib": 4}
+# More input than this is never left when more is read: the start of a header, or of a symbol.
+_MOST_LEFT_BYTES = 64
+_NO_BYTES = np.empty(0, np.uint8)
 
 
 class Inflater:
@@ -49,6 +54,7 @@ class Inflater:
         start: Seek point to start at. The checksum of a member that is decoded from its middle on
             is not compared.
         recorder: Chooses seek points on the way. The file must be seekable.
+        chunk_bytes: Number of compressed bytes that are read at once.
 
     Attributes:
         damage_offset: File offset of the first byte that could not be decoded, once it is known.
@@ -63,21 +69,25 @@ class Inflater:
         compression: Compression,
         start: SeekPoint = START,
         recorder: SeekPointRecorder | None = None,
+        chunk_bytes: int | None = None,
     ) -> None:
         self.damage_offset: int | None = None
         self._file = file
         self._compression = compression
         self._start = start  # the last place where decoding could start again
         self._recorder = recorder
+        self._chunk_bytes = _CHUNK_BYTES if chunk_bytes is None else chunk_bytes
+        self._input = _NO_BYTES  # memory of compressed bytes
+        self._at = self._end = 0  # part of it that was read and not decoded yet
         self._file_offset = start.file_offset  # of the next compressed bytes to read
         self._stream_offset = start.stream_offset  # of the next bytes to return
-        self._pending = b""  # compressed bytes that were read and not yet decoded
-        self._decoder: Any = None
+        self._decoder: Decoder | None = None
         self._has_member = False
         self._trailer_bytes = 0  # of a member that is decoded from its middle on
         self._error: TorchRecIOError | None = None
-        self._saved = b""  # decoded bytes that come before the error, or before those to decode
+        self._saved = _NO_BYTES  # decoded bytes that come before the error, or those to decode
         finds_blocks = recorder is not None and recorder.finds_blocks and compression != "zstd"
+        self._crcs: list[int] = []  # of the parts of the bytes to return, if they are known
         self._blocks = BlockSearch() if finds_blocks else None
         if start.window is not None:
             self._begin_inside(start)
@@ -90,34 +100,34 @@ class Inflater:
     @property
     def member_offset(self) -> int:
         """File offset of the member that is decoded, or of what follows the last one."""
-        if self._decoder is None:
-            return self._file_offset - len(self._pending)
-        return self._start.file_offset
+        return self._position if self._decoder is None else self._start.file_offset
 
     @property
     def stream_start(self) -> int:
         """Stream offset of the start of the member that is decoded, or of what follows the last."""
         return self._stream_offset if self._decoder is None else self._start.stream_offset
 
-    def read(self, size: int) -> bytes:
-        """Return between 1 and ``size`` decoded bytes; ``b""`` at the end of the file.
+    def read_into(self, out: ByteBuffer) -> int:
+        """Fill ``out`` with at least one decoded byte; return their number, 0 at the end.
+
+        What follows the decoded bytes in ``out`` is undefined.
 
         Raises:
             TruncatedFileError: If the file ends inside a compressed stream.
             CorruptRecordError: If the stream is damaged, or followed by other bytes.
         """
         while True:
-            if self._saved:
-                data = self._take_saved(size)
+            if len(self._saved):
+                size = self._take_saved(out)
             elif self._error is not None:
                 raise self._error
             elif self._decoder is None and not self._begin_member():
-                return b""
+                return 0
             else:
-                data = self._decode(size)
-            if data:
-                self._note(data)
-                return data
+                size = self._decode(out)
+            if size:
+                self._note(out[:size])
+                return size
             # The decoder gets more input only once it has returned all that it buffers.
             if self._decoder is not None and self._error is None and not self._continue():
                 self._error = TruncatedFileError(
@@ -126,151 +136,198 @@ class Inflater:
                     offset=self._stream_offset,
                 )
 
+    def skip(self, count: int) -> None:
+        """Decode bytes and drop them, up to the end of the stream."""
+        memory = np.empty(min(count, _STEP_BYTES), np.uint8)
+        while count and (size := self.read_into(memory[:count])):
+            count -= size
+
     def detach(self) -> None:
-        """Release the file. Reading continues after :meth:`attach`."""
+        """Release the file, and memory. Reading continues after :meth:`attach`."""
+        self._drop_input()
         del self._file
 
     def attach(self, file: ByteSource) -> None:
         """Continue with a file that was opened again."""
         self._file = file
 
-    def _note(self, data: bytes) -> None:
+    def _note(self, data: ByteBuffer) -> None:
         """Take note of bytes that are returned."""
         if self._recorder is not None:
-            self._recorder.add_data(self._stream_offset, data)
+            self._recorder.add_data(self._stream_offset, data.data, self._crcs)
+            self._crcs = []
         if self._blocks is not None:
             self._blocks.add_data(data)
         self._stream_offset += len(data)
 
+    # ---- input ----
+
+    @property
+    def _position(self) -> int:
+        """File offset of the next compressed byte to decode."""
+        return self._file_offset - (self._end - self._at)
+
     def _continue(self) -> bool:
         """Supply more input; return False at the end of the file."""
-        if self._blocks is not None and self._blocks.has_candidate:
-            self._try_block(self._blocks)
+        if self._blocks is not None and self._blocks.candidate is not None:
+            self._try_block(self._blocks, self._blocks.candidate)
             return True
         return self._fill()
 
     def _fill(self) -> bool:
         """Read more of the file; return False at its end."""
-        size = _LARGE_CHUNK_BYTES if self._recorder is None else _CHUNK_BYTES
-        data = self._file.read(self._file_offset, size)
-        self._file_offset += len(data)
-        self._pending += data
-        return len(data) > 0
+        if len(self._input) == 0:
+            self._input = np.empty(self._chunk_bytes + _MOST_LEFT_BYTES, np.uint8)
+        left = self._end - self._at
+        self._input[:left] = self._input[self._at : self._end]
+        self._at, self._end = 0, left
+        size = self._file.read_into(self._file_offset, self._input[left:].data)
+        self._file_offset += size
+        self._end += size
+        return size > 0
+
+    def _advance(self, count: int) -> None:
+        """Move forwards in the input, or back."""
+        self._at += count
+        if self._at < 0:  # it is read again
+            self._drop_input()
+
+    def _drop_input(self) -> None:
+        self._file_offset = self._position
+        self._input, self._at, self._end = _NO_BYTES, 0, 0
+
+    def _peek(self, count: int) -> bytes:
+        """Return the next bytes of the input; fewer at the end of the file."""
+        while self._end - self._at < count and self._fill():
+            pass
+        return self._input[self._at : min(self._end, self._at + count)].tobytes()
+
+    def _skip_zeros(self) -> None:
+        while (head := self._peek(4)) and head[0] == 0:
+            rest = self._input[self._at : self._end].tobytes()
+            self._at += len(rest) - len(rest.lstrip(b"\0"))
+
+    # ---- members ----
 
     def _begin_inside(self, start: SeekPoint) -> None:
         """Start decoding inside a member."""
         try:
             window = unpack_window(start.window or b"")
-        except _INFLATE_ERRORS:
+        except zlib.error:
             raise CorruptRecordError(
                 "a seek point of the index is damaged: build the index again",
                 path=self._file.path,
                 offset=start.stream_offset,
             ) from None
         if self._blocks is not None:
-            self._blocks.add_data(window)
-        self._fill()
+            self._blocks.window = window
         bit = start.file_bit % 8
+        first = self._peek(1)
         try:
-            self._decoder = start_decoder(
-                isal_zlib.decompressobj, window, bit, self._pending[0] if self._pending else 0
-            )
-        except _INFLATE_ERRORS as error:  # the byte has the first bits of a block
+            self._decoder = start_inside(window, bit, first[0] if first else 0)
+        except zlib.error as error:  # the byte has the first bits of a block
             raise CorruptRecordError(
                 f"the {self._compression} stream is damaged: {error}",
                 path=self._file.path,
                 offset=start.stream_offset,
             ) from None
-        self._pending = self._pending[bit > 0 :]
+        self._at += len(first) if bit else 0
         self._has_member = True
         self._trailer_bytes = _TRAILER_BYTES[self._compression]
 
     def _begin_member(self) -> bool:
         """Start decoding the next member; return False at the end of the file."""
-        while len(self._pending) < self._trailer_bytes and self._fill():
-            pass
-        self._pending = self._pending[self._trailer_bytes :]
+        self._at += len(self._peek(self._trailer_bytes))
         self._trailer_bytes = 0
-        # Zeros after a member are padding, as for gzip(1).
-        padding = b"\0" if self._has_member and self._compression != "zstd" else b""
-        self._pending = self._pending.lstrip(padding)
-        while len(self._pending) < 4 and self._fill():
-            self._pending = self._pending.lstrip(padding)
-        if not self._pending:
+        if self._has_member and self._compression != "zstd":
+            self._skip_zeros()  # padding after a member, as for gzip(1)
+        head = self._peek(4)
+        if not head:
             return False
-        fault = self._find_header_fault()
+        fault = self._find_header_fault(head)
         if fault is not None:
             self._error = CorruptRecordError(
                 fault, path=self._file.path, offset=self._stream_offset
             )
             raise self._error
         self._has_member = True
-        file_offset = self._file_offset - len(self._pending)
-        self._start = SeekPoint(self._stream_offset, 8 * file_offset)
+        self._start = SeekPoint(self._stream_offset, 8 * self._position)
         if self._recorder is not None:
-            self._recorder.add_start(self._stream_offset, file_offset)
-        self._decoder = (
-            ZstdDecoder()
-            if self._compression == "zstd"
-            else isal_zlib.decompressobj(WINDOW_BITS[self._compression])
-        )
+            self._recorder.add_start(self._stream_offset, self._position)
+        self._decoder = start_member(self._compression)
         return True
 
-    def _find_header_fault(self) -> str | None:
+    def _find_header_fault(self, head: bytes) -> str | None:
         """Return the fault of a header that the decoder accepts or describes badly."""
-        if self._has_member and not self._is_member():
+        if self._has_member and not self._is_member(head):
             return f"stray bytes follow the last {self._compression} stream"
         # RFC 1952, section 2.3.1.2: a reserved flag is an error.
-        if self._compression == "gzip" and len(self._pending) > 3 and self._pending[3] & 0xE0:
+        if self._compression == "gzip" and len(head) > 3 and head[3] & 0xE0:
             return "the gzip header has a reserved flag set"
         # RFC 1950, section 2.2: larger windows than 32 KiB are not allowed.
-        if self._compression == "zlib" and self._pending[0] >> 4 > 7:
+        if self._compression == "zlib" and head[0] >> 4 > 7:
             return "the zlib header has an invalid window size"
         return None
 
-    def _is_member(self) -> bool:
-        """Return whether the pending bytes start a member, as far as they go."""
+    def _is_member(self, head: bytes) -> bool:
+        """Return whether bytes start a member, as far as they go."""
         if self._compression == "zstd":
-            return may_be_zstd_magic(self._pending)
-        if len(self._pending) == 1:
-            first = self._pending[0]
-            return first == 0x1F if self._compression == "gzip" else is_zlib_method(first)
+            return may_be_zstd_magic(head)
+        if len(head) == 1:
+            return head[0] == 0x1F if self._compression == "gzip" else is_zlib_method(head[0])
         is_header = is_gzip_magic if self._compression == "gzip" else is_zlib_header
-        return is_header(self._pending)
+        return is_header(head)
 
-    def _decode(self, size: int) -> bytes:
-        chunk, self._pending = self._pending, b""
+    # ---- decoding ----
+
+    def _decode(self, out: ByteBuffer) -> int:
+        end = self._end
         if self._blocks is not None and self._recorder is not None:
-            file_offset = self._file_offset - len(chunk)
-            if self._recorder.is_due(self._stream_offset, file_offset):
-                chunk = self._blocks.cut(chunk, file_offset)
-        return self._inflate(chunk, size)
+            position = self._position
+            room = self._recorder.bytes_until_due(self._stream_offset, position)
+            if room == 0:
+                self._blocks.search(self._input[self._at : end], position)
+            out = out[: min(room or _STEP_BYTES, _STEP_BYTES)]
+            if self._blocks.candidate is not None:
+                end = self._input_at(self._blocks.candidate.file_offset)
+        return self._inflate(end, out)
 
-    def _inflate(self, chunk: bytes, size: int) -> bytes:
-        """Decode some input; what is left of it precedes the pending input."""
+    def _input_at(self, file_offset: int) -> int:
+        """Return the offset in the input of a byte of the file, at most its end."""
+        return min(self._end, self._end - self._file_offset + file_offset)
+
+    def _inflate(self, end: int, out: ByteBuffer) -> int:
+        """Decode the input up to an offset; return the number of decoded bytes."""
+        assert self._decoder is not None
+        data = self._input[self._at : end]
         try:
-            data: bytes = self._decoder.decompress(chunk, size)
-        except _INFLATE_ERRORS as error:
+            if self._blocks is None or self._recorder is None:
+                consumed, produced = self._decoder.decode(data, out)
+            else:
+                consumed, produced, self._crcs = decode_parts(
+                    self._decoder, data, out, self._recorder.part_room, CHECKED_BYTES
+                )
+        except zlib.error as error:
             self._error = CorruptRecordError(
                 f"the {self._compression} stream is damaged: {error}", path=self._file.path
             )
-            self._saved = self._decode_before_damage()
+            self._saved = np.frombuffer(self._decode_before_damage(), np.uint8)
             self._error.offset = self._stream_offset + len(self._saved)
-            return b""
-        if self._decoder.eof:
-            following = b"" if self._blocks is None else self._blocks.give_up()
-            self._pending = self._decoder.unused_data + following + self._pending
+            return 0
+        self._advance(consumed)
+        if self._decoder.is_done:
+            if self._blocks is not None:
+                self._blocks.candidate = None
             self._decoder = None
             self._correct_last_point()
-        else:
-            self._pending = self._decoder.unconsumed_tail + self._pending
-        return data
+        return produced
 
-    def _try_block(self, blocks: BlockSearch) -> None:
+    def _try_block(self, blocks: BlockSearch, found: Candidate) -> None:
         """Decode what follows a candidate; record it if it is the start of a block."""
-        found, following = blocks.take()
-        trial, self._pending = following[:_TRIAL_BYTES], following[_TRIAL_BYTES:]
-        data = self._inflate(trial, _UNLIMITED)
+        blocks.candidate = None
+        begin = self._input_at(found.file_offset)
+        trial = self._input[begin : min(self._end, begin + _TRIAL_BYTES)]
+        data = self._decode_trial(begin + len(trial))
         if self._error is not None:
             return
         window = blocks.window
@@ -281,27 +338,38 @@ class Inflater:
             self._start = self._recorder.points[-1]
         self._saved = data
 
+    def _decode_trial(self, end: int) -> ByteBuffer:
+        """Return all that can be decoded with the input up to an offset."""
+        data = bytearray()
+        memory = np.empty(_TRIAL_STEP_BYTES, np.uint8)
+        while self._decoder is not None and (size := self._inflate(end, memory)):
+            data += memory[:size].data
+        self._crcs = []  # of the last piece only
+        return np.frombuffer(data, np.uint8)
+
     def _correct_last_point(self) -> None:
         """Correct the seek point inside of a member that has ended, if it is at its last block."""
         recorder = self._recorder
         if recorder is None or not recorder.is_inside:
             return
-        end = self._file_offset - len(self._pending)
+        end = self._position
         if not self._trailer_bytes:  # the decoder has read the trailer
             end -= _TRAILER_BYTES[self._compression]
         file_bit = find_last_header(self._file, recorder.points[-1].file_bit, end)
         if file_bit is not None:
             recorder.points[-1] = recorder.points[-1]._replace(file_bit=file_bit)
 
-    def _take_saved(self, size: int) -> bytes:
-        data, self._saved = self._saved[:size], self._saved[size:]
-        return data
+    def _take_saved(self, out: ByteBuffer) -> int:
+        size = min(len(out), len(self._saved))
+        out[:size] = self._saved[:size]
+        self._saved = self._saved[size:]
+        return size
 
     def _decode_before_damage(self) -> bytes:
         """Return the bytes before the damage that were not returned yet.
 
-        The fast decoder drops the output of a failing call. So zlib decodes again from the last
-        start on, byte by byte in the chunk where it fails.
+        The output of a failing call is undefined. So zlib decodes again from the last start on,
+        byte by byte in the chunk where it fails.
         """
         if not self._file.is_seekable:
             return b""
@@ -322,7 +390,7 @@ class Inflater:
                 return b""
             file_at += bit > 0
         saved = bytearray()
-        while chunk := self._file.read(file_at, _CHUNK_BYTES):
+        while chunk := self._file.read(file_at, _AGAIN_BYTES):
             before = decoder.copy()
             try:
                 data = decoder.decompress(chunk)

@@ -6,6 +6,8 @@ import bisect
 import re
 from dataclasses import dataclass
 
+import numpy as np
+
 from ..errors import TorchRecIOError, TruncatedFileError
 from .byte_source import ByteSource
 from .compression import Compression
@@ -81,13 +83,12 @@ class SalvagedFile(ByteSource):
     def read_into(self, offset: int, out: memoryview) -> int:
         while self._inflater is not None:
             try:
-                data = self._inflater.read(len(out))
+                size = self._inflater.read_into(np.frombuffer(out, np.uint8))
             except TorchRecIOError as error:
                 self._inflater = self._after_damage(self._inflater, error, offset)
                 continue
             self._file_bytes_read = max(self._file_bytes_read, self._inflater.file_bytes_read)
-            out[: len(data)] = data
-            return len(data)
+            return size
         return 0
 
     def file_bytes_read(self, offset: int) -> int:
@@ -165,7 +166,8 @@ class SalvagedFile(ByteSource):
     def _can_decode(self, file_offset: int) -> bool:
         try:
             start = SeekPoint(0, 8 * file_offset)
-            return len(Inflater(self._file, self._compression, start).read(1)) > 0
+            inflater = Inflater(self._file, self._compression, start)
+            return inflater.read_into(np.empty(1, np.uint8)) > 0
         except TorchRecIOError:
             return False
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -11,9 +10,8 @@ import numpy.typing as npt
 from isal import isal_zlib
 
 from .byte_source import Ints
+from .decoder import WINDOW_BYTES, combine_crc32
 
-# Deflate refers back to at most this many bytes (RFC 1951).
-WINDOW_BYTES = 1 << 15
 # Between two seek points about this many bytes of the stream are decoded: for each random read half
 # of them. A window takes about 10 KiB in the index.
 SPAN_BYTES = 4 << 20
@@ -22,10 +20,11 @@ SPAN_BYTES = 4 << 20
 _MOST_SPAN_BYTES = 16 << 20
 # By default, windows are at most this part of the compressed file.
 _MOST_WINDOWS = 0.009
-_TYPICAL_WINDOW_BYTES = 11_000
+_TYPICAL_WINDOW_BYTES = 11_500
 # Members that are shorter than this part of a span are decoded together.
 _SHORT_MEMBERS = 16
-_WINDOW_LEVEL = 3
+# Higher levels take twice as long for windows that are a twentieth smaller.
+_WINDOW_LEVEL = 1
 
 # After each point, every part of this size has a checksum, and what is left before the next point.
 CHECKED_BYTES = 1 << 18
@@ -65,19 +64,6 @@ def pack_window(window: bytes) -> bytes:
     """Compress a window."""
     packed: bytes = isal_zlib.compress(window, _WINDOW_LEVEL)
     return packed
-
-
-def unpack_window(packed: bytes) -> bytes:
-    """Decompress a window.
-
-    Raises:
-        zlib.error, igzip_lib.IsalError: If it is damaged.
-    """
-    decoder = isal_zlib.decompressobj()
-    window: bytes = decoder.decompress(packed, WINDOW_BYTES + 1)
-    if len(window) > WINDOW_BYTES or not decoder.eof:
-        raise zlib.error("a window is damaged")
-    return window
 
 
 class SeekPoints:
@@ -293,34 +279,61 @@ class SeekPointRecorder:
         self._window_bytes += len(packed)
         self._add(SeekPoint(stream_offset, file_bit, packed))
 
-    def add_data(self, stream_offset: int, data: bytes | memoryview) -> None:
-        """Take note of bytes of the stream. Those that are known are ignored."""
+    @property
+    def part_room(self) -> int:
+        """Number of the next bytes of the stream that share a checksum, at most."""
+        return CHECKED_BYTES - self._checked % CHECKED_BYTES
+
+    def add_data(
+        self, stream_offset: int, data: bytes | memoryview, crcs: Sequence[int] = ()
+    ) -> None:
+        """Take note of bytes of the stream. Those that are known are ignored.
+
+        Args:
+            stream_offset: Offset of the bytes in the stream.
+            data: The bytes.
+            crcs: CRC-32 of the first :attr:`part_room` bytes and of each :data:`CHECKED_BYTES`
+                after them, if the decoder has computed them.
+        """
         new = stream_offset + len(data) - self._end
-        if new > 0:
-            self._end += new
-            if self._makes_checks:
-                self._check(memoryview(data)[-new:])
+        if new <= 0:
+            return
+        self._end += new
+        if not self._makes_checks:
+            return
+        rest = memoryview(data)[-new:]
+        known = iter(crcs if new == len(data) else ())
+        while len(rest):
+            part = rest[: self.part_room]
+            self._check(part, next(known, None))
+            rest = rest[len(part) :]
 
-    def _check(self, data: memoryview) -> None:
-        while len(data):
-            if self._checked in (0, CHECKED_BYTES):
-                self._checks.append(0)
-                self._checked = 0
-            part = data[: CHECKED_BYTES - self._checked]
-            self._checks[-1] = isal_zlib.crc32(part, self._checks[-1])
-            self._checked += len(part)
-            data = data[len(part) :]
+    def _check(self, part: memoryview, crc: int | None) -> None:
+        """Add bytes that share a checksum."""
+        is_new = self._checked in (0, CHECKED_BYTES)
+        self._checked = self._checked % CHECKED_BYTES + len(part)
+        if not is_new:
+            before = self._checks[-1]
+            self._checks[-1] = (
+                isal_zlib.crc32(part, before)
+                if crc is None
+                else combine_crc32(before, crc, len(part))
+            )
+        else:
+            self._checks.append(isal_zlib.crc32(part) if crc is None else crc)
 
-    def is_due(self, stream_offset: int, file_offset: int) -> bool:
-        """Return whether a point is wanted at the next block, at about these offsets."""
-        if not self.finds_blocks:
-            return False
-        if stream_offset - self.points[-1].stream_offset < self._span_bytes:
-            return False
-        return (
-            self._most_windows is None
-            or self._window_bytes + _TYPICAL_WINDOW_BYTES <= self._most_windows * file_offset
-        )
+    def bytes_until_due(self, stream_offset: int, file_offset: int) -> int:
+        """Return after how many bytes of the stream a point is wanted at the next block.
+
+        Args:
+            stream_offset: Offset in the stream, after the last point.
+            file_offset: Offset in the file that belongs to it.
+        """
+        if self._most_windows is not None:
+            windows = self._window_bytes + _TYPICAL_WINDOW_BYTES
+            if windows > self._most_windows * file_offset:
+                return self._span_bytes  # not now
+        return max(0, self.points[-1].stream_offset + self._span_bytes - stream_offset)
 
     def finish(self) -> SeekPoints:
         """Return all points."""

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import mmap
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from isal import isal_zlib
 
 from .. import _core
 from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
 from .byte_source import ByteBuffer, ByteSource, Ints
+from .decoder import count_good_parts
 from .inflater import Inflater
 from .seek_points import CHECKED_BYTES
 
 if TYPE_CHECKING:
     from .spanned_stream import SpannedStream
 
-# Decoded bytes of a call: many, since threads wait for each other between calls, but few enough for
-# the caches.
-_CHUNK_BYTES = 1 << 20
 # Memory of at least this size is taken from the system, and not from a heap with holes.
 _LEAST_MAPPED_BYTES = 1 << 15
 _HUGE_PAGE_BYTES = 1 << 21
@@ -255,20 +251,17 @@ class Span:
             # Where the next span has no seek point, its decoder comes from the end of this one.
             is_alone = self._stream.begins_at_point(self.number + 1)
             end = max(end, self._wanted_end if is_alone else self.size)
-        data, decoded, inflater = self._take_data()
-        sound = decoded
+        data, begin, inflater = self._take_data()
+        target = min(self.size, begin - (begin - end) // CHECKED_BYTES * CHECKED_BYTES)
+        decoded = begin
         damage: TorchRecIOError | None = None
         try:
-            inflater = self._stream.start_inflater(file, self.number, inflater)
-            while sound < min(self.size, end) and damage is None:
-                part = data[sound : min(self.size, sound + CHECKED_BYTES)]
-                for done in _inflate_into(inflater, part):
-                    decoded = sound + done
-                damage = self._fault(part, decoded - sound, sound)
-                sound = decoded if damage is None else sound
+            inflater = self._stream.start_inflater(file, self.number, target, inflater)
+            while decoded < target and (size := inflater.read_into(data[decoded:target])):
+                decoded += size
         except TorchRecIOError as error:
             damage = _as_damage(error)
-            sound = sound if self._checks else decoded
+        sound, decoded, damage = self._check(data, begin, decoded, target, damage)
         if inflater is not None and damage is None:
             self._keep_inflater(inflater, decoded)
         with self._stream.cache.lock:
@@ -306,19 +299,40 @@ class Span:
             else:
                 self._inflater = inflater
 
-    @property
-    def _checks(self) -> list[int]:
-        return self._stream.checks(self.number)
+    def _check(
+        self,
+        data: ByteBuffer,
+        begin: int,
+        decoded: int,
+        target: int,
+        damage: TorchRecIOError | None,
+    ) -> tuple[int, int, TorchRecIOError | None]:
+        """Compare decoded bytes with their checksums in the index.
 
-    def _fault(self, part: ByteBuffer, decoded: int, at: int) -> TorchRecIOError | None:
-        """Return what is wrong with a part of the span, of which some bytes were decoded."""
-        reason = None
-        if decoded < len(part):
+        Args:
+            data: Memory of the span.
+            begin: Offset in the span of the first new byte.
+            decoded: End of the decoded bytes.
+            target: End of those that were to be decoded.
+            damage: Error that ended decoding early, if there was one.
+
+        Returns:
+            End of the bytes that may be read, end of those that are kept, and the first damage.
+        """
+        parts = decoded if decoded == target else decoded - (decoded - begin) % CHECKED_BYTES
+        checks = self._stream.checks(self.number)[begin // CHECKED_BYTES :]
+        if len(checks):
+            count = count_good_parts(data[begin:parts], checks, CHECKED_BYTES)
+            sound = min(parts, begin + count * CHECKED_BYTES)
+            if sound < parts:
+                reason = "the decompressed data does not match its checksum in the index"
+                return sound, min(parts, sound + CHECKED_BYTES), self._damage(reason, sound)
+        if decoded < target and damage is None:
             reason = "the decompressed data ends before the indexed end"
-        elif self._checks and isal_zlib.crc32(part) != self._checks[at // CHECKED_BYTES]:
-            reason = "the decompressed data does not match its checksum in the index"
-        if reason is None:
-            return None
+            return parts, decoded, self._damage(reason, parts)
+        return (parts if len(checks) else decoded), decoded, damage
+
+    def _damage(self, reason: str, at: int) -> CorruptRecordError:
         return CorruptRecordError(reason, path=self._stream.path, offset=self.start + at)
 
 
@@ -347,15 +361,6 @@ def _allocate(size: int) -> ByteBuffer:
         return np.frombuffer(memory, np.uint8, size, start)
     except OSError as error:
         raise MemoryError(f"not enough memory for {size} decompressed bytes") from error
-
-
-def _inflate_into(inflater: Inflater, part: ByteBuffer) -> Iterator[int]:
-    """Fill a buffer as far as the stream goes; yield the number of bytes so far."""
-    done = 0
-    while done < len(part) and (chunk := inflater.read(min(_CHUNK_BYTES, len(part) - done))):
-        part[done : done + len(chunk)] = np.frombuffer(chunk, np.uint8)
-        done += len(chunk)
-        yield done
 
 
 def _sorted(rows: Ints) -> Ints:

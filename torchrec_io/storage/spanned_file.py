@@ -21,7 +21,6 @@ from .spanned_stream import SpannedStream
 # Spans of remote objects that are fetched ahead of the one that is decoded.
 _MOST_FETCHED_AHEAD = 8
 _MOST_SOON = 1 << 12
-_PAST_END_BYTES = 1 << 18
 
 # Number of a span, and ranges in it.
 _Part: TypeAlias = tuple[int, Ints]
@@ -125,17 +124,16 @@ class SpannedFile(ByteSource):
         Spans come in the order of the first range in each.
         """
         starts = self._stream.starts
-        ends = ranges[:, 0] + ranges[:, 1]
-        number = self._stream.number_at(int(ranges[0, 0]))
-        begin, end = starts[number : number + 2].tolist()
-        if ranges[:, 0].min() >= begin and ends.max() <= end:
-            yield number, ranges - (begin, 0, 0)
-            return
-        first = np.searchsorted(starts, ranges[:, 0], side="right") - 1
+        begins = ranges[:, 0]
+        ends = begins + ranges[:, 1]
+        first = np.minimum(starts.searchsorted(begins, side="right"), self._stream.count) - 1
         if (ends <= starts[first + 1]).all() and (first[1:] >= first[:-1]).all():
-            cuts = [0, *(np.flatnonzero(np.diff(first)) + 1).tolist(), len(first)]
+            cuts = [0, *((first[1:] != first[:-1]).nonzero()[0] + 1).tolist(), len(first)]
             for at, to in itertools.pairwise(cuts):
-                yield int(first[at]), ranges[at:to] - (starts[first[at]], 0, 0)
+                number = int(first[at])
+                parts = ranges[at:to].copy()
+                parts[:, 0] -= starts[number]
+                yield number, parts
             return
         last = np.maximum(np.searchsorted(starts, ends, side="left") - 1, first)
         counts = last - first + 1
@@ -284,20 +282,14 @@ class SpannedFile(ByteSource):
         stream = self._stream
         number = stream.count - 1
         # A last span is stored only if nothing follows it.
-        if stream.has_ended or (stream.stored is not None and stream.stored.has(number)):
+        if not out or stream.has_ended or (stream.stored is not None and stream.stored.has(number)):
             return 0, None
-        inflater = stream.start_inflater(self._file, number)
-        left = offset - int(stream.starts[number])
+        inflater = stream.start_inflater(self._file, number, self.size)
         try:
-            while data := inflater.read(_PAST_END_BYTES):
-                if len(data) > left:
-                    found = data[left : left + len(out)]
-                    out[: len(found)] = found
-                    return len(found), None
-                left -= len(data)
+            inflater.skip(offset - int(stream.starts[number]))
+            return inflater.read_into(np.frombuffer(out, np.uint8)), None
         except TorchRecIOError as damage:
             return 0, damage
-        return 0, None
 
 
 def _claim(file: weakref.ref[SpannedFile], number: int) -> Callable[[], None] | None:

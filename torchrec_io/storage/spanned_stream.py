@@ -6,6 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from ..errors import TorchRecIOError
 from .byte_source import ByteBuffer, ByteSource, Ints
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 
 # Compressed bytes that are read at once, where each read is expensive.
 _MOST_AT_ONCE_BYTES = 64 << 20
-# Decoded bytes that are passed over at a time.
-_CHUNK_BYTES = 1 << 20
+# Compressed bytes that a decoder holds, and those that it reads besides what it is likely to need.
+_MOST_CHUNK_BYTES = 1 << 21
+_MORE_BYTES = 1 << 14
 
 
 class SpannedStream:
@@ -70,15 +72,14 @@ class SpannedStream:
         """Size of the stream."""
         return int(self.starts[-1])
 
-    def checks(self, number: int) -> list[int]:
+    def checks(self, number: int) -> npt.NDArray[np.uint32]:
         """Return the CRC-32 of the parts of a span; none if they are unknown."""
         if self._check_bounds is None:
-            return []
+            return self._points.checks[:0]
         size = int(self.starts[number + 1] - self.starts[number])
         begin = int(self._check_bounds[self._point_of[number]])
         begin += self._skipped(number) // CHECKED_BYTES
-        found: list[int] = self._points.checks[begin : begin - -size // CHECKED_BYTES].tolist()
-        return found
+        return self._points.checks[begin : begin - -size // CHECKED_BYTES]
 
     def span(self, number: int) -> Span:
         """Return a span for use before the lock is released. The lock is held.
@@ -107,9 +108,15 @@ class SpannedStream:
         return not self._spans and not self._left
 
     def start_inflater(
-        self, file: ByteSource, number: int, inflater: Inflater | None = None
+        self, file: ByteSource, number: int, end: int, inflater: Inflater | None = None
     ) -> Inflater:
         """Return a decoder at the start of a span, or one that was kept inside of it.
+
+        Args:
+            file: Compressed file.
+            number: Number of the span.
+            end: Offset in the span up to which it will be decoded.
+            inflater: Decoder that was kept inside of the span.
 
         Raises:
             CorruptRecordError, TruncatedFileError: If the file is damaged before it.
@@ -125,10 +132,11 @@ class SpannedStream:
         if file.descriptor is None and size <= _MOST_AT_ONCE_BYTES and is_one:
             file = MemoryFile(file, offset, size)
         point = self._points.point(int(self._point_of[number]))
-        inflater = Inflater(file, self._compression, point)
-        skip = self._skipped(number)
-        while skip and (data := inflater.read(min(skip, _CHUNK_BYTES))):
-            skip -= len(data)
+        # All that is needed is read at once, since threads wait for each other after each read.
+        needed = (self._skipped(number) + end) * size // max(1, self._point_bytes(number))
+        chunk_bytes = min(needed + _MORE_BYTES, size + 1, _MOST_CHUNK_BYTES)
+        inflater = Inflater(file, self._compression, point, chunk_bytes=chunk_bytes)
+        inflater.skip(self._skipped(number))
         return inflater
 
     def keep_inflater(self, number: int, inflater: Inflater) -> None:
@@ -154,7 +162,7 @@ class SpannedStream:
         """Find out whether the stream ends after a span that was decoded, if it is the last one."""
         if number + 1 == self.count:
             with contextlib.suppress(TorchRecIOError):  # read again where it matters
-                self.has_ended = not inflater.read(1)
+                self.has_ended = not inflater.read_into(np.empty(1, np.uint8))
 
     def has_sound_end(self, number: int) -> bool:
         """Return whether nothing unexpected follows a span that was decoded."""
@@ -164,6 +172,12 @@ class SpannedStream:
         """Return the number of spans that are decoded from the same point as a span."""
         first, last = np.searchsorted(self._point_of, self._point_of[number] + np.array([0, 1]))
         return int(last - first)
+
+    def _point_bytes(self, number: int) -> int:
+        """Return the number of bytes of the stream between the points around a span."""
+        offsets, point = self._points.stream_offsets, self._point_of[number]
+        end = self.size if point + 1 == len(offsets) else offsets[point + 1]
+        return int(end - offsets[point])
 
     def _skipped(self, number: int) -> int:
         """Return the number of bytes between the last point and a span."""

@@ -1,4 +1,4 @@
-"""Zstandard frames, by objects like those of the module zlib."""
+"""Decoder of Zstandard frames."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
+
+import numpy as np
+
+from .byte_source import ByteBuffer
 
 _CHUNK_BYTES = 1 << 16
 _PIECE_BYTES = 1 << 20
@@ -29,13 +33,7 @@ def load_zstd() -> Any:
 
 
 class ZstdDecoder:
-    """Decodes one frame, like the objects of ``zlib.decompressobj``.
-
-    Attributes:
-        unconsumed_tail: Always empty: the decoder keeps the input that it has not decoded yet.
-    """
-
-    unconsumed_tail = b""
+    """A decoder of one frame. It keeps the input that it has not decoded yet."""
 
     def __init__(self) -> None:
         module = load_zstd()
@@ -43,22 +41,18 @@ class ZstdDecoder:
         self._error: type[Exception] = module.ZstdError
 
     @property
-    def eof(self) -> bool:
+    def is_done(self) -> bool:
         """True once the whole frame was decoded."""
         return bool(self._decoder.eof)
 
-    @property
-    def unused_data(self) -> bytes:
-        """Input after the frame."""
-        data: bytes = self._decoder.unused_data
-        return data
+    def decode(self, data: ByteBuffer, out: ByteBuffer) -> tuple[int, int]:
+        """Decode like the decoders of :mod:`~torchrec_io.storage.decoder`."""
+        found = self._decompress(data, min(len(out), _PIECE_BYTES))
+        out[: len(found)] = np.frombuffer(found, np.uint8)
+        left = len(self._decoder.unused_data) if self.is_done else 0
+        return len(data) - left, len(found)
 
-    def decompress(self, data: bytes, max_length: int) -> bytes:
-        """Return at most ``max_length`` decoded bytes.
-
-        Raises:
-            zlib.error: If the frame is damaged.
-        """
+    def _decompress(self, data: bytes | ByteBuffer, max_length: int) -> bytes:
         try:
             decoded: bytes = self._decoder.decompress(data, max_length)
         except self._error as error:
@@ -68,9 +62,9 @@ class ZstdDecoder:
     def pieces(self, data: bytes) -> Iterator[bytes]:
         """Yield all bytes that can be decoded with some more input."""
         while True:
-            yield self.decompress(data, _PIECE_BYTES)
+            yield self._decompress(data, _PIECE_BYTES)
             data = b""
-            if self.eof or self._decoder.needs_input:
+            if self.is_done or self._decoder.needs_input:
                 return
 
 
@@ -99,7 +93,7 @@ def _decode_by_chunks(
     decoder = ZstdDecoder()
     decoded = bytearray()
     single = math.inf if single_bytes is None else single_bytes
-    while not decoder.eof and (chunk := read(at, _CHUNK_BYTES)):
+    while not decoder.is_done and (chunk := read(at, _CHUNK_BYTES)):
         size = 1 if at >= single else len(chunk)
         for begin in range(0, len(chunk), size):
             try:
@@ -108,7 +102,7 @@ def _decode_by_chunks(
                     skip -= min(skip, len(piece))
             except zlib.error:
                 return bytes(decoded), at + begin
-            if decoder.eof:
+            if decoder.is_done:
                 break
         at += len(chunk)
     return bytes(decoded), None

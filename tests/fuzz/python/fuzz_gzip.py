@@ -15,8 +15,8 @@ import zlib
 from collections.abc import Iterator
 from unittest.mock import patch
 
-from tests.fuzz.python.inflated import read_all
 from tests.fuzz.python.inputs import cut_options, empty_folder
+from tests.support.inflated import read_all
 from tests.support.tfrecord import frame
 from torchrec_io.errors import CorruptRecordError
 from torchrec_io.storage.compressed import CompressedFile
@@ -27,8 +27,8 @@ from torchrec_io.storage.opening import make_spans, open_spans
 from torchrec_io.storage.seek_points import SeekPointRecorder, SeekPoints
 
 _ZLIB, _REPAIRED = 1, 2
-# Input is searched for seek points from each read on, and inputs are small.
-_CHUNK_BYTES = 200
+# Input is searched for seek points after each step, and inputs are small.
+_STEP_BYTES = 200
 _NO_END = "the end is missing"
 _MOST_HELD_BYTES = 2 * 258  # two symbols
 _UNUSED_CODES = re.compile("(code lengths|literal/lengths|distances) set")
@@ -56,8 +56,8 @@ def check(data: bytes) -> None:
         assert (error is None) == (fault is None), f"{error!r}, but zlib says {fault!r}"
         if fault is None:
             recorder = SeekPointRecorder(1 + len(content) // (1 + step))
-            source = CompressedFile(LocalFile(path), kind, recorder)
-            with patch("torchrec_io.storage.inflater._CHUNK_BYTES", _CHUNK_BYTES):
+            with patch("torchrec_io.storage.inflater._STEP_BYTES", _STEP_BYTES):
+                source = CompressedFile(LocalFile(path), kind, recorder)
                 assert source.find_size() == (len(content), None)
             points = recorder.finish()
             _check_spans(LocalFile(path), kind, points, content)

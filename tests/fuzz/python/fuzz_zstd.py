@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.fuzz.python.inflated import read_all
 from tests.fuzz.python.inputs import cut_options, empty_folder
+from tests.support.inflated import read_all
 from torchrec_io.storage.compressed import CompressedFile
 from torchrec_io.storage.compression import detect_compression, is_zstd_magic
 from torchrec_io.storage.inflater import Inflater

@@ -73,7 +73,7 @@ def test_each_span_is_decoded_once(
     decoded.clear()
     options = {**OPTIONS, "cache": cache, "shuffle": shuffle}
     assert values(tio.TFRecordDataset(path, SCHEMA, **options)) == expected
-    assert len(decoded) == len({*decoded}) == cache.summary().blocks == 5
+    assert len(decoded) == len({*decoded}) == cache.summary().blocks > 5
     decoded.clear()
     again = tio.TFRecordDataset(path, SCHEMA, **options)
     for loader in (

@@ -11,7 +11,8 @@ constexpr std::uint64_t kHeaderBits = 17;     // of a block with codes of its ow
 constexpr std::uint64_t kCodeLengthBits = 3;  // of each symbol of the code of lengths
 constexpr std::uint64_t kMostLengthSymbols = 19;
 constexpr std::size_t kMostSymbols = 286 + 30;
-constexpr std::uint64_t kPositionsInWord = 52;  // whose tested bits all lie in the word
+// Positions in a word whose tested bits all lie in it.
+constexpr std::uint64_t kPositionsInWord = 47;
 
 // The order in which the lengths of the code of lengths are stored.
 constexpr std::array<std::uint8_t, kMostLengthSymbols> kLengthOrder = {
@@ -50,11 +51,12 @@ std::uint64_t possible_starts(std::uint64_t w) {
   return is_kind & ~too_many_literals & ~too_many_distances;
 }
 
-// Whether the code of lengths of a header is complete.
-bool is_complete(std::uint64_t w, Bytes data, std::uint64_t start) {
-  const unsigned symbols = (w >> 13 & 15) + 4;
-  const std::uint64_t bits =
-      bits_at(data, start + kHeaderBits) & ((std::uint64_t{1} << symbols * kCodeLengthBits) - 1);
+// Whether the code of lengths of a header is complete, which starts at a bit of 128 bits.
+bool is_complete(std::uint64_t low, std::uint64_t high, unsigned start) {
+  const unsigned symbols = (low >> start >> 13 & 15) + 4;
+  const unsigned from = start + kHeaderBits;
+  const std::uint64_t lengths = from < 64 ? low >> from | high << (64 - from) : high >> (from - 64);
+  const std::uint64_t bits = lengths & ((std::uint64_t{1} << symbols * kCodeLengthBits) - 1);
   return kShares[bits & 0xfff] + kShares[bits >> 12 & 0xfff] + kShares[bits >> 24 & 0xfff] +
              kShares[bits >> 36 & 0xfff] + kShares[bits >> 48] ==
          128;
@@ -162,13 +164,13 @@ std::optional<std::uint64_t> find_deflate_block(Bytes data, std::uint64_t begin,
   end = std::min<std::uint64_t>(end, data.size() * 8);
   std::size_t byte = begin / 8 + 1;  // where the size of a stored block can be
   for (std::uint64_t at = begin; at < end; at += kPositionsInWord) {
-    std::uint64_t starts =
-        possible_starts(bits_at(data, at)) & ((std::uint64_t{1} << kPositionsInWord) - 1);
+    const std::uint64_t low = bits_at(data, at);
+    const std::uint64_t high = bits_at(data, at + 64);
+    std::uint64_t starts = possible_starts(low) & ((std::uint64_t{1} << kPositionsInWord) - 1);
     std::optional<std::uint64_t> found;
     for (; starts != 0 && !found; starts &= starts - 1) {
-      const std::uint64_t start = at + std::countr_zero(starts);
-      const std::uint64_t w = bits_at(data, start);
-      if (is_complete(w, data, start) && is_header(w, data, start)) found = start;
+      const auto bit = static_cast<unsigned>(std::countr_zero(starts));
+      if (is_complete(low, high, bit) && is_header(low >> bit, data, at + bit)) found = at + bit;
     }
     for (; byte * 8 < at + kPositionsInWord + 3; ++byte) {
       const auto stored = stored_block(data, byte, begin);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from torchrec_io.errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
 from torchrec_io.storage.inflater import Inflater
 
@@ -10,10 +12,10 @@ def read_all(inflater: Inflater, step: int) -> tuple[bytes, TorchRecIOError | No
     """Return all bytes, in chunks of a size, and the damage that ends them."""
     out = bytearray()
     try:
-        while chunk := inflater.read(step):
-            assert len(chunk) <= step
-            out += chunk
+        memory = np.empty(step, np.uint8)
+        while size := inflater.read_into(memory):
+            out += memory[:size].tobytes()
     except (CorruptRecordError, TruncatedFileError) as error:
-        assert error.offset == len(out), "the damage is somewhere else"
+        assert error.offset == len(out), "the damage is somewhere else"  # noqa: PT017
         return bytes(out), error
     return bytes(out), None

@@ -1,0 +1,132 @@
+"""Decoders of gzip, zlib and Zstandard streams, which all have the same interface."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from .byte_source import ByteBuffer
+from .compression import Compression
+from .isal_decoder import IsalDecoder
+from .isal_decoder import count_good_parts as count_by_isal
+from .zstd import ZstdDecoder
+
+try:
+    from .. import _inflate
+except ImportError:  # built without ISA-L
+    _inflate = None  # type: ignore[assignment]
+
+# Deflate refers back to at most this many bytes (RFC 1951).
+WINDOW_BYTES = 1 << 15
+_WINDOW_PACKING: Compression = "zlib"
+
+
+class Decoder(Protocol):
+    """A decoder of one gzip member, zlib stream, deflate stream or Zstandard frame."""
+
+    @property
+    def is_done(self) -> bool:
+        """True once all of it was decoded, and its checksum is right."""
+
+    def decode(self, data: ByteBuffer, out: ByteBuffer) -> tuple[int, int]:
+        """Decode until the output is full, the input does not suffice, or the stream ends.
+
+        Args:
+            data: Input. What was not consumed must precede the next input.
+            out: Memory for the output.
+
+        Returns:
+            Number of bytes consumed and produced. The former is negative at the end if the decoder
+            has kept input of earlier calls that it does not need.
+
+        Raises:
+            zlib.error: If the stream is damaged.
+        """
+
+
+def start_member(compression: Compression) -> Decoder:
+    """Return a decoder of a gzip member, zlib stream or Zstandard frame."""
+    if compression == "zstd":
+        return ZstdDecoder()
+    if _inflate is None:
+        return IsalDecoder.of_member(compression)
+    return _inflate.InflateStream(getattr(_inflate.Format, compression))
+
+
+def start_inside(window: bytes, bit: int, first: int) -> Decoder:
+    """Return a decoder of a deflate stream that starts inside a byte, or at its first bit.
+
+    Args:
+        window: Up to 32 KiB before the start of the stream.
+        bit: Bit of the byte where the stream starts, from 0 to 7.
+        first: The byte.
+
+    Returns:
+        The decoder. Its next input is that byte if ``bit`` is 0, else the byte after it.
+
+    Raises:
+        zlib.error: If no stream can start with these bits.
+    """
+    if _inflate is None:
+        return IsalDecoder.inside(window, bit, first)
+    return _inflate.InflateStream(np.frombuffer(window, np.uint8), bit, first)
+
+
+def decode_parts(
+    decoder: Decoder, data: ByteBuffer, out: ByteBuffer, first_bytes: int, part_bytes: int
+) -> tuple[int, int, list[int]]:
+    """Decode, and return the CRC-32 of each part of the output if the decoder knows them.
+
+    Args:
+        decoder: The decoder.
+        data: Input, as for :meth:`Decoder.decode`.
+        out: Memory for the output.
+        first_bytes: Largest size of the first part.
+        part_bytes: Largest size of the others.
+
+    Returns:
+        Number of bytes consumed and produced; the CRC-32 of each part, or none.
+
+    Raises:
+        zlib.error: If the stream is damaged.
+    """
+    if _inflate is not None and isinstance(decoder, _inflate.InflateStream):
+        return decoder.decode_parts(data, out, first_bytes, part_bytes)
+    return (*decoder.decode(data, out), [])
+
+
+def combine_crc32(first: int, second: int, size: int) -> int:
+    """Return the CRC-32 of two parts together, of which the second one has ``size`` bytes.
+
+    Only builds that have native decompression have this function, and need it.
+    """
+    return _inflate.combine_crc32(first, second, size)
+
+
+def count_good_parts(data: ByteBuffer, checks: npt.NDArray[np.uint32], part_bytes: int) -> int:
+    """Return the number of parts before the first one that does not match its CRC-32.
+
+    Args:
+        data: Bytes.
+        checks: CRC-32 of each part.
+        part_bytes: Size of a part. The last one may be shorter.
+    """
+    count = count_by_isal if _inflate is None else _inflate.count_good_parts
+    return count(data, checks, part_bytes)
+
+
+def unpack_window(packed: bytes) -> bytes:
+    """Decompress the window of a seek point.
+
+    Raises:
+        zlib.error: If it is damaged.
+    """
+    decoder = start_member(_WINDOW_PACKING)
+    window = np.empty(WINDOW_BYTES + 1, np.uint8)
+    _, size = decoder.decode(np.frombuffer(packed, np.uint8), window)
+    if size > WINDOW_BYTES or not decoder.is_done:
+        raise zlib.error("a window is damaged")
+    return window[:size].tobytes()
