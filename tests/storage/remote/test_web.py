@@ -146,15 +146,16 @@ def test_sequential_reading_is_fetched_ahead_in_large_ranges(web: WebServer) -> 
     assert max(sizes) == 8 << 20
 
 
-def test_a_uniform_shuffle_joins_neighbors_among_all_that_is_fetched_ahead(web: WebServer) -> None:
-    records = [b"%07d" % number * 2000 for number in range(3000)]  # 42 MB
-    dataset = TFRecordDataset(
-        web.put("/big", b"".join(map(frame, records))), shuffle=True, batch_size=8
-    )
+def test_scattered_records_share_requests_also_where_these_fail(web: WebServer) -> None:
+    close_connections()
+    records = [b"%07d" % number * 2000 for number in range(3000)]  # 42 MB, more than the memory
+    url = web.put("/big", b"".join(map(frame, records)))
+    dataset = TFRecordDataset(url, shuffle=True, batch_size=8, fetch_bytes=32 << 20)
     len(dataset)  # is indexed
     web.requests.clear()
-    web.faults = [("short", 50_000), "reset", ("short", 300_000)]
+    web.faults = [("short", 50_000), "reset", ("short", 300_000)] * 4
     assert sorted(bytes(record) for batch in dataset for record in batch) == records
+    assert web.faults == []
     assert len(web.gets()) < len(records) / 4
 
 
