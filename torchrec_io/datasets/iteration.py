@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("torchrec_io")
 
 # Number of small batches that are read and parsed together if native code does all the work.
-_MOST_IN_RUN = 16
+_MOST_IN_RUN = 32
 
 
 class _Walk(NamedTuple):

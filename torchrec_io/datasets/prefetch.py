@@ -15,9 +15,9 @@ from .job_queue import JobQueue, LoadJob
 
 _Result = TypeVar("_Result")
 
-# Bytes of a run of batches. Half as many take 5 to 20 % more time where batches are small, because
+# Bytes of a run of batches. Half as many take 3 to 10 % more time where batches are small, because
 # threads pass the interpreter on more often; more save little.
-_RUN_BYTES = 2 << 20
+_RUN_BYTES = 4 << 20
 # Functions of the module threading that hold a lock while they run Python code.
 _LOCKING = ("_set_tstate_lock", "_stop", "_maintain_shutdown_locks")
 

@@ -366,7 +366,9 @@ def _allocate(size: int) -> ByteBuffer:
 def _sorted(rows: Ints) -> Ints:
     """Return the different ones of some ranges, ascending."""
     # Spans are smaller than 4 GiB, so both numbers fit one.
-    keys = np.unique(rows[:, 0] << 32 | rows[:, 1])
+    keys = rows[:, 0] << 32 | rows[:, 1]
+    keys.sort()  # with the next line, several times as fast as unique()
+    keys = keys[np.diff(keys, prepend=-1) != 0]
     return np.stack((keys >> 32, keys & 0xFFFF_FFFF), axis=1)
 
 
