@@ -377,6 +377,16 @@ class ReadPlan:
     A plan of the reads that fetch the frames of some records into a buffer.
     """
 
+    @staticmethod
+    def of_frames(starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], sizes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> ReadPlan:
+        """
+        Return the plan of frames that are in a buffer already, numbered from 0.
+
+        Args:
+            starts: Offset of each frame in the buffer; int64 [n].
+            sizes: Bytes of each record's frame; int64 [n].
+        """
+
     @property
     def numbers(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
         """Numbers of the records; int64 [n]."""

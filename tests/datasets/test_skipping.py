@@ -224,8 +224,8 @@ def test_records_are_read_once(tmp_path: Path, schema: str, num_threads: int) ->
     once = tio.TFRecordDataset(
         path, SCHEMAS[schema], batch_size=8, on_error=lambda _: None, num_threads=num_threads
     )
-    # Then the jobs that were started early are loaded again, once.
-    assert 2000 < planned_by(once) < 2700
+    # Then the jobs that were started early, of four runs at most, are loaded again, once.
+    assert 2000 < planned_by(once) < 2000 + 4 * 32 * 8
     assert [batch["id"].tolist() for batch in once][50] == list(range(401, 409))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,11 @@ import numpy as np
 import pytest
 
 from tests.support.tfrecord import frame, write_tfrecord
-from torchrec_io import CorruptRecordError, RecordIndex
+from torchrec_io import CorruptRecordError, RecordIndex, _core
 from torchrec_io.episodes.reader import StepNumbers, StepReader
 from torchrec_io.records.block_reader import BlockReader
 from torchrec_io.records.lines import TextLines
+from torchrec_io.records.native_frames import NativeReads
 from torchrec_io.records.reader import Plan, Reader, RecordLocation
 from torchrec_io.records.record_reader import RecordReader
 from torchrec_io.records.stream_reader import StreamReader
@@ -81,7 +83,52 @@ def test_plain_tfrecord_files_and_blocks_are_read_natively(tmp_path: Path, kind:
     path = write_tfrecord(tmp_path / "x", RECORDS)
     reader, first, _ = reader_and_records(kind, path)
     opened = reader.open_frames(reader.plan(first))
-    assert reader.is_native == (opened is not None) == (kind in ("records", "blocks"))
+    assert reader.is_native == (opened is not None) == (kind in ("records", "blocks", "stream"))
+
+
+def test_native_code_parses_the_records_of_streams_where_they_are(tmp_path: Path) -> None:
+    path = write_tfrecord(tmp_path / "x", RECORDS)
+    path.write_bytes(path.read_bytes()[:-1])  # ends inside the last record
+    reader = StreamReader([str(path)])
+    *sound, last = reader.chunks(0, 1, size=4, window=3)
+    for chunk in sound:
+        frames = reader.open_frames(chunk)
+        assert frames is not None
+        block = NativeReads.of(frames).block
+        assert block is chunk.block  # with the identities that random numbers depend on
+        starts, sizes = frames.plan.frame_starts.tolist(), frames.plan.frame_sizes.tolist()
+        framed = [block.buffer[a : a + n].tobytes() for a, n in zip(starts, sizes, strict=True)]
+        assert framed == [frame(block[at]) for at in range(len(block))]
+    assert len(last.damage) == 1
+    assert reader.open_frames(last) is None
+
+
+def test_a_batch_of_a_pipe_does_not_wait_for_others(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert not StreamReader([str(tmp_path / "pipe")]).is_native
+
+
+@pytest.mark.parametrize(
+    ("starts", "sizes", "reason"),
+    [
+        ([0, 1], [16], "a start and a size"),
+        ([-1], [16], "must lie in the buffer"),
+        ([0], [15], "must lie in the buffer"),
+        ([2**63 - 8], [16], "must lie in the buffer"),
+    ],
+)
+def test_frames_that_cannot_be(starts: list[int], sizes: list[int], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        _core.ReadPlan.of_frames(np.array(starts), np.array(sizes))
+
+
+def test_frames_past_the_end_of_their_buffer() -> None:
+    buffer = np.zeros(31, np.uint8)
+    plan = _core.ReadPlan.of_frames(np.array([0, 15]), np.array([16, 17]))
+    assert plan.buffer_bytes == 32
+    records = _core.Records(buffer, np.array([0]), np.array([1]))
+    with pytest.raises(ValueError, match="smaller than the plan requires"):
+        _core.BatchReads.of_buffer(plan, buffer, records)
 
 
 def test_compressed_files_are_read_before_native_code_parses_them(tmp_path: Path) -> None:
@@ -89,8 +136,8 @@ def test_compressed_files_are_read_before_native_code_parses_them(tmp_path: Path
     frames = reader.open_frames(reader.plan(np.array([1])))
     assert reader.is_native
     assert frames is not None
-    assert frames.buffer is not None
-    assert frames.buffer.tobytes() == frame(RECORDS[1])
+    assert frames.block is not None
+    assert frames.block.buffer.tobytes() == frame(RECORDS[1])
 
 
 def test_other_formats_are_not_read_natively(tmp_path: Path) -> None:

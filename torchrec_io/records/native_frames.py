@@ -20,8 +20,7 @@ class Frames(Protocol):
     Attributes:
         plan: Plan of the records, with the layout of the buffer that receives the frames.
         files: Files that are read, to be checked for changes afterwards.
-        buffer: uint8 of at least ``plan.buffer_bytes`` with the frames, if they were read; else
-            None.
+        block: The records, if their frames were read; else None.
     """
 
     @property
@@ -31,7 +30,7 @@ class Frames(Protocol):
     def files(self) -> Sequence[ByteSource]: ...
 
     @property
-    def buffer(self) -> ByteBuffer | None: ...
+    def block(self) -> RecordBlock | None: ...
 
     def reads_into(self, buffer: ByteBuffer, records: _core.Records) -> _core.BatchReads:
         """Return what the core does to fetch the frames into a buffer.
@@ -55,7 +54,7 @@ class FileFrames:
     files: list[ByteSource]
 
     @property
-    def buffer(self) -> None:
+    def block(self) -> None:
         return None
 
     def reads_into(self, buffer: ByteBuffer, records: _core.Records) -> _core.BatchReads:
@@ -85,7 +84,7 @@ class BlockFrames:
         return ()  # they were checked when the blocks were read
 
     @property
-    def buffer(self) -> None:
+    def block(self) -> None:
         return None
 
     def reads_into(self, buffer: ByteBuffer, records: _core.Records) -> _core.BatchReads:
@@ -100,11 +99,23 @@ class BufferFrames:
 
     Attributes:
         plan: Plan of the records.
-        buffer: The frames.
+        block: The records, whose buffer has their whole frames.
     """
 
     plan: ReadPlan
-    buffer: ByteBuffer
+    block: RecordBlock
+
+    @classmethod
+    def of_plan(cls, plan: ReadPlan, buffer: ByteBuffer) -> BufferFrames:
+        """Return the frames that a plan has read into a buffer."""
+        return cls(plan, _block_of(plan, buffer))
+
+    @classmethod
+    def of_block(cls, block: RecordBlock) -> BufferFrames:
+        """Return the frames of records, which are in the buffer around their data."""
+        starts = block.starts - TFRECORD.header_bytes
+        sizes = block.lengths + TFRECORD.overhead_bytes
+        return cls(_core.ReadPlan.of_frames(starts, sizes), block)
 
     @property
     def files(self) -> Sequence[ByteSource]:
@@ -134,15 +145,19 @@ class NativeReads(NamedTuple):
             buffer: uint8 of at least ``frames.plan.buffer_bytes``, for frames that were not read;
                 by default it is allocated.
         """
-        plan = frames.plan
-        if frames.buffer is not None:
-            buffer = frames.buffer
-        elif buffer is None:
-            buffer = _core.allocate(plan.buffer_bytes)
-        starts = plan.frame_starts + TFRECORD.header_bytes
-        lengths = plan.frame_sizes - TFRECORD.overhead_bytes
-        return cls(frames, RecordBlock(buffer, starts, lengths, plan.numbers))
+        if frames.block is not None:
+            return cls(frames, frames.block)
+        if buffer is None:
+            buffer = _core.allocate(frames.plan.buffer_bytes)
+        return cls(frames, _block_of(frames.plan, buffer))
 
     def for_core(self, records: _core.Records) -> _core.BatchReads:
         """Return the reads for the native core; ``records`` are those of the block."""
         return self.frames.reads_into(self.block.buffer, records)
+
+
+def _block_of(plan: ReadPlan, buffer: ByteBuffer) -> RecordBlock:
+    """Return the records of a plan, whose frames are in a buffer, or will be."""
+    starts = plan.frame_starts + TFRECORD.header_bytes
+    lengths = plan.frame_sizes - TFRECORD.overhead_bytes
+    return RecordBlock(buffer, starts, lengths, plan.numbers)

@@ -392,7 +392,7 @@ class RecordReader(Reader):
         if descriptors_of(sources) is not None:
             return FileFrames(plan, sources)
         with reading():  # the core cannot read compressed or remote files
-            return BufferFrames(plan, self.read(plan))
+            return BufferFrames.of_plan(plan, self.read(plan))
 
     def note_waits(self, waits: int) -> None:
         self._hints = min(max(0, self._hints - 1) + _HINTS_PER_WAIT * waits, _MAX_HINTS)

@@ -24,6 +24,7 @@ from ..storage.remote.options import RemoteOptions
 from ..timing.steps import checking, reading
 from .changes import check_unchanged
 from .formats import TFRECORD
+from .native_frames import BufferFrames
 from .reader import Reader, RecordLocation
 from .record_block import RecordBlock
 from .record_size import MAX_RECORD_BYTES
@@ -204,6 +205,15 @@ class StreamReader(Reader):
             faults = TFRECORD.check(block.buffer, frames, block.lengths, self.verify_crc)
             valid, errors = self.drop_damaged(block, faults)
         return valid, [*errors, *plan.damage]
+
+    @property
+    def is_native(self) -> bool:
+        # A batch from a pipe does not wait for those after it, which may come much later.
+        return not self._pipes
+
+    def open_frames(self, plan: StreamChunk) -> BufferFrames | None:
+        # Damage that ended a file is raised, or skipped, when the chunk is loaded by itself.
+        return None if plan.damage else BufferFrames.of_block(plan.block)
 
     def location(self, number: np.void) -> RecordLocation:
         file, record, offset = number.item()

@@ -243,7 +243,7 @@ def _shared_buffer(frames: Sequence[Frames]) -> ByteBuffer:
 
     It is large enough for the largest batch whose frames are not in memory.
     """
-    sizes = [each.plan.buffer_bytes for each in frames if each.buffer is None]
+    sizes = [each.plan.buffer_bytes for each in frames if each.block is None]
     return _core.allocate(max(sizes, default=0))
 
 

@@ -1,5 +1,6 @@
 #include "records/index.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "bindings/arguments.h"
 #include "bindings/arrays.h"
+#include "records/framing.h"
 #include "records/index_set.h"
 
 namespace tio {
@@ -228,6 +230,25 @@ ReadPlan bind_plan(const FrameLookup& self, std::int64_t gap) {
   return std::move(*plan);
 }
 
+ReadPlan plan_of_frames(const Numbers& starts, const Numbers& sizes) {
+  const auto first = span_of(starts);
+  const auto bytes = span_of(sizes);
+  if (first.size() != bytes.size()) throw nb::value_error("each frame must have a start and a size");
+  ReadPlan plan;
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    std::int64_t end = 0;
+    if (first[i] < 0 || bytes[i] < static_cast<std::int64_t>(kFrameOverheadBytes) ||
+        __builtin_add_overflow(first[i], bytes[i], &end)) {
+      throw nb::value_error("a frame must lie in the buffer");
+    }
+    plan.buffer_bytes = std::max(plan.buffer_bytes, end);
+    plan.numbers.push_back(static_cast<std::int64_t>(i));
+  }
+  plan.frame_starts.assign(first.begin(), first.end());
+  plan.frame_sizes.assign(bytes.begin(), bytes.end());
+  return plan;
+}
+
 template <class Object>
 NumpyMatrix<const std::int64_t> ranges_of(Object& self) {
   static_assert(sizeof(Range) == 3 * sizeof(std::int64_t));
@@ -248,6 +269,11 @@ nb::list plan_by_file(ReadPlan& self) {
 void bind_index_set(nb::module_& m) {
   nb::class_<ReadPlan>(m, "ReadPlan",
                        "A plan of the reads that fetch the frames of some records into a buffer.")
+      .def_static("of_frames", &plan_of_frames, "starts"_a, "sizes"_a,
+                  "Return the plan of frames that are in a buffer already, numbered from 0.\n\n"
+                  "Args:\n"
+                  "    starts: Offset of each frame in the buffer; int64 [n].\n"
+                  "    sizes: Bytes of each record's frame; int64 [n].")
       .def_prop_ro("numbers", array_of(&ReadPlan::numbers), "Numbers of the records; int64 [n].")
       .def_prop_ro("frame_sizes", array_of(&ReadPlan::frame_sizes),
                    "Bytes of each record's frame; int64 [n].")
