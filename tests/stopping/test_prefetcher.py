@@ -43,7 +43,7 @@ def _no_thread_is_left() -> Iterator[None]:
 class Number(int):
     """A job, by default so large that it is a run on its own."""
 
-    buffer_bytes = 2 << 20
+    buffer_bytes = 4 << 20
 
 
 class SmallNumber(Number):

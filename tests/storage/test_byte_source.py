@@ -93,8 +93,8 @@ def test_records_of_an_object(store: dict[str, bytes], compression: str | None) 
     assert fetch(reader, [4, 2, 0, 1, 3]) == [b"last", RECORDS[2], *RECORDS[:2], RECORDS[3]]
     frames = reader.open_frames(reader.plan(np.array([0])))
     assert frames is not None
-    assert frames.buffer is not None  # they were read: the core has no descriptor
-    assert frames.buffer.tobytes() == frame(RECORDS[0])
+    assert frames.block is not None  # they were read: the core has no descriptor
+    assert frames.block.buffer.tobytes() == frame(RECORDS[0])
     assert reader.location(4) == RecordLocation("mem/b", 0, 0)
 
 

@@ -407,7 +407,7 @@ class LoadingOptions(KeyOptions, TransformOptions, total=False):
             their order do not depend on it. The default is 2, and 1 in DataLoader workers. Where
             the calling thread has as much to do, as with samples, it counts as one of them.
         prefetch: Number of batches that background threads load ahead. If batches are small, runs
-            of up to 16 of them (about 2 MiB as stored) count as one.
+            of up to 32 of them (about 4 MiB as stored) count as one.
     """
 
     on_error: Annotated[ErrorPolicy, Option("raise", _check_on_error)]
