@@ -133,7 +133,7 @@ package: setup
 wheel: setup
 	python tests/package/wheels.py build/wheel
 
-# `unit` runs tests that take at most 10 seconds each, `slow` those that take longer, and `long` all. Tests
+# `unit` runs the quick tests, in less than 6 minutes on 2 cores; `slow` runs the others, and `long` all. Tests
 # often wait for processes, so one more runs at a time than there are cores.
 PYTEST = python -m pytest -n $$(($(JOBS) + 1))
 unit: build setup-tf browser

@@ -151,6 +151,7 @@ def test_a_room_imports_only_rooms_above_it(path: Path) -> None:
         assert (name, function, target) in FACADE, f"imports {imported} in {function or 'the file'}"
 
 
+@pytest.mark.slow
 def test_the_facade_is_complete() -> None:
     found = {
         (str(path.relative_to(PACKAGE)), function, room_of(imported))
@@ -197,6 +198,7 @@ def test_parts_that_start_without_torch() -> None:
     assert not loaded & {"torch", "tensorflow", "google"}
 
 
+@pytest.mark.slow
 def test_a_dataset_loads_only_what_its_schema_needs(tmp_path: Path) -> None:
     """No optional room, no images and no decompressor is loaded for plain features."""
     write_tfrecord(tmp_path / "a.tfrecord", [example_of(x=[1])] * 4)
@@ -291,6 +293,7 @@ def test_public_names_of_a_room(room: str, names: list[str]) -> None:
     assert list(getattr(torchrec_io, room).__all__) == names
 
 
+@pytest.mark.slow
 def test_rooms_load_torch_only_where_they_need_it() -> None:
     names = "tfds.Directory, tfds.Split, ranking.Schema, ranking.encode, csv.Schema, presets.gqn"
     loaded = loaded_after(

@@ -231,6 +231,7 @@ def test_records_of_different_kinds(head: Head, tmp_path: Path) -> None:
     assert "'some text'" in shown
 
 
+@pytest.mark.slow
 def test_real_files_fit_and_are_named(
     wild: Any, head: Head, monkeypatch: pytest.MonkeyPatch
 ) -> None:

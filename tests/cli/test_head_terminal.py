@@ -78,6 +78,7 @@ def write_wide_records(path: Path) -> None:
     write_tfrecord(path, [example.SerializeToString()] * 5)
 
 
+@pytest.mark.slow
 def test_the_output_fits_the_terminal(tmp_path: Path) -> None:
     write_wide_records(tmp_path / "x")
     shown = in_terminal(tmp_path, "x", columns=90, lines=30)

@@ -9,11 +9,14 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Run
 from tests.support.datasets import record
 from tests.support.tfrecord import frame, write_tfrecord
 
 
+@pytest.mark.slow
 def test_never_imports_torch(tmp_path: Path) -> None:
     write_tfrecord(tmp_path / "x", [record(1)])
     for command in ("index", "head", "schema", "verify", "report"):
@@ -85,6 +88,7 @@ def interrupted_at(number: int) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, check=False, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_the_command_line_starts() -> None:
     whole = interrupted_at(0)
     imports = int(whole.stdout.split()[-1])

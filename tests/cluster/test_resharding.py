@@ -157,6 +157,7 @@ getattr(tio.cluster, sys.argv[3])(sys.argv[4:], sys.argv[2], num_shards=3)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", ["named", "journal", "adopting"])
 @pytest.mark.parametrize("job", ["reshard", "shuffle"])
 def test_a_job_that_was_killed_while_shards_got_their_names(

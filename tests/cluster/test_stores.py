@@ -40,6 +40,7 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return [write_tfrecord(tmp_path / f"in{i}", RECORDS[16 * i : 16 * i + 16]) for i in range(5)]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("local_ray")
 @pytest.mark.parametrize(
     ("job", "options"),

@@ -235,6 +235,7 @@ def test_windows_in_an_index_of_zstandard_are_refused(tmp_path: Path) -> None:
     assert len(tio.TFRecordMapDataset(path)) == COUNT  # with another index
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["stored", "uniform", "window", "blocks"])
 @pytest.mark.parametrize("span", ["first", "inner", "last"])
 def test_damage_is_reported_for_exactly_the_records_that_it_touches(

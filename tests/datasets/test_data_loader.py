@@ -52,6 +52,7 @@ class TestEachRecordOnce:
         for _ in range(2):
             assert ids_of(got) == ids_of(own)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
     def test_batches_for_any_start_method(self, paths: list[str], method: str) -> None:
         dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=4, shuffle=True, seed=2)

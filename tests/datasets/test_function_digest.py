@@ -176,6 +176,7 @@ def test_functions_of_installed_packages_count_by_their_names() -> None:
     assert digest_function(first) == digest_function(function_of(source, norm=copied))
 
 
+@pytest.mark.slow
 def test_processes_agree(tmp_path: Path) -> None:
     """The first process compiles the module, the others load it; each hashes text differently."""
     (tmp_path / "own_module.py").write_text(

@@ -117,6 +117,7 @@ class TestSteps:
 
 
 class TestResuming:
+    @pytest.mark.slow
     @given(
         before=st.sampled_from(WORLDS),
         after=st.sampled_from(WORLDS),

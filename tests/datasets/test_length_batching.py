@@ -239,6 +239,7 @@ class TestProcesses:
 
 
 class TestResuming:
+    @pytest.mark.slow
     @pytest.mark.parametrize("shuffle", SHUFFLES, ids=str)
     @pytest.mark.parametrize("threads", [1, 3])
     def test_resuming_at_every_step_yields_the_remaining_batches(
@@ -286,6 +287,7 @@ class TestResuming:
             found.append(ids_of(items))
         assert [b for s in itertools.zip_longest(*found) for b in s if b is not None] == rest
 
+    @pytest.mark.slow
     @pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
     @pytest.mark.parametrize("workers", [0, 2])
     def test_stateful_loaders(self, paths: list[str], workers: int) -> None:

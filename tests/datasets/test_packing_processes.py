@@ -50,6 +50,7 @@ class TestProcesses:
             assert batches_of(batches) == batches_of(expected)
             assert [b.max_seqlen for b in batches] == [b.max_seqlen for b in expected]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("method", ["spawn", "forkserver"])
     def test_start_methods(self, paths: list[str], method: str) -> None:
         dataset = make(paths, shuffle=True)
@@ -134,6 +135,7 @@ class TestProcesses:
 
 
 class TestResuming:
+    @pytest.mark.slow
     @pytest.mark.parametrize("method", ["spawn", "fork"])
     def test_resuming_in_workers(self, paths: list[str], method: str) -> None:
         dataset = make(paths, shuffle=True)
@@ -168,6 +170,7 @@ class TestResuming:
             other.load_state_dict(state)
             assert [sample["tokens"].tolist() for sample in other] == whole[given_:]
 
+    @pytest.mark.slow
     @given(
         before=st.integers(1, 4),
         after=st.integers(1, 4),

@@ -51,6 +51,7 @@ def run(path: str, seconds: str) -> tuple[str, str]:
     return printed, shown.decode()
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_long_passes(tmp_path: Path) -> None:
     [path] = write_files(tmp_path, [100])
     printed, shown = run(path, "-1")

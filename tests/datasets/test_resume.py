@@ -329,6 +329,7 @@ def state_after(given_: int, paths: Any, **options: Any) -> dict[str, Any]:
 
 
 class TestPlainDataLoader:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("workers", "persistent"),
         [(0, False), *itertools.product([1, 2, 3, 5], [False, True])],
@@ -353,6 +354,7 @@ class TestPlainDataLoader:
         assert ids_of(loader) == whole[4]
         assert ids_of(loader) == whole[5]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("method", "workers"),
         [pytest.param("spawn", 1, marks=pytest.mark.slow), ("forkserver", 2)],

@@ -80,6 +80,7 @@ def test_train_gpt() -> None:
     assert float(last) < float(first) / 1.8
 
 
+@pytest.mark.slow
 def test_train_ddp_without_torchrun() -> None:
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / "train_ddp.py")],
@@ -204,6 +205,7 @@ def test_background_producers(run_here: Run) -> None:
     assert lines[3].endswith(" numbers, then ValueError: a die fell off the table")
 
 
+@pytest.mark.slow
 def test_log_statistics(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

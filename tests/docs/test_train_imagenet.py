@@ -75,6 +75,7 @@ def images_of(steps: list[Step]) -> list[str]:
     return [image for step in steps for image in step]
 
 
+@pytest.mark.slow
 def test_progress_and_accuracy_are_printed(
     train: Train, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -94,6 +95,7 @@ def test_each_epoch_has_each_image_once_with_another_crop(train: Train) -> None:
     assert len(set(images_of(steps))) == 2 * TRAINING
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stop", "saved"),
     [

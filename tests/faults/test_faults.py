@@ -116,6 +116,7 @@ def test_memory_runs_out(server: Server, name: str) -> None:
     assert server.check(f"allocating: {name}", [["ALLOCATION"]]) > 50
 
 
+@pytest.mark.slow
 def test_shards_over_old_ones(server: Server) -> None:
     """The hardest case, also in the quick tests."""
     assert server.check("shards over old", [["KILL"]]) > 20

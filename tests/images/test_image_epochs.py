@@ -118,6 +118,7 @@ def test_the_same_for_any_rank(paths: list[str], rank: int) -> None:
     assert found == expected(0, 3, found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch_size", [None, 4])
 def test_the_same_when_resumed_after_every_step(paths: list[str], batch_size: int | None) -> None:
     def make() -> tio.TFRecordDataset:

@@ -52,6 +52,7 @@ def counts_of(seed: int, most: int, times: int = TIMES) -> list[int | None]:
     return [most, *(rng.choice([None, *range(most + 1)]) for _ in range(times))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("kind", OPTIONS)
 def test_an_epoch_ends_with_its_last_item(path: str, kind: str, workers: int) -> None:
@@ -98,6 +99,7 @@ def test_set_epoch_in_a_loop_comes_next(path: str, kind: str, workers: int) -> N
             assert list(loader) == expected[chosen + 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("kind", OPTIONS)
 def test_a_state_at_the_end_resumes_with_the_next_epoch(path: str, kind: str, workers: int) -> None:
@@ -177,6 +179,7 @@ def test_stateful_without_workers(path: str) -> None:
 
 
 # Workers that are not persistent start in each of these rounds, which takes far longer.
+@pytest.mark.slow
 @pytest.mark.parametrize(("persistent", "times"), [(False, TIMES // 3), (True, TIMES)])
 def test_stateful_with_workers(path: str, times: int, *, persistent: bool) -> None:
     """Only its workers know the end: they run ahead as with a DataLoader."""

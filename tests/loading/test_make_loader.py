@@ -251,6 +251,7 @@ def test_keys_stay_with_batches(paths: list[str], workers: int, by_number: bool)
     assert len(set(keys)) == sum(SIZES)
 
 
+@pytest.mark.slow
 def test_spawned_workers_receive_the_whole_dataset(paths: list[str]) -> None:
     pad = tio.pad_collate(buckets=(4,))
     loader = make(paths, "batches", 2, collate_fn=pad, multiprocessing_context="spawn")

@@ -123,6 +123,7 @@ def make_again(paths: list[str], loader: StatefulDataLoader[Any]) -> StatefulDat
     return other
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "workers"),
     [pytest.param("spawn", 1, marks=pytest.mark.slow), ("forkserver", 2)],

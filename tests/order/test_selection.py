@@ -104,6 +104,7 @@ def test_subset_can_be_built_from_ranges(monkeypatch: pytest.MonkeyPatch) -> Non
     assert asked == [(begin, min(1000, begin + 64)) for begin in range(0, 1000, 64)]
 
 
+@pytest.mark.slow
 @given(masks(), st.data())
 def test_masks_of_any_size_are_joined(mask: Mask, data: st.DataObject) -> None:
     builder = SubsetBuilder(len(mask))

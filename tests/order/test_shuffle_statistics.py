@@ -104,6 +104,7 @@ def test_windows_are_independent_of_each_other() -> None:
 # ---- blocks ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [50, 48, 46])
 def test_every_block_is_uniform_over_positions(size: int) -> None:
     blocks = 10

@@ -29,6 +29,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     return done.stdout, picture
 
 
+@pytest.mark.slow
 def test_the_tables_match_the_orders(made: tuple[str, Path]) -> None:
     whole, of_ranks = made[0].split("\n\n")
     assert whole.count("\n") > 8

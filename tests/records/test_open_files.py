@@ -57,6 +57,7 @@ def run(code: str, *arguments: object) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_more_files_than_may_be_open(tmp_path: Path) -> None:
     for number in range(FILES):

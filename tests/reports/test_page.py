@@ -119,6 +119,7 @@ def test_hostile_records_stay_text(attacked: tio.Report) -> None:
     assert "49" not in re.findall(r"\b49\b(?= *%})", shown)
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.dictionaries(

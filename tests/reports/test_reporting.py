@@ -397,6 +397,7 @@ def test_blank_names_are_named(tmp_path: Path) -> None:
     assert r"\n" in page
 
 
+@pytest.mark.slow
 def test_real_files_of_all_kinds(wild: Any) -> None:
     paths = [path for path in wild.path.rglob("*") if path.is_file() and path.stat().st_size < 2e6]
     kinds = set()

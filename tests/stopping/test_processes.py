@@ -188,6 +188,7 @@ class TestExit:
             assert program.said() == list(range(2 * BATCH, 50 * BATCH))
             assert program.end() == (0, "")
 
+    @pytest.mark.slow
     def test_while_a_daemon_thread_trains(self, tmp_path: Path) -> None:
         with closing(middle_of(ALONE, tmp_path, "leaves a daemon thread", seconds=0.2)) as program:
             code, errors = program.end()

@@ -205,6 +205,7 @@ def test_compression_argument_is_checked(tmp_path: Path) -> None:
         next(iter_records(file, compression="bz2"))  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("members", [1, 7, 300])
 def test_reading_back_in_a_compressed_file(tmp_path: Path, members: int) -> None:
     rng = np.random.default_rng(1)

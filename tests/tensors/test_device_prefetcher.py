@@ -296,6 +296,7 @@ def loader_of(paths: list[str], kind: str) -> Any:
 KINDS = ["dataset", "DataLoader", "make_loader", "stateful 0", "stateful 2"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("any_device")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("depth", [1, 3])

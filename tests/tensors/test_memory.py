@@ -142,6 +142,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("workers", "method", "threads"),
     [

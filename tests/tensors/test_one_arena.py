@@ -114,6 +114,7 @@ class Source(IterableDataset[Any]):
             yield make_batch(4, first=i)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "inline"), [("fork", True), ("fork", False), ("forkserver", False)]
 )

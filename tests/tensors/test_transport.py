@@ -75,6 +75,7 @@ def mapped_slots() -> int:
 SIZES = [1000, 5000, 5000, 4000, 10, 90_000, 1000, 200_000, 5000] * 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "workers"), [("fork", 1), ("fork", 2), ("spawn", 1), ("forkserver", 2)]
 )
@@ -139,6 +140,7 @@ def _drop_batches() -> int:
     return dropped
 
 
+@pytest.mark.slow
 def test_slots_go_with_the_workers() -> None:
     for _ in range(3):
         iterator = iter(loader_of(Source([5000] * 20), workers=2))
@@ -419,6 +421,7 @@ def test_a_child_keeps_a_batch_that_its_parent_lets_go_of() -> None:
     os.close(told)
 
 
+@pytest.mark.slow
 def test_slots_that_children_keep_are_replaced() -> None:
     for number, batch in enumerate(loader_of(Source([5000] * 3 * transport._MOST_SLOTS))):
         child = os.fork()

@@ -38,6 +38,7 @@ def new_namespace() -> list[str]:
     pytest.skip("no file system can be mounted here, neither by root nor in a user namespace")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["killed_one", "killed_shards", "forked"])
 def test_processes(tmp_path: Path, name: str) -> None:
     run(*program(name, tmp_path))

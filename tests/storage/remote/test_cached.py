@@ -134,6 +134,7 @@ def test_cached_ranges_of_several_objects_are_read_at_once(
     assert web.gets()
 
 
+@pytest.mark.slow
 def test_a_later_run_uses_the_blocks(web: WebServer, cache: tio.BlockCache) -> None:
     url = web.put("/a.tfrecord", DATA)
     assert opened(url, cache).read(0, len(DATA)) == DATA

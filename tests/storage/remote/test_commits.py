@@ -143,6 +143,7 @@ def small(start: int) -> list[bytes]:
     return [b"%d" % number * 3 for number in range(start, start + 10)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lasts", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "name", ["shards", *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)]

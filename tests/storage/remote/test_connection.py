@@ -206,6 +206,7 @@ def test_datasets_share_one_memory(web: WebServer) -> None:
     close_connections()
 
 
+@pytest.mark.slow
 def test_nothing_is_started_for_local_files(tmp_path: Path) -> None:
     code = (
         "import sys, torchrec_io as tio\n"

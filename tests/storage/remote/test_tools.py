@@ -163,6 +163,7 @@ def facts_of(result: Any, source: str, target: str) -> str:
     return repr(fields).replace(target, "OUT").replace(source, "IN")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", quick(TOOLS, "merge", "reshard by size", "from_csv"))
 def test_tools(places: Places, tmp_path: Path, name: str) -> None:
     out = f"s3://data/tools-out/{name}"
