@@ -95,6 +95,7 @@ def test_the_output_fits_the_terminal(tmp_path: Path) -> None:
     assert "PNG 300x20" in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("environment", "start", "end"),
     [

@@ -123,6 +123,7 @@ def test_the_files_have_the_seek_points_that_the_tests_are_about(folder: Path) -
     assert min(counts[form] for form in ("gzip", "zlib", "members", "frames")) > 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("form", FORMS)
 def test_orders_equal_those_of_the_plain_file(folder: Path, form: str, order: str) -> None:

@@ -234,6 +234,7 @@ def check_index_change(large: Path, change: str, workers: int, method: str | Non
     assert str(index) in str(error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("workers", [0, 2])
 def test_index_changed_in_place(large: Path, change: str, workers: int) -> None:

@@ -129,6 +129,7 @@ class TestMoreReadersThanRecords:
 
 
 class TestSeveralEpochsInOneIteration:
+    @pytest.mark.slow
     @pytest.mark.parametrize("workers", [1, 2, 3, 5])
     @pytest.mark.parametrize("batch_size", [4, 7, 30, 31])
     def test_the_order_does_not_depend_on_the_workers(

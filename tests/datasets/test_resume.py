@@ -50,6 +50,7 @@ def flat(lists: list[list[int]]) -> list[int]:
 
 
 class TestInOneProcess:
+    @pytest.mark.slow
     @pytest.mark.parametrize("shuffle", SHUFFLES, ids=str)
     @pytest.mark.parametrize("epochs", [1, 3])
     @pytest.mark.parametrize("batch_size", [4, 30, None])

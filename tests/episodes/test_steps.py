@@ -234,6 +234,7 @@ class TestParts:
 
 
 class TestStates:
+    @pytest.mark.slow
     @pytest.mark.parametrize("batch_size", [None, 3])
     @pytest.mark.parametrize("shuffle", [False, True, 6])
     def test_resumes_at_every_position(

@@ -84,6 +84,7 @@ def test_several_epochs_in_an_iteration(path: str, workers: int) -> None:
     assert follow(loader, expected, counts, step=3) == 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("kind", OPTIONS)
 def test_set_epoch_in_a_loop_comes_next(path: str, kind: str, workers: int) -> None:

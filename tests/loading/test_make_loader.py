@@ -263,6 +263,7 @@ def test_spawned_workers_receive_the_whole_dataset(paths: list[str]) -> None:
 # ---- saving and resuming ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", [None, "cpu"])
 @pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("sort", MADE)
@@ -317,6 +318,7 @@ def test_workers_resume_from_a_state_of_one_process(paths: list[str]) -> None:
     assert seen + ids_of(several) == ids_of(one)  # it was left early
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("sort", ["batches", "epochs", "by number"])
 def test_interrupted_training_loop(paths: list[str], sort: str, workers: int) -> None:

@@ -265,6 +265,7 @@ def test_pipes_read_like_files(
     assert found == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compression", [None, "gzip", "zlib"])
 @pytest.mark.parametrize("partitions", [1, 3, 5])
 @pytest.mark.parametrize("window", [1, 1000])

@@ -128,6 +128,7 @@ def compressed_at(kind: str, level: int, records: list[bytes]) -> bytes:
     return zlib.compress(stream, level)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "level"), [(kind, level) for kind, levels in LEVELS.items() for level in levels]
 )

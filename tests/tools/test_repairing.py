@@ -342,6 +342,7 @@ def test_what_only_looks_like_a_member_is_no_loss_of_its_own(tmp_path: Path) -> 
     assert loss.offset + loss.size == len(first) + len(fakes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["start", "middle", "end"])
 @pytest.mark.parametrize("compression", ["gzip", "zlib"])
 @pytest.mark.parametrize("fill", [b"\0", b"\xff", b"\x55"])

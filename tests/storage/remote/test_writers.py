@@ -51,6 +51,7 @@ def read(url: str, options: dict[str, Any] | None) -> list[bytes]:
 # ---- what is written ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "compression",
     [None, *(pytest.param(name, marks=pytest.mark.slow) for name in ("gzip", "zlib"))],
