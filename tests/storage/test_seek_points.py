@@ -584,6 +584,27 @@ def test_spans_take_memory_only_while_they_are_used(tmp_path: Path) -> None:
     assert sys.getsizeof(stream.span(0)) < 250
 
 
+@given(
+    announced=st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3)), min_size=1, unique=True),
+    data=st.data(),
+)
+def test_a_span_is_wanted_until_all_that_was_announced_is_taken_back(
+    tmp_path_factory: pytest.TempPathFactory,
+    announced: list[tuple[int, int]],
+    data: st.DataObject,
+) -> None:
+    path = tmp_path_factory.mktemp("files") / "x"
+    path.write_bytes(deflated(DATA, 31))
+    stream = make_spans(LocalFile(path), "gzip", record(path, "gzip"), len(DATA), 8 << 20)
+    source = open_spans(LocalFile(path), stream)
+    source.will_need(np.array([(*each, 0) for each in announced], np.int64))
+    taken = data.draw(st.permutations(announced))
+    for number, each in enumerate(taken):
+        assert stream.is_wanted(0), taken[number:]
+        source.will_not_need(np.array([(*each, 0)], np.int64))
+    assert not stream.is_wanted(0)
+
+
 def count_inflated(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list to which each call of a decoder adds the number of bytes that it returned."""
     sizes: list[int] = []

@@ -365,8 +365,7 @@ def _allocate(size: int) -> ByteBuffer:
 
 def _sorted(rows: Ints) -> Ints:
     """Return the different ones of some ranges, ascending."""
-    # Spans are smaller than 4 GiB, so both numbers fit one.
-    keys = rows[:, 0] << 32 | rows[:, 1]
+    keys = _keys(rows)
     keys.sort()  # with the next line, several times as fast as unique()
     keys = keys[np.diff(keys, prepend=-1) != 0]
     return np.stack((keys >> 32, keys & 0xFFFF_FFFF), axis=1)
@@ -374,10 +373,18 @@ def _sorted(rows: Ints) -> Ints:
 
 def _are_in(rows: Ints, others: Ints) -> npt.NDArray[np.bool_]:
     """Return which of some ascending ranges are among others."""
-    first = np.searchsorted(rows[:, 0], others[:, 0])
-    is_there = first < len(rows)
-    first, others = first[is_there], others[is_there]
-    is_equal = (rows[first] == others).all(axis=1)
-    found = np.zeros(len(rows), bool)
-    found[first[is_equal]] = True
-    return found
+    keys, found = _keys(rows), np.sort(_keys(others))
+    if len(found) == 0:
+        return np.zeros(len(rows), bool)
+    # Looking up ascending numbers takes a third of the time of others.
+    places = np.searchsorted(found, keys)
+    places[places == len(found)] = 0
+    are_in: npt.NDArray[np.bool_] = found[places] == keys
+    return are_in
+
+
+def _keys(rows: Ints) -> Ints:
+    """Return one number for each range, in the same order as the ranges."""
+    # Spans are smaller than 4 GiB, so both numbers fit.
+    keys: Ints = rows[:, 0] << 32 | rows[:, 1]
+    return keys
