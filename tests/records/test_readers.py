@@ -103,9 +103,12 @@ def test_native_code_parses_the_records_of_streams_where_they_are(tmp_path: Path
     assert reader.open_frames(last) is None
 
 
-def test_a_batch_of_a_pipe_does_not_wait_for_others(tmp_path: Path) -> None:
+def test_a_batch_of_a_slow_stream_does_not_wait_for_others(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    assert not StreamReader([str(tmp_path / "pipe")]).is_native
+    path = str(write_tfrecord(tmp_path / "x", RECORDS))
+    assert StreamReader([path]).is_native
+    for slow in (str(tmp_path / "pipe"), "s3://bucket/object"):
+        assert not StreamReader([path, slow]).is_native
 
 
 @pytest.mark.parametrize(

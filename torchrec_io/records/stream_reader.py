@@ -19,7 +19,7 @@ from ..checks import check_integer
 from ..errors import StaleIndexError, TorchRecIOError
 from ..storage.byte_source import ByteSource
 from ..storage.compression import CompressionChoice, check_compression
-from ..storage.opening import is_seekable, open_stream
+from ..storage.opening import is_remote, is_seekable, open_stream
 from ..storage.remote.options import RemoteOptions
 from ..timing.steps import checking, reading
 from .changes import check_unchanged
@@ -136,6 +136,7 @@ class StreamReader(Reader):
         self.verify_crc = verify_crc
         self._remote = remote
         self._pipes = [path for path in self.paths if not is_seekable(path)]
+        self._is_slow = len(self._pipes) > 0 or any(map(is_remote, self.paths))
         self._is_started = False
 
     def chunks(
@@ -208,8 +209,8 @@ class StreamReader(Reader):
 
     @property
     def is_native(self) -> bool:
-        # A batch from a pipe does not wait for those after it, which may come much later.
-        return not self._pipes
+        # A batch from a pipe, or from far away, does not wait for those after it.
+        return not self._is_slow
 
     def open_frames(self, plan: StreamChunk) -> BufferFrames | None:
         # Damage that ended a file is raised, or skipped, when the chunk is loaded by itself.
