@@ -233,7 +233,8 @@ ReadPlan bind_plan(const FrameLookup& self, std::int64_t gap) {
 ReadPlan plan_of_frames(const Numbers& starts, const Numbers& sizes) {
   const auto first = span_of(starts);
   const auto bytes = span_of(sizes);
-  if (first.size() != bytes.size()) throw nb::value_error("each frame must have a start and a size");
+  if (first.size() != bytes.size())
+    throw nb::value_error("each frame must have a start and a size");
   ReadPlan plan;
   for (std::size_t i = 0; i < first.size(); ++i) {
     std::int64_t end = 0;
