@@ -228,4 +228,5 @@ def test_workers_do_not_collect_the_objects_that_they_start_with(
     assert min(first) > 10_000
     assert max(second) <= max(first)  # the second iteration excludes no further objects
     list(dataset)
-    assert gc.get_freeze_count() == before  # only in workers
+    # Only in workers. Some of the objects may be gone by now.
+    assert gc.get_freeze_count() <= before
