@@ -19,8 +19,11 @@ from torch.utils.data import DataLoader
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, record, write_files
 from tests.support.loading import error_of
+from tests.support.pipes import feeding
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io.records.index_cache import cache_path
+from torchrec_io.records.stream_reader import StreamReader
+from torchrec_io.tensors.block_parser import ExampleBlockParser
 
 SIZES = [30, 0, 7, 13]
 COUNT = sum(SIZES)
@@ -41,6 +44,12 @@ def indexed(paths: Any, **options: Any) -> tio.TFRecordDataset:
 
 def ids_of(batches: Any) -> list[list[int]]:
     return [batch["id"].tolist() for batch in batches]
+
+
+def values_of(items: Any) -> list[Any]:
+    """Return the values of a batch or sample as lists, numbers and bytes."""
+    values = (items[name] for name in items)
+    return [value if isinstance(value, bytes) else value.tolist() for value in values]
 
 
 def flat(lists: list[list[int]]) -> list[int]:
@@ -183,6 +192,81 @@ class TestFiles:
             dataset = make_any(path, on_error=lambda _: None, epochs=None)
             with pytest.raises(tio.DecodeError, match="epoch 0 yielded nothing"):
                 next(iter(dataset))
+
+
+class TestRuns:
+    """Small batches are loaded together, by one native call."""
+
+    @pytest.mark.parametrize("is_pipe", [False, True])
+    def test_batches_of_files_are_loaded_together_and_those_of_pipes_alone(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_pipe: bool
+    ) -> None:
+        (path,) = write_files(tmp_path, [1000])
+        loaded: list[int] = []
+        original = ExampleBlockParser.parse_run
+
+        def parse_run(self: ExampleBlockParser, *args: Any) -> Any:
+            batches = original(self, *args)
+            loaded.append(len(batches))
+            return batches
+
+        monkeypatch.setattr(ExampleBlockParser, "parse_run", parse_run)
+        if is_pipe:
+            with feeding(tmp_path / "pipe", [Path(path).read_bytes()]) as pipe:
+                assert flat(ids_of(make(str(pipe), num_threads=2))) == list(range(1000))
+        else:
+            assert flat(ids_of(make(path, num_threads=2))) == list(range(1000))
+        assert sum(loaded) == 250
+        assert max(loaded) == (1 if is_pipe else 32)
+
+    @given(
+        bad=st.dictionaries(st.integers(0, COUNT - 1), st.booleans()),
+        cut=st.integers(0, 20),
+        features=st.sampled_from([["id"], ["id", "name", "tokens"]]),
+        threads=st.integers(1, 3),
+        batch_size=st.sampled_from([None, 1, 4]),
+        shuffle=st.sampled_from([False, 8]),
+    )
+    def test_they_are_those_that_are_loaded_alone(
+        self,
+        tmp_path_factory: pytest.TempPathFactory,
+        *,
+        bad: dict[int, bool],
+        cut: int,
+        features: list[str],
+        threads: int,
+        **options: Any,
+    ) -> None:
+        """Also where records are damaged, or not messages, and the file ends inside a record."""
+        frames = []
+        for number in range(COUNT):
+            framed = bytearray(frame(b"\xff" if number in bad else record(number)))
+            framed[-1] ^= bad.get(number, False)  # does not match its checksum
+            frames.append(bytes(framed))
+        path = tmp_path_factory.mktemp("bad") / "a.tfrecord"
+        content = b"".join(frames)
+        path.write_bytes(content[: len(content) - cut])
+        schema = {name: SCHEMA[name] for name in features}
+
+        def read(threads: int) -> tuple[list[Any], list[str]]:
+            told: list[str] = []
+            dataset = tio.TFRecordStream(
+                str(path),
+                schema,
+                with_key=True,
+                num_threads=threads,
+                on_error=lambda error: told.append(str(error)),
+                **options,
+            )
+            found = [(key, values_of(items)) for key, items in dataset]
+            # Where a shuffled file ends early, the order of errors depends on what is loaded ahead.
+            return found, sorted(told)
+
+        found = read(threads)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(StreamReader, "open_frames", lambda *_: None)
+            assert found == read(1)
+        assert found[1] or not (bad or cut)
 
 
 class TestPipes:
