@@ -387,6 +387,13 @@ class ReadPlan:
             sizes: Bytes of each record's frame; int64 [n].
         """
 
+    @staticmethod
+    def joined(plans: Sequence[ReadPlan]) -> ReadPlan:
+        """
+        Return a plan of the records of several plans, whose buffer has theirs one after
+        the other.
+        """
+
     @property
     def numbers(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
         """Numbers of the records; int64 [n]."""
@@ -1262,7 +1269,7 @@ class ExampleParser:
     @property
     def is_fixed(self) -> bool:
         """
-        Whether all columns hold numbers and their sizes do not depend on the data.
+        Whether each row of all columns has a size that does not depend on the data.
         """
 
     def locate(self, records: Records) -> LocatedBatch:
@@ -1271,6 +1278,17 @@ class ExampleParser:
     def parse_fixed(self, records: Records, targets: ColumnTargets, arena: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> list[Failure]:
         """
         Run both passes at once, if the parser is fixed, and return the failures.
+        """
+
+class LentMemory:
+    """Memory with the frames of several batches."""
+
+    def __init__(self, memories: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]], ranges: Sequence[Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)]]) -> None:
+        """
+        Args:
+            memories: Bytes to copy from.
+            ranges: For each memory, int64 [n, 3]: offset in it, size, and offset in a buffer
+                that would have all batches, one after the other.
         """
 
 class BatchReads:
@@ -1294,6 +1312,19 @@ class BatchReads:
             blocks: Blocks in memory, which together have all records of the plan.
             block_numbers: Number of each block, ascending.
             record_blocks: Number of each record's block.
+            plan: Plan of the records.
+            buffer: Bytes that receive the frames.
+            records: Records that will be in the buffer, which are parsed.
+        """
+
+    @staticmethod
+    def of_lent(memory: LentMemory, begin: int, plan: ReadPlan, buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], records: Records) -> BatchReads:
+        """
+        Return reads that copy what a plan reads from lent memory.
+
+        Args:
+            memory: The memory, which is lent until the batch is loaded.
+            begin: Offset of the batch in the buffer that would have all batches.
             plan: Plan of the records.
             buffer: Bytes that receive the frames.
             records: Records that will be in the buffer, which are parsed.

@@ -1,4 +1,5 @@
 // Reading and checking the frames of a batch: only valid frames, and nothing past the buffer.
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -96,6 +97,33 @@ void test_plans_that_continue() {
   CHECK(!plan_of({}, {}).continues(first));
 }
 
+void test_joined_plans() {
+  const ReadPlan first = Batch().plan;
+  ReadPlan second{.numbers = {7},
+                  .frame_sizes = {20},
+                  .frame_starts = {2},
+                  .files = {0, 3},
+                  .range_bounds = {0, 1, 2},
+                  .ranges = {{60, 12, 0}, {5, 10, 12}},
+                  .buffer_bytes = 22};
+  const ReadPlan* const both[] = {&second, &first};
+  const auto joined = join_plans(both);
+  CHECK(joined.has_value());
+  CHECK_EQ(joined->numbers, (Numbers{7, 1, 2, 0}));
+  CHECK_EQ(joined->frame_sizes, (Numbers{20, 18, 16, 19}));
+  CHECK_EQ(joined->frame_starts, (Numbers{2, 41, 59, 22}));
+  CHECK_EQ(joined->files, (Numbers{0, 3}));
+  CHECK_EQ(joined->range_bounds, (Numbers{0, 3, 4}));
+  CHECK_EQ(joined->buffer_bytes, 75);
+  const Range expected[] = {{60, 12, 0}, {0, 34, 41}, {34, 19, 22}, {5, 10, 12}};
+  CHECK(std::ranges::equal(joined->ranges, expected, [](const Range& a, const Range& b) {
+    return a.offset == b.offset && a.size == b.size && a.target == b.target;
+  }));
+  CHECK(join_plans({})->ranges.empty());
+  second.buffer_bytes = INT64_MAX;
+  CHECK(!join_plans(both).has_value());
+}
+
 }  // namespace
 }  // namespace tio::test
 
@@ -107,5 +135,6 @@ int main() {
   test_what_the_file_lacks();
   test_damaged_offsets_and_sizes();
   test_plans_that_continue();
+  test_joined_plans();
   return finish();
 }

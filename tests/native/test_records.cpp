@@ -169,10 +169,15 @@ void test_is_fixed() {
   };
   CHECK(is_fixed(fixed("b", Dtype::float16, 3)));
   CHECK(is_fixed(with_default(fixed("b", Dtype::boolean), {"\x01"})));
+  CHECK(is_fixed(one_bytes("b", ColumnType::raw_bytes)));
+  CHECK(is_fixed(one_bytes("b", ColumnType::resized_bytes)));
+  FeatureSpec without_column = one_bytes("b", ColumnType::raw_bytes);
+  without_column.has_column = false;
+  CHECK(!is_fixed(without_column));
   for (const auto& spec :
        {fixed("b", Dtype::bytes), ragged("b", Dtype::int64), flat("b", Dtype::int64),
-        padded("b", Dtype::int64), one_bytes("b", ColumnType::raw_bytes),
-        one_bytes("b", ColumnType::span), on_request("b"), in_lists(on_request("b"))}) {
+        padded("b", Dtype::int64), one_bytes("b", ColumnType::span), on_request("b"),
+        in_lists(on_request("b"))}) {
     CHECK(!is_fixed(spec));
   }
 }

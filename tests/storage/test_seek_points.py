@@ -21,8 +21,10 @@ from hypothesis import strategies as st
 from isal import isal_zlib
 
 from tests.support.spans import count_decoded
+from torchrec_io import _core
 from torchrec_io.errors import CorruptRecordError
-from torchrec_io.storage.byte_source import ByteBuffer, ByteSource
+from torchrec_io.storage import spanned_file
+from torchrec_io.storage.byte_source import ByteBuffer, ByteSource, Loan
 from torchrec_io.storage.compression import Compression
 from torchrec_io.storage.decoder import WINDOW_BYTES, unpack_window
 from torchrec_io.storage.inflater import Inflater
@@ -603,6 +605,63 @@ def test_a_span_is_wanted_until_all_that_was_announced_is_taken_back(
         assert stream.is_wanted(0), taken[number:]
         source.will_not_need(np.array([(*each, 0)], np.int64))
     assert not stream.is_wanted(0)
+
+
+LENT = st.tuples(st.integers(0, len(DATA) - 1), st.integers(1, 40_000))
+
+
+@given(steps=st.lists(st.tuples(st.lists(LENT, min_size=1, max_size=5), st.booleans()), max_size=6))
+def test_spans_are_lent_until_they_are_given_back(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[list[tuple[int, int]], bool]]
+) -> None:
+    path = tmp_path_factory.mktemp("files") / "x"
+    path.write_bytes(deflated(DATA, 31))
+    stream = make_spans(LocalFile(path), "gzip", record(path, "gzip"), len(DATA), 120_000)
+    source = open_spans(LocalFile(path), stream)
+    lent: list[tuple[Loan, bytes]] = []
+    for pairs, ends in steps:
+        wanted = [(offset, min(size, len(DATA) - offset)) for offset, size in pairs]
+        targets = np.cumsum([0, *(size for _, size in wanted)])
+        ranges = np.column_stack([np.array(wanted), targets[:-1]])
+        loan = source.begin_lending(ranges)()
+        assert loan is not None
+        lent.append((loan, b"".join(DATA[at : at + size] for at, size in wanted)))
+        for each, expected in lent:
+            check_loan(each, expected)
+        while ends and lent:
+            lent.pop()[0].give_back()
+    for each, expected in lent:
+        check_loan(each, expected)
+        each.give_back()
+    assert not any(span.readers for span in stream._spans.values())
+
+
+def check_loan(loan: Loan, expected: bytes) -> None:
+    out = np.zeros(len(expected), np.uint8)
+    for memory, places in loan.pieces:
+        _core.gather(memory, places, out)
+    assert out.tobytes() == expected
+
+
+def test_spans_that_are_not_lent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spanned_file, "_MOST_LENT_BYTES", 200_000)
+    content = bytearray(deflated(DATA, 31))
+    content[len(content) // 2] ^= 0xFF
+    path = tmp_path / "x"
+    path.write_bytes(deflated(DATA, 31))
+    stream = make_spans(LocalFile(path), "gzip", record(path, "gzip"), len(DATA), 1 << 20)
+    path.write_bytes(content)
+    source = open_spans(LocalFile(path), stream)
+
+    def lend(*pairs: tuple[int, int]) -> Loan | None:
+        return source.begin_lending(np.array([(*pair, 0) for pair in pairs], np.int64))()
+
+    assert source.lends
+    assert lend((0, 10), (200_001, 10)) is None  # most of what lies between is not needed
+    assert lend((len(DATA) - 9, 10)) is None
+    with pytest.raises(CorruptRecordError):
+        lend((600_000, 100), (750_000, 10))
+    assert not any(span.readers for span in stream._spans.values())
 
 
 def count_inflated(monkeypatch: pytest.MonkeyPatch) -> list[int]:

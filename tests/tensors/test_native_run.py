@@ -12,21 +12,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import torchrec_io as tio
-from tests.support.datasets import SCHEMA, write_files
+from tests.support.datasets import SCHEMA, record, write_files
 from tests.support.forms import batch_to_json
+from tests.support.tfrecord import write_tfrecord
 from torchrec_io import _core
 from torchrec_io.parsing.parser import ExampleParser
 from torchrec_io.parsing.record_random import DEFAULT_RANDOM
+from torchrec_io.records import record_reader
 from torchrec_io.records.block_reader import BlockReader
 from torchrec_io.records.index_cache import open_indexes
 from torchrec_io.records.reader import Reader
 from torchrec_io.records.record_reader import RecordReader
-from torchrec_io.storage.byte_source import descriptors_of
+from torchrec_io.storage.byte_source import Loan, descriptors_of, lend_ranges
 from torchrec_io.tensors.native_run import load_run
 from torchrec_io.tensors.parse import parse_block
 
 FIXED = {"id": tio.FixedLenFeature([], "int64")}
-SCHEMAS = {"fixed": tio.Schema(FIXED), "any": tio.Schema(SCHEMA)}
+RAW = FIXED | {"name": tio.RawFeature("int16", (4,), fixed_length=8)}
+SCHEMAS = {"fixed": tio.Schema(FIXED), "raw": tio.Schema(RAW), "any": tio.Schema(SCHEMA)}
 
 
 def reader_of(paths: list[str], **options: Any) -> RecordReader:
@@ -67,8 +70,53 @@ def one_by_one(parser: ExampleParser, reader: Reader, plans: list[Any]) -> list[
     return batches
 
 
+@pytest.fixture
+def scribbling(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Numbers of lent pieces of memory, each of which is overwritten when it is given back."""
+    pieces: list[int] = []
+
+    def lend(*args: Any) -> Loan | None:
+        loan = lend_ranges(*args)
+        if loan is None:
+            return None
+        copies = [(memory.copy(), places) for memory, places in loan.pieces]
+        pieces.append(len(copies))
+
+        def give_back() -> None:
+            for memory, _ in copies:
+                memory[:] = 0xFF
+            loan.give_back()
+
+        return Loan(copies, give_back)
+
+    monkeypatch.setattr(record_reader, "lend_ranges", lend)
+    return pieces
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+@pytest.mark.parametrize("shuffle", [False, 20])
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_batches_have_nothing_of_lent_memory(
+    tmp_path: Path, scribbling: list[int], schema: str, shuffle: Any, num_threads: int
+) -> None:
+    records = [record(number) for number in range(60)]
+    records[7] = records[31] = b""  # replaced by records of the next batches
+    paths = [str(write_tfrecord(tmp_path / name, records, name)) for name in ("gzip", "zlib")]
+    plain = str(write_tfrecord(tmp_path / "plain", 2 * records))
+    options: Any = {"shuffle": shuffle, "on_error": "skip", "num_threads": num_threads}
+    found, expected = (
+        [
+            batch_to_json(batch)
+            for batch in tio.TFRecordDataset(each, SCHEMAS[schema], batch_size=5, **options)
+        ]
+        for each in (paths, plain)
+    )
+    assert found == expected
+    assert len(scribbling) > 3
+
+
 @pytest.mark.parametrize("kind", READERS)
-@pytest.mark.parametrize("schema", ["any", "fixed"])
+@pytest.mark.parametrize("schema", SCHEMAS)
 @given(batches=st.lists(st.lists(st.integers(0, 70), min_size=1, max_size=30), max_size=6))
 def test_the_same_batches(
     files: list[str], kind: str, schema: str, batches: list[list[int]]

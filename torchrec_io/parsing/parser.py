@@ -60,6 +60,8 @@ class ExampleParser:
         native: Parser of the native core.
         builders: Builder of each feature's column, in the order of the schema.
         located_builders: Builders of the columns that are laid out once values are located.
+        is_fixed: Whether the native core alone makes all columns, and no size depends on the
+            records.
         checked_builders: Builders of the columns whose values must be in a range.
         names: Flat names of the features that have a column.
         paths: Paths of nested features, by flat name.
@@ -87,6 +89,8 @@ class ExampleParser:
         self.located_builders = [
             b for b in self.builders if b.dense is None and not isinstance(b, DeferredBuilder)
         ]
+        needs_finish = any(builder.needs_finish for builder in self.builders)
+        self.is_fixed = self.native.is_fixed and not needs_finish
         self.checked_builders = [b for b in self.builders if b.limits is not None]
         self._dense_groups = _group_dense(self.builders)
         # Batches usually have two sizes; other sizes must not fill the memory.
@@ -136,11 +140,6 @@ class ExampleParser:
         if not located.is_fixed:
             located.lay_out(self.native.locate(located.records))
         return located
-
-    @property
-    def is_fixed(self) -> bool:
-        """True if the native core alone makes all columns, and no size depends on the records."""
-        return self.native.is_fixed
 
     def load(
         self,

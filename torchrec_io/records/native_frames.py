@@ -1,4 +1,4 @@
-"""Frames of records for the native core: in files, in blocks in memory, or in a buffer."""
+"""Frames of records for the native core: in files, in memory, or in a buffer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from .. import _core
-from ..storage.byte_source import ByteBuffer, ByteSource, Ints, descriptors_of
+from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Loan, descriptors_of
 from .formats import TFRECORD
 from .record_block import RecordBlock
 
@@ -125,6 +125,53 @@ class BufferFrames:
         return _core.BatchReads.of_buffer(self.plan, buffer, records)
 
 
+@dataclass(frozen=True, slots=True)
+class LentFrames:
+    """Frames in memory that is lent until they are loaded. A :class:`Frames`.
+
+    Attributes:
+        plan: Plan of the records.
+        memory: Memory with the frames of several plans.
+        begin: Offset of this plan's buffer in one that would have the frames of all of them.
+        whole: The bytes that the plan reads, if they lie together in the memory; else None.
+    """
+
+    plan: ReadPlan
+    memory: _core.LentMemory
+    begin: int
+    whole: ByteBuffer | None
+
+    @property
+    def files(self) -> Sequence[ByteSource]:
+        return ()  # they were checked when the frames were read
+
+    @property
+    def block(self) -> None:
+        return None
+
+    def reads_into(self, buffer: ByteBuffer, records: _core.Records) -> _core.BatchReads:
+        if buffer is self.whole:
+            return _core.BatchReads.of_buffer(self.plan, buffer, records)
+        return _core.BatchReads.of_lent(self.memory, self.begin, self.plan, buffer, records)
+
+
+def lent_frames(plans: Sequence[ReadPlan], loan: Loan) -> list[Frames]:
+    """Return the frames of plans, whose buffers would follow each other in that of the loan."""
+    memory = _core.LentMemory(*zip(*loan.pieces, strict=True))
+    places: dict[tuple[int, int], ByteBuffer] = {}  # by offset in the buffer, and size
+    if sum(len(plan.ranges) for plan in plans) == len(plans):
+        for bytes_, rows in loan.pieces:
+            for at, size, target in rows.tolist():
+                places[target, size] = bytes_[at : at + size]
+    frames: list[Frames] = []
+    begin = 0
+    for plan in plans:
+        whole = places.get((begin, plan.buffer_bytes))
+        frames.append(LentFrames(plan, memory, begin, whole))
+        begin += plan.buffer_bytes
+    return frames
+
+
 class NativeReads(NamedTuple):
     """Frames that the native core fetches into a buffer.
 
@@ -135,6 +182,17 @@ class NativeReads(NamedTuple):
 
     frames: Frames
     block: RecordBlock
+
+    @classmethod
+    def in_place(cls, frames: Frames, buffer: ByteBuffer) -> NativeReads:
+        """Make reads of frames whose memory is not used after they are loaded.
+
+        Args:
+            frames: The frames.
+            buffer: As for :meth:`of`.
+        """
+        whole = frames.whole if isinstance(frames, LentFrames) else None
+        return cls.of(frames, buffer if whole is None else whole)
 
     @classmethod
     def of(cls, frames: Frames, buffer: ByteBuffer | None = None) -> NativeReads:

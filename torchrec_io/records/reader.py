@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
 import numpy.typing as npt
 from typing_extensions import Self
 
 from ..errors import TorchRecIOError
+from ..storage.file_limit import is_out_of_files
 from .formats import Fault
 from .native_frames import Frames
 from .record_block import RecordBlock
@@ -185,6 +187,30 @@ class Reader(ABC):
         """
         del plan
         return None
+
+    @contextmanager
+    def open_run(self, plans: Sequence[Any]) -> Iterator[list[Frames]]:
+        """Provide the frames of several plans, up to the first that the core cannot load.
+
+        The frames must be loaded inside of the context.
+
+        Raises:
+            OSError: If the frames of the first plan cannot be read.
+        """
+        opened: list[Frames] = []
+        for plan in plans:
+            try:
+                frames = self.open_frames(plan)
+            except TorchRecIOError:
+                break
+            except OSError as error:
+                if opened or is_out_of_files(error):
+                    break
+                raise  # a request that failed many times is not made again
+            if frames is None:
+                break
+            opened.append(frames)
+        yield opened
 
     def note_ranks(self, num_ranks: int) -> None:
         """Take note of the number of ranks that read the records in this epoch."""

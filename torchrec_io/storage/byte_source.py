@@ -53,6 +53,19 @@ class CheckedBlocks(Protocol):
         """Return the files of blocks, by their numbers; None if one of them is not there."""
 
 
+class Loan(NamedTuple):
+    """Memory with ranges of sources, lent for reading.
+
+    Attributes:
+        pieces: Some memory, uint8; and what it has, int64 ``[n, 3]``: offset in the memory, size,
+            and offset in the buffer that the ranges are for.
+        give_back: Function that ends the loan.
+    """
+
+    pieces: list[tuple[ByteBuffer, Ints]]
+    give_back: Callable[[], None]
+
+
 class ByteSource(ABC):
     """A stream of bytes: the content of a stored file, decompressed if it is compressed.
 
@@ -92,6 +105,11 @@ class ByteSource(ABC):
     def checked_blocks(self) -> CheckedBlocks | None:
         """Blocks that native code can read the stream from, if there are any."""
         return None
+
+    @property
+    def lends(self) -> bool:
+        """True if :meth:`begin_lending` saves copies."""
+        return False
 
     @property
     def seek_points(self) -> SeekPoints | None:
@@ -142,6 +160,21 @@ class ByteSource(ABC):
         Where requests take long, those of several sources are then made at the same time.
         """
         return lambda: self.read_ranges(ranges, out)
+
+    def begin_lending(self, ranges: Ints) -> Callable[[], Loan | None]:
+        """Begin to read ranges into memory, and return a function that ends it, and lends that.
+
+        The function does not wait for memory that others have borrowed.
+
+        Args:
+            ranges: int64 ``[n, 3]``: stream offset, size, and offset in the buffer that they are
+                for.
+
+        Returns:
+            A function that returns None if the ranges must be read by :meth:`read_ranges`.
+        """
+        del ranges
+        return lambda: None
 
     def will_need(self, ranges: Ints, *, is_scattered: bool = False) -> None:
         """Announce ranges, as for :meth:`read_ranges`, that are read soon.
@@ -232,6 +265,57 @@ def read_ranges(
         if number is not None:
             return _core.ReadResult(begin + number)
     return _core.ReadResult()
+
+
+def lend_ranges(sources: Sequence[ByteSource], bounds: Sequence[int], ranges: Ints) -> Loan | None:
+    """Return memory with ranges of several sources; it is read if they do not lend theirs.
+
+    Args:
+        sources: Sources to read.
+        bounds: As for :func:`read_ranges`.
+        ranges: As for :func:`read_ranges`.
+
+    Returns:
+        None if a range extends past the end of its source.
+    """
+    loan = _borrow(sources, bounds, ranges) if all(each.lends for each in sources) else None
+    return _read_to_lend(sources, bounds, ranges) if loan is None else loan
+
+
+def _borrow(sources: Sequence[ByteSource], bounds: Sequence[int], ranges: Ints) -> Loan | None:
+    """Return memory that all sources lend; None if one of them does not."""
+    loans: list[Loan] = []
+
+    def give_back() -> None:
+        while loans:
+            loans.pop().give_back()
+
+    try:
+        parts = zip(sources, bounds[:-1], bounds[1:], strict=True)
+        begun = [source.begin_lending(ranges[begin:end]) for source, begin, end in parts]
+        for finish in begun:
+            loan = finish()
+            if loan is None:
+                give_back()
+                return None
+            loans.append(loan)
+    except BaseException:
+        give_back()
+        raise
+    return Loan([piece for loan in loans for piece in loan.pieces], give_back)
+
+
+def _read_to_lend(
+    sources: Sequence[ByteSource], bounds: Sequence[int], ranges: Ints
+) -> Loan | None:
+    """Read ranges into a buffer; return it, or None if one extends past the end of its source."""
+    ends = np.cumsum(ranges[:, 1])
+    begins = ends - ranges[:, 1]
+    buffer = _core.allocate(int(ends[-1]) if len(ends) else 0)
+    packed = np.column_stack([ranges[:, :2], begins])
+    if read_ranges(sources, bounds, packed, buffer).truncated_range is not None:
+        return None
+    return Loan([(buffer, np.column_stack([begins, ranges[:, 1:]]))], lambda: None)
 
 
 def _read_checked_blocks(

@@ -8,22 +8,40 @@ import itertools
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from .. import _core
 from ..errors import TorchRecIOError
-from .byte_source import ByteBuffer, ByteSource, Ints
+from .byte_source import ByteBuffer, ByteSource, Ints, Loan
 from .span import Span
 from .spanned_stream import SpannedStream
 
 # Spans of remote objects that are fetched ahead of the one that is decoded.
 _MOST_FETCHED_AHEAD = 8
 _MOST_SOON = 1 << 12
+# Spans that are lent stay in memory: those around this many bytes at most.
+_MOST_LENT_BYTES = 16 << 20
 
 # Number of a span, and ranges in it.
 _Part: TypeAlias = tuple[int, Ints]
+
+
+class _Lent(NamedTuple):
+    """Memory of a span that is read without the lock.
+
+    Attributes:
+        span: The span.
+        ranges: Ranges in it.
+        memory: Memory that has them.
+        places: The ranges, with offsets in the memory.
+    """
+
+    span: Span
+    ranges: Ints
+    memory: ByteBuffer
+    places: Ints
 
 
 class SpannedFile(ByteSource):
@@ -89,6 +107,32 @@ class SpannedFile(ByteSource):
                 raise damage
         return None
 
+    @property
+    def lends(self) -> bool:
+        return self._stream.stored is None
+
+    def begin_lending(self, ranges: Ints) -> Callable[[], Loan | None]:
+        return lambda: self._lend(ranges)
+
+    def _lend(self, ranges: Ints) -> Loan | None:
+        end = int((ranges[:, 0] + ranges[:, 1]).max())
+        if end > self.size or end - int(ranges[:, 0].min()) > _MOST_LENT_BYTES:
+            return None
+        lent: list[_Lent] = []
+        try:
+            is_there = len(ranges) == 1 and self._borrow_range(ranges, lent)
+            missing = [] if is_there else [*self._split(ranges)]
+            while missing := self._borrow(missing, lent):
+                number, parts = missing[0]
+                damage = self._wait_for(number, parts)
+                if damage is not None:
+                    raise damage
+        except BaseException:
+            self._give_back(lent)
+            raise
+        pieces = [(each.memory, each.places) for each in lent]
+        return Loan(pieces, lambda: self._give_back(lent))
+
     def will_need(self, ranges: Ints, *, is_scattered: bool = False) -> None:
         del is_scattered  # whole spans are decoded
         stream = self._stream
@@ -151,25 +195,36 @@ class SpannedFile(ByteSource):
 
     def _read_span(self, number: int, ranges: Ints, out: ByteBuffer) -> TorchRecIOError | None:
         """Copy ranges of a span to a buffer; return the damage before the end of them, if any."""
-        end = int((ranges[:, 0] + ranges[:, 1]).max())
-        cache = self._stream.cache
         while self._copy([(number, ranges)], out):
             if self._read_stored(number, ranges, out):
                 return None
-            try:
-                with cache.lock:
-                    span = self._stream.span(number)
-                    if span.has(ranges):
-                        continue
-                    if span.damage is not None:
-                        return span.damage
-                    decode = self._claim(number, end)
-                    if decode is None:
-                        cache.lock.wait()
-                        continue
-                decode()
-            finally:
-                cache.release()  # after an interrupt
+            damage = self._wait_for(number, ranges)
+            if damage is not None:
+                return damage
+        return None
+
+    def _wait_for(self, number: int, ranges: Ints) -> TorchRecIOError | None:
+        """Do something so that ranges of a span come into memory, or wait for a thread that does.
+
+        Returns:
+            The damage before the end of them, if any.
+        """
+        end = int((ranges[:, 0] + ranges[:, 1]).max())
+        cache = self._stream.cache
+        try:
+            with cache.lock:
+                span = self._stream.span(number)
+                if span.has(ranges):
+                    return None
+                if span.damage is not None:
+                    return span.damage
+                decode = self._claim(number, end)
+                if decode is None:
+                    cache.lock.wait()
+                    return None
+            decode()
+        finally:
+            cache.release()  # after an interrupt
         return None
 
     def _read_stored(self, number: int, ranges: Ints, out: ByteBuffer) -> bool:
@@ -182,52 +237,68 @@ class SpannedFile(ByteSource):
         return True
 
     def _copy_range(self, ranges: Ints, out: ByteBuffer) -> bool:
-        """Copy one range to a buffer if it is in memory, in one whole span; return whether it is.
+        """Copy one range to a buffer if :meth:`_borrow_range` finds it; return whether it does."""
+        lent: list[_Lent] = []
+        try:
+            if not self._borrow_range(ranges, lent):
+                return False
+            target = int(ranges[0, 2])
+            memory = lent[0].memory
+            out[target : target + len(memory)] = memory
+        finally:
+            self._give_back(lent)
+        return True
+
+    def _borrow_range(self, ranges: Ints, lent: list[_Lent]) -> bool:
+        """Borrow one range if it is in memory, in one whole span; return whether it is.
 
         Batches in the stored order have one range each, for which arrays take longer than copying.
         """
         [(offset, size, target)] = ranges.tolist()
-        cache = self._stream.cache
-        reader = None
-        try:
-            with cache.lock:
-                span = self._stream.find_span(offset)
-                data = None if span is None else span.find_range(offset - span.start, size)
-                if span is None or data is None:
-                    return False
-                reader = span
-                reader.readers += 1
-            out[target : target + size] = data
-        finally:
-            if reader is not None:
-                with cache.lock:
-                    reader.readers -= 1
-                    reader.forget(np.array([(offset - reader.start, size)]))
+        with self._stream.cache.lock:
+            span = self._stream.find_span(offset)
+            data = None if span is None else span.find_range(offset - span.start, size)
+            if span is None or data is None:
+                return False
+            part = np.array([(offset - span.start, size)])
+            lent.append(_Lent(span, part, data, np.array([(0, size, target)])))
+            span.readers += 1
         return True
 
     def _copy(self, parts: Iterable[_Part], out: ByteBuffer) -> list[_Part]:
         """Copy ranges of spans to a buffer if they are in memory; return those that are not."""
-        lent: list[tuple[Span, Ints, ByteBuffer, Ints]] = []
-        missing: list[_Part] = []
-        cache = self._stream.cache
+        lent: list[_Lent] = []
         try:
-            with cache.lock:
-                for number, ranges in parts:
-                    span = self._stream.span(number)
-                    found = span.find(ranges)
-                    if found is None:
-                        missing.append((number, ranges))
-                    else:
-                        lent.append((span, ranges, *found))
-                        span.readers += 1
-            for _, _, memory, places in lent:  # which other threads may use meanwhile
-                _core.gather(memory, places, out)
+            missing = self._borrow(parts, lent)
+            for each in lent:
+                _core.gather(each.memory, each.places, out)
         finally:
-            with cache.lock:
-                for span, ranges, _, _ in lent:
-                    span.readers -= 1
-                    span.forget(ranges[:, :2])
+            self._give_back(lent)
         return missing
+
+    def _borrow(self, parts: Iterable[_Part], lent: list[_Lent]) -> list[_Part]:
+        """Borrow ranges of spans that are in memory; return those that are not.
+
+        Until they are given back, they may be read without the lock.
+        """
+        missing: list[_Part] = []
+        with self._stream.cache.lock:
+            for number, ranges in parts:
+                span = self._stream.span(number)
+                found = span.find(ranges)
+                if found is None:
+                    missing.append((number, ranges))
+                else:
+                    lent.append(_Lent(span, ranges, *found))
+                    span.readers += 1
+        return missing
+
+    def _give_back(self, lent: list[_Lent]) -> None:
+        with self._stream.cache.lock:
+            while lent:
+                span, ranges, _, _ = lent.pop()
+                span.readers -= 1
+                span.forget(ranges[:, :2])
 
     def _claim(self, number: int, end: int) -> Callable[[], None] | None:
         """Return work for this thread: the span that it needs, or one that is read soon."""

@@ -14,7 +14,6 @@ import numpy as np
 from torch import Tensor
 
 from .. import _core
-from ..errors import TorchRecIOError
 from ..parsing.columns.base import LocatedBlock
 from ..parsing.failures import NO_FAILURES, Failures, Ints
 from ..parsing.layout import Column
@@ -24,7 +23,6 @@ from ..records.native_frames import Frames, NativeReads
 from ..records.reader import Plan, Reader
 from ..records.record_block import RecordBlock
 from ..storage.byte_source import ByteBuffer, find_changed
-from ..storage.file_limit import is_out_of_files
 from .arena import allocate_for
 from .batch import Batch
 from .parse import image_threads
@@ -184,14 +182,14 @@ def _run(
     reader: Reader, plans: Sequence[Plan], load: Callable[[Sequence[Frames]], list[_Loaded]]
 ) -> list[_Loaded]:
     """Call a function with the frames of the first plans; return nothing if a file was changed."""
-    frames = _open_frames(reader, plans)
-    if not frames:
-        return []
-    try:
-        loaded = load(frames)
-    except MemoryError:
-        # Loading the batches one by one shows whether one of them or their sum is too large.
-        return []
+    with reader.open_run(plans) as frames:
+        if not frames:
+            return []
+        try:
+            loaded = load(frames)
+        except MemoryError:
+            # Loading the batches one by one shows whether one of them or their sum is too large.
+            return []
     # If a file was changed, loading the first batch on its own raises the error.
     return loaded if find_changed({file for each in frames for file in each.files}) is None else []
 
@@ -223,7 +221,7 @@ def _load_fixed(
     frames: Sequence[Frames],
 ) -> list[LoadedBatch]:
     buffer = _shared_buffer(frames)
-    reads = [NativeReads.of(each, buffer) for each in frames]
+    reads = [NativeReads.in_place(each, buffer) for each in frames]
     blocks = [LocatedBlock(parser, read.block) for read in reads]
     if not all(block.is_fixed for block in blocks):
         return []
@@ -257,21 +255,3 @@ def _batch_of(parser: ExampleParser, block: LocatedBlock, arena: Tensor) -> Batc
 
 def _arena_of(block: LocatedBlock) -> Tensor:
     return allocate_for(block.arena_bytes, block.columns, len(block))
-
-
-def _open_frames(reader: Reader, plans: Sequence[Plan]) -> list[Frames]:
-    """Return the frames of each plan, up to the first plan that the core cannot load."""
-    opened: list[Frames] = []
-    for plan in plans:
-        try:
-            frames = reader.open_frames(plan)
-        except TorchRecIOError:
-            return opened
-        except OSError as error:
-            if opened or is_out_of_files(error):
-                return opened
-            raise  # a request that failed many times is not made again
-        if frames is None:
-            return opened
-        opened.append(frames)
-    return opened

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from torchrec_io.storage.byte_source import ByteBuffer
+from torchrec_io import _core
+from torchrec_io.storage.byte_source import ByteBuffer, Loan
 from torchrec_io.storage.cache import filling
 from torchrec_io.storage.cache.object_blocks import ObjectBlocks
 from torchrec_io.storage.remote import fetcher as fetcher_module
@@ -125,6 +126,22 @@ def ranges_of(*pairs: tuple[int, int]) -> Any:
 def expect_read(fetcher: Fetcher, *pairs: tuple[int, int], target: OpenObject = OBJECT) -> None:
     out = np.zeros(sum(size for _, size in pairs), np.uint8)
     fetcher.read(target, ranges_of(*pairs), out)
+    expected = [CONTENT[offset : offset + size] for offset, size in pairs]
+    assert out.tobytes() == b"".join(part.tobytes() for part in expected)
+
+
+def expect_loan(fetcher: Fetcher, *pairs: tuple[int, int], target: OpenObject = OBJECT) -> Loan:
+    """Return the loan of ranges, which has their bytes."""
+    loan = fetcher.lend(target, ranges_of(*pairs))
+    assert loan is not None
+    expect_lent(loan, *pairs)
+    return loan
+
+
+def expect_lent(loan: Loan, *pairs: tuple[int, int]) -> None:
+    out = np.zeros(sum(size for _, size in pairs), np.uint8)
+    for memory, places in loan.pieces:
+        _core.gather(memory, places, out)
     expected = [CONTENT[offset : offset + size] for offset, size in pairs]
     assert out.tobytes() == b"".join(part.tobytes() for part in expected)
 
@@ -317,6 +334,74 @@ def test_old_announcements_do_not_stop_new_ones(monkeypatch: pytest.MonkeyPatch)
     assert client.fetches[-1].begin >= 50_000
 
 
+def test_memory_is_lent_until_it_is_given_back() -> None:
+    client = MemoryClient(1000)
+    fetcher = Fetcher(client)
+    pairs = [(300, 100), (90_000, 50), (100, 0), (100, 200)]
+    fetcher.announce(OBJECT, ranges_of(*pairs))
+    loan = expect_loan(fetcher, *pairs)
+    assert [memory is client.memory for memory, _ in loan.pieces] == [True]
+    assert fetcher.bytes_in_memory == 350
+    expect_read(fetcher, (0, 900), (50_000, 700))  # in the rest of the memory
+    expect_lent(loan, *pairs)
+    loan.give_back()
+    assert fetcher.bytes_in_memory == 0
+
+
+PAIRS = st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 900)), min_size=1, max_size=4)
+
+
+@hypothesis.given(st.lists(st.tuples(PAIRS, PAIRS, st.booleans()), max_size=6))
+def test_lent_memory_keeps_its_bytes(steps: list[Any]) -> None:
+    client = MemoryClient(4000)
+    fetcher = Fetcher(client)
+    lent: list[tuple[Loan, Any]] = []
+    for announced, wanted, ends in steps:
+        fetcher.announce(OBJECT, ranges_of(*announced), is_urgent=True)
+        fetcher.announce(OBJECT, ranges_of(*wanted))
+        loan = fetcher.lend(OBJECT, ranges_of(*wanted))
+        if loan is not None:
+            lent.append((loan, wanted))
+        for each, pairs in lent:
+            expect_lent(each, *pairs)
+        while ends and lent:
+            lent.pop()[0].give_back()
+    for each, pairs in lent:
+        expect_lent(each, *pairs)
+        each.give_back()
+    for pairs in itertools.chain.from_iterable(step[:2] for step in steps):
+        expect_read(fetcher, *pairs)  # there is memory
+
+
+def test_memory_is_not_lent_if_there_is_too_little() -> None:
+    client = MemoryClient(1000)
+    fetcher = Fetcher(client)
+    assert fetcher.lend(OBJECT, ranges_of((0, 10))) is None  # not announced
+    fetcher.announce(OBJECT, ranges_of((0, 900)))
+    loan = expect_loan(fetcher, (0, 700))
+    fetcher.announce(OBJECT, ranges_of((0, 900), (5000, 600)), is_urgent=True)
+    requests = len(client.fetches)
+    assert fetcher.lend(OBJECT, ranges_of((5000, 600))) is None
+    assert len(client.fetches) == requests
+    loan.give_back()
+    expect_read(fetcher, (5000, 600))
+
+
+def test_nothing_is_lent_after_a_failure() -> None:
+    client = MemoryClient(1000)
+    fetcher = Fetcher(client)
+    fetcher.announce(OBJECT, ranges_of((0, 100), (500, 100)))
+    client.failure = Failure(Kind.temporary, "HTTP 503", 3)
+    with pytest.raises(FetchError):
+        fetcher.lend(OBJECT, ranges_of((0, 100), (500, 100)))
+    client.failure = None
+    client.answer_all()
+    fetcher.announce(OBJECT, ranges_of((0, 100)))
+    expect_loan(fetcher, (0, 100)).give_back()
+    fetcher._drop_cancelled()
+    assert fetcher.bytes_in_memory == 0
+
+
 def test_a_failure_is_raised_and_tried_again() -> None:
     client = MemoryClient(10_000)
     fetcher = Fetcher(client)
@@ -412,6 +497,9 @@ def test_many_threads_in_little_memory() -> None:
                 pairs = [(int(at), 1500) for at in random.integers(0, 90_000, 4)]
                 if random.random() < 0.5:
                     fetcher.announce(OBJECT, ranges_of(*pairs))
+                if (loan := fetcher.lend(OBJECT, ranges_of(*pairs[:2]))) is not None:
+                    expect_lent(loan, *pairs[:2])
+                    loan.give_back()
                 expect_read(fetcher, *pairs)
         except BaseException as error:  # noqa: BLE001
             failures.append(error)

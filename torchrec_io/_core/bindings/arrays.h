@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bindings/bindings.h"
+#include "records/ranges.h"
 #include "wire/bytes.h"
 
 namespace tio {
@@ -79,5 +80,17 @@ auto array_of(std::vector<T> Object::* member) {
 
 // Returns an uninitialized array from the memory pool.
 NumpyVector<std::uint8_t> allocate_array(std::size_t size);
+
+// Converts rows of an array [n, 3]; see Range.
+inline std::vector<Range> to_ranges(const Matrix<std::int64_t>& rows) {
+  if (rows.shape(1) != 3) throw nb::value_error("ranges must have three columns");
+  std::vector<Range> ranges(rows.shape(0));
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    const std::int64_t* row = rows.data() + 3 * i;
+    ranges[i] = {row[0], row[1], row[2]};
+    if (row[0] < 0 || row[1] < 0) throw nb::value_error("ranges must not be negative");
+  }
+  return ranges;
+}
 
 }  // namespace tio

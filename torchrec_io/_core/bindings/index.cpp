@@ -250,6 +250,13 @@ ReadPlan plan_of_frames(const Numbers& starts, const Numbers& sizes) {
   return plan;
 }
 
+ReadPlan bind_join_plans(const Sequence<ReadPlan>& plans) {
+  const Items<const ReadPlan*> items(plans);
+  auto joined = join_plans(items.values());
+  if (!joined) throw nb::value_error("the records are too large to be read at once");
+  return std::move(*joined);
+}
+
 template <class Object>
 NumpyMatrix<const std::int64_t> ranges_of(Object& self) {
   static_assert(sizeof(Range) == 3 * sizeof(std::int64_t));
@@ -275,6 +282,10 @@ void bind_index_set(nb::module_& m) {
                   "Args:\n"
                   "    starts: Offset of each frame in the buffer; int64 [n].\n"
                   "    sizes: Bytes of each record's frame; int64 [n].")
+      .def_static(
+          "joined", &bind_join_plans, "plans"_a,
+          "Return a plan of the records of several plans, whose buffer has theirs one after\n"
+          "the other.")
       .def_prop_ro("numbers", array_of(&ReadPlan::numbers), "Numbers of the records; int64 [n].")
       .def_prop_ro("frame_sizes", array_of(&ReadPlan::frame_sizes),
                    "Bytes of each record's frame; int64 [n].")

@@ -375,7 +375,7 @@ void bind_parser(nb::module_& m) {
            "    specs: Columns to make.\n"
            "    sequences: Whether the records are SequenceExamples.")
       .def_prop_ro("is_fixed", &ExampleParser::is_fixed,
-                   "Whether all columns hold numbers and their sizes do not depend on the data.")
+                   "Whether each row of all columns has a size that does not depend on the data.")
       .def("locate", &bind_locate, "records"_a, "First pass: locate the values of the records.")
       .def("parse_fixed", &bind_parse_fixed, "records"_a, "targets"_a, "arena"_a,
            "Run both passes at once, if the parser is fixed, and return the failures.");

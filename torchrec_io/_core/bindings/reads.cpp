@@ -17,18 +17,6 @@
 namespace tio {
 namespace {
 
-// Converts rows of an array [n, 3]; see Range.
-std::vector<Range> to_ranges(const Matrix<std::int64_t>& rows) {
-  if (rows.shape(1) != 3) throw nb::value_error("ranges must have three columns");
-  std::vector<Range> ranges(rows.shape(0));
-  for (std::size_t i = 0; i < ranges.size(); ++i) {
-    const std::int64_t* row = rows.data() + 3 * i;
-    ranges[i] = {row[0], row[1], row[2]};
-    if (row[0] < 0 || row[1] < 0) throw nb::value_error("ranges must not be negative");
-  }
-  return ranges;
-}
-
 void check_targets(const std::vector<Range>& ranges, MutableBytes buffer) {
   for (const Range& range : ranges) {
     if (!is_inside(range.target, range.size, buffer.size())) {

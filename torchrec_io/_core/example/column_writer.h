@@ -20,15 +20,20 @@ class ColumnWriter {
                MutableBytes arena, std::vector<Failure>& failures)
       : parser_(parser), records_(records), located_(located), arena_(arena), failures_(failures) {}
 
-  // Writes a fixed column of numbers for some records. With `rows_are_records`, the locations of
-  // record i are in row i, otherwise in the row of its position in `which`.
+  // Writes a column whose rows have a fixed size for some records. With `rows_are_records`, the
+  // locations of record i are in row i, otherwise in the row of its position in `which`.
   void write_fixed(std::size_t feature, const ColumnOffsets& offsets,
                    std::span<const std::size_t> which, bool rows_are_records) {
     begin(feature, offsets);
+    const auto location_of = [&](std::size_t i) -> const Location& {
+      return location(rows_are_records ? which[i] : i);
+    };
+    if (spec_->is_copied()) {
+      for (std::size_t i = 0; i < which.size(); ++i) write_raw_row(which[i], location_of(i));
+      return;
+    }
     with_dtype([&]<class T>(T) {
-      for (std::size_t i = 0; i < which.size(); ++i) {
-        write_fixed_row<T>(which[i], location(rows_are_records ? which[i] : i));
-      }
+      for (std::size_t i = 0; i < which.size(); ++i) write_fixed_row<T>(which[i], location_of(i));
     });
   }
 
@@ -57,7 +62,7 @@ class ColumnWriter {
       case ColumnType::flat:
       case ColumnType::padded: break;
       case ColumnType::raw_bytes:
-      case ColumnType::resized_bytes: return write_raw();
+      case ColumnType::resized_bytes:
       case ColumnType::span:
       case ColumnType::on_request: return;
     }
@@ -307,21 +312,18 @@ class ColumnWriter {
     return true;
   }
 
-  void write_raw() {
-    for (std::size_t record = 0; record < located_.records; ++record) {
-      const auto target = arena_.subspan(offsets_.data + record * spec_->count, spec_->count);
-      bool is_written = false;
-      visit_values(records_[record], location(record), [&](Bytes value) {
-        if (spec_->column_type == ColumnType::raw_bytes && value.size() != spec_->count)
-          return false;
-        const Bytes kept = value.first(std::min<std::size_t>(value.size(), spec_->count));
-        const auto end = std::copy(kept.begin(), kept.end(), target.begin());
-        std::fill(end, target.end(), std::byte{0});
-        is_written = true;
-        return true;
-      });
-      if (!is_written) fail(record, location(record).offset, "the value changed while it was read");
-    }
+  void write_raw_row(std::size_t record, const Location& at) {
+    const auto target = arena_.subspan(offsets_.data + record * spec_->count, spec_->count);
+    bool is_written = false;
+    visit_values(records_[record], at, [&](Bytes value) {
+      if (spec_->column_type == ColumnType::raw_bytes && value.size() != spec_->count) return false;
+      const Bytes kept = value.first(std::min<std::size_t>(value.size(), spec_->count));
+      const auto end = std::copy(kept.begin(), kept.end(), target.begin());
+      std::fill(end, target.end(), std::byte{0});
+      is_written = true;
+      return true;
+    });
+    if (!is_written) fail(record, at.offset, "the value changed while it was read");
   }
 
   const ExampleParser& parser_;

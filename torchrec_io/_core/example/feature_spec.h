@@ -71,6 +71,13 @@ struct FeatureSpec {
     return is_list && dtype != Dtype::bytes;
   }
 
+  // Whether this is a column of bytes that are copied, the same number for each record.
+  bool is_copied() const {
+    const bool is_bytes =
+        column_type == ColumnType::raw_bytes || column_type == ColumnType::resized_bytes;
+    return is_bytes && has_column;
+  }
+
   // Returns why this spec is invalid, or null if it is valid.
   const char* fault() const;
 };

@@ -53,7 +53,7 @@ void ExampleParser::fill_fixed(const Records& records, const LocateResult& locat
                                std::vector<Failure>& failures) const {
   ColumnWriter writer(*this, records, located, arena, failures);
   for (std::size_t i = 0; i < specs_.size(); ++i) {
-    if (plain_[i].possible) writer.write_fixed(i, columns[i], which, rows == Rows::of_records);
+    if (has_fixed_rows(i)) writer.write_fixed(i, columns[i], which, rows == Rows::of_records);
   }
 }
 
@@ -72,7 +72,7 @@ std::vector<Failure> ExampleParser::fill(const Records& records, const LocateRes
   }
   ColumnWriter writer(*this, records, located, arena, failures);
   for (std::size_t i = 0; i < specs_.size(); ++i) {
-    if (!plain_[i].possible) writer.write(i, columns[i]);
+    if (!has_fixed_rows(i)) writer.write(i, columns[i]);
   }
   return failures;
 }

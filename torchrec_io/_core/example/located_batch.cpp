@@ -8,6 +8,9 @@ bool fetch_frames(const BatchReads& batch, bool check_data, std::uint64_t& waits
   if (const auto* blocks = std::get_if<BatchBlocks>(&batch.from)) {
     return gather_checked_frames(*blocks, *batch.plan, batch.buffer, check_data);
   }
+  if (const auto* lent = std::get_if<LentBatch>(&batch.from)) {
+    return copy_checked_frames(*lent, *batch.plan, batch.buffer, check_data);
+  }
   if (const auto* descriptors = std::get_if<std::vector<int>>(&batch.from)) {
     return read_frames(*batch.plan, *descriptors, batch.buffer, check_data, waits);
   }

@@ -10,6 +10,7 @@
 
 #include "example/parser.h"
 #include "records/frame_gather.h"
+#include "records/lent_memory.h"
 #include "records/read_plan.h"
 
 namespace tio {
@@ -50,11 +51,11 @@ struct BatchTarget {
   MutableBytes arena;
 };
 
-// How the frames of a batch are fetched: from files, or from blocks in memory. The buffer has at
+// How the frames of a batch are fetched: from files, or from memory. The buffer has at
 // least plan->buffer_bytes, and `records` are the records of the plan in that buffer.
 struct BatchReads {
-  // Descriptors of the plan's files, or blocks; nothing if the frames are in the buffer.
-  std::variant<std::monostate, std::vector<int>, BatchBlocks> from;
+  // Descriptors of the plan's files, or memory; nothing if the frames are in the buffer.
+  std::variant<std::monostate, std::vector<int>, BatchBlocks, LentBatch> from;
   std::shared_ptr<const ReadPlan> plan;
   MutableBytes buffer;
   Owner owner;  // of the buffer

@@ -60,7 +60,14 @@ int ExampleParser::find(Bytes key, bool in_lists) const {
 }
 
 bool ExampleParser::is_fixed() const {
-  return std::ranges::all_of(plain_, &PlainLocation::possible);
+  for (std::size_t i = 0; i < specs_.size(); ++i) {
+    if (!has_fixed_rows(i)) return false;
+  }
+  return true;
+}
+
+bool ExampleParser::has_fixed_rows(std::size_t feature) const {
+  return plain_[feature].possible || specs_[feature].is_copied();
 }
 
 void ExampleParser::locate_some(RecordLocator& locator, const Records& records,
@@ -119,8 +126,9 @@ bool ExampleParser::parse_fixed(const Records& records, std::span<const ColumnOf
   if (!is_fixed() || !fits(tile, columns, arena)) return false;
   tile.slots = slots_;
   RecordLocator locator(*this);
-  // Several columns of one stored feature are too rare for the fast path.
-  const bool can_predict = slots_ == specs_.size();
+  // Several columns of one stored feature are too rare for the fast path, which has numbers alone.
+  const bool can_predict =
+      slots_ == specs_.size() && std::ranges::all_of(plain_, &PlainLocation::possible);
   std::span<const std::size_t> left = records.order();
   std::size_t at_once = 1;  // predictions are learned from the first record
   while (!left.empty()) {

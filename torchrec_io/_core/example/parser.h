@@ -75,7 +75,7 @@ class ExampleParser {
   int find(Bytes key, bool in_lists) const;
   bool has_lists() const { return sequences_ || !lists_.empty(); }
 
-  // Whether all columns hold numbers and their sizes do not depend on the data.
+  // Whether each row of all columns has a size that does not depend on the data.
   bool is_fixed() const;
 
   // First pass. Reports invalid records in `failures` and locates all others.
@@ -108,6 +108,9 @@ class ExampleParser {
                                       std::optional<std::size_t> feature) const;
 
  private:
+  // Whether each row of a column has a size that does not depend on the data.
+  bool has_fixed_rows(std::size_t feature) const;
+
   // How rows of locations are numbered: by the record, or by the position in the tile.
   enum class Rows { of_records, of_tile };
 

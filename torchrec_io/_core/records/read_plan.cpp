@@ -1,6 +1,7 @@
 #include "records/read_plan.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "records/framing.h"
@@ -17,6 +18,33 @@ std::int64_t ReadPlan::stored_bytes(std::size_t begin, std::size_t end) const {
 bool ReadPlan::continues(const ReadPlan& other) const {
   return ranges.size() == 1 && other.ranges.size() == 1 && files == other.files &&
          ranges[0].offset == other.ranges[0].offset + other.ranges[0].size;
+}
+
+std::optional<ReadPlan> join_plans(std::span<const ReadPlan* const> plans) {
+  ReadPlan joined;
+  std::map<std::int64_t, std::vector<Range>> ranges;  // by file
+  for (const ReadPlan* plan : plans) {
+    const std::int64_t begin = joined.buffer_bytes;
+    if (__builtin_add_overflow(begin, plan->buffer_bytes, &joined.buffer_bytes)) return {};
+    joined.numbers.insert(joined.numbers.end(), plan->numbers.begin(), plan->numbers.end());
+    joined.frame_sizes.insert(joined.frame_sizes.end(), plan->frame_sizes.begin(),
+                              plan->frame_sizes.end());
+    for (const std::int64_t start : plan->frame_starts)
+      joined.frame_starts.push_back(begin + start);
+    for (std::size_t file = 0; file < plan->files.size(); ++file) {
+      auto& of_file = ranges[plan->files[file]];
+      for (auto i = plan->range_bounds[file]; i < plan->range_bounds[file + 1]; ++i) {
+        const Range& range = plan->ranges[static_cast<std::size_t>(i)];
+        of_file.push_back({range.offset, range.size, begin + range.target});
+      }
+    }
+  }
+  for (const auto& [file, of_file] : ranges) {
+    joined.files.push_back(file);
+    joined.ranges.insert(joined.ranges.end(), of_file.begin(), of_file.end());
+    joined.range_bounds.push_back(static_cast<std::int64_t>(joined.ranges.size()));
+  }
+  return joined;
 }
 
 bool read_frames(const ReadPlan& plan, std::span<const int> descriptors, MutableBytes buffer,

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "records/ranges.h"
@@ -24,6 +26,10 @@ struct ReadPlan {
   // Whether this plan is a single read, which starts where the single read of another plan ends.
   bool continues(const ReadPlan& other) const;
 };
+
+// Returns a plan of the records of several plans, whose buffer has theirs one after the other.
+// Returns nothing if that is too large.
+std::optional<ReadPlan> join_plans(std::span<const ReadPlan* const> plans);
 
 // Reads the frames of a plan, whose files are open as `descriptors`, and checks them. The buffer
 // has at least `buffer_bytes`. Returns false if a frame cannot be read or is invalid; callers that

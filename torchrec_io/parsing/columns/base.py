@@ -52,12 +52,14 @@ class ColumnBuilder:
         dense: Dtype and shape of a record's value, for columns that the native parser fills alone
             and whose size does not depend on the records. They are laid out together, before the
             values are located; their builders need no :meth:`lay_out`.
+        needs_finish: Whether :meth:`finish` does something.
         padding: Padding of the column; None if it is not padded.
         limits: Limits of valid values; None if they are not checked.
         takes_selection: Whether the builder can decode only the selected elements of records.
     """
 
     dense: tuple[str, tuple[int, ...]] | None = None
+    needs_finish = True
     padding: Padding | None = None
     takes_selection = False
 

@@ -226,6 +226,8 @@ class _CopiedBuilder(ColumnBuilder):
         super().__init__(name, feature, in_lists=in_lists)
         self._decoder = RawDecoder(name, feature)
         self.dense = feature.dtype, feature.known_shape or ()
+        is_swapped = not feature.little_endian and item_bytes(feature.dtype) > 1
+        self.needs_finish = is_swapped or feature.dtype == "bool"
 
     def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
         types = _core.ColumnType

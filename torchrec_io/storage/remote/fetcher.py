@@ -7,14 +7,14 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ... import _core
-from ..byte_source import ByteBuffer, Ints
+from ..byte_source import ByteBuffer, Ints, Loan
 from ..cache.filling import log_trouble
 from .areas import Areas
 from .client import Client, KnownStore, OpenObject
@@ -240,11 +240,7 @@ class Fetcher:
             FetchError: If a request failed for good.
             HelperError: If the client has ended.
         """
-        pieces = deque(
-            Piece(Span(offset, offset + size), offset, goal)
-            for offset, size, goal in ranges.tolist()
-            if size > 0
-        )
+        pieces = _pieces_of(ranges)
         held: list[HeldPart] = []
         try:
             while pieces:
@@ -254,6 +250,43 @@ class Fetcher:
             self._release(target, held)
             self.forget(target, ranges)
             raise
+
+    def lend(self, target: OpenObject, ranges: Ints) -> Loan | None:
+        """Wait for announced ranges that lie inside the object, and lend the memory that has them.
+
+        Args:
+            target: The object.
+            ranges: int64 ``[n, 3]``: offset, size, and offset in the buffer that they are for.
+
+        Returns:
+            None if there was no memory for all of them.
+
+        Raises:
+            FetchError: If a request failed for good.
+            HelperError: If the client has ended.
+        """
+        pieces = _pieces_of(ranges)
+        held: list[HeldPart] = []
+        try:
+            if self._lacks(target, pieces):
+                return None
+            self._hold(target, pieces, held)
+            if pieces:  # other threads took the memory meanwhile
+                self._release(target, held)
+                return None
+            self._wait_for(target, held)
+        except BaseException:
+            self._release(target, held)
+            self.forget(target, ranges)
+            raise
+        copies = np.array([each.copy() for each in held], np.int64).reshape(-1, 3)
+        return Loan([(self._memory, copies)], lambda: self._release(target, held))
+
+    def _lacks(self, target: OpenObject, pieces: Iterable[Piece]) -> bool:
+        """Return whether a part of some pieces was not requested."""
+        with self._lock:
+            parts = self._objects.get(target, PartsOfObject())
+            return any(True for piece in pieces for _ in parts.missing(piece.whole))
 
     def _hold(self, target: OpenObject, pieces: deque[Piece], held: list[HeldPart]) -> None:
         """Hold the parts that have some pieces, as far as there is memory, and remove these.
@@ -304,6 +337,16 @@ class Fetcher:
         if not held:
             self._wait_for_memory()
             return
+        self._wait_for(target, held)
+        _core.gather(self._memory, np.array([each.copy() for each in held], np.int64), out)
+        self._release(target, held)
+
+    def _wait_for(self, target: OpenObject, held: list[HeldPart]) -> None:
+        """Wait for parts.
+
+        Raises:
+            FetchError: If a request failed for good.
+        """
         waiting = [each.part for each in held if not each.part.ticket.is_done]
         self.client.wait([part.ticket for part in waiting])
         for each in held:
@@ -315,9 +358,6 @@ class Fetcher:
         for request in {part.request for part in waiting}:
             if request.ticket.result.wait or target.blocks is None:  # not read from the cache
                 self._cost.add(request.size, request.ticket.result)
-        copies = np.array([each.copy() for each in held], np.int64)
-        _core.gather(self._memory, copies, out)
-        self._release(target, held)
 
     def _release(self, target: OpenObject, held: list[HeldPart]) -> None:
         """Give back parts that were read."""
@@ -495,3 +535,12 @@ class Fetcher:
         finally:
             if messages:
                 self.client.send(messages)
+
+
+def _pieces_of(ranges: Ints) -> deque[Piece]:
+    """Return ranges that are read, without those that have no bytes."""
+    return deque(
+        Piece(Span(offset, offset + size), offset, goal)
+        for offset, size, goal in ranges.tolist()
+        if size > 0
+    )

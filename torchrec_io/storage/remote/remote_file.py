@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
-from ..byte_source import ByteBuffer, ByteSource, Ints, Stamp
+from ..byte_source import ByteBuffer, ByteSource, Ints, Loan, Stamp
 from .client import OpenObject
 from .connection import HelperError
 from .failures import error_of
@@ -94,9 +94,8 @@ class RemoteFile(ByteSource):
         return self.begin_reading(ranges, out)()
 
     def begin_reading(self, ranges: Ints, out: ByteBuffer) -> Callable[[], int | None]:
-        outside = np.flatnonzero(ranges[:, :2].sum(axis=1) > self.stamp.size)
-        if len(outside):
-            first = int(outside[0])
+        first = self._first_outside(ranges)
+        if first is not None:
             return lambda: first
         self._begin_urgent(ranges)
 
@@ -104,6 +103,21 @@ class RemoteFile(ByteSource):
             self._read(ranges, out)
 
         return finish
+
+    @property
+    def lends(self) -> bool:
+        return self._blocks is None  # those are read from the disk
+
+    def begin_lending(self, ranges: Ints) -> Callable[[], Loan | None]:
+        if self._first_outside(ranges) is not None:
+            return lambda: None
+        self._begin_urgent(ranges)
+        return lambda: self._try(lambda target: self._fetcher.lend(target, ranges))
+
+    def _first_outside(self, ranges: Ints) -> int | None:
+        """Return the number of the first range that extends past the end, if there is one."""
+        is_outside = ranges[:, 0] + ranges[:, 1] > self.stamp.size
+        return int(is_outside.argmax()) if is_outside.any() else None
 
     def will_need(self, ranges: Ints, *, is_scattered: bool = False) -> None:
         self._try(lambda target: self._fetcher.announce(target, ranges, is_scattered=is_scattered))
