@@ -309,24 +309,28 @@ class TFRecordFormat(RecordFormat):
         buffer = np.empty(self._WINDOW_BYTES, np.uint8)
         window = self._WINDOW_BYTES
         found: list[Offsets] = []
-        at = records = 0
+        front = at = records = 0  # front: offset of the window
         is_at_end = False
         error: TorchRecIOError | None = None
         while error is None:
-            got, error = source.read_before_damage(at, buffer.data[:window])
+            got, error = source.read_before_damage(front, buffer.data[:window])
             is_at_end = got == 0 or error is not None
-            scan = _core.scan_frames(buffer[:got], at, stream_end)
+            scan = _core.scan_frames(buffer[min(at - front, got) : got], at, stream_end)
             starts, following = scan.starts, scan.next
             found.append(starts)
             if scan.fault is not None:
                 error = self.error_of(scan.fault, source.path, following, buffer[:got])
             elif got == 0:
                 break
-            elif following == at and error is None:
+            elif following == front and error is None:
                 error = self.error_of(FrameFault.truncated_header, source.path, at)
-            sparse = len(starts) > 0 and following - at > len(starts) * (1 << 18)
-            window = self._SPARSE_WINDOW_BYTES if sparse else self._WINDOW_BYTES
             at = following
+            if source.size is None:  # all of it is decompressed anyway
+                front = min(at, front + got)
+            else:
+                sparse = len(starts) > 0 and at - front > len(starts) * (1 << 18)
+                window = self._SPARSE_WINDOW_BYTES if sparse else self._WINDOW_BYTES
+                front = at
             if progress is not None:
                 records += len(starts)
                 progress(source.file_bytes_read(at), records)

@@ -46,7 +46,7 @@ class BlockSearch:
 
     Attributes:
         candidate: The candidate that the decoder comes to.
-        window: The last bytes of the stream.
+        window: The last bytes of the stream, if a point is due soon.
     """
 
     def __init__(self) -> None:
@@ -54,8 +54,11 @@ class BlockSearch:
         self.window = b""
         self._searched = 0  # file bit before which nothing is searched
 
-    def add_data(self, data: ByteBuffer) -> None:
-        """Take note of the next bytes of the stream."""
+    def add_data(self, data: ByteBuffer | None) -> None:
+        """Take note of the next bytes of the stream; None if no point is due soon after them."""
+        if data is None:
+            self.window = b""
+            return
         last = data[-WINDOW_BYTES:].tobytes()
         before = WINDOW_BYTES - len(last)
         self.window = self.window[-before:] + last if before else last

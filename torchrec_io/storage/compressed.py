@@ -115,10 +115,10 @@ class CompressedFile(ByteSource):
             if done and not self.is_seekable:
                 break  # the writer may send more only later
             is_here = self._decoded == offset + done
-            if is_here and len(out) - done >= _LEAST_DIRECT_BYTES:
+            if is_here and len(out) >= _LEAST_DIRECT_BYTES:
                 size = self._decode(out[done:])
-                self._keep(out[done : done + size])
                 done += size
+                self._keep(out[:done])
             else:
                 size = self._decode(self._memory)
                 self._recent = self._memory[:size]

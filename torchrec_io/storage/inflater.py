@@ -156,8 +156,9 @@ class Inflater:
         if self._recorder is not None:
             self._recorder.add_data(self._stream_offset, data.data, self._crcs)
             self._crcs = []
-        if self._blocks is not None:
-            self._blocks.add_data(data)
+            if self._blocks is not None:
+                is_soon = self._recorder.is_due_soon(self._stream_offset + len(data))
+                self._blocks.add_data(data if is_soon else None)
         self._stream_offset += len(data)
 
     # ---- input ----

@@ -335,6 +335,11 @@ class SeekPointRecorder:
                 return self._span_bytes  # not now
         return max(0, self.points[-1].stream_offset + self._span_bytes - stream_offset)
 
+    def is_due_soon(self, stream_offset: int) -> bool:
+        """Return whether the bytes before an offset may be part of the window of the next point."""
+        due = self.points[-1].stream_offset + self._span_bytes
+        return due - stream_offset < WINDOW_BYTES
+
     def finish(self) -> SeekPoints:
         """Return all points."""
         return SeekPoints.of(self.points or [START], self._checks)
