@@ -1304,6 +1304,20 @@ class BatchReads:
         """
 
     @staticmethod
+    def of_checked(files: Sequence[CheckedFile], block_bytes: int, plan: ReadPlan, buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], records: Records) -> BatchReads:
+        """
+        Return reads of blocks that are files with checksums.
+
+        Args:
+            files: Blocks of `block_numbers` for the ranges of the plan, open until the
+                batch is loaded.
+            block_bytes: Size of a block.
+            plan: Plan of the reads.
+            buffer: Bytes that receive the frames.
+            records: Records that will be in the buffer, which are parsed.
+        """
+
+    @staticmethod
     def of_blocks(blocks: Sequence[FrameBlock], block_numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], record_blocks: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], plan: ReadPlan, buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], records: Records) -> BatchReads:
         """
         Return reads that copy the frames from blocks in memory.

@@ -16,6 +16,7 @@ from tests.support.datasets import SCHEMA, record, write_files
 from tests.support.forms import batch_to_json
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io import _core
+from torchrec_io.datasets.iteration import Iteration
 from torchrec_io.parsing.parser import ExampleParser
 from torchrec_io.parsing.record_random import DEFAULT_RANDOM
 from torchrec_io.records import record_reader
@@ -197,10 +198,27 @@ def test_up_to_the_first_that_cannot_be_decompressed(tmp_path: Path, schema: str
         reader.fetch(plans[1])
 
 
-def test_not_of_many_files_at_once(tmp_path: Path) -> None:
+def test_not_of_many_files_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_reader, "_FILES_AT_ONCE", 16)
     parser, reader = ExampleParser.of(SCHEMAS["any"]), reader_of(write_files(tmp_path, [1] * 20))
-    some, all_ = np.arange(16), np.arange(20)
+    some, others, all_ = np.arange(16), np.arange(2, 18), np.arange(20)
     assert len(run_of(parser, reader, [reader.plan(some), reader.plan(all_)])) == 1
+    assert len(run_of(parser, reader, [reader.plan(some), reader.plan(others)])) == 1
+    assert len(run_of(parser, reader, [reader.plan(some), reader.plan(some[3:])])) == 2
+    assert run_of(parser, reader, [reader.plan(all_)]) == []
+
+
+def test_batches_of_many_files_are_loaded_by_several_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_reader, "_FILES_AT_ONCE", 16)
+    paths = write_files(tmp_path, [5] * 40)
+    dataset = tio.TFRecordDataset(paths, FIXED, batch_size=10, shuffle=True, num_threads=2)
+    expected = sorted(number for batch in dataset for number in batch["id"].tolist())
+    assert expected == [*range(200)]
+    monkeypatch.setattr(Iteration, "_outcome", None)  # no batch is loaded alone
+    dataset.set_epoch(0)
+    assert sorted(number for batch in dataset for number in batch["id"].tolist()) == expected
 
 
 def test_blocks_that_lack_a_record_are_refused(files: list[str]) -> None:

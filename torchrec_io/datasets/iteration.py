@@ -365,14 +365,9 @@ class Iteration:
                 # Errors are raised when the batch itself is read.
                 with contextlib.suppress(TorchRecIOError, OSError):
                     self.loader.reader.will_need(then.plan)
-        planned = [*itertools.takewhile(lambda job: job.error is None, jobs)]
-        try:
-            run = self._load_run(planned)
-        except OSError as error:  # ends the iteration at the first batch
-            return [Outcome(None, error)] * len(jobs)
-        outcomes = [
-            Outcome(self._transformed(each, job)) for each, job in zip(run, jobs, strict=False)
-        ]
+        outcomes: list[Outcome] = []
+        while together := self._load_together(jobs[len(outcomes) :]):
+            outcomes += together
         for job in jobs[len(outcomes) :]:
             last = outcomes[-1].error if outcomes else None
             # A request that fails takes long, and the iteration ends anyway.
@@ -380,6 +375,15 @@ class Iteration:
                 Outcome(None, last) if isinstance(last, OSError) else self._outcome(job)
             )
         return outcomes
+
+    def _load_together(self, jobs: Sequence[LoadJob]) -> list[Outcome]:
+        """Load batches that can be loaded together: those before one with an error, or fewer."""
+        planned = [*itertools.takewhile(lambda job: job.error is None, jobs)]
+        try:
+            run = self._load_run(planned) if planned else []
+        except OSError as error:
+            return [Outcome(None, error)] * len(jobs)
+        return [Outcome(self._transformed(each, job)) for each, job in zip(run, jobs, strict=False)]
 
     def _load_run(self, jobs: Sequence[LoadJob]) -> list[Loaded]:
         """Read and parse batches together, up to the first one with an error.

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from .. import _core
-from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Loan, descriptors_of
+from ..storage.byte_source import (
+    ByteBuffer,
+    ByteSource,
+    Ints,
+    Loan,
+    RangesOfBlocks,
+    descriptors_of,
+)
 from .formats import TFRECORD
 from .record_block import RecordBlock
 
@@ -61,6 +68,31 @@ class FileFrames:
         descriptors = descriptors_of(self.files)
         assert descriptors is not None
         return _core.BatchReads(descriptors, self.plan, buffer, records)
+
+
+@dataclass(frozen=True, slots=True)
+class CachedFrames:
+    """Frames in blocks on the local disk. A :class:`Frames`.
+
+    Attributes:
+        plan: Plan of the reads.
+        found: The blocks, which stay open.
+    """
+
+    plan: ReadPlan
+    found: RangesOfBlocks
+
+    @property
+    def files(self) -> Sequence[ByteSource]:
+        return ()  # blocks do not change
+
+    @property
+    def block(self) -> None:
+        return None
+
+    def reads_into(self, buffer: ByteBuffer, records: _core.Records) -> _core.BatchReads:
+        files, size = self.found.files, self.found.block_bytes
+        return _core.BatchReads.of_checked(files, size, self.plan, buffer, records)
 
 
 @dataclass(frozen=True, slots=True)

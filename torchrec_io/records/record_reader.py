@@ -25,6 +25,7 @@ from ..storage.byte_source import (
     Loan,
     Stamp,
     descriptors_of,
+    find_blocks,
     lend_ranges,
     read_ranges,
 )
@@ -37,7 +38,7 @@ from .formats import TFRECORD
 from .index import RecordIndex
 from .index_cache import load_deferred
 from .index_file import supply_pages
-from .native_frames import BufferFrames, FileFrames, Frames, lent_frames
+from .native_frames import BufferFrames, CachedFrames, FileFrames, Frames, lent_frames
 from .reader import Lookahead, Reader, RecordLocation
 from .record_block import RecordBlock
 from .record_size import MAX_RECORD_BYTES, too_large
@@ -53,7 +54,7 @@ ReadPlan: TypeAlias = _core.ReadPlan
 _COALESCE_GAP_BYTES = 1 << 12
 _MAX_OPEN_FILES = 128
 # A plan may have more files than are kept open.
-_FILES_AT_ONCE = 16
+_FILES_AT_ONCE = 64
 # Number of reads that are announced after each wait for storage. A wait costs about as much.
 _HINTS_PER_WAIT = 2
 # A read that was announced may not wait. After this many on a slow disk, one is not announced, to
@@ -393,11 +394,15 @@ class RecordReader(Reader):
         sources = self._sources(plan.files)
         if descriptors_of(sources) is not None:
             return FileFrames(plan, sources)
+        blocks = find_blocks(sources, plan.range_bounds, plan.ranges)
+        if blocks is not None:
+            return CachedFrames(plan, blocks)
         with reading():  # the core cannot read compressed or remote files
             return BufferFrames.of_plan(plan, self.read(plan))
 
     @contextlib.contextmanager
     def open_run(self, plans: Sequence[ReadPlan]) -> Iterator[list[Frames]]:
+        plans = self._of_few_files(plans)
         loan = None
         try:
             with reading():
@@ -417,6 +422,15 @@ class RecordReader(Reader):
         finally:
             loan.give_back()
 
+    def _of_few_files(self, plans: Sequence[ReadPlan]) -> Sequence[ReadPlan]:
+        """Return the first plans that together do not read too many files; at least one."""
+        files: set[int] = set()
+        for number, plan in enumerate(plans):
+            files.update(plan.files)
+            if number and len(files) > self._files_at_once:
+                return plans[:number]
+        return plans
+
     def _lend(self, plans: Sequence[ReadPlan]) -> Loan | None:
         """Read the frames of several plans; return memory that has them, or None.
 
@@ -431,8 +445,8 @@ class RecordReader(Reader):
         ):
             return None
         sources = self._sources(plan.files)
-        if descriptors_of(sources) is not None:
-            return None  # the core reads files itself
+        if not all(source.lends for source in sources):
+            return None  # the core may read them itself
         loan = lend_ranges(sources, plan.range_bounds, plan.ranges)
         if loan is not None:
             try:
@@ -575,12 +589,7 @@ class RecordReader(Reader):
 
 def _ranges_of(plans: Sequence[ReadPlan]) -> dict[int, Ints]:
     """Return the ranges of all plans, in their order, by the number of the file."""
-    found: dict[int, list[Ints]] = {}
-    for plan in plans:
-        bounds = itertools.pairwise(plan.range_bounds)
-        for file, (begin, end) in zip(plan.files, bounds, strict=True):
-            found.setdefault(file, []).append(plan.ranges[begin:end])
-    return {file: np.concatenate(parts) for file, parts in found.items()}
+    return dict(ReadPlan.joined(plans).by_file())
 
 
 def _reach(files: Mapping[int, Ints]) -> int:

@@ -39,6 +39,17 @@ class Stamp(NamedTuple):
     mtime_ns: int
 
 
+class CheckedBlock(Protocol):
+    """A block on the local disk, open as long as the object exists.
+
+    Attributes:
+        file: The file, for the native core.
+    """
+
+    @property
+    def file(self) -> _core.CheckedFile: ...
+
+
 class CheckedBlocks(Protocol):
     """Blocks on the local disk that native code can read, and check.
 
@@ -49,8 +60,8 @@ class CheckedBlocks(Protocol):
     @property
     def block_bytes(self) -> int: ...
 
-    def files(self, numbers: list[int]) -> list[_core.CheckedFile] | None:
-        """Return the files of blocks, by their numbers; None if one of them is not there."""
+    def find(self, numbers: list[int]) -> Sequence[CheckedBlock] | None:
+        """Return blocks, by their numbers; None if one of them is not there."""
 
 
 class Loan(NamedTuple):
@@ -254,7 +265,10 @@ def read_ranges(
     descriptors = descriptors_of(sources)
     if descriptors is not None:
         return _core.read_ranges(descriptors, bounds, ranges, out)
-    if len(sources) > 1 and _read_checked_blocks(sources, bounds, ranges, out):
+    found = find_blocks(sources, bounds, ranges) if len(sources) > 1 else None
+    if found is not None and not _core.read_blocks(
+        found.files, ranges[bounds[0] : bounds[-1]], found.block_bytes, out
+    ):
         return _core.ReadResult()
     parts = zip(sources, bounds[:-1], bounds[1:], strict=True)
     readings = [
@@ -318,13 +332,36 @@ def _read_to_lend(
     return Loan([(buffer, np.column_stack([begins, ranges[:, 1:]]))], lambda: None)
 
 
-def _read_checked_blocks(
-    sources: Sequence[ByteSource], bounds: Sequence[int], ranges: Ints, out: ByteBuffer
-) -> bool:
-    """Read ranges from blocks on the disk; return False if some are not there, or are damaged."""
+class RangesOfBlocks(NamedTuple):
+    """Ranges of sources that are in blocks on the disk.
+
+    Attributes:
+        blocks: The blocks that the ranges touch, of each range in turn.
+        block_bytes: Size of a block in bytes.
+    """
+
+    blocks: list[CheckedBlock]
+    block_bytes: int
+
+    @property
+    def files(self) -> list[_core.CheckedFile]:
+        """The files of the blocks."""
+        return [block.file for block in self.blocks]
+
+
+def find_blocks(
+    sources: Sequence[ByteSource], bounds: Sequence[int], ranges: Ints
+) -> RangesOfBlocks | None:
+    """Return the blocks on the disk that ranges are in; None if not all are there.
+
+    Args:
+        sources: Sources to read.
+        bounds: As for :func:`read_ranges`.
+        ranges: As for :func:`read_ranges`.
+    """
     found = [blocks for source in sources if (blocks := source.checked_blocks) is not None]
     if len(found) < len(sources) or len({blocks.block_bytes for blocks in found}) != 1:
-        return False
+        return None
     size = found[0].block_bytes
     first = bounds[0]
     ranges, bounds = ranges[first : bounds[-1]], [bound - first for bound in bounds]
@@ -333,10 +370,10 @@ def _read_checked_blocks(
         begins, ends = ranges[:, 0], ranges[:, 0] + ranges[:, 1]
         counts = np.where(ranges[:, 1] > 0, -(-ends // size) - begins // size, 0)
         bounds = np.append(0, np.cumsum(counts))[list(bounds)].tolist()
-    files: list[_core.CheckedFile] = []
+    blocks_of_all: list[CheckedBlock] = []
     for blocks, begin, end in zip(found, bounds[:-1], bounds[1:], strict=True):
-        of_source = blocks.files(numbers[begin:end])
+        of_source = blocks.find(numbers[begin:end])
         if of_source is None:
-            return False
-        files += of_source
-    return not _core.read_blocks(files, ranges, size, out)
+            return None
+        blocks_of_all += of_source
+    return RangesOfBlocks(blocks_of_all, size)

@@ -33,6 +33,10 @@ from torch.utils.data import DataLoader
 import torchrec_io as tio
 from tests.support.tfrecord import frame
 from tests.support.web import WebServer
+from torchrec_io import _core
+from torchrec_io.records.index_cache import open_indexes
+from torchrec_io.records.native_frames import BufferFrames, CachedFrames, NativeReads
+from torchrec_io.records.record_reader import RecordReader
 from torchrec_io.storage.byte_source import ByteSource, read_ranges
 from torchrec_io.storage.cache import filling
 from torchrec_io.storage.cache.folder import cache_folder_at
@@ -132,6 +136,26 @@ def test_cached_ranges_of_several_objects_are_read_at_once(
             file.write(bytes(100))
     assert read(0) == expected
     assert web.gets()
+
+
+def test_cached_batches_are_read_from_the_disk_by_native_code(
+    web: WebServer, cache: tio.BlockCache
+) -> None:
+    url = web.put("/a.tfrecord", DATA)
+    indexes, _ = open_indexes([url], "auto", "auto", remote=options_with(cache))
+    shutil.rmtree(cache.directory)
+    reader = RecordReader(indexes, cache=cache)
+    plan = reader.plan(np.arange(0, 300, 7))
+    assert isinstance(reader.open_frames(plan), BufferFrames)  # some blocks are not there
+    reader.read(reader.plan(np.arange(300)))
+    frames = reader.open_frames(plan)
+    assert isinstance(frames, CachedFrames)
+    shutil.rmtree(cache.directory)
+    del reader  # the blocks stay open
+    gc.collect()
+    read = NativeReads.of(frames)
+    _core.load_batches(_core.ExampleParser([]), [read.for_core(read.block.native())], True)
+    assert [read.block[at] for at in range(43)] == RECORDS[::7]
 
 
 @pytest.mark.slow
@@ -331,6 +355,31 @@ def test_damaged_blocks_are_downloaded_again(web: WebServer, cache: tio.BlockCac
     web.requests.clear()
     assert list(dataset) == RECORDS
     assert not web.gets()
+
+
+@pytest.mark.parametrize("verify_crc", [True, False])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_batches_of_damaged_blocks(
+    web: WebServer, cache: tio.BlockCache, *, verify_crc: bool, shuffle: bool
+) -> None:
+    content = b"".join(frame(tio.encode_example({"data": record})) for record in RECORDS)
+    dataset = tio.TFRecordDataset(
+        web.put("/a.tfrecord", content),
+        {"data": tio.RawFeature("uint8", (7000,))},
+        batch_size=4,
+        shuffle=shuffle,
+        cache=cache,
+        verify_crc=verify_crc,
+    )
+    for _ in range(3):
+        rows = [row.numpy().tobytes() for batch in dataset for row in batch["data"]]
+        assert sorted(rows) == sorted(RECORDS)
+        for number, path in enumerate(sorted(Path(cache.directory).glob("*.block"))):
+            data = bytearray(path.read_bytes())
+            for at in range(number * 1000, min(len(data), BLOCK), 5000):  # in each record
+                data[at] ^= 4
+            with path.open("r+b") as file:  # in place: the blocks are open
+                file.write(data)
 
 
 @pytest.mark.parametrize(

@@ -60,4 +60,14 @@ std::shared_ptr<const T> share(nb::handle_t<T> object) {
   return {nb::cast<T*>(object), nb::detail::py_deleter{object.inc_ref().ptr()}};
 }
 
+// Returns pointers to the objects in a sequence that keep them alive.
+template <class T>
+std::vector<std::shared_ptr<const T>> share_items(const nb::sequence& items) {
+  const Items<nb::handle_t<T>> handles(items);
+  std::vector<std::shared_ptr<const T>> shared;
+  shared.reserve(handles.values().size());
+  for (const nb::handle_t<T>& item : handles.values()) shared.push_back(share(item));
+  return shared;
+}
+
 }  // namespace tio

@@ -37,6 +37,20 @@ void init_reads(BatchReads* self, const Sequence<int>& descriptors, nb::handle_t
   new (self) BatchReads(make_reads(std::move(files), std::move(plan), std::move(buffer), in));
 }
 
+BatchReads reads_of_checked(const Sequence<CheckedFile>& files, std::int64_t block_bytes,
+                            nb::handle_t<ReadPlan> of, WritableBuffer buffer,
+                            nb::handle_t<Records> in) {
+  if (block_bytes < 1) throw nb::value_error("block_bytes must be positive");
+  auto plan = share(of);
+  for (const Range& range : plan->ranges) {
+    if (!is_inside(range.target, range.size, static_cast<std::size_t>(plan->buffer_bytes))) {
+      throw nb::value_error("ranges must lie inside the buffer");
+    }
+  }
+  CheckedBlocks from{share_items<CheckedFile>(files), block_bytes};
+  return make_reads(std::move(from), std::move(plan), std::move(buffer), in);
+}
+
 BatchReads reads_of_blocks(const Sequence<FrameBlock>& blocks, const Numbers& block_numbers,
                            const Numbers& record_blocks, nb::handle_t<ReadPlan> of,
                            WritableBuffer buffer, nb::handle_t<Records> in) {
@@ -161,6 +175,17 @@ void bind_loading(nb::module_& m) {
            "    plan: Plan of the reads.\n"
            "    buffer: Bytes that receive the frames.\n"
            "    records: Records that will be in the buffer, which are parsed.")
+      .def_static(
+          "of_checked", &reads_of_checked, "files"_a, "block_bytes"_a, "plan"_a, "buffer"_a,
+          "records"_a,
+          "Return reads of blocks that are files with checksums.\n\n"
+          "Args:\n"
+          "    files: Blocks of `block_numbers` for the ranges of the plan, open until the\n"
+          "        batch is loaded.\n"
+          "    block_bytes: Size of a block.\n"
+          "    plan: Plan of the reads.\n"
+          "    buffer: Bytes that receive the frames.\n"
+          "    records: Records that will be in the buffer, which are parsed.")
       .def_static("of_blocks", &reads_of_blocks, "blocks"_a, "block_numbers"_a, "record_blocks"_a,
                   "plan"_a, "buffer"_a, "records"_a,
                   "Return reads that copy the frames from blocks in memory.\n\n"

@@ -8,6 +8,9 @@ bool fetch_frames(const BatchReads& batch, bool check_data, std::uint64_t& waits
   if (const auto* blocks = std::get_if<BatchBlocks>(&batch.from)) {
     return gather_checked_frames(*blocks, *batch.plan, batch.buffer, check_data);
   }
+  if (const auto* checked = std::get_if<CheckedBlocks>(&batch.from)) {
+    return read_checked_frames(*checked, *batch.plan, batch.buffer, check_data);
+  }
   if (const auto* lent = std::get_if<LentBatch>(&batch.from)) {
     return copy_checked_frames(*lent, *batch.plan, batch.buffer, check_data);
   }

@@ -22,8 +22,8 @@ struct CheckedFile {
   std::vector<std::uint32_t> checksums;
 
   // Reads a range. Returns false if it is not inside the file, cannot be read, or is damaged. The
-  // target may have been written even so.
-  bool read(std::int64_t offset, MutableBytes target) const;
+  // target may have been written even so. Damage is not found without `checks`.
+  bool read(std::int64_t offset, MutableBytes target, bool checks = true) const;
 
  private:
   bool is_sound(std::size_t first, Bytes head, Bytes target, Bytes tail) const;
@@ -43,9 +43,9 @@ std::vector<std::int64_t> block_numbers(std::span<const Range> ranges, std::int6
 
 // Reads ranges of an object whose blocks are files: those of `block_numbers`, one after another.
 // Every target lies inside the buffer. Returns the positions in `files` of those that could not be
-// read, or are damaged.
+// read, or are damaged, which is not found without `checks`.
 std::vector<std::size_t> read_blocks(std::span<const CheckedFile* const> files,
                                      std::span<const Range> ranges, std::int64_t block_bytes,
-                                     MutableBytes buffer);
+                                     MutableBytes buffer, bool checks = true);
 
 }  // namespace tio

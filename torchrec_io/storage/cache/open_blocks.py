@@ -29,11 +29,10 @@ class OpenBlocks:
         """Size of a block in bytes."""
         return self._blocks.block_bytes
 
-    def files(self, numbers: list[int]) -> list[_core.CheckedFile] | None:
-        """Return the files of blocks; None if one of them is not cached."""
-        found = self._table.find(numbers)
-        files = [block.file for block in found if block is not None]
-        return files if len(files) == len(numbers) else None
+    def find(self, numbers: list[int]) -> list[CachedBlock] | None:
+        """Return blocks; None if one of them is not cached."""
+        found = [block for block in self._table.find(numbers) if block is not None]
+        return found if len(found) == len(numbers) else None
 
     def missing(self, ranges: Ints, *, advise: bool = False) -> Ints:
         """Return the numbers of the ranges, ``[n, 3]``, with blocks that are not cached.
