@@ -97,7 +97,7 @@ void test_plans_that_continue() {
   CHECK(!plan_of({}, {}).continues(first));
 }
 
-void test_joined_plans() {
+void test_joined_reads() {
   const ReadPlan first = Batch().plan;
   ReadPlan second{.numbers = {7},
                   .frame_sizes = {20},
@@ -107,11 +107,9 @@ void test_joined_plans() {
                   .ranges = {{60, 12, 0}, {5, 10, 12}},
                   .buffer_bytes = 22};
   const ReadPlan* const both[] = {&second, &first};
-  const auto joined = join_plans(both);
+  const auto joined = join_reads(both);
   CHECK(joined.has_value());
-  CHECK_EQ(joined->numbers, (Numbers{7, 1, 2, 0}));
-  CHECK_EQ(joined->frame_sizes, (Numbers{20, 18, 16, 19}));
-  CHECK_EQ(joined->frame_starts, (Numbers{2, 41, 59, 22}));
+  CHECK(joined->numbers.empty() && joined->frame_sizes.empty() && joined->frame_starts.empty());
   CHECK_EQ(joined->files, (Numbers{0, 3}));
   CHECK_EQ(joined->range_bounds, (Numbers{0, 3, 4}));
   CHECK_EQ(joined->buffer_bytes, 75);
@@ -119,9 +117,9 @@ void test_joined_plans() {
   CHECK(std::ranges::equal(joined->ranges, expected, [](const Range& a, const Range& b) {
     return a.offset == b.offset && a.size == b.size && a.target == b.target;
   }));
-  CHECK(join_plans({})->ranges.empty());
+  CHECK(join_reads({})->ranges.empty());
   second.buffer_bytes = INT64_MAX;
-  CHECK(!join_plans(both).has_value());
+  CHECK(!join_reads(both).has_value());
 }
 
 }  // namespace
@@ -135,6 +133,6 @@ int main() {
   test_what_the_file_lacks();
   test_damaged_offsets_and_sizes();
   test_plans_that_continue();
-  test_joined_plans();
+  test_joined_reads();
   return finish();
 }

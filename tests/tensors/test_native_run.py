@@ -22,6 +22,7 @@ from torchrec_io.parsing.record_random import DEFAULT_RANDOM
 from torchrec_io.records import record_reader
 from torchrec_io.records.block_reader import BlockReader
 from torchrec_io.records.index_cache import open_indexes
+from torchrec_io.records.native_frames import LentFrames, NativeReads
 from torchrec_io.records.reader import Reader
 from torchrec_io.records.record_reader import RecordReader
 from torchrec_io.storage.byte_source import Loan, descriptors_of, lend_ranges
@@ -114,6 +115,25 @@ def test_batches_have_nothing_of_lent_memory(
     )
     assert found == expected
     assert len(scribbling) > 3
+
+
+def test_lent_records_that_lie_together_are_parsed_in_place(tmp_path: Path) -> None:
+    path = write_tfrecord(tmp_path / "x", [record(number) for number in range(60)], "gzip")
+    reader = reader_of([str(path)])
+    plans = [reader.plan(np.arange(at, at + 20)) for at in (0, 20, 40)]
+    with reader.open_run(plans) as opened:
+        for frames in opened:
+            assert isinstance(frames, LentFrames)
+            buffer = np.zeros(frames.plan.buffer_bytes, np.uint8)
+            assert NativeReads.in_place(frames, buffer).block.buffer is frames.whole
+            assert NativeReads.of(frames, buffer).block.buffer is buffer  # is kept
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_core.BatchReads, "of_lent", None)
+            assert len(run_of(ExampleParser.of(SCHEMAS["raw"]), reader, plans)) == 3
+    apart = [reader.plan(np.array([0, 50]), gap=0)]
+    with reader.open_run(apart) as [frames]:
+        assert isinstance(frames, LentFrames)
+        assert frames.whole is None
 
 
 @pytest.mark.parametrize("kind", READERS)

@@ -221,7 +221,7 @@ class NativeReads(NamedTuple):
 
         Args:
             frames: The frames.
-            buffer: As for :meth:`of`.
+            buffer: Memory for frames that are not in memory yet; see :meth:`of`.
         """
         whole = frames.whole if isinstance(frames, LentFrames) else None
         return cls.of(frames, buffer if whole is None else whole)

@@ -286,8 +286,8 @@ def lend_ranges(sources: Sequence[ByteSource], bounds: Sequence[int], ranges: In
 
     Args:
         sources: Sources to read.
-        bounds: As for :func:`read_ranges`.
-        ranges: As for :func:`read_ranges`.
+        bounds: Numbers of the ranges of each source; see :func:`read_ranges`.
+        ranges: Ranges to read; see :func:`read_ranges`.
 
     Returns:
         None if a range extends past the end of its source.
@@ -356,8 +356,8 @@ def find_blocks(
 
     Args:
         sources: Sources to read.
-        bounds: As for :func:`read_ranges`.
-        ranges: As for :func:`read_ranges`.
+        bounds: Numbers of the ranges of each source; see :func:`read_ranges`.
+        ranges: Ranges to read; see :func:`read_ranges`.
     """
     found = [blocks for source in sources if (blocks := source.checked_blocks) is not None]
     if len(found) < len(sources) or len({blocks.block_bytes for blocks in found}) != 1:

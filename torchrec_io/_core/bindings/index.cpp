@@ -250,9 +250,9 @@ ReadPlan plan_of_frames(const Numbers& starts, const Numbers& sizes) {
   return plan;
 }
 
-ReadPlan bind_join_plans(const Sequence<ReadPlan>& plans) {
+ReadPlan bind_join_reads(const Sequence<ReadPlan>& plans) {
   const Items<const ReadPlan*> items(plans);
-  auto joined = join_plans(items.values());
+  auto joined = join_reads(items.values());
   if (!joined) throw nb::value_error("the records are too large to be read at once");
   return std::move(*joined);
 }
@@ -283,7 +283,7 @@ void bind_index_set(nb::module_& m) {
                   "    starts: Offset of each frame in the buffer; int64 [n].\n"
                   "    sizes: Bytes of each record's frame; int64 [n].")
       .def_static(
-          "joined", &bind_join_plans, "plans"_a,
+          "joined", &bind_join_reads, "plans"_a,
           "Return a plan of the records of several plans, whose buffer has theirs one after\n"
           "the other.")
       .def_prop_ro("numbers", array_of(&ReadPlan::numbers), "Numbers of the records; int64 [n].")

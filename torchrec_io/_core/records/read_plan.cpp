@@ -20,29 +20,33 @@ bool ReadPlan::continues(const ReadPlan& other) const {
          ranges[0].offset == other.ranges[0].offset + other.ranges[0].size;
 }
 
-std::optional<ReadPlan> join_plans(std::span<const ReadPlan* const> plans) {
+std::optional<ReadPlan> join_reads(std::span<const ReadPlan* const> plans) {
   ReadPlan joined;
-  std::map<std::int64_t, std::vector<Range>> ranges;  // by file
+  std::map<std::int64_t, std::int64_t> counts;  // ranges of each file
+  for (const ReadPlan* plan : plans) {
+    for (std::size_t file = 0; file < plan->files.size(); ++file) {
+      counts[plan->files[file]] += plan->range_bounds[file + 1] - plan->range_bounds[file];
+    }
+  }
+  std::map<std::int64_t, Range*> next;
+  for (const auto& [file, count] : counts) {
+    joined.files.push_back(file);
+    joined.range_bounds.push_back(joined.range_bounds.back() + count);
+  }
+  joined.ranges.resize(static_cast<std::size_t>(joined.range_bounds.back()));
+  for (std::size_t i = 0; i < joined.files.size(); ++i) {
+    next[joined.files[i]] = joined.ranges.data() + joined.range_bounds[i];
+  }
   for (const ReadPlan* plan : plans) {
     const std::int64_t begin = joined.buffer_bytes;
     if (__builtin_add_overflow(begin, plan->buffer_bytes, &joined.buffer_bytes)) return {};
-    joined.numbers.insert(joined.numbers.end(), plan->numbers.begin(), plan->numbers.end());
-    joined.frame_sizes.insert(joined.frame_sizes.end(), plan->frame_sizes.begin(),
-                              plan->frame_sizes.end());
-    for (const std::int64_t start : plan->frame_starts)
-      joined.frame_starts.push_back(begin + start);
     for (std::size_t file = 0; file < plan->files.size(); ++file) {
-      auto& of_file = ranges[plan->files[file]];
+      Range*& out = next[plan->files[file]];
       for (auto i = plan->range_bounds[file]; i < plan->range_bounds[file + 1]; ++i) {
         const Range& range = plan->ranges[static_cast<std::size_t>(i)];
-        of_file.push_back({range.offset, range.size, begin + range.target});
+        *out++ = {range.offset, range.size, begin + range.target};
       }
     }
-  }
-  for (const auto& [file, of_file] : ranges) {
-    joined.files.push_back(file);
-    joined.ranges.insert(joined.ranges.end(), of_file.begin(), of_file.end());
-    joined.range_bounds.push_back(static_cast<std::int64_t>(joined.ranges.size()));
   }
   return joined;
 }

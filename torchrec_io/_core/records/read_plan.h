@@ -27,9 +27,9 @@ struct ReadPlan {
   bool continues(const ReadPlan& other) const;
 };
 
-// Returns a plan of the records of several plans, whose buffer has theirs one after the other.
-// Returns nothing if that is too large.
-std::optional<ReadPlan> join_plans(std::span<const ReadPlan* const> plans);
+// Returns the reads of several plans, by file, into a buffer that has theirs one after the other.
+// The plan has no records. Returns nothing if the buffer is too large.
+std::optional<ReadPlan> join_reads(std::span<const ReadPlan* const> plans);
 
 // Reads the frames of a plan, whose files are open as `descriptors`, and checks them. The buffer
 // has at least `buffer_bytes`. Returns false if a frame cannot be read or is invalid; callers that
