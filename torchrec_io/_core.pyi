@@ -390,8 +390,8 @@ class ReadPlan:
     @staticmethod
     def joined(plans: Sequence[ReadPlan]) -> ReadPlan:
         """
-        Return a plan of the records of several plans, whose buffer has theirs one after
-        the other.
+        Return the reads of several plans, by file, into a buffer that has theirs one
+        after the other. The plan has no records.
         """
 
     @property

@@ -117,6 +117,46 @@ def test_batches_have_nothing_of_lent_memory(
     assert len(scribbling) > 3
 
 
+def test_batches_are_read_alone_if_there_is_no_memory_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(record_reader, "lend_ranges", fail)
+    parser = ExampleParser.of(SCHEMAS["any"])
+    reader = reader_of(write_files(tmp_path, [20], "gzip"))
+    plans = [reader.plan(np.arange(at, at + 5)) for at in range(0, 20, 5)]
+    found = [batch_to_json(batch) for batch in run_of(parser, reader, plans)]
+    assert found == one_by_one(parser, reader, plans)
+    assert len(found) == 4
+
+
+def test_a_read_that_fails_is_repeated_once_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = 0
+
+    def fail(*_: Any) -> None:
+        nonlocal reads
+        reads += 1
+        raise OSError(5, "the server does not answer")
+
+    monkeypatch.setattr(record_reader, "lend_ranges", fail)
+    parser = ExampleParser.of(SCHEMAS["any"])
+    reader = reader_of(write_files(tmp_path, [20], "gzip"))
+    plans = [reader.plan(np.arange(at, at + 5)) for at in range(0, 20, 5)]
+    assert len(run_of(parser, reader, plans)) == 1  # it may be sound: it is read alone
+    assert reads == 1
+    with pytest.raises(OSError, match="does not answer"):
+        run_of(parser, reader, plans[:1])
+    assert reads == 2
+    monkeypatch.setattr(record_reader, "read_ranges", fail)
+    with pytest.raises(OSError, match="does not answer"):
+        run_of(parser, reader, plans)
+    assert reads == 4
+
+
 def test_lent_records_that_lie_together_are_parsed_in_place(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "x", [record(number) for number in range(60)], "gzip")
     reader = reader_of([str(path)])

@@ -407,8 +407,8 @@ class RecordReader(Reader):
         try:
             with reading():
                 loan = self._lend(plans)
-        except TorchRecIOError:
-            pass  # the plans before this are loaded
+        except (TorchRecIOError, MemoryError):
+            pass  # one by one they show which plan it is
         except OSError as error:
             if len(plans) == 1 and not is_out_of_files(error):
                 raise  # a request that failed many times is not made again
@@ -432,9 +432,12 @@ class RecordReader(Reader):
         return plans
 
     def _lend(self, plans: Sequence[ReadPlan]) -> Loan | None:
-        """Read the frames of several plans; return memory that has them, or None.
+        """Read the frames of several plans together, and return the memory that has them.
 
-        That is faster than a read for each plan, but it does not tell which of them fails.
+        That is faster than a read for each plan, but an error does not tell which of them failed.
+
+        Returns:
+            None if each plan must be read alone.
         """
         plan = plans[0] if len(plans) == 1 else ReadPlan.joined(plans)
         if (

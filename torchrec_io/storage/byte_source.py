@@ -65,12 +65,12 @@ class CheckedBlocks(Protocol):
 
 
 class Loan(NamedTuple):
-    """Memory with ranges of sources, lent for reading.
+    """Memory that has ranges of sources. It keeps them until it is given back.
 
     Attributes:
-        pieces: Some memory, uint8; and what it has, int64 ``[n, 3]``: offset in the memory, size,
-            and offset in the buffer that the ranges are for.
-        give_back: Function that ends the loan.
+        pieces: For each piece of memory, uint8, where the ranges are in it; int64 ``[n, 3]``:
+            offset in the memory, size, and offset in the buffer that the ranges are for.
+        give_back: Function that gives the memory back. It must not be read after that.
     """
 
     pieces: list[tuple[ByteBuffer, Ints]]
@@ -173,16 +173,18 @@ class ByteSource(ABC):
         return lambda: self.read_ranges(ranges, out)
 
     def begin_lending(self, ranges: Ints) -> Callable[[], Loan | None]:
-        """Begin to read ranges into memory, and return a function that ends it, and lends that.
+        """Begin to read ranges into the memory of this source.
 
-        The function does not wait for memory that others have borrowed.
+        Where requests take long, those of several sources are then made at the same time.
 
         Args:
             ranges: int64 ``[n, 3]``: stream offset, size, and offset in the buffer that they are
                 for.
 
         Returns:
-            A function that returns None if the ranges must be read by :meth:`read_ranges`.
+            A function that waits until the ranges are there, and lends the memory. It returns None
+            if they must be read by :meth:`read_ranges`: it does not wait for memory that others
+            have borrowed.
         """
         del ranges
         return lambda: None
@@ -282,7 +284,9 @@ def read_ranges(
 
 
 def lend_ranges(sources: Sequence[ByteSource], bounds: Sequence[int], ranges: Ints) -> Loan | None:
-    """Return memory with ranges of several sources; it is read if they do not lend theirs.
+    """Return memory that has ranges of several sources.
+
+    They are read into a buffer if a source cannot lend its own memory.
 
     Args:
         sources: Sources to read.

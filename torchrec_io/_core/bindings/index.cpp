@@ -282,10 +282,9 @@ void bind_index_set(nb::module_& m) {
                   "Args:\n"
                   "    starts: Offset of each frame in the buffer; int64 [n].\n"
                   "    sizes: Bytes of each record's frame; int64 [n].")
-      .def_static(
-          "joined", &bind_join_reads, "plans"_a,
-          "Return a plan of the records of several plans, whose buffer has theirs one after\n"
-          "the other.")
+      .def_static("joined", &bind_join_reads, "plans"_a,
+                  "Return the reads of several plans, by file, into a buffer that has theirs one\n"
+                  "after the other. The plan has no records.")
       .def_prop_ro("numbers", array_of(&ReadPlan::numbers), "Numbers of the records; int64 [n].")
       .def_prop_ro("frame_sizes", array_of(&ReadPlan::frame_sizes),
                    "Bytes of each record's frame; int64 [n].")
