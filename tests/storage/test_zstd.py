@@ -91,6 +91,19 @@ def test_all_bytes_of_sound_blocks_come_before_the_error() -> None:
     assert b"".join(blocks).startswith(found[: 30 * 131072])
 
 
+@given(st.binary(max_size=300), st.integers(0, 255), st.integers(1, 500))
+def test_a_frame_whose_last_block_is_lost_is_damaged(content: bytes, said: int, step: int) -> None:
+    # The frame has one segment. It ends with an empty block (RFC 8878, section 3.1.1).
+    block = (len(content) << 3).to_bytes(3, "little") + content
+    found, error = read(b"\x28\xb5\x2f\xfd\x20" + bytes([said]) + block + b"\x01\0\0", step)
+    if said == len(content):
+        assert (found, error) == (content, None)
+    else:
+        assert isinstance(error, CorruptRecordError)
+        # A segment has no room for blocks that are larger.
+        assert found == (content if len(content) < said else b"")
+
+
 def test_stray_bytes_are_an_error() -> None:
     _, error = read(packed([b"abc"]) + bytes(9))
     assert error is not None

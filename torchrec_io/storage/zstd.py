@@ -15,6 +15,8 @@ from .byte_source import ByteBuffer
 
 _CHUNK_BYTES = 1 << 16
 _PIECE_BYTES = 1 << 20
+# Largest size of the header of a frame (RFC 8878, section 3.1.1).
+_HEADER_BYTES = 18
 
 
 def load_zstd() -> Any:
@@ -36,9 +38,10 @@ class ZstdDecoder:
     """A decoder of one frame. It keeps the input that it has not decoded yet."""
 
     def __init__(self) -> None:
-        module = load_zstd()
-        self._decoder = module.ZstdDecompressor()
-        self._error: type[Exception] = module.ZstdError
+        self._module = load_zstd()
+        self._decoder = self._module.ZstdDecompressor()
+        self._header = b""
+        self._decoded_bytes = 0
 
     @property
     def is_done(self) -> bool:
@@ -53,11 +56,22 @@ class ZstdDecoder:
         return len(data) - left, len(found)
 
     def _decompress(self, data: bytes | ByteBuffer, max_length: int) -> bytes:
+        if len(self._header) < _HEADER_BYTES:
+            self._header += bytes(data[: _HEADER_BYTES - len(self._header)])
         try:
             decoded: bytes = self._decoder.decompress(data, max_length)
-        except self._error as error:
+        except self._module.ZstdError as error:
             raise zlib.error(str(error)) from None
+        self._decoded_bytes += len(decoded)
+        if self.is_done:
+            self._check_size()
         return decoded
+
+    def _check_size(self) -> None:
+        """Compare the size in the header, which libzstd ignores if the last block is empty."""
+        size = self._module.get_frame_info(self._header).decompressed_size
+        if size is not None and size != self._decoded_bytes:
+            raise zlib.error(f"the header says {size} bytes, but there are {self._decoded_bytes}")
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
         """Yield all bytes that can be decoded with some more input."""
