@@ -6,6 +6,7 @@ import importlib.util
 import itertools
 import multiprocessing
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from tests.support.states import rest_of, through_json
 from torchrec_io.images import native as native_module
 from torchrec_io.loading import loader as loader_module
 from torchrec_io.loading.loader import Loader
+from torchrec_io.storage import decoder
 
 # torchdata 0.11 causes this warning when it creates a loader.
 pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
@@ -456,6 +458,26 @@ def test_description_of_image_decoders(paths: list[str], monkeypatch: pytest.Mon
     monkeypatch.undo()
     monkeypatch.setattr(native_module, "_png", None)
     assert described(tio.ImageFeature()) == [by_libjpeg + rest]
+
+
+def test_description_of_decompression(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def described(*compressions: Any) -> list[str]:
+        paths = [str(tmp_path / f"{kind}.tfrecord") for kind in compressions]
+        for path, kind in zip(paths, compressions, strict=True):
+            with tio.TFRecordWriter(path, kind, index=True) as writer:
+                writer.write(b"record")
+        loader = tio.make_loader(tio.TFRecordDataset(paths, batch_size=2))
+        return [line for line in loader.describe().splitlines() if line.startswith("decompressed")]
+
+    both = "decompressed: gzip and zlib files, "
+    assert described(None) == []
+    assert described(None, "gzip", "zlib", "gzip") == [both + "natively by ISA-L"]
+    monkeypatch.setattr(decoder, "_inflate", None)
+    slowly = "by the package isal, as this build has no ISA-L, which is faster"
+    assert described("gzip", "zlib") == [both + slowly]
+    # Streams look for compression when they are read.
+    stream = tio.TFRecordStream(tmp_path / "gzip.tfrecord", batch_size=2)
+    assert "decompressed" not in tio.make_loader(stream).describe()
 
 
 def test_describe_does_not_set_the_start_method(

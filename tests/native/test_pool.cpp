@@ -54,6 +54,22 @@ void test_bound() {
   CHECK(pool::kept_bytes() <= std::size_t{1} << 27);
 }
 
+// Blocks of a dataset that was read before do not keep those of the present one from being kept.
+void test_sizes_that_are_not_used_make_room() {
+  constexpr std::size_t kOld = std::size_t{10} << 20, kNew = std::size_t{3} << 20;
+  std::vector<void*> held;
+  for (int i = 0; i < 20; ++i) held.push_back(pool::allocate(kOld));
+  for (void* memory : held) pool::release(memory, kOld);
+  held.clear();
+  for (int i = 0; i < 40; ++i) held.push_back(pool::allocate(kNew));
+  for (void* memory : held) pool::release(memory, kNew);
+  const std::size_t before = pool::kept_bytes();
+  CHECK(before <= std::size_t{1} << 27);
+  for (void*& memory : held) memory = pool::allocate(kNew);
+  CHECK_EQ(before - pool::kept_bytes(), 40 * kNew);
+  for (void* memory : held) pool::release(memory, kNew);
+}
+
 // A loader fills one block while another is in use, also if both are larger than what is kept when
 // nothing is in use.
 void test_large_blocks_take_turns() {
@@ -124,6 +140,7 @@ int main() {
   test_reuse();
   test_never_twice();
   test_bound();
+  test_sizes_that_are_not_used_make_room();
   test_large_blocks_take_turns();
   test_bound_while_blocks_are_in_use();
   test_kept_memory_is_forbidden();

@@ -23,8 +23,9 @@ from torchrec_io.records.stream_reader import StreamReader
 from torchrec_io.records.verify import verify_file
 from torchrec_io.records.whole_file import WholeFile
 from torchrec_io.storage import opening
-from torchrec_io.storage.byte_source import ByteSource, Stamp, descriptors_of, read_ranges
+from torchrec_io.storage.byte_source import ByteSource, Stamp
 from torchrec_io.storage.local import LocalFile, StrPath
+from torchrec_io.storage.several_sources import descriptors_of, read_ranges
 
 OBJECTS: dict[str, bytes] = {}
 PACKERS: dict[str | None, Callable[[bytes], bytes]] = {

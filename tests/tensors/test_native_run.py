@@ -25,7 +25,8 @@ from torchrec_io.records.index_cache import open_indexes
 from torchrec_io.records.native_frames import LentFrames, NativeReads
 from torchrec_io.records.reader import Reader
 from torchrec_io.records.record_reader import RecordReader
-from torchrec_io.storage.byte_source import Loan, descriptors_of, lend_ranges
+from torchrec_io.storage.byte_source import Loan
+from torchrec_io.storage.several_sources import descriptors_of, lend_ranges
 from torchrec_io.tensors.native_run import load_run
 from torchrec_io.tensors.parse import parse_block
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..errors import StaleIndexError, TorchRecIOError, TruncatedFileError
-from ..storage.byte_source import ByteSource, find_changed
+from ..storage.byte_source import ByteSource
+from ..storage.several_sources import find_changed
 
 
 def check_unchanged(sources: Iterable[ByteSource], *, may_grow: bool = False) -> None:

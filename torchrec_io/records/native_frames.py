@@ -7,14 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from .. import _core
-from ..storage.byte_source import (
-    ByteBuffer,
-    ByteSource,
-    Ints,
-    Loan,
-    RangesOfBlocks,
-    descriptors_of,
-)
+from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Loan
+from ..storage.several_sources import RangesOfBlocks, descriptors_of
 from .formats import TFRECORD
 from .record_block import RecordBlock
 

@@ -18,19 +18,10 @@ import numpy as np
 from .. import _core
 from ..checks import counted
 from ..errors import CorruptRecordError, StaleIndexError, TorchRecIOError, TruncatedFileError
-from ..storage.byte_source import (
-    ByteBuffer,
-    ByteSource,
-    Ints,
-    Loan,
-    Stamp,
-    descriptors_of,
-    find_blocks,
-    lend_ranges,
-    read_ranges,
-)
+from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Loan, Stamp
 from ..storage.file_limit import is_out_of_files, most_open_files, out_of_files
 from ..storage.opening import read_stamp
+from ..storage.several_sources import descriptors_of, find_blocks, lend_ranges, read_ranges
 from ..storage.span_cache import DEFAULT_CACHE_BYTES, Holder, process_cache
 from ..timing.steps import checking, reading
 from .changes import changed_error, check_unchanged

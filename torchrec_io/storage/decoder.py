@@ -47,6 +47,11 @@ class Decoder(Protocol):
         """
 
 
+def decompresses_natively() -> bool:
+    """Return whether this build decompresses gzip and zlib files natively."""
+    return _inflate is not None
+
+
 def start_member(compression: Compression) -> Decoder:
     """Return a decoder of a gzip member, zlib stream or Zstandard frame."""
     if compression == "zstd":

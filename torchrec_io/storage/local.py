@@ -9,7 +9,8 @@ import weakref
 from typing import TypeAlias
 
 from .. import _core
-from .byte_source import HEAD_BYTES, ByteBuffer, ByteSource, Ints, Stamp, read_ranges
+from .byte_source import HEAD_BYTES, ByteBuffer, ByteSource, Ints, Stamp
+from .several_sources import read_ranges
 
 StrPath: TypeAlias = str | os.PathLike[str]
 

@@ -22,7 +22,8 @@ from ..parsing.record_random import RecordRandom
 from ..records.native_frames import Frames, NativeReads
 from ..records.reader import Plan, Reader
 from ..records.record_block import RecordBlock
-from ..storage.byte_source import ByteBuffer, find_changed
+from ..storage.byte_source import ByteBuffer
+from ..storage.several_sources import find_changed
 from .arena import allocate_for
 from .batch import Batch
 from .parse import image_threads

@@ -37,7 +37,7 @@ from torchrec_io import _core
 from torchrec_io.records.index_cache import open_indexes
 from torchrec_io.records.native_frames import BufferFrames, CachedFrames, NativeReads
 from torchrec_io.records.record_reader import RecordReader
-from torchrec_io.storage.byte_source import ByteSource, read_ranges
+from torchrec_io.storage.byte_source import ByteSource
 from torchrec_io.storage.cache import filling
 from torchrec_io.storage.cache.folder import cache_folder_at
 from torchrec_io.storage.opening import open_file
@@ -45,6 +45,7 @@ from torchrec_io.storage.remote.cached_file import CachedFile
 from torchrec_io.storage.remote.connection import HelperConnection
 from torchrec_io.storage.remote.options import RemoteOptions
 from torchrec_io.storage.remote.process import access, close_connections
+from torchrec_io.storage.several_sources import read_ranges
 
 BLOCK = 1 << 16
 RECORDS = [np.random.default_rng(number).bytes(7000) for number in range(300)]  # 2.1 MB

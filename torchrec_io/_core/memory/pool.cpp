@@ -6,6 +6,7 @@
 #include <atomic>
 #include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <iterator>
 #include <limits>
@@ -45,12 +46,19 @@ constexpr std::size_t kMinKeptBlock = std::size_t{1} << 16;
 // one while the one before is in use.
 constexpr std::size_t kMaxKept = std::size_t{1} << 27;
 
+// Blocks of one size that are kept.
+struct Kept {
+  std::vector<void*> blocks;
+  std::uint64_t last_use = 0;  // of a block of this size; later uses have larger numbers
+};
+
 struct Pool {
   std::mutex mutex;
-  std::map<std::size_t, std::vector<void*>> free;  // by size
-  std::size_t kept = 0;
-  std::atomic<std::size_t> used = 0;  // of blocks that could be kept
+  std::map<std::size_t, Kept> free;  // by size
+  std::size_t kept = 0;              // bytes of all of them
+  std::uint64_t uses = 0;
 
+  std::atomic<std::size_t> used = 0;     // of blocks that could be kept
   std::atomic<std::size_t> largest = 0;  // of the blocks in use, or of some before
 
   void count(std::size_t size) {
@@ -62,17 +70,43 @@ struct Pool {
   }
   std::size_t most_kept() const { return kMaxKept + std::min<std::size_t>(used, 2 * largest); }
 
-  // Frees the largest blocks until at most `size` bytes are kept.
-  void trim(std::size_t size) noexcept {
-    while (kept > size) {
-      const auto last = std::prev(free.end());
-      if (!last->second.empty()) {
-        permit(last->second.back(), last->first);
-        std::free(last->second.back());
-        last->second.pop_back();
-        kept -= last->first;
+  // Returns a kept block, or null.
+  void* take(std::size_t size) {
+    const auto found = free.find(size);
+    if (found == free.end()) return nullptr;
+    found->second.last_use = ++uses;
+    return pop(found->second, size);
+  }
+
+  void* pop(Kept& of_size, std::size_t size) {
+    if (of_size.blocks.empty()) return nullptr;
+    void* memory = of_size.blocks.back();
+    of_size.blocks.pop_back();
+    kept -= size;
+    permit(memory, size);
+    return memory;
+  }
+
+  // Throws std::bad_alloc, and does nothing, if there is no memory to record the block.
+  void keep(void* memory, std::size_t size) {
+    Kept& of_size = free[size];
+    of_size.blocks.push_back(memory);
+    of_size.last_use = ++uses;
+    kept += size;
+    forbid(memory, size);
+  }
+
+  // Frees blocks until at most `most` bytes are kept: first those of the sizes that were not used
+  // for the longest time, such as of a dataset that was read before this one.
+  void trim(std::size_t most) noexcept {
+    while (kept > most) {
+      const auto oldest =
+          std::ranges::min_element(free, {}, [](const auto& item) { return item.second.last_use; });
+      if (void* memory = pop(oldest->second, oldest->first)) {
+        std::free(memory);
+      } else {
+        free.erase(oldest);
       }
-      if (last->second.empty()) free.erase(last);
     }
   }
 };
@@ -115,13 +149,8 @@ void* allocate(std::size_t size) {
   if (size >= kMinKeptBlock) {
     const std::unique_lock lock(pool().mutex, std::try_to_lock);
     if (lock.owns_lock()) {
-      const auto found = pool().free.find(size);
-      if (found != pool().free.end() && !found->second.empty()) {
-        void* memory = found->second.back();
-        found->second.pop_back();
-        pool().kept -= size;
+      if (void* memory = pool().take(size)) {
         pool().count(size);
-        permit(memory, size);
         return memory;
       }
     }
@@ -137,16 +166,19 @@ void release(void* memory, std::size_t size) noexcept {
   if (size >= kMinKeptBlock) {
     pool().discount(size);
     const std::unique_lock lock(pool().mutex, std::try_to_lock);
-    if (lock.owns_lock()) pool().trim(pool().most_kept());
-    if (lock.owns_lock() && pool().kept + size <= pool().most_kept()) {
-      try {
-        pool().free[size].push_back(memory);
-        pool().kept += size;
-        forbid(memory, size);
-        return;
-      } catch (const std::bad_alloc&) {
-        // There is no memory to record the block. Free it instead.
+    if (lock.owns_lock()) {
+      const std::size_t most = pool().most_kept();
+      bool is_kept = false;
+      if (size <= most) {
+        try {
+          pool().keep(memory, size);
+          is_kept = true;
+        } catch (const std::bad_alloc&) {
+          // There is no memory to record the block. Free it instead.
+        }
       }
+      pool().trim(most);
+      if (is_kept) return;
     }
   }
   std::free(memory);

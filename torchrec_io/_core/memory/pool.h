@@ -3,7 +3,8 @@
 // Without a pool, malloc takes megabytes from the system for each batch and returns them. That
 // costs a page fault for every 4 KiB, more time than decoding the data (benchmarks/README.md). So
 // large blocks have huge pages where the system has them, and memory is kept: at most 128 MiB, and
-// while blocks are in use two more of the largest.
+// while blocks are in use two more of the largest. Blocks of sizes that were not used for the
+// longest time make room for others.
 #pragma once
 
 #include <cstddef>

@@ -1,9 +1,8 @@
 #include "packing/row_writer.h"
 
 #include <algorithm>
-#include <cstring>
-#include <numeric>
 
+#include "packing/line_writer.h"
 #include "packing/part_reader.h"
 #include "timing/steps.h"
 
@@ -109,7 +108,13 @@ class RowWriter::Writing {
  public:
   Writing(const RowWriter& rows, const LocatedBatch& documents, const RowFormat& format,
           MutableBytes arena)
-      : rows_(rows), documents_(documents), format_(format), arena_(arena) {
+      : rows_(rows),
+        documents_(documents),
+        format_(format),
+        arena_(arena),
+        labels_(items<std::int64_t>(format.labels_at)),
+        segments_(items<std::int32_t>(format.segments_at)),
+        positions_(items<std::int32_t>(format.positions_at)) {
     if (format.labels == Labels::next) after_.resize(rows.pieces_.size());
   }
 
@@ -128,6 +133,12 @@ class RowWriter::Writing {
     }
     if (is_good) write_marks();
     return is_good;
+  }
+
+  void finish() {
+    labels_.finish();
+    segments_.finish();
+    positions_.finish();
   }
 
  private:
@@ -207,20 +218,15 @@ class RowWriter::Writing {
     if constexpr (std::integral<T>) {
       if (!format_.labels) return;
       const T* const tokens = items<T>(format_.columns.front().at);
-      std::int64_t* const labels = items<std::int64_t>(format_.labels_at);
+      const bool is_next = *format_.labels == Labels::next;
       for (std::size_t i = first_; i < end_; ++i) {
         const Piece& piece = rows_.pieces_[i];
-        const T* const from = tokens + piece.target;
-        std::int64_t* const to = labels + piece.target;
-        if (*format_.labels == Labels::same) {
-          to[0] = kNoLabel;
-          std::copy(from + 1, from + piece.size, to + 1);
-        } else {
-          std::copy(from + 1, from + piece.size, to);
-          to[piece.size - 1] = label_after(piece, i);
-        }
+        const T* const later = tokens + piece.target + 1;
+        if (!is_next) labels_.put(kNoLabel);
+        labels_.put_all(later, later + (piece.size - 1));
+        if (is_next) labels_.put(label_after(piece, i));
       }
-      std::fill(labels + used_end_, labels + row_end_, kNoLabel);
+      labels_.put_ramp(row_end_ - used_end_, kNoLabel);
     }
   }
 
@@ -232,23 +238,24 @@ class RowWriter::Writing {
   }
 
   void write_marks() {
-    std::int32_t* const segments = items<std::int32_t>(format_.segments_at);
-    std::int32_t* const positions = items<std::int32_t>(format_.positions_at);
     for (std::size_t i = first_; i < end_; ++i) {
       const Piece& piece = rows_.pieces_[i];
-      const std::size_t end = piece.target + piece.size;
-      std::fill(segments + piece.target, segments + end, static_cast<std::int32_t>(i - first_ + 1));
-      std::iota(positions + piece.target, positions + end,
-                static_cast<std::int32_t>(format_.continues ? piece.begin : 0));
+      const auto segment = static_cast<std::int32_t>(i - first_ + 1);
+      const auto begin = static_cast<std::int32_t>(format_.continues ? piece.begin : 0);
+      segments_.put_ramp(piece.size, segment);
+      positions_.put_ramp(piece.size, begin, 1);
     }
-    std::fill(segments + used_end_, segments + row_end_, 0);
-    std::fill(positions + used_end_, positions + row_end_, 0);
+    segments_.put_ramp(row_end_ - used_end_, 0);
+    positions_.put_ramp(row_end_ - used_end_, 0);
   }
 
   const RowWriter& rows_;
   const LocatedBatch& documents_;
   const RowFormat& format_;
   MutableBytes arena_;
+  LineWriter<std::int64_t> labels_;
+  LineWriter<std::int32_t> segments_;
+  LineWriter<std::int32_t> positions_;
   Int64s after_;  // token after each piece
   // Of the row that is written: its pieces, and tokens.
   std::size_t first_ = 0;
@@ -264,6 +271,7 @@ bool RowWriter::write(const LocatedBatch& documents, const RowFormat& format,
   for (std::size_t row = 0; row + 1 < splits.size(); ++row) {
     if (!writing.write_row(row)) return false;
   }
+  writing.finish();
   return true;
 }
 
