@@ -461,23 +461,32 @@ def test_description_of_image_decoders(paths: list[str], monkeypatch: pytest.Mon
 
 
 def test_description_of_decompression(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def described(*compressions: Any) -> list[str]:
+    def write(*compressions: Any) -> list[str]:
         paths = [str(tmp_path / f"{kind}.tfrecord") for kind in compressions]
         for path, kind in zip(paths, compressions, strict=True):
             with tio.TFRecordWriter(path, kind, index=True) as writer:
                 writer.write(b"record")
-        loader = tio.make_loader(tio.TFRecordDataset(paths, batch_size=2))
-        return [line for line in loader.describe().splitlines() if line.startswith("decompressed")]
+        return paths
 
+    def described(dataset: Any, batch_size: int | None = None) -> list[str]:
+        lines = tio.make_loader(dataset, batch_size=batch_size).describe().splitlines()
+        return [line for line in lines if line.startswith("decompressed")]
+
+    plain, gzip, zlib = write(None, "gzip", "zlib")
     both = "decompressed: gzip and zlib files, "
-    assert described(None) == []
-    assert described(None, "gzip", "zlib", "gzip") == [both + "natively by ISA-L"]
-    monkeypatch.setattr(decoder, "_inflate", None)
-    slowly = "by the package isal, as this build has no ISA-L, which is faster"
-    assert described("gzip", "zlib") == [both + slowly]
+    of_gzip = ["decompressed: gzip files, natively by ISA-L"]
+    assert described(tio.TFRecordDataset(plain, batch_size=2)) == []
+    mixed = tio.TFRecordDataset([plain, gzip, zlib, gzip], batch_size=2)
+    assert described(mixed) == [both + "natively by ISA-L"]
+    blocks = tio.Shuffle(block=2, window=4)
+    assert described(tio.TFRecordDataset(gzip, batch_size=2, shuffle=blocks)) == of_gzip
+    parts = [tio.TFRecordDataset(path, batch_size=2) for path in (plain, gzip)]
+    assert described(tio.mix(parts, weights=[1, 1])) == of_gzip
+    assert described(tio.TFRecordMapDataset(gzip), 2) == of_gzip
     # Streams look for compression when they are read.
-    stream = tio.TFRecordStream(tmp_path / "gzip.tfrecord", batch_size=2)
-    assert "decompressed" not in tio.make_loader(stream).describe()
+    assert described(tio.TFRecordStream(gzip, batch_size=2)) == []
+    monkeypatch.setattr(decoder, "_inflate", None)
+    assert described(mixed) == [both + "by the package isal; a build with ISA-L is faster"]
 
 
 def test_describe_does_not_set_the_start_method(

@@ -239,6 +239,11 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
         """Internal interface: the order of the records."""
         return self._order
 
+    @property
+    def record_reader(self) -> RecordReader:
+        """Internal interface: the reader of the records."""
+        return self._reader
+
     def _selectable(self) -> SelectableRecords:
         return SelectableRecords(
             self._reader.indexes,

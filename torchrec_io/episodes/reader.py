@@ -114,6 +114,7 @@ class StepReader(Reader):
     def __init__(self, reader: Reader, numbers: StepNumbers) -> None:
         self.verify_crc = reader.verify_crc
         self.max_record_bytes = reader.max_record_bytes
+        self.compressions = reader.compressions
         self._reader = reader
         self._numbers = numbers
 

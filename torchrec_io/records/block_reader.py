@@ -94,6 +94,7 @@ class BlockReader(Reader):
         self.reader = reader
         self.verify_crc = reader.verify_crc
         self.max_record_bytes = reader.max_record_bytes
+        self.compressions = reader.compressions
         self._block_of = block_of
         self._numbers_of = numbers_of
         self._keep_of_lane = check_integer("keep", keep, 1)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from typing_extensions import Self
 
 from ..errors import TorchRecIOError
+from ..storage.compression import Compression
 from ..storage.file_limit import is_out_of_files
 from .formats import Fault
 from .native_frames import Frames
@@ -74,10 +75,12 @@ class Reader(ABC):
         verify_crc: Whether the data of each record is checked against its checksum. Lengths always
             are.
         max_record_bytes: Largest size of a record in bytes.
+        compressions: How files are compressed, as far as that is known before they are read.
     """
 
     verify_crc: bool
     max_record_bytes: int
+    compressions: frozenset[Compression] = frozenset()
 
     @abstractmethod
     def begin_epoch(self) -> None:

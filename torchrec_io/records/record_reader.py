@@ -107,7 +107,8 @@ class RecordReader(Reader):
         self.decode_cache_bytes = decode_cache_bytes
         self.cache = cache
         self._has_reported = False  # how often the files are decompressed
-        self._has_compressed = any(index.compression for index in self.indexes)
+        kinds = {index.compression for index in self.indexes}
+        self.compressions = frozenset(kind for kind in kinds if kind is not None)
         self._reset()
 
     def __len__(self) -> int:
@@ -202,7 +203,7 @@ class RecordReader(Reader):
 
     @property
     def lookahead(self) -> Lookahead | None:
-        if self._has_compressed:
+        if self.compressions:
             # A sixth has whole spans, and a third is for indexes and plans. Each announcement
             # decompresses all parts of a file that it needs records of.
             most = self.decode_cache_bytes // 2
@@ -366,7 +367,7 @@ class RecordReader(Reader):
 
     def count_memory_of(self, holder: Holder) -> None:
         """Let what an object holds count within the memory for decoded parts of files."""
-        if self._has_compressed:
+        if self.compressions:
             cache = process_cache(self.decode_cache_bytes)
             with cache.lock:
                 cache.holders.add(holder)

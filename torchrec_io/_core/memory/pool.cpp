@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <iterator>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -70,7 +69,7 @@ struct Pool {
   }
   std::size_t most_kept() const { return kMaxKept + std::min<std::size_t>(used, 2 * largest); }
 
-  // Returns a kept block, or null.
+  // Returns a kept block, or null. Notes that its size is used.
   void* take(std::size_t size) {
     const auto found = free.find(size);
     if (found == free.end()) return nullptr;
@@ -78,6 +77,7 @@ struct Pool {
     return pop(found->second, size);
   }
 
+  // Removes a kept block and returns it; null if there is none of its size.
   void* pop(Kept& of_size, std::size_t size) {
     if (of_size.blocks.empty()) return nullptr;
     void* memory = of_size.blocks.back();
@@ -87,13 +87,18 @@ struct Pool {
     return memory;
   }
 
-  // Throws std::bad_alloc, and does nothing, if there is no memory to record the block.
-  void keep(void* memory, std::size_t size) {
-    Kept& of_size = free[size];
-    of_size.blocks.push_back(memory);
-    of_size.last_use = ++uses;
+  // Returns false if there is no memory to record the block.
+  bool keep(void* memory, std::size_t size) noexcept {
+    try {
+      Kept& of_size = free[size];
+      of_size.blocks.push_back(memory);
+      of_size.last_use = ++uses;
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
     kept += size;
     forbid(memory, size);
+    return true;
   }
 
   // Frees blocks until at most `most` bytes are kept: first those of the sizes that were not used
@@ -168,15 +173,7 @@ void release(void* memory, std::size_t size) noexcept {
     const std::unique_lock lock(pool().mutex, std::try_to_lock);
     if (lock.owns_lock()) {
       const std::size_t most = pool().most_kept();
-      bool is_kept = false;
-      if (size <= most) {
-        try {
-          pool().keep(memory, size);
-          is_kept = true;
-        } catch (const std::bad_alloc&) {
-          // There is no memory to record the block. Free it instead.
-        }
-      }
+      const bool is_kept = size <= most && pool().keep(memory, size);
       pool().trim(most);
       if (is_kept) return;
     }

@@ -70,7 +70,7 @@ class LineWriter {
     if (end_ == kItems) flush();
   }
 
-  // Writes the last items. Other threads see all items that are written before.
+  // Writes the last items. Must be called before the memory is read, or used for anything else.
   void finish() {
     flush();
 #ifdef __SSE2__

@@ -268,11 +268,12 @@ bool RowWriter::write(const LocatedBatch& documents, const RowFormat& format,
                       MutableBytes arena) const {
   const StepScope step(Counter::parsing);
   Writing writing(*this, documents, format, arena);
-  for (std::size_t row = 0; row + 1 < splits.size(); ++row) {
-    if (!writing.write_row(row)) return false;
+  bool is_good = true;
+  for (std::size_t row = 0; is_good && row + 1 < splits.size(); ++row) {
+    is_good = writing.write_row(row);
   }
   writing.finish();
-  return true;
+  return is_good;
 }
 
 }  // namespace tio
