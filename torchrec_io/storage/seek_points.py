@@ -301,26 +301,35 @@ class SeekPointRecorder:
         self._end += new
         if not self._makes_checks:
             return
-        rest = memoryview(data)[-new:]
-        known = iter(crcs if new == len(data) else ())
-        while len(rest):
-            part = rest[: self.part_room]
-            self._check(part, next(known, None))
-            rest = rest[len(part) :]
-
-    def _check(self, part: memoryview, crc: int | None) -> None:
-        """Add bytes that share a checksum."""
-        is_new = self._checked in (0, CHECKED_BYTES)
-        self._checked = self._checked % CHECKED_BYTES + len(part)
-        if not is_new:
-            before = self._checks[-1]
-            self._checks[-1] = (
-                isal_zlib.crc32(part, before)
-                if crc is None
-                else combine_crc32(before, crc, len(part))
-            )
+        if len(crcs) and new == len(data):
+            self._add_crcs(crcs, new)
         else:
-            self._checks.append(isal_zlib.crc32(part) if crc is None else crc)
+            self._add_bytes(memoryview(data)[-new:])
+
+    def _add_crcs(self, crcs: Sequence[int], size: int) -> None:
+        """Add checksums of the next bytes of the stream; see :meth:`add_data`."""
+        room = self.part_room
+        if room < CHECKED_BYTES:  # the first of them belong to the last part
+            known = min(room, size)
+            self._checks[-1] = combine_crc32(self._checks[-1], crcs[0], known)
+            self._checked += known
+            size -= known
+            crcs = crcs[1:]
+        if size:
+            self._checks += crcs
+            self._checked = (size - 1) % CHECKED_BYTES + 1
+
+    def _add_bytes(self, data: memoryview) -> None:
+        """Compute checksums of the next bytes of the stream."""
+        while len(data):
+            part = data[: self.part_room]
+            if self.part_room < CHECKED_BYTES:
+                self._checks[-1] = isal_zlib.crc32(part, self._checks[-1])
+                self._checked += len(part)
+            else:
+                self._checks.append(isal_zlib.crc32(part))
+                self._checked = len(part)
+            data = data[len(part) :]
 
     def bytes_until_due(self, stream_offset: int, file_offset: int) -> int:
         """Return after how many bytes of the stream a point is wanted at the next block.
