@@ -17,7 +17,7 @@ import torchrec_io as tio
 from tests.support.examples import example_of
 from tests.support.loading import error_of
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io.records import record_reader
+from torchrec_io.records import open_files, record_reader
 
 COUNT = 4000
 BATCH = 8
@@ -134,7 +134,7 @@ def test_overwritten_after_its_last_record_was_read(tmp_path: Path) -> None:
 
 
 def test_overwritten_after_it_was_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_reader, "_MAX_OPEN_FILES", 1)
+    monkeypatch.setattr(open_files, "_MAX_OPEN_FILES", 1)
     paths = write_both(tmp_path)
     dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=BATCH)
     read_and_overwrite(dataset, lambda: overwrite(paths[0], NEW), COUNT // BATCH + 10)
@@ -142,7 +142,7 @@ def test_overwritten_after_it_was_closed(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("most", [1, 128])
 def test_touched_between_epochs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(record_reader, "_MAX_OPEN_FILES", most)
+    monkeypatch.setattr(open_files, "_MAX_OPEN_FILES", most)
     paths = write_both(tmp_path)
     dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=BATCH)
     for epoch in range(3):

@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io import RecordIndex, StaleIndexError, TFRecordDataset, TruncatedFileError
-from torchrec_io.records import record_reader as reader_module
+from torchrec_io.records import open_files
 from torchrec_io.records.record_reader import RecordReader
 
 COUNT = 20_000  # enough records for an index that is read by pages
@@ -100,7 +100,7 @@ class TestData:
         for _ in range(2):
             reader.begin_epoch()
             check_reads(reader)
-            assert reader._sources([0])[0].stamp.file[1] == path.stat().st_ino
+            assert reader._files.open([0])[0].stamp.file[1] == path.stat().st_ino
 
     def test_new_process_finds_the_replaced_file(self, path: Path) -> None:
         reader = open_reader(path)
@@ -147,7 +147,7 @@ def test_file_reopened_in_an_epoch_must_be_the_same(
 ) -> None:
     paths = [write_tfrecord(tmp_path / name, RECORDS[:10]) for name in "ab"]
     reader = RecordReader([RecordIndex.build(path) for path in paths])
-    monkeypatch.setattr(reader_module, "_MAX_OPEN_FILES", 1)
+    monkeypatch.setattr(open_files, "_MAX_OPEN_FILES", 1)
     check_reads(reader)
     reader.fetch(reader.plan(np.array([11])))  # this closes the first file
     replace(paths[0], OTHERS)

@@ -247,7 +247,7 @@ def test_records_in_memory() -> None:
 def test_closed_compressed_files_take_no_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("torchrec_io.records.record_reader._MAX_OPEN_FILES", 2)
+    monkeypatch.setattr("torchrec_io.records.open_files._MAX_OPEN_FILES", 2)
     indexes = []
     for number in range(12):
         path = tmp_path / str(number)

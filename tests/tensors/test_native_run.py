@@ -19,7 +19,7 @@ from torchrec_io import _core
 from torchrec_io.datasets.iteration import Iteration
 from torchrec_io.parsing.parser import ExampleParser
 from torchrec_io.parsing.record_random import DEFAULT_RANDOM
-from torchrec_io.records import record_reader
+from torchrec_io.records import open_files, record_reader
 from torchrec_io.records.block_reader import BlockReader
 from torchrec_io.records.index_cache import open_indexes
 from torchrec_io.records.native_frames import LentFrames, NativeReads
@@ -260,7 +260,7 @@ def test_up_to_the_first_that_cannot_be_decompressed(tmp_path: Path, schema: str
 
 
 def test_not_of_many_files_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_reader, "_FILES_AT_ONCE", 16)
+    monkeypatch.setattr(open_files, "_FILES_AT_ONCE", 16)
     parser, reader = ExampleParser.of(SCHEMAS["any"]), reader_of(write_files(tmp_path, [1] * 20))
     some, others, all_ = np.arange(16), np.arange(2, 18), np.arange(20)
     assert len(run_of(parser, reader, [reader.plan(some), reader.plan(all_)])) == 1
@@ -272,7 +272,7 @@ def test_not_of_many_files_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_batches_of_many_files_are_loaded_by_several_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(record_reader, "_FILES_AT_ONCE", 16)
+    monkeypatch.setattr(open_files, "_FILES_AT_ONCE", 16)
     paths = write_files(tmp_path, [5] * 40)
     dataset = tio.TFRecordDataset(paths, FIXED, batch_size=10, shuffle=True, num_threads=2)
     expected = sorted(number for batch in dataset for number in batch["id"].tolist())

@@ -7,9 +7,7 @@ import contextlib
 import functools
 import itertools
 import os
-import threading
 import weakref
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -18,18 +16,16 @@ import numpy as np
 from .. import _core
 from ..checks import counted
 from ..errors import CorruptRecordError, StaleIndexError, TorchRecIOError, TruncatedFileError
-from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Loan, Stamp
-from ..storage.file_limit import is_out_of_files, most_open_files, out_of_files
-from ..storage.opening import read_stamp
+from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Loan
+from ..storage.file_limit import is_out_of_files
 from ..storage.several_sources import descriptors_of, find_blocks, lend_ranges, read_ranges
 from ..storage.span_cache import DEFAULT_CACHE_BYTES, Holder, process_cache
 from ..timing.steps import checking, reading
-from .changes import changed_error, check_unchanged
+from .changes import check_unchanged
 from .formats import TFRECORD
 from .index import RecordIndex
-from .index_cache import load_deferred
-from .index_file import supply_pages
 from .native_frames import BufferFrames, CachedFrames, FileFrames, Frames, lent_frames
+from .open_files import OpenFiles
 from .reader import Lookahead, Reader, RecordLocation
 from .record_block import RecordBlock
 from .record_size import MAX_RECORD_BYTES, too_large
@@ -43,9 +39,6 @@ ReadPlan: TypeAlias = _core.ReadPlan
 # Two records at most this far apart are read at once: for data in memory, reading one more page
 # costs about as much as another call.
 _COALESCE_GAP_BYTES = 1 << 12
-_MAX_OPEN_FILES = 128
-# A plan may have more files than are kept open.
-_FILES_AT_ONCE = 64
 # Number of reads that are announced after each wait for storage. A wait costs about as much.
 _HINTS_PER_WAIT = 2
 # A read that was announced may not wait. After this many on a slow disk, one is not announced, to
@@ -125,26 +118,10 @@ class RecordReader(Reader):
         return make, (self.indexes,)
 
     def begin_epoch(self) -> None:
-        with self._lock:
-            self._epoch += 1
-            self._closed.clear()
+        self._files.begin_epoch()
 
     def end_epoch(self) -> None:
-        self._reset_after_fork()
-        with self._lock:
-            read = {*self._open_sources, *self._closed}
-            read -= {*self._index_set.unchecked(list(read), self._epoch)}
-            sources = {file: self._open_sources[file] for file in read & {*self._open_sources}}
-            closed = {file: self._closed[file] for file in read - {*sources}}
-        check_unchanged(sources.values())
-        for file, stamp in closed.items():
-            index = self.indexes[file]
-            if index.is_pinned:
-                continue
-            with contextlib.suppress(FileNotFoundError):
-                now = read_stamp(index.data_path)
-                if now.file == stamp.file and now != stamp:
-                    raise changed_error(index.data_path, stamp.size, now.size)
+        self._files.check_used()
 
     def report_decodings(self, block: int | None = None) -> None:
         """Log once if a shuffle decompresses the files very often.
@@ -169,7 +146,7 @@ class RecordReader(Reader):
             TruncatedFileError: If a data file has become shorter since it was indexed.
             FileNotFoundError: If a data file was removed.
         """
-        return self._find(records).plan(gap)
+        return self._files.find(records).plan(gap)
 
     def plans(self, records: Ints, max_records: int, max_bytes: int) -> Iterator[ReadPlan]:
         """Plan how to read some records in blocks, in order.
@@ -197,7 +174,9 @@ class RecordReader(Reader):
         the calls are not worth their cost.
         """
         if self._hints > 0:
-            for source, (_, ranges) in zip(self._sources(plan.files), plan.by_file(), strict=True):
+            for source, (_, ranges) in zip(
+                self._files.open(plan.files), plan.by_file(), strict=True
+            ):
                 if source.descriptor is not None:
                     source.will_need(ranges)
 
@@ -221,13 +200,13 @@ class RecordReader(Reader):
         # A cache keeps whole blocks of objects, which have all neighbors.
         self._is_scattered = self.cache is None and _reach(files) > self._most_scattered_bytes
         for file, ranges in files.items():
-            [source] = self._sources([file])
+            [source] = self._files.open([file])
             if source.descriptor is None:
                 source.will_need(ranges, is_scattered=self._is_scattered)
 
     def will_not_need(self, plans: Sequence[ReadPlan]) -> None:
         for file, ranges in _ranges_of(plans).items():
-            source = self._open_sources.get(file)
+            source = self._files.get(file)
             if source is not None:
                 source.will_not_need(ranges)
 
@@ -307,12 +286,12 @@ class RecordReader(Reader):
                 "as stored: use a smaller batch_size"
             ) from None
         waits = first = 0
-        at_once = self._files_at_once
+        at_once = self._files.at_once
         all_files, all_bounds, ranges = plan.files, plan.range_bounds, plan.ranges
         while first < len(all_files):
             files = all_files[first : first + at_once]
             try:
-                sources = self._sources(files)
+                sources = self._files.open(files)
             except OSError as error:
                 if not is_out_of_files(error) or at_once == 1:
                     raise
@@ -379,11 +358,11 @@ class RecordReader(Reader):
     def open_frames(self, plan: ReadPlan) -> Frames | None:
         if (
             not self.is_tfrecord
-            or len(plan.files) > self._files_at_once
+            or len(plan.files) > self._files.at_once
             or self.has_too_large(plan)
         ):
             return None
-        sources = self._sources(plan.files)
+        sources = self._files.open(plan.files)
         if descriptors_of(sources) is not None:
             return FileFrames(plan, sources)
         blocks = find_blocks(sources, plan.range_bounds, plan.ranges)
@@ -419,7 +398,7 @@ class RecordReader(Reader):
         files: set[int] = set()
         for number, plan in enumerate(plans):
             files.update(plan.files)
-            if number and len(files) > self._files_at_once:
+            if number and len(files) > self._files.at_once:
                 return plans[:number]
         return plans
 
@@ -435,11 +414,11 @@ class RecordReader(Reader):
         if (
             not self.is_tfrecord
             or not len(plan.ranges)
-            or len(plan.files) > self._files_at_once
+            or len(plan.files) > self._files.at_once
             or any(self.has_too_large(each) for each in plans)
         ):
             return None
-        sources = self._sources(plan.files)
+        sources = self._files.open(plan.files)
         if not all(source.lends for source in sources):
             return None  # the core may read them itself
         loan = lend_ranges(sources, plan.range_bounds, plan.ranges)
@@ -472,7 +451,7 @@ class RecordReader(Reader):
             return self.drop_damaged(block, found.faults)
 
     def location(self, number: int) -> RecordLocation:
-        files, starts, _ = self._find(np.array([number], np.int64)).locations()
+        files, starts, _ = self._files.find(np.array([number], np.int64)).locations()
         file = int(files[0])
         record = int(number - self._ends[file] + self._counts[file])
         return RecordLocation(self.indexes[file].data_path, record, int(starts[0]))
@@ -482,7 +461,7 @@ class RecordReader(Reader):
         return files
 
     def keys(self, numbers: Ints) -> list[str]:
-        files, starts, _ = self._find(numbers).locations()
+        files, starts, _ = self._files.find(numbers).locations()
         records = numbers - (self._ends - self._counts)[files]
         paths = [self.indexes[file].data_path for file in files.tolist()]
         return self.format.keys(paths, records.tolist(), starts.tolist())
@@ -492,93 +471,21 @@ class RecordReader(Reader):
         """True if the native core can check the frames of records."""
         return self.format.code == TFRECORD.code
 
-    def _find(self, numbers: Ints) -> _core.FrameLookup:
-        """Find the frames of records."""
-        self._reset_after_fork()
-        lookup = _core.FrameLookup(np.ascontiguousarray(numbers, np.int64))
-        epoch = self._epoch
-        while not self._index_set.find(lookup, epoch):
-            if lookup.unchecked_files:
-                self._check_files(lookup.unchecked_files, epoch)
-            else:
-                supply_pages(self._index_set, lookup, lambda file: self.indexes[file].file)
-        return lookup
-
-    def _check_files(self, files: list[int], epoch: int) -> None:
-        """Check files and their indexes, unless that was done in an epoch."""
-        with self._lock:
-            # Another thread may have been faster.
-            unchecked = self._index_set.unchecked(files, epoch)
-            load_deferred([self.indexes[file] for file in unchecked])
-            for file in unchecked:
-                index = self.indexes[file]
-                index.check_unchanged()
-                self._closed.pop(file, None)  # it was not read in this epoch
-                source = self._open_sources.get(file)
-                if source is not None and source.stamp != index.data_stamp:
-                    del self._open_sources[file]  # replaced by a file with the same content
-                self._index_set.mark_checked(file, index.file.core, epoch)
-
-    def _sources(self, files: list[int]) -> list[ByteSource]:
-        """Return files as open sources of their decompressed content."""
-        self._reset_after_fork()
-        epoch = self._epoch
-        if unchecked := self._index_set.unchecked(files, epoch):
-            self._check_files(unchecked, epoch)
-        with self._lock:
-            return [self._open_sources.get(file) or self._open_source(file) for file in files]
-
-    def _open_source(self, number: int) -> ByteSource:
-        index = self.indexes[number]
-        file = self._open_evicting(index)
-        before = self._closed.get(number)
-        if before is not None and before.file == file.stamp.file and before != file.stamp:
-            raise changed_error(index.data_path, before.size, file.stamp.size)
-        index.check_opened(file)
-        source = file if index.compression is None else self._spans.open(number, index, file)
-        while len(self._open_sources) >= min(_MAX_OPEN_FILES, self._most_open):
-            self._close_oldest()
-        self._open_sources[number] = source
-        return source
-
-    def _open_evicting(self, index: RecordIndex) -> ByteSource:
-        """Open a file; close others if the process has as many open files as it may have."""
-        while True:
-            try:
-                return index.open_data()
-            except OSError as error:
-                if not is_out_of_files(error):
-                    raise
-                if not self._open_sources:
-                    raise out_of_files(error) from None
-            for _ in range((len(self._open_sources) + 1) // 2):
-                self._close_oldest()
-
-    def _close_oldest(self) -> None:
-        number, source = self._open_sources.popitem(last=False)
-        self._closed[number] = source.stamp
-        self._spans.note_closed(number)
-
-    def _reset_after_fork(self) -> None:
+    @property
+    def _files(self) -> OpenFiles:
+        """The data files of this process: a forked child must not share what its parent opened."""
         if self._pid != os.getpid():
-            self._reset()  # a forked child must not share what its parent opened
+            self._reset()
+        return self._files_of_process
 
     def _reset(self) -> None:
-        self._lock = threading.Lock()
-        # Several threads use files at the same time, and so do other parts of the process.
-        limit = most_open_files()
-        self._files_at_once = max(1, min(_FILES_AT_ONCE, limit // 8))
-        self._most_open = max(1, limit // 4)
-        self._open_sources: OrderedDict[int, ByteSource] = OrderedDict()
-        self._closed: dict[int, Stamp] = {}  # files that were open before, in this epoch
         self._spans = SpansOfFiles(self.decode_cache_bytes, self.cache)
         weakref.finalize(self, self._spans.close).atexit = False
+        self._files_of_process = OpenFiles(self.indexes, self._counts, self._spans)
         # Compressed files whose stream was found to end where the index does.
         self._ended: weakref.WeakSet[ByteSource] = weakref.WeakSet()
-        self._epoch = 1
-        self._index_set = _core.IndexSet(self._counts)
         self._hints = 2
-        # Last: a thread that sees it may use the lock, and the parent's may be held forever.
+        # Last: a thread that sees it may use the rest.
         self._pid = os.getpid()
 
 

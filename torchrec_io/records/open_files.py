@@ -1,0 +1,168 @@
+"""The data files of a reader: opened when they are needed, and checked for changes."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import numpy as np
+
+from .. import _core
+from ..storage.byte_source import ByteSource, Ints, Stamp
+from ..storage.file_limit import is_out_of_files, most_open_files, out_of_files
+from ..storage.opening import read_stamp
+from .changes import changed_error, check_unchanged
+from .index import RecordIndex
+from .index_cache import load_deferred
+from .index_file import supply_pages
+from .spans_of_files import SpansOfFiles
+
+_MAX_OPEN_FILES = 128
+# A plan may have more files than are kept open.
+_FILES_AT_ONCE = 64
+
+
+class OpenFiles:
+    """Indexed files, of which some are open. Safe to use from several threads, not after a fork.
+
+    A file and its index are checked for changes when they are first needed in an epoch.
+
+    Args:
+        indexes: Index of each file.
+        counts: Number of records of each file; int64 ``[n]``.
+        spans: Decoded spans of the compressed files.
+
+    Attributes:
+        at_once: Largest number of files to open together.
+    """
+
+    def __init__(self, indexes: Sequence[RecordIndex], counts: Ints, spans: SpansOfFiles) -> None:
+        self._indexes = indexes
+        self._spans = spans
+        self._lock = threading.Lock()
+        self._epoch = 1
+        self._index_set = _core.IndexSet(counts)
+        self._sources: OrderedDict[int, ByteSource] = OrderedDict()  # opened last at the end
+        self._closed: dict[int, Stamp] = {}  # files that were open before, in this epoch
+        # Several threads use files at the same time, and so do other parts of the process.
+        limit = most_open_files()
+        self.at_once = max(1, min(_FILES_AT_ONCE, limit // 8))
+        self._most_open = max(1, limit // 4)
+
+    def begin_epoch(self) -> None:
+        """Check each file again before it is used next."""
+        with self._lock:
+            self._epoch += 1
+            self._closed.clear()
+
+    def check_used(self) -> None:
+        """Check that no file was changed after it was used in this epoch.
+
+        Raises:
+            StaleIndexError: If a file was changed in place.
+            TruncatedFileError: If a file was truncated.
+        """
+        with self._lock:
+            used = {*self._sources, *self._closed}
+            used -= {*self._index_set.unchecked(list(used), self._epoch)}
+            sources = {file: self._sources[file] for file in used & {*self._sources}}
+            closed = {file: self._closed[file] for file in used - {*sources}}
+        check_unchanged(sources.values())
+        for file, stamp in closed.items():
+            index = self._indexes[file]
+            if index.is_pinned:
+                continue
+            with contextlib.suppress(FileNotFoundError):
+                now = read_stamp(index.data_path)
+                if now.file == stamp.file and now != stamp:
+                    raise changed_error(index.data_path, stamp.size, now.size)
+
+    def find(self, numbers: Ints) -> _core.FrameLookup:
+        """Find the frames of records.
+
+        Args:
+            numbers: Numbers of the records, which continue from file to file; int64 ``[n]``.
+
+        Raises:
+            IndexError: If a number is out of range.
+            StaleIndexError, TruncatedFileError, FileNotFoundError: If a file, or its index, is not
+                what it was.
+        """
+        lookup = _core.FrameLookup(np.ascontiguousarray(numbers, np.int64))
+        epoch = self._epoch
+        while not self._index_set.find(lookup, epoch):
+            if lookup.unchecked_files:
+                self._check(lookup.unchecked_files, epoch)
+            else:
+                supply_pages(self._index_set, lookup, lambda file: self._indexes[file].file)
+        return lookup
+
+    def open(self, files: list[int]) -> list[ByteSource]:
+        """Return files as open sources of their decompressed content.
+
+        They may be closed once they are not referred to: not more than a number stays open.
+
+        Args:
+            files: Numbers of the files.
+
+        Raises:
+            OSError: If a file cannot be opened.
+            StaleIndexError, TruncatedFileError: As for :meth:`find`.
+        """
+        epoch = self._epoch
+        if unchecked := self._index_set.unchecked(files, epoch):
+            self._check(unchecked, epoch)
+        with self._lock:
+            return [self._sources.get(file) or self._open(file) for file in files]
+
+    def get(self, file: int) -> ByteSource | None:
+        """Return a file if it is open."""
+        return self._sources.get(file)
+
+    def _check(self, files: list[int], epoch: int) -> None:
+        """Check files and their indexes, unless that was done in an epoch."""
+        with self._lock:
+            # Another thread may have been faster.
+            unchecked = self._index_set.unchecked(files, epoch)
+            load_deferred([self._indexes[file] for file in unchecked])
+            for file in unchecked:
+                index = self._indexes[file]
+                index.check_unchanged()
+                self._closed.pop(file, None)  # it was not used in this epoch
+                source = self._sources.get(file)
+                if source is not None and source.stamp != index.data_stamp:
+                    del self._sources[file]  # replaced by a file with the same content
+                self._index_set.mark_checked(file, index.file.core, epoch)
+
+    def _open(self, number: int) -> ByteSource:
+        index = self._indexes[number]
+        file = self._open_evicting(index)
+        before = self._closed.get(number)
+        if before is not None and before.file == file.stamp.file and before != file.stamp:
+            raise changed_error(index.data_path, before.size, file.stamp.size)
+        index.check_opened(file)
+        source = file if index.compression is None else self._spans.open(number, index, file)
+        while len(self._sources) >= min(_MAX_OPEN_FILES, self._most_open):
+            self._close_oldest()
+        self._sources[number] = source
+        return source
+
+    def _open_evicting(self, index: RecordIndex) -> ByteSource:
+        """Open a file; close others if the process has as many open files as it may have."""
+        while True:
+            try:
+                return index.open_data()
+            except OSError as error:
+                if not is_out_of_files(error):
+                    raise
+                if not self._sources:
+                    raise out_of_files(error) from None
+            for _ in range((len(self._sources) + 1) // 2):
+                self._close_oldest()
+
+    def _close_oldest(self) -> None:
+        number, source = self._sources.popitem(last=False)
+        self._closed[number] = source.stamp
+        self._spans.note_closed(number)
