@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
+import signal
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -118,6 +119,19 @@ class TestData:
 
         assert in_child(work) == 0
         check_reads(reader)  # still open in this process
+
+    def test_new_process_does_not_wait_for_threads_of_its_parent(self, path: Path) -> None:
+        reader = open_reader(path)
+        check_reads(reader)
+
+        def work() -> None:
+            signal.alarm(20)  # ends the process
+            reader.begin_epoch()
+            check_reads(reader)
+            reader.end_epoch()
+
+        with reader._files._lock:  # as a thread that opens a file
+            assert in_child(work) == 0
 
     def test_removed(self, path: Path) -> None:
         reader = open_reader(path)
