@@ -102,7 +102,7 @@ class OpenFiles:
     def open(self, files: list[int]) -> list[ByteSource]:
         """Return files as open sources of their decompressed content.
 
-        They may be closed once they are not referred to: not more than a number stays open.
+        Not all of them stay open: those opened first are closed once nothing refers to them.
 
         Args:
             files: Numbers of the files.
