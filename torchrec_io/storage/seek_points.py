@@ -260,7 +260,7 @@ class SeekPointRecorder:
         self._end = 0  # of the stream as far as it is known
         self._makes_checks = makes_checks
         self._checks: list[int] = []
-        self._checked = 0  # bytes of the last checksum
+        self._checked = 0  # bytes with checksums after the last point
 
     @property
     def is_inside(self) -> bool:
@@ -309,26 +309,22 @@ class SeekPointRecorder:
     def _add_crcs(self, crcs: Sequence[int], size: int) -> None:
         """Add checksums of the next bytes of the stream; see :meth:`add_data`."""
         room = self.part_room
-        if room < CHECKED_BYTES:  # the first of them belong to the last part
-            known = min(room, size)
-            self._checks[-1] = combine_crc32(self._checks[-1], crcs[0], known)
-            self._checked += known
-            size -= known
+        if room < CHECKED_BYTES:  # the first bytes belong to the last part
+            self._checks[-1] = combine_crc32(self._checks[-1], crcs[0], min(room, size))
             crcs = crcs[1:]
-        if size:
-            self._checks += crcs
-            self._checked = (size - 1) % CHECKED_BYTES + 1
+        self._checks += crcs
+        self._checked += size
 
     def _add_bytes(self, data: memoryview) -> None:
         """Compute checksums of the next bytes of the stream."""
         while len(data):
-            part = data[: self.part_room]
-            if self.part_room < CHECKED_BYTES:
+            room = self.part_room
+            part = data[:room]
+            if room < CHECKED_BYTES:
                 self._checks[-1] = isal_zlib.crc32(part, self._checks[-1])
-                self._checked += len(part)
             else:
                 self._checks.append(isal_zlib.crc32(part))
-                self._checked = len(part)
+            self._checked += len(part)
             data = data[len(part) :]
 
     def bytes_until_due(self, stream_offset: int, file_offset: int) -> int:
