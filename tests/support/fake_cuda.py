@@ -8,12 +8,15 @@ not run, raises an AssertionError.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
+
+from torchrec_io.tensors.device import _side_stream
 
 
 class FakeGpu:
@@ -25,6 +28,8 @@ class FakeGpu:
         self.on: FakeStream = self.compute
         self.live = 0  # batches on the device that Python references
         self.pinned = 0  # number of page-locked batches
+        fresh = functools.cache(_side_stream.__wrapped__)
+        monkeypatch.setattr("torchrec_io.tensors.device._side_stream", fresh)
         cuda = torch.cuda
         monkeypatch.setattr(cuda, "is_available", lambda: True)
         monkeypatch.setattr(cuda, "_is_in_bad_fork", lambda: False)

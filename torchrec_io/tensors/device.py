@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sized
 from typing import Any, NamedTuple, cast
@@ -204,7 +205,9 @@ class DevicePrefetcher:
             if callable(getattr(part, method, None)):
                 return part
         owners = " or ".join(("loader", *(f"loader.{name}" for name in names)))
-        raise TypeError(f"{owners} must have a {method} method, got {self.loader!r}")
+        # That of its class: the repr of a list of batches takes longer than a training step.
+        kind = type(self.loader).__name__
+        raise TypeError(f"{owners} must have a {method} method, got {kind}")
 
     # ---- iteration ----
 
@@ -263,6 +266,16 @@ class DevicePrefetcher:
             del source, failure
 
 
+@functools.cache
+def _side_stream(index: int) -> Any:
+    """Return the stream of all copies to a device.
+
+    PyTorch keeps the memory that a stream has used for that stream: with one for each epoch, a
+    device would soon hold the batches of many.
+    """
+    return torch.cuda.Stream(torch.device("cuda", index))  # type: ignore[no-untyped-call]
+
+
 class _Copy(NamedTuple):
     """Data that is being copied to a device.
 
@@ -283,7 +296,7 @@ class _Copies:
     def __init__(self, device: torch.device) -> None:
         index = torch.cuda.current_device() if device.index is None else device.index
         self._device = torch.device("cuda", index)
-        self._stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
+        self._stream = _side_stream(index)
         self._handed_out: deque[_Copy] = deque()  # without data; their copies may be running
 
     def start(self, data: Any) -> _Copy:
