@@ -43,7 +43,8 @@ class WebServer:
     """Files by their path, with queries; and faults, each for one GET of a range.
 
     A fault is a status; ``"reset"``; ``"stall"``; ``("short", n)``, which ends the body after n
-    bytes; or a function of the handler. With a ``code`` of S3, all requests are answered by the
+    bytes; or a function of the handler. Ranges with bytes from ``lost_from`` on are answered by the
+    status 503. With a ``code`` of S3, all requests are answered by the
     status 400 and this code.
     """
 
@@ -51,6 +52,7 @@ class WebServer:
     files: dict[str, WebObject] = field(default_factory=dict)
     faults: list[Any] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
+    lost_from: int | None = None
     delay: float = 0.0
     has_ranges: bool = True
     has_head: bool = True
@@ -93,6 +95,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             server.requests.append(request)
             is_range = request.range not in {None, (0, 1)}
             fault = server.faults.pop(0) if server.faults and is_range else None
+            if (
+                server.lost_from is not None
+                and request.range
+                and request.range[1] > server.lost_from
+            ):
+                fault = 503
         time.sleep(server.delay)
         if server.code:
             self._send_code(server.code)

@@ -42,7 +42,7 @@ class OpenFiles:
         self._indexes = indexes
         self._spans = spans
         self._lock = threading.Lock()
-        self._epoch = 1
+        self._epoch = 1  # until the first one begins
         self._index_set = _core.IndexSet(counts)
         self._sources: OrderedDict[int, ByteSource] = OrderedDict()  # opened last at the end
         self._closed: dict[int, Stamp] = {}  # files that were open before, in this epoch
@@ -134,6 +134,8 @@ class OpenFiles:
                 source = self._sources.get(file)
                 if source is not None and source.stamp != index.data_stamp:
                     del self._sources[file]  # replaced by a file with the same content
+                elif source is not None:
+                    source.begin_epoch()
                 self._index_set.mark_checked(file, index.file.core, epoch)
 
     def _open(self, number: int) -> ByteSource:
@@ -144,6 +146,8 @@ class OpenFiles:
             raise changed_error(index.data_path, before.size, file.stamp.size)
         index.check_opened(file)
         source = file if index.compression is None else self._spans.open(number, index, file)
+        if self._epoch > 1:
+            source.begin_epoch()
         while len(self._sources) >= min(_MAX_OPEN_FILES, self._most_open):
             self._close_oldest()
         self._sources[number] = source

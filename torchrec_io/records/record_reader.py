@@ -378,12 +378,10 @@ class RecordReader(Reader):
         try:
             with reading():
                 loan = self._lend(plans)
-        except (TorchRecIOError, MemoryError):
-            pass  # one by one they show which plan it is
-        except OSError as error:
-            if len(plans) == 1 and not is_out_of_files(error):
-                raise  # a request that failed many times is not made again
-            plans = plans[:1]
+        except (TorchRecIOError, MemoryError, OSError) as error:
+            if isinstance(error, OSError) and len(plans) == 1 and not is_out_of_files(error):
+                raise
+            # One by one they show which plan it is. A request that failed is not made again.
         if loan is None:
             with super().open_run(plans) as frames:
                 yield frames

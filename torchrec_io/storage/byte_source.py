@@ -234,6 +234,12 @@ class ByteSource(ABC):
         """Return how many bytes of the stored file were read to reach a stream offset."""
         return offset
 
+    def begin_epoch(self) -> None:  # noqa: B027  # most sources make no requests
+        """Begin an epoch. From now on, a request that fails for good is not made again in it.
+
+        Several threads may need what it was for, and without an epoch each read asks again.
+        """
+
     @abstractmethod
     def close(self) -> None:
         """Close the source early. No thread may be reading it."""

@@ -63,6 +63,7 @@ class SpannedFile(ByteSource):
         self._file = file
         self._stream = stream
         self._soon: deque[int] = deque(maxlen=_MOST_SOON)  # to be fetched, if the file is remote
+        self._fetched: set[int] = set()  # those that were announced to the file
 
     @property
     def size(self) -> int:
@@ -148,6 +149,7 @@ class SpannedFile(ByteSource):
         with stream.cache.lock:
             for number, parts in self._split(ranges):
                 stream.span(number).forget(parts[:, :2])
+        self._drop_fetched()
 
     def find_size(self, progress: object = None) -> tuple[int, TorchRecIOError | None]:
         del progress
@@ -155,6 +157,9 @@ class SpannedFile(ByteSource):
 
     def file_bytes_read(self, offset: int) -> int:
         return self._stream.file_range(self._file, self._stream.number_at(offset))[0]
+
+    def begin_epoch(self) -> None:
+        self._file.begin_epoch()
 
     def close(self) -> None:
         self._file.close()
@@ -343,10 +348,26 @@ class SpannedFile(ByteSource):
         with self._stream.cache.lock:
             while self._soon and not self._stream.is_wanted(self._soon[0]):
                 self._soon.popleft()
-            soon = [*itertools.islice(self._soon, _MOST_FETCHED_AHEAD)]
-        ranges = [self._stream.file_range(self._file, number) for number in soon]
+            # What a thread is decoding was fetched before.
+            waiting = (each for each in self._soon if self._stream.waits_for_thread(each))
+            soon = [*itertools.islice(waiting, _MOST_FETCHED_AHEAD)]
+            self._fetched.update(soon)
+        if soon:
+            self._file.will_need(np.array(self._file_ranges(soon), np.int64))
+            self._drop_fetched()  # another thread may have decoded or forgotten some
+
+    def _drop_fetched(self) -> None:
+        """Take back what was announced for spans that no thread will decode."""
+        with self._stream.cache.lock:
+            kept = {*filter(self._stream.is_wanted, self._fetched)}
+            dropped, self._fetched = self._fetched - kept, kept
+        # Several spans may be decoded from the same part of the file.
+        ranges = {*self._file_ranges(dropped)} - {*self._file_ranges(kept)}
         if ranges:
-            self._file.will_need(np.array(ranges, np.int64))
+            self._file.will_not_need(np.array([*ranges], np.int64))
+
+    def _file_ranges(self, numbers: Iterable[int]) -> list[tuple[int, int, int]]:
+        return [self._stream.file_range(self._file, number) for number in numbers]
 
     def _read_past_end(self, offset: int, out: memoryview) -> tuple[int, TorchRecIOError | None]:
         """Return what follows the end of the stream as it was indexed."""

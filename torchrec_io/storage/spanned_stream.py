@@ -97,6 +97,10 @@ class SpannedStream:
         """Return whether a span must be decoded for what is read soon. The lock is held."""
         return number in self._spans and self._spans[number].is_wanted
 
+    def waits_for_thread(self, number: int) -> bool:
+        """Return whether no thread decodes a span that must be decoded. The lock is held."""
+        return self.is_wanted(number) and not self._spans[number].is_busy
+
     def drop_unused(self, span: Span) -> None:
         """Free a span if it holds nothing. The lock is held."""
         if span.is_unused and self._spans.get(span.number) is span:

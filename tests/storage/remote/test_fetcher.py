@@ -396,13 +396,14 @@ def test_nothing_is_lent_after_a_failure() -> None:
         fetcher.lend(OBJECT, ranges_of((0, 100), (500, 100)))
     client.failure = None
     client.answer_all()
+    fetcher.ask_again(OBJECT)
     fetcher.announce(OBJECT, ranges_of((0, 100)))
     expect_loan(fetcher, (0, 100)).give_back()
     fetcher._drop_cancelled()
     assert fetcher.bytes_in_memory == 0
 
 
-def test_a_failure_is_raised_and_tried_again() -> None:
+def test_a_failure_is_raised_until_asked_again() -> None:
     client = MemoryClient(10_000)
     fetcher = Fetcher(client)
     fetcher.announce(OBJECT, ranges_of((0, 100)))
@@ -412,7 +413,23 @@ def test_a_failure_is_raised_and_tried_again() -> None:
     assert caught.value.failure == client.failure
     client.failure = None
     client.answer_all()
+    before = len(client.fetches)
+    for ranges in ([(0, 100)], [(50, 1)], [(250, 400)], [(90, 300), (500, 10)]):
+        fetcher.announce(OBJECT, ranges_of(*ranges), is_urgent=True)
+        assert fetcher.lend(OBJECT, ranges_of(*ranges)) is None
+        with pytest.raises(FetchError) as caught:
+            expect_read(fetcher, *ranges)
+        assert caught.value.failure.reason == "HTTP 503"
+    assert len(client.fetches) == before
+    expect_read(fetcher, (100, 100), (300, 100))  # next to what failed
+    # What comes before it is read first: it may fail in another way.
+    with pytest.raises(FetchError):
+        expect_read(fetcher, (400, 100), (0, 100), (600, 100))
+    assert [(fetch.begin, fetch.size) for fetch in client.fetches[before + 2 :]] == [(400, 100)]
+    fetcher.ask_again(OBJECT)
     expect_read(fetcher, (0, 100), (200, 100))
+    fetcher._drop_cancelled()
+    assert fetcher.bytes_in_memory == 0
 
 
 def test_whole_blocks_are_fetched_for_a_cache() -> None:

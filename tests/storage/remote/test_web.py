@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import gzip
+import itertools
 import pickle
 import re
 import threading
 import time
 import traceback
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from tests.support.web import WebServer
 from torchrec_io import RecordIndex, StaleIndexError, TFRecordDataset, TFRecordStream
 from torchrec_io.storage.opening import open_file
 from torchrec_io.storage.remote.options import RemoteOptions
+from torchrec_io.storage.remote.parts import Span
 from torchrec_io.storage.remote.process import access, close_connections
 
 RECORDS = [b"%07d" % number * 1000 for number in range(300)]  # 2.1 MB
@@ -378,28 +381,47 @@ def test_an_object_that_is_replaced_is_stale(web: WebServer, fields: dict[str, A
 
 
 @pytest.mark.parametrize("num_threads", [1, 2])
+@pytest.mark.parametrize("fetch_bytes", [1 << 20, 256 << 20])
+@pytest.mark.parametrize("case", ["stored", "blocks", "gzip"])
 def test_a_range_that_failed_for_good_is_not_asked_for_again(
-    web: WebServer, num_threads: int
+    web: WebServer, case: str, fetch_bytes: int, num_threads: int
 ) -> None:
-    """Neither for the batches that are loaded together with the one that fails.
-
-    A thread that loads several asks once more for the first of them, to find out which one fails.
-    """
-    schema = {"x": tio.FixedLenFeature([10_000], "float32")}
-    records = [tio.encode_example({"x": np.full(10_000, n, np.float32)}) for n in range(300)]
-    url = web.put("/a.tfrecord", b"".join(map(frame, records)))
-    options: dict[str, Any] = {"num_threads": num_threads, "fetch_bytes": 1 << 20}
-    dataset = TFRecordDataset(url, schema, batch_size=2, storage_options=FEW, **options)
-    batches = iter(dataset)
-    for _ in range(12):  # threads are some runs ahead, which have up to 32 batches
-        next(batches)
-    web.requests.clear()
-    web.faults = [503] * 1000
-    with pytest.raises(ConnectionError, match="after 3 attempts"):
-        list(batches)
-    asked = Counter(r.range[0] for r in web.gets() if r.range is not None)
-    again = [begin for begin, attempts in asked.items() if attempts > 3]
-    assert len(again) <= (0 if num_threads == 1 else 4)
+    """Neither by other threads, nor for batches that are loaded together with others."""
+    rng = np.random.default_rng(0)
+    arrays = rng.standard_normal((300, 10_000), np.float32)
+    data = b"".join(frame(tio.encode_example({"x": array})) for array in arrays)
+    if case == "gzip":
+        data = gzip.compress(data, 1)
+    dataset = TFRecordDataset(
+        web.put("/a.tfrecord", data),
+        {"x": tio.FixedLenFeature([10_000], "float32")},
+        batch_size=2,
+        shuffle=tio.Shuffle(block=20, window=60) if case == "blocks" else False,
+        num_threads=num_threads,
+        fetch_bytes=fetch_bytes,
+        storage_options=FEW,
+    )
+    remote = dataset.pipeline.records.indexes[0].remote
+    assert remote is not None
+    web.lost_from = 5_000_000
+    for _ in range(2):  # another epoch asks again
+        web.requests.clear()
+        with pytest.raises(ConnectionError, match="after 3 attempts"):
+            list(dataset)
+        parts = [*access(dataset.paths[0], remote).fetcher._objects.values()][-1]
+        failed = sorted(Span(part.begin, part.end) for part in parts.failed)
+        assert failed
+        assert all(one.end <= other.begin for one, other in itertools.pairwise(failed))
+        attempts = np.zeros(len(data), int)
+        for request in web.gets():
+            if request.range is not None and request.range[1] > web.lost_from:
+                attempts[slice(*request.range)] += 1
+        # A request that is dropped, as its thread ends, has made up to two attempts.
+        assert 3 <= attempts.max() <= 8
+    web.lost_from = None
+    with contextlib.suppress(ConnectionError):  # what was announced before may fail now
+        list(dataset)
+    assert sum(len(batch["x"]) for batch in dataset) == 300
 
 
 def test_what_was_fetched_ahead_is_dropped_with_its_iteration(web: WebServer) -> None:

@@ -169,6 +169,8 @@ class Fetcher:
         with self._lock, self._sending() as messages:
             self._forget_dropped(messages)
             parts = self._objects.setdefault(target, PartsOfObject())
+            if parts.failed:
+                ranges = _without_failed(parts, ranges, is_urgent=is_urgent)
             if is_urgent and all(
                 parts.has(begin, begin + size) for begin, size, _ in ranges.tolist()
             ):
@@ -225,6 +227,22 @@ class Fetcher:
                 part.wanted.discard(span)
                 if not part.wanted and not part.readers:
                     self._drop(parts, part, messages)
+
+    def ask_again(self, target: OpenObject, *, drops_announced: bool = False) -> None:
+        """Forget which requests have failed. Until then, reads of the same bytes fail, too.
+
+        Args:
+            target: The object.
+            drops_announced: Whether announced ranges that no read has waited for count, too.
+        """
+        with self._lock, self._sending() as messages:
+            parts = self._objects.get(target)
+            if parts is None:
+                return
+            for part in list(parts) if drops_announced else ():
+                if part.has_failed and not part.readers:
+                    self._drop(parts, part, messages)
+            parts.failed.clear()
 
     # ---- reading ----
 
@@ -291,14 +309,22 @@ class Fetcher:
     def _hold(self, target: OpenObject, pieces: deque[Piece], held: list[HeldPart]) -> None:
         """Hold the parts that have some pieces, as far as there is memory, and remove these.
 
-        Parts that are not there are requested.
+        Parts that are not there are requested, but not again if that failed.
+
+        Raises:
+            FetchError: If the first piece has failed. Those before a failed one are held.
         """
         with self._lock, self._sending() as messages:
             self._forget_dropped(messages)
             parts = self._objects.setdefault(target, PartsOfObject())
             while pieces:
                 whole, at, goal = pieces[0]
-                part = parts.at(at) or self._fetch_now(target, parts, pieces[0], messages)
+                part = parts.at(at)
+                failed = parts.failed_at(Span(at, whole.end)) if part is None else None
+                if failed is not None and not held:
+                    raise FetchError(failed.ticket.result)
+                if part is None and failed is None:
+                    part = self._fetch_now(target, parts, pieces[0], messages)
                 if part is None:
                     return
                 part.readers += 1
@@ -366,8 +392,7 @@ class Fetcher:
             for part, whole, _, _ in held:
                 part.readers -= 1
                 part.wanted.discard(whole)
-                has_failed = part.ticket.is_done and isinstance(part.ticket.result, Failure)
-                if not part.readers and (not part.wanted or has_failed):
+                if not part.readers and (not part.wanted or part.has_failed):
                     self._drop(parts, part, messages)
             held.clear()
 
@@ -482,6 +507,8 @@ class Fetcher:
         parts.remove(part)
         if part.ticket.is_done:
             self._areas.give_back(part.target, part.size)
+            if part.has_failed:
+                parts.failed.append(part)
             return
         self._cancelled.append(part)
         part.request.needed -= 1
@@ -535,6 +562,15 @@ class Fetcher:
         finally:
             if messages:
                 self.client.send(messages)
+
+
+def _without_failed(parts: PartsOfObject, ranges: Ints, *, is_urgent: bool) -> Ints:
+    """Return the ranges whose requests have not failed; for a read, those before the first."""
+    spans = [Span(offset, offset + size) for offset, size, _ in ranges.tolist()]
+    kept = [number for number, span in enumerate(spans) if parts.failed_at(span) is None]
+    if is_urgent:
+        kept = [number for at, number in enumerate(kept) if number == at]
+    return ranges[np.array(kept, np.int64)]
 
 
 def _pieces_of(ranges: Ints) -> deque[Piece]:

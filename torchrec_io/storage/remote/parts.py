@@ -11,6 +11,7 @@ import numpy as np
 
 from ..byte_source import Ints
 from .connection import Ticket
+from .failures import Failure
 
 
 class Span(NamedTuple):
@@ -56,6 +57,11 @@ class Part:
         return self.end - self.begin
 
     @property
+    def has_failed(self) -> bool:
+        """True if its request has failed for good."""
+        return self.ticket.is_done and isinstance(self.ticket.result, Failure)
+
+    @property
     def ticket(self) -> Ticket:
         """The ticket of the request, once it is made."""
         return self.request.ticket
@@ -99,9 +105,14 @@ class Request:
 
 
 class PartsOfObject:
-    """The parts of one object. No two of them overlap."""
+    """The parts of one object. No two of them overlap.
+
+    Attributes:
+        failed: Parts that were dropped after their requests had failed.
+    """
 
     def __init__(self) -> None:
+        self.failed: list[Part] = []
         self._begins: list[int] = []
         self._parts: list[Part] = []
 
@@ -140,6 +151,13 @@ class PartsOfObject:
         first = max(0, bisect.bisect(self._begins, span.begin) - 1)
         last = bisect.bisect_left(self._begins, span.end)
         return [part for part in self._parts[first:last] if part.end > span.begin]
+
+    def failed_at(self, span: Span) -> Part | None:
+        """Return a part that failed, and has some bytes of a span."""
+        for part in self.failed:
+            if part.begin < span.end and span.begin < part.end:
+                return part
+        return None
 
     def missing(self, span: Span) -> Iterator[Span]:
         """Yield the pieces of a span that no part has."""

@@ -70,6 +70,8 @@ class RemoteFile(ByteSource):
         self._options = options
         self._blocks = blocks
         self._reached: list[_Reached] = []  # one at most
+        self._is_in_epoch = False
+        self._asks_again = True  # for what failed before
         self._next = -1  # offset where a read would continue the last one
         self._ahead = 0  # number of bytes to read ahead
         self._chunks: list[tuple[int, int]] = []  # read ahead: begin and end, ascending
@@ -124,6 +126,9 @@ class RemoteFile(ByteSource):
 
     def will_not_need(self, ranges: Ints) -> None:
         self._try(lambda target: self._fetcher.forget(target, ranges))
+
+    def begin_epoch(self) -> None:
+        self._is_in_epoch = self._asks_again = True
 
     def close(self) -> None:
         _forget_chunks(self._chunks, self._reached)
@@ -195,6 +200,9 @@ class RemoteFile(ByteSource):
 
     def _do(self, work: Callable[[OpenObject], _Result]) -> _Result:
         reached = self._reach()
+        if self._asks_again:
+            self._asks_again = not self._is_in_epoch
+            reached.fetcher.ask_again(reached.opened, drops_announced=self._is_in_epoch)
         try:
             return work(reached.opened)
         except FetchError as error:
