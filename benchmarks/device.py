@@ -1,17 +1,24 @@
 """Copies of batches to a GPU: whole arenas or columns, page-locked or not, during computation.
 
 Prints a message if there is no CUDA device. Batches are created in advance, so only copies and
-computation are measured.
+computation are measured. With torchvision, JPEGs are decoded on the GPU, too.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib.util
+import io
+import os
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 
+import numpy as np
 import torch
+from PIL import Image
+from sklearn.datasets import load_sample_images
 from torch import Tensor
 
 import torchrec_io as tio
@@ -20,6 +27,9 @@ from benchmarks.common import arguments, spread, table
 _COLUMNS = 40
 _SIZES = (256, 4096, 65536)  # records per batch
 _BATCHES = 32
+_PHOTOS, _REPEATS = 256, 16
+_HEIGHT, _WIDTH = 375, 500
+_MOST_DIFFERENCE = 2.0  # levels, on average; nvJPEG computes colors in another way
 
 
 def _make_batch(records: int) -> tio.Batch:
@@ -149,6 +159,53 @@ def _overlap_row(records: int, rounds: int) -> list[object]:
     return [f"{size / 1e6:.2f} MB", *(f"{each:,.0f}" for each in medians), spread(gains)]
 
 
+# ---- decoding on the device ----
+
+
+def _write_photos(path: str) -> None:
+    """Write JPEGs of 500x375 to a TFRecord file: parts of two photographs."""
+    random = np.random.default_rng(0)
+    pictures = [Image.fromarray(each) for each in load_sample_images().images]
+    photos = []
+    for number in range(_PHOTOS):
+        left, top = random.integers(0, (640 - _WIDTH, 480 - _HEIGHT)).tolist()
+        part = (left, top, left + _WIDTH, top + _HEIGHT)
+        file = io.BytesIO()
+        pictures[number % 2].resize((640, 480)).crop(part).save(file, "JPEG", quality=90)
+        photos.append(file.getvalue())
+    with tio.TFRecordWriter(path) as writer:
+        for photo in photos * _REPEATS:
+            writer.write({"image": [photo]})
+
+
+def _photos_per_second(path: str, rounds: int) -> tuple[str, str]:
+    """Return how many JPEGs a second this library decodes on the CPUs, and nvJPEG on the device."""
+    decode = importlib.import_module("torchvision.io").decode_jpeg
+    on_cpus = tio.ImageFeature(size=(_HEIGHT, _WIDTH))
+    stored = tio.TFRecordDataset(path, {"image": tio.ImageFeature(decoder=None)}, batch_size=64)
+    loader = tio.make_loader(stored.replace(schema={"image": on_cpus}), device="cuda")
+
+    def by_device() -> int:
+        return sum(len(decode(batch["image"].views(), device="cuda")) for batch in stored)
+
+    def by_cpus() -> int:
+        return sum(len(batch["image"]) for batch in loader)
+
+    def rates(work: Callable[[], int]) -> str:
+        times = []
+        for _ in range(1 + rounds):
+            start = time.perf_counter()
+            assert work() == _PHOTOS * _REPEATS
+            torch.cuda.synchronize()
+            times.append(time.perf_counter() - start)
+        return spread([_PHOTOS * _REPEATS / each for each in times[1:]], 0)
+
+    one, other = next(iter(stored))["image"].views(), next(iter(loader))["image"]
+    far = (torch.stack(decode(one, device="cuda")).float() - other.float()).abs()
+    assert float(far.mean()) < _MOST_DIFFERENCE
+    return rates(by_cpus), rates(by_device)
+
+
 def main() -> None:
     """Print the tables, or a message if there is no device."""
     args = arguments(__doc__).parse_args()
@@ -175,6 +232,16 @@ def main() -> None:
         "Speedup",
     ]
     print(table(["Batch", *feeds], [_overlap_row(size, args.rounds) for size in _SIZES]))
+    if importlib.util.find_spec("torchvision") is None:
+        print("\nNo images were decoded: torchvision is not installed.")
+        return
+    print(f"\nJPEGs of {_WIDTH}x{_HEIGHT} decoded per second:\n")
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/photos.tfrecord"
+        _write_photos(path)
+        row = _photos_per_second(path, args.rounds)
+    cpus = len(os.sched_getaffinity(0))
+    print(table([f"On {cpus} CPUs, and copied to the GPU", "nvJPEG, from stored bytes"], [row]))
 
 
 if __name__ == "__main__":
