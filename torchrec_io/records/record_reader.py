@@ -45,8 +45,8 @@ _HINTS_PER_WAIT = 2
 # find out whether it would wait.
 _MAX_HINTS = 256
 # Ranges of remote objects that are fetched ahead: more than a fast network carries in the time of
-# an answer.
-_MOST_AHEAD_BYTES = 64 << 20
+# an answer, and more if the memory is larger, for stores that limit the speed of each connection.
+_LEAST_AHEAD_BYTES = 64 << 20
 _FIRST_AHEAD_BYTES = 1 << 20
 _SHARE = 1 / 4
 # Records from all over the files cost a request each, unless they have neighbors among those that
@@ -191,7 +191,7 @@ class RecordReader(Reader):
             return None
         if self._is_scattered:
             return Lookahead(self._most_scattered_bytes, _FIRST_AHEAD_BYTES, _SCATTERED_SHARE)
-        most = min(_MOST_AHEAD_BYTES, self._fetch_bytes // 2)
+        most = min(max(_LEAST_AHEAD_BYTES, self._fetch_bytes // 4), self._fetch_bytes // 2)
         return Lookahead(most, _FIRST_AHEAD_BYTES, _SHARE)
 
     def read_ahead(self, plans: Sequence[ReadPlan]) -> None:

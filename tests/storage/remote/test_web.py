@@ -162,6 +162,26 @@ def test_scattered_records_share_requests_also_where_these_fail(web: WebServer) 
     assert len(web.gets()) < len(records) / 4
 
 
+@pytest.mark.parametrize("fetch_bytes", [256 << 20, 512 << 20])
+def test_a_quarter_of_the_memory_is_under_way(web: WebServer, fetch_bytes: int) -> None:
+    reader = TFRecordDataset(web.put("/b", DATA), fetch_bytes=fetch_bytes).pipeline.loader.reader
+    assert reader.lookahead is not None
+    assert reader.lookahead.most_bytes == fetch_bytes // 4
+    close_connections()  # an earlier one may have more memory
+    file = open_file(
+        web.put("/a", bytes(160 << 20)), RemoteOptions().with_limits(fetch_bytes, None)
+    )
+    web.requests.clear()
+    web.delay = 2.0
+    file.will_need(np.array([(0, 160 << 20, 0)]))
+    sent, ends = -1, time.monotonic() + 1.5
+    while sent <= fetch_bytes // 4 - (8 << 20) and time.monotonic() < ends:
+        time.sleep(0.2)
+        sent = sum(r.range[1] - r.range[0] for r in web.gets() if r.range is not None)
+    assert fetch_bytes // 4 - (8 << 20) < sent <= fetch_bytes // 4
+    close_connections()
+
+
 def test_more_is_fetched_ahead_where_records_are_scattered(web: WebServer, tmp_path: Path) -> None:
     records = [bytes(100_000)] * 400
     url = web.put("/a", b"".join(map(frame, records)))

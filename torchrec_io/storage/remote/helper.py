@@ -44,9 +44,9 @@ from .stores import Store, make_store, make_writable
 _Result = TypeVar("_Result")
 
 MOST_REQUESTS = 64  # at the same time
-# Bytes of all of them. Each keeps a part of its range in memory until it is passed on, and more on
-# the way than a fast network carries in the time of an answer makes nothing faster.
-_MOST_BYTES = 64 << 20
+# Bytes of all of them, if that is more than a quarter of the memory. Each keeps a part of its range
+# in memory until it is passed on. More are for stores that limit the speed of each connection.
+_LEAST_BYTES = 64 << 20
 _PARENT_SECONDS = 1.0  # between two looks at the parent
 # What is lost at most when a body breaks off: this much, or an eighth of the range.
 _CHUNK_BYTES, _CHUNKS = 1 << 19, 8
@@ -196,7 +196,8 @@ class Helper:
             if not queue:
                 return
             ticket, fetch = next(iter(queue.items()))
-            if self._running and self._running_bytes + fetch.size > _MOST_BYTES:
+            most = max(_LEAST_BYTES, len(self._memory) // 4)
+            if self._running and self._running_bytes + fetch.size > most:
                 return
             del queue[ticket]
             task = asyncio.ensure_future(self._fetch(fetch))
