@@ -351,16 +351,17 @@ class SpannedFile(ByteSource):
             # What a thread is decoding was fetched before.
             waiting = (each for each in self._soon if self._stream.waits_for_thread(each))
             soon = [*itertools.islice(waiting, _MOST_FETCHED_AHEAD)]
-            self._fetched.update(soon)
         if soon:
             self._file.will_need(np.array(self._file_ranges(soon), np.int64))
-            self._drop_fetched()  # another thread may have decoded or forgotten some
+        # Meanwhile another thread may have decoded or forgotten some.
+        self._drop_fetched(soon)
 
-    def _drop_fetched(self) -> None:
+    def _drop_fetched(self, announced: Iterable[int] = ()) -> None:
         """Take back what was announced for spans that no thread will decode."""
         with self._stream.cache.lock:
-            kept = {*filter(self._stream.is_wanted, self._fetched)}
-            dropped, self._fetched = self._fetched - kept, kept
+            fetched = self._fetched.union(announced)
+            self._fetched = kept = {*filter(self._stream.is_wanted, fetched)}
+            dropped = fetched - kept
         # Several spans may be decoded from the same part of the file.
         ranges = {*self._file_ranges(dropped)} - {*self._file_ranges(kept)}
         if ranges:
