@@ -113,7 +113,7 @@ class IndexFormatError(TorchRecIOError):
 
 
 class InterruptedCommitError(TorchRecIOError):
-    """A process was interrupted while it replaced files, and its work cannot be completed."""
+    """A process was interrupted while it replaced files, so some of them may be missing."""
 
 
 class WrongShardError(TorchRecIOError):

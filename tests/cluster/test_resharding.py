@@ -168,6 +168,10 @@ def test_a_job_that_was_killed_while_shards_got_their_names(
     arguments = [sys.executable, "-c", _KILLED, state, str(name), job, str(path)]
     assert subprocess.run(arguments, check=False, timeout=60, cwd=ROOT).returncode == 9
     run = getattr(tio.cluster, job)
+    if state == "journal":
+        with pytest.raises(tio.InterruptedCommitError):
+            run(path, name, num_shards=3)
+        tio.tools.clean(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(PartFolder, "write", None)  # nothing is written again
         result = run(path, name, num_shards=3)

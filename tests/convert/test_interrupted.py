@@ -82,6 +82,9 @@ def test_a_failed_renaming_is_completed_later(
     assert Path(caught.value.filename).parent == tmp_path / "out"
     assert seen[0] == [False, False]
     names = list(map(str, outputs))
+    with pytest.raises(tio.InterruptedCommitError, match="run torchrec-io clean"):
+        expand_paths(names)
+    tio.tools.clean(tmp_path / "out")
     assert expand_paths(names) == names
     assert [path.name for path in outputs] == [path.name for path in others]
     assert [path.read_bytes() for path in outputs] == [path.read_bytes() for path in others]

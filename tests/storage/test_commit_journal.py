@@ -1,4 +1,4 @@
-"""Journals of commits that were interrupted: who completes them, and who must not."""
+"""Journals of commits that were interrupted: readers and writers refuse, `clean` completes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -73,16 +73,18 @@ def as_nobody() -> Iterator[None]:
 @pytest.mark.parametrize(
     "paths", ["{}", "{}/a-*", "{}/a-00001-of-00002", "{}*", "{}/../*/a-*", "{}/../**/a-*"]
 )
-def test_who_opens_a_folder_completes_the_commit(tmp_path: Path, paths: str) -> None:
+def test_readers_refuse_the_folder_and_change_nothing(tmp_path: Path, paths: str) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
     interrupted(folder)
     for path in map(Path, NAMES):
         (folder / path).unlink()  # the old files are removed before the first is renamed
-    with suppress(FileNotFoundError):  # "{}*" matches no file
-        expand_paths(paths.format(folder))
-    if paths != "{}*":
-        assert contents(folder) == NEW
+    before = contents(folder)
+    error = FileNotFoundError if paths == "{}*" else tio.InterruptedCommitError
+    for read in (expand_paths, tio.TFRecordDataset, tio.TFRecordStream, tio.Schema.infer):
+        with pytest.raises(error):
+            read(paths.format(folder))  # type: ignore[operator]
+    assert contents(folder) == before
 
 
 def test_a_link_leads_to_its_folder(tmp_path: Path) -> None:
@@ -91,12 +93,24 @@ def test_a_link_leads_to_its_folder(tmp_path: Path) -> None:
     link = tmp_path / "links" / "x"
     link.symlink_to(tmp_path / "data" / NAMES[0])
     interrupted(tmp_path / "data")
+    with pytest.raises(tio.InterruptedCommitError):
+        expand_paths(link)
+    tio.tools.clean(tmp_path / "data")
     assert expand_paths(link) == [str(link)]
     assert link.read_text() == "newer"
 
 
-def test_a_writer_completes_the_commit_first(tmp_path: Path) -> None:
+def test_a_writer_refuses_the_folder_until_it_is_cleaned(tmp_path: Path) -> None:
     interrupted(tmp_path)
+    before = contents(tmp_path)
+    for write in (
+        lambda: tio.ShardedWriter(tmp_path / "b", 2),
+        lambda: tio.TFRecordWriter(tmp_path / "c"),
+    ):
+        with pytest.raises(tio.InterruptedCommitError, match="run torchrec-io clean"), write():
+            pass
+        assert contents(tmp_path) == before
+    tio.tools.clean(tmp_path)
     with tio.ShardedWriter(tmp_path / "b", 2):
         assert NEW.items() <= contents(tmp_path).items()
     assert set(contents(tmp_path)) == {*NAMES, "b-00000-of-00002", "b-00001-of-00002"}
@@ -107,6 +121,9 @@ def test_an_incomplete_journal_is_not_followed(tmp_path: Path, size: int) -> Non
     journal = interrupted(tmp_path)
     journal.write_bytes(journal.read_bytes()[:size])
     expand_paths(tmp_path)
+    assert journal.exists()
+    with tio.ShardedWriter(tmp_path / "b", 2):
+        pass
     assert not journal.exists()
     assert {key: text for key, text in contents(tmp_path).items() if key in NAMES} == dict.fromkeys(
         NAMES, "old"
@@ -118,7 +135,7 @@ def test_a_part_is_missing(tmp_path: Path) -> None:
     next(tmp_path.glob(f".{NAMES[1]}-*")).unlink()
     for _ in range(2):
         with pytest.raises(tio.InterruptedCommitError, match="a part of the new files is missing"):
-            expand_paths(tmp_path)
+            finish_interrupted(str(tmp_path))
     assert (tmp_path / NAMES[0]).read_text() == "old"
 
 
@@ -138,6 +155,9 @@ def test_a_part_is_missing(tmp_path: Path) -> None:
         {"renames": [[".x-" + "0" * 24]]},
         {"renames": 3},
         {"process": "x"},
+        {"process": float("inf")},
+        {"stale": ["\0"]},
+        {"stale": ["\ud800"]},
         {"version": 2},
     ],
 )
@@ -150,6 +170,8 @@ def test_a_journal_of_someone_else(tmp_path: Path, changes: dict[str, Any]) -> N
     reason = "another release" if "version" in changes else "names that are not valid"
     with pytest.raises(tio.InterruptedCommitError, match=reason):
         expand_paths(folder)
+    [found] = tio.tools.clean(folder)
+    assert found.action == "keep"
     assert (tmp_path / "x").exists()
     assert (folder / NAMES[0]).read_text() == "old"
 
@@ -165,10 +187,11 @@ def test_files_in_the_folder_of_a_job(tmp_path: Path) -> None:
     elsewhere = inside.rename(tmp_path / "elsewhere")
     inside.symlink_to(elsewhere)
     with pytest.raises(tio.InterruptedCommitError, match="completing its work failed"):
-        expand_paths(folder)
+        finish_interrupted(str(folder))
     assert (elsewhere / "1").exists()
     inside.unlink()
     elsewhere.rename(inside)
+    finish_interrupted(str(folder))
     assert expand_paths(folder, allow_missing=True) == [str(folder / NAMES[0])]
     assert (folder / NAMES[0]).read_text() == "new"
 
@@ -177,11 +200,43 @@ def test_a_journal_that_is_a_link(tmp_path: Path) -> None:
     journal = interrupted(tmp_path)
     elsewhere = journal.rename(tmp_path / "elsewhere")
     journal.symlink_to(elsewhere)
-    with pytest.raises(OSError, match=JOURNAL_NAME):
+    with pytest.raises(tio.InterruptedCommitError, match="not a file that can be read"):
         expand_paths(tmp_path)
 
 
-def test_who_may_not_write_must_not_read() -> None:
+@pytest.mark.parametrize("body", [b"1", b"[]", b"[" * 100_000, b"{", b"\xff", b'{"version": 1}'])
+def test_a_journal_that_is_malformed(tmp_path: Path, body: bytes) -> None:
+    journal = interrupted(tmp_path)
+    journal.write_bytes(b"%08x %s\n" % (commit_journal._crc_of(body), body))
+    before = contents(tmp_path)
+    with pytest.raises(tio.InterruptedCommitError, match="names that are not valid"):
+        expand_paths(tmp_path)
+    assert contents(tmp_path) == before
+
+
+def test_a_planted_journal_removes_nothing(tmp_path: Path) -> None:
+    """A journal may come with data: reading must not remove or replace the files that it names."""
+    names = [str(tmp_path / name) for name in ("a.tfrecord", "precious")]
+    for name in names:
+        with tio.TFRecordWriter(name) as writer:
+            writer.write({"label": 1})
+    journal = CommitJournal(str(tmp_path), ["precious"], [])
+    journal.write()
+    journal._unlock()
+    for read in (tio.TFRecordDataset, tio.TFRecordStream, tio.Schema.infer):
+        with pytest.raises(tio.InterruptedCommitError, match="otherwise remove this file"):
+            read(names[0])  # type: ignore[operator]
+    assert all(map(os.path.exists, names))
+
+
+def test_a_journal_that_is_a_pipe(tmp_path: Path) -> None:
+    interrupted(tmp_path).unlink()
+    os.mkfifo(tmp_path / JOURNAL_NAME)
+    with pytest.raises(tio.InterruptedCommitError, match="not a file that can be read"):
+        expand_paths(tmp_path)
+
+
+def test_who_may_not_write_cannot_complete_a_commit() -> None:
     with tempfile.TemporaryDirectory() as name:  # where other users can read, unlike tmp_path
         folder = Path(name)
         folder.chmod(0o755)
@@ -190,7 +245,7 @@ def test_who_may_not_write_must_not_read() -> None:
             as_nobody(),
             pytest.raises(tio.InterruptedCommitError, match=f"run torchrec-io clean {folder} as a"),
         ):
-            expand_paths(folder)
+            finish_interrupted(name)
         journal.write_bytes(b"")  # the old files are untouched
         with as_nobody():
             assert expand_paths(folder) == [str(folder / name) for name in NAMES]
@@ -202,9 +257,9 @@ def test_a_journal_of_another_user_is_not_followed(tmp_path: Path) -> None:
         pytest.skip("only root can act as another user")
     os.chown(journal, 65534, 65534)
     with pytest.raises(tio.InterruptedCommitError, match=r"it was of another user \(65534\)"):
-        expand_paths(tmp_path)
+        finish_interrupted(str(tmp_path))
     os.chown(tmp_path, 65534, 65534)  # who may do everything in the folder
-    expand_paths(tmp_path)
+    finish_interrupted(str(tmp_path))
     assert contents(tmp_path) == NEW
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from .. import errors as error_classes
 from ..errors import TorchRecIOError
 from ..records.formats import TFRECORD
-from ..storage.folders import settle_folder
+from ..storage.folders import check_committed
 from ..storage.opening import is_remote, open_now
 from ..storage.outputs import remove_output, write_output
 from ..storage.remote.options import RemoteOptions
@@ -150,7 +150,7 @@ def load_outputs(path: str, identity: str | None, remote: RemoteOptions) -> list
     try:
         members = json.loads(_read(path, remote))
         listed = members["outputs"]
-        settle_folder(os.path.dirname(listed[0][0]), remote)
+        check_committed(os.path.dirname(listed[0][0]), remote)
         if identity not in (None, members["identity"]):
             return None
         outputs = [str(output) for output, _, _ in listed]

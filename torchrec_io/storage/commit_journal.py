@@ -1,8 +1,9 @@
 """Renaming of several files in one step, which survives errors and kills.
 
-The renames are written to a journal first. From then on they can only be completed: by the process
-that wrote the journal, or, if it was killed, by the next process that opens the folder. Until then
-the files that are to be replaced are untouched.
+The renames are written to a journal first. Until then the files that are to be replaced are
+untouched. From then on the renames can only be completed: by the process that wrote the journal,
+or, if it was killed, by ``torchrec-io clean``. A journal may come with data from anywhere, so
+readers and writers only refuse a folder that has one.
 """
 
 from __future__ import annotations
@@ -114,8 +115,8 @@ class CommitJournal:
             raise OSError(
                 error.errno,
                 f"{error.strerror}; the new files are complete, but not all of them have their "
-                f"names. {self.path!r} lists them. To complete the commit, open the folder again "
-                f"or run torchrec-io clean {self._folder or os.curdir}",
+                f"names. {self.path!r} lists them. To complete the commit, run torchrec-io clean "
+                f"{self._folder or os.curdir}",
                 error.filename2 or error.filename or self.path,
             ) from error
         self._unlock()
@@ -148,8 +149,51 @@ class CommitJournal:
             self._descriptor = None
 
 
+def refuse_interrupted(folder: str) -> bool:
+    """Refuse a folder if a process was interrupted while it replaced files there.
+
+    If a living process is at it, wait for that process. Nothing in the folder is changed.
+
+    Args:
+        folder: Path of a folder.
+
+    Returns:
+        Whether a commit ended meanwhile, so that a listing of the folder may have changed.
+
+    Raises:
+        InterruptedCommitError: If there is the journal of an unfinished commit, or another file of
+            its name.
+        OSError: If the system cannot tell whether there is a journal.
+    """
+    path = os.path.join(folder, JOURNAL_NAME)
+    has_ended = False
+    while _exists(path):
+        try:
+            with _locked(path) as (descriptor, _):
+                if _is_file(descriptor, path):
+                    if _read(descriptor, path) is None:
+                        return has_ended  # the process was killed before it decided the commit
+                    raise InterruptedCommitError(
+                        "a process was interrupted while it replaced files of this folder, so some "
+                        "of them may be missing. If you wrote them, run torchrec-io clean "
+                        f"{folder or os.curdir}, which completes the work; otherwise remove this "
+                        "file",
+                        path=path,
+                    )
+        except FileNotFoundError:
+            pass  # removed by the process that had locked it
+        except OSError as error:
+            raise InterruptedCommitError(
+                f"the journal of a commit is not a file that can be read ({error.strerror}); "
+                "remove it",
+                path=path,
+            ) from error
+        has_ended = True
+    return has_ended
+
+
 def finish_interrupted(folder: str) -> bool:
-    """Complete the commit to a folder that was interrupted, if there is one.
+    """Complete the commit to a folder that was interrupted, if there is one, as the user asks.
 
     If a living process is at it, wait for that process.
 
@@ -346,8 +390,11 @@ def _read(descriptor: int, path: str) -> _Content | None:
     check, _, body = data.removesuffix(b"\n").partition(b" ")
     if not data.endswith(b"\n") or check != b"%08x" % _crc_of(body):
         return None
-    fields = json.loads(body)
-    if fields.get("version") != _VERSION:
+    try:
+        fields = json.loads(body)
+    except (ValueError, RecursionError):
+        fields = None
+    if isinstance(fields, dict) and fields.get("version") != _VERSION:
         raise InterruptedCommitError(
             "the process that wrote files to this folder was interrupted, and it was of another "
             "release of torchrec_io; run torchrec-io clean of that release",
@@ -356,7 +403,7 @@ def _read(descriptor: int, path: str) -> _Content | None:
     return _checked(fields, path)
 
 
-def _checked(fields: dict[str, Any], path: str) -> _Content:
+def _checked(fields: Any, path: str) -> _Content:
     """Return the content of a journal, which must not lead out of the folder."""
     try:
         content = _Content(
@@ -365,12 +412,15 @@ def _checked(fields: dict[str, Any], path: str) -> _Content:
             [Rename(*rename) for rename in fields["renames"]],
         )
         names = [*content.stale, *(rename.target for rename in content.renames)]
-        is_valid = all(name not in ("", ".", "..") and "/" not in name for name in names) and all(
+        os.fsencode("".join(names))  # no surrogates
+        is_valid = all(
+            name not in ("", ".", "..") and not {"/", "\0"} & {*name} for name in names
+        ) and all(
             _is_temporary(rename.temporary)
             and (rename.size is None or isinstance(rename.size, int))
             for rename in content.renames
         )
-    except (AttributeError, KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
         is_valid = False
     if not is_valid:
         raise InterruptedCommitError(
@@ -410,10 +460,11 @@ def _create_locked(folder: str) -> int:
     """Create the journal of a folder, empty and locked, and return its descriptor."""
     path = os.path.join(folder, JOURNAL_NAME)
     while True:
-        finish_interrupted(folder)
+        refuse_interrupted(folder)
         try:
             descriptor = _open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         except FileExistsError:
+            _remove_undecided(path)
             continue
         try:
             _lock(descriptor, fcntl.LOCK_EX, path)
@@ -425,6 +476,13 @@ def _create_locked(folder: str) -> int:
             os.close(descriptor)
             raise
         os.close(descriptor)  # another process took it for one of a dead process
+
+
+def _remove_undecided(path: str) -> None:
+    """Remove a journal whose process was killed before it decided the commit."""
+    with contextlib.suppress(FileNotFoundError), _locked(path) as (descriptor, _):
+        if _is_file(descriptor, path) and _read(descriptor, path) is None:
+            os.unlink(path)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from .commit_journal import finish_interrupted, pending_names
+from .commit_journal import pending_names, refuse_interrupted
 from .file_lock import file_lock
 from .local import StrPath
 from .opening import find_stamp, is_remote, public_name
@@ -125,15 +125,15 @@ def remove_unless_needed(folder: str, remote: RemoteOptions) -> None:
         remove_folder(folder, remote)
 
 
-def settle_folder(folder: str, remote: RemoteOptions) -> None:
-    """Complete a commit to a folder that was interrupted; in a store, take it back.
+def check_committed(folder: str, remote: RemoteOptions) -> None:
+    """Check that no commit to a folder was interrupted.
 
     Raises:
-        InterruptedCommitError: If that is not possible, or a process in a store may still live.
+        InterruptedCommitError: If one was, or, in a store, if a process may still be at it.
         OSError: If a request failed.
     """
     if not is_remote(folder):
-        finish_interrupted(folder)
+        refuse_interrupted(folder)
         return
     from .remote.object_commit import prepare_folder  # noqa: PLC0415  # as above
 

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterable
 
-from .commit_journal import finish_interrupted
+from .commit_journal import refuse_interrupted
 from .local import StrPath
 from .opening import local_name
 from .remote.options import RemoteOptions
@@ -47,8 +47,8 @@ def expand_paths(
     ``{00000..01023}`` stands for the numbers of a range, all of which must exist. The result has
     URLs without secrets, which ``remote`` remembers.
 
-    If a process was interrupted while it replaced the files of one of the directories, its work is
-    completed first, so that old and new files are never mixed.
+    A directory where a process was interrupted while it replaced files is refused, so that old and
+    new files are never mixed. Nothing in it is changed.
 
     Args:
         paths: A name, pattern or directory, or several.
@@ -60,7 +60,7 @@ def expand_paths(
     Raises:
         FileNotFoundError: If a file does not exist, a pattern or directory has no matching file, or
             shards are missing.
-        InterruptedCommitError: If the work of an interrupted process cannot be completed.
+        InterruptedCommitError: If a process was interrupted while it replaced files.
         OSError: If a request to a store failed.
         ValueError: If ``paths`` is empty, a URL is not valid, or there are two sets of shards of
             one name.
@@ -82,9 +82,9 @@ def expand_paths(
 
 
 def _expand_local(names: list[str], tfrecord_names: bool) -> list[list[str]]:
-    """Return the files of each local name, after completing what was interrupted."""
+    """Return the files of each local name, after waiting for commits to their folders."""
     for folder in _folders_of(names):
-        finish_interrupted(folder)
+        refuse_interrupted(folder)
     found = [_expand(name, tfrecord_names) for name in names]
     linked = {
         os.path.dirname(os.path.realpath(file))
@@ -92,8 +92,8 @@ def _expand_local(names: list[str], tfrecord_names: bool) -> list[list[str]]:
         for file in files
         if os.path.islink(file)
     }
-    completed = [folder for folder in linked if finish_interrupted(folder)]
-    return [_expand(name, tfrecord_names) for name in names] if completed else found
+    changed = [folder for folder in linked if refuse_interrupted(folder)]
+    return [_expand(name, tfrecord_names) for name in names] if changed else found
 
 
 def _expand_urls(

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, BinaryIO, TypeAlias, cast
 
 from ..checks import check_choice
 from ..records.index_file import SUFFIX
-from ..storage.commit_journal import CommitJournal, Rename, finish_interrupted, remove_file
+from ..storage.commit_journal import CommitJournal, Rename, refuse_interrupted, remove_file
 from ..storage.compression import COMPRESSIONS, Compression
-from ..storage.folders import make_folder, settle_folder
+from ..storage.folders import make_folder, check_committed
 from ..storage.local import StrPath
 from ..storage.opening import is_remote, public_name
 from ..storage.outputs import names_in, open_pending, refuse_existing, split_output
@@ -206,11 +206,11 @@ class OutputGroup:
 
         The renames of several outputs are written to a :class:`CommitJournal`. Until it is on
         storage, the old files are untouched. Afterwards the commit can only be completed, if need
-        be by the next process that opens the folder.
+        be by ``torchrec-io clean``.
 
         Raises:
             FileExistsError: If there is a file of one of the names, and it may not be replaced.
-            InterruptedCommitError: If an earlier commit to the folder cannot be completed.
+            InterruptedCommitError: If an earlier commit to the folder was interrupted.
             OSError: If the system refuses a write, a removal or a renaming. If it says that the new
                 files are complete, they are kept.
         """
@@ -236,7 +236,7 @@ class OutputGroup:
     def _commit_one(
         self, folder: str, pending: Sequence[tuple[_Output, str]], indexes: Sequence[str]
     ) -> None:
-        finish_interrupted(folder)
+        refuse_interrupted(folder)
         for path in indexes:
             remove_file(path)
         for output, target in pending:
@@ -326,7 +326,7 @@ class OutputGroup:
         """Prepare the folder of the outputs."""
         if self._create_folders:
             make_folder(folder or os.curdir)
-        settle_folder(folder, self.remote)
+        check_committed(folder, self.remote)
 
 
 def _as_rename(folder: str, temporary: str, target: str) -> Rename:

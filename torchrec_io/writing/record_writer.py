@@ -95,7 +95,7 @@ class Writer(ABC):
         Raises:
             OSError: If the system refuses a call, now or earlier. No file is kept, unless the
                 message says that the new files are complete.
-            InterruptedCommitError: If an earlier commit to the folder cannot be completed.
+            InterruptedCommitError: If an earlier commit to the folder was interrupted.
             RuntimeError: If this process is a fork of the one that opened the writer.
         """
         if not self._is_open and self._failure is None:

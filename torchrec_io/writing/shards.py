@@ -240,7 +240,7 @@ class ShardedWriter(Writer):
             is out of its range.
         FileExistsError: If there are shards of this name and another number, which readers would
             mix up with these. With ``max_bytes``, ``close`` raises it.
-        InterruptedCommitError: If earlier shards were not all renamed, and cannot be.
+        InterruptedCommitError: If an earlier commit to the folder was interrupted.
         TypeError: If ``kinds`` is not a mapping of names to dtypes.
         SchemaError: If ``kinds`` contains an unknown dtype.
         OSError: If a file cannot be created, as in :class:`TFRecordWriter`.

@@ -34,8 +34,6 @@ from .urls import is_url, split_url
 
 _VERSION = 1
 _MAX_BYTES = 1 << 26  # names of 99,999 shards and their indexes fit in
-# A process on another machine is taken for dead after this time.
-_SECONDS_TO_COMMIT = 3600.0
 
 NewObject: TypeAlias = "PendingObject | AdoptedObject"
 
@@ -58,12 +56,6 @@ class ObjectJournal(NamedTuple):
     age: float
     targets: dict[str, int]
     old: dict[str, str]
-
-    @property
-    def is_interrupted(self) -> bool:
-        """True if the process is dead, or is on another machine and the commit is an hour old."""
-        is_old = self.age > _SECONDS_TO_COMMIT
-        return self.state == "dead" or (self.state == "elsewhere" and is_old)
 
 
 def list_folder(
@@ -113,7 +105,7 @@ def read_journal(folder: str, options: RemoteOptions) -> ObjectJournal | None:
         is_left = owner == this_process() and folder not in _committing
         state = "dead" if is_left else owner.state
         return ObjectJournal(owner, state, age, dict(fields["targets"]), dict(fields["old"]))
-    except (ValueError, TypeError, KeyError):
+    except (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError):
         raise InterruptedCommitError(
             "the journal of a commit cannot be read; it may be of a newer release. If no process "
             "writes to the folder, delete this object and write the files again",
@@ -131,18 +123,15 @@ def refuse_interrupted(folder: str) -> InterruptedCommitError:
 
 
 def prepare_folder(folder: str, options: RemoteOptions) -> None:
-    """Take back an interrupted commit to a folder, if there is one.
+    """Check that a folder can be written, and that no other commit to it is unfinished.
 
     Raises:
-        InterruptedCommitError: If the process may still live.
+        InterruptedCommitError: If there is the journal of another process.
         OSError: If a request failed.
     """
     check_writable(folder)
-    journal = read_journal(folder, options)
-    if journal is not None:
-        if not journal.is_interrupted:
-            raise refuse_interrupted(folder)
-        settle(folder, journal, options)
+    if read_journal(folder, options) is not None:
+        raise refuse_interrupted(folder)
 
 
 def settle(folder: str, journal: ObjectJournal, options: RemoteOptions) -> None:
