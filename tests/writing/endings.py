@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import torchrec_io as tio
 from torchrec_io.records.index import RecordIndex
 from torchrec_io.records.index_file import SUFFIX
 from torchrec_io.records.sequential import iter_records
@@ -132,6 +133,9 @@ def killed_shards(folder: Path) -> None:
         assert {path.removesuffix(SUFFIX) for path in found} <= set(shards)
         # Also for programs that do not know of the journal.
         assert version_of(shards) is not None, "a mixture of old and new"
+        with suppress(tio.InterruptedCommitError):
+            expand_paths(folder)
+        tio.tools.clean(folder)
         with suppress(FileNotFoundError):  # new files that were not complete
             assert expand_paths(folder) == paths
             assert version_of(paths) is not None

@@ -266,7 +266,7 @@ def test_system_errors(
     with pytest.raises(OSError, match="an earlier write failed: the disk is broken"):
         writer.write(b"more")
     if call == "replace":  # the new files are complete
-            tio.tools.clean(tmp_path)
+        tio.tools.clean(tmp_path)
         paths = expand_paths(tmp_path)
         assert [read(Path(path)) for path in paths] == [[b"new"]] * 3
         assert names(tmp_path) == [Path(path).name for path in paths]

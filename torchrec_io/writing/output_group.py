@@ -11,7 +11,7 @@ from ..checks import check_choice
 from ..records.index_file import SUFFIX
 from ..storage.commit_journal import CommitJournal, Rename, refuse_interrupted, remove_file
 from ..storage.compression import COMPRESSIONS, Compression
-from ..storage.folders import make_folder, check_committed
+from ..storage.folders import check_committed, make_folder
 from ..storage.local import StrPath
 from ..storage.opening import is_remote, public_name
 from ..storage.outputs import names_in, open_pending, refuse_existing, split_output
