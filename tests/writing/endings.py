@@ -133,7 +133,7 @@ def killed_shards(folder: Path) -> None:
         assert {path.removesuffix(SUFFIX) for path in found} <= set(shards)
         # Also for programs that do not know of the journal.
         assert version_of(shards) is not None, "a mixture of old and new"
-        with suppress(tio.InterruptedCommitError):
+        with suppress(FileNotFoundError, tio.InterruptedCommitError):
             expand_paths(folder)
         tio.tools.clean(folder)
         with suppress(FileNotFoundError):  # new files that were not complete
