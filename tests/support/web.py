@@ -9,7 +9,7 @@ import socket
 import socketserver
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,7 +45,8 @@ class WebServer:
     A fault is a status; ``"reset"``; ``"stall"``; ``("short", n)``, which ends the body after n
     bytes; or a function of the handler. Ranges with bytes from ``lost_from`` on are answered by the
     status 503. With a ``code`` of S3, all requests are answered by the
-    status 400 and this code.
+    status 400 and this code. ``answering`` is called with the handler
+    of each request, and returns whether it has answered.
     """
 
     port: int
@@ -57,6 +58,7 @@ class WebServer:
     has_ranges: bool = True
     has_head: bool = True
     code: str = ""
+    answering: Callable[[Any], bool] = lambda _: False
     address: str = "127.0.0.1"
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -102,7 +104,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             ):
                 fault = 503
         time.sleep(server.delay)
-        if server.code:
+        if server.answering(self):
+            pass
+        elif server.code:
             self._send_code(server.code)
         elif callable(fault):
             fault(self)

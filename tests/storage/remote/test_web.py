@@ -11,6 +11,7 @@ import re
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -562,3 +563,62 @@ def test_a_damaged_record_is_found(web: WebServer) -> None:
     assert (caught.value.path, caught.value.record) == (url, 5)
     dataset = TFRecordDataset(url, on_error="skip")
     assert len(list(dataset)) == 299
+
+
+# ---- servers that lie, or never end ----
+
+
+@pytest.mark.parametrize("status", [200, 204])
+def test_a_size_of_zero_is_not_believed_if_there_is_a_body(web: WebServer, status: int) -> None:
+    url = web.put("/a.tfrecord", DATA)
+    web.has_ranges = False
+
+    def lying(handler: Any) -> bool:
+        if handler.command == "HEAD":
+            handler.status(status)
+        return bool(handler.command == "HEAD")
+
+    web.answering = lying
+    for read_all in (TFRecordDataset, TFRecordStream):
+        with pytest.raises(OSError, match="the server sends whole files only, no ranges"):
+            list(read_all(url, storage_options=FEW))
+
+
+def test_an_empty_file_is_empty(web: WebServer) -> None:
+    for name, has_ranges in (("/a", True), ("/b", False)):
+        web.has_ranges = has_ranges
+        assert list(TFRecordDataset(web.put(name, b""))) == []
+
+
+def endless(block: bytes, pause: float) -> Callable[[Any], bool]:
+    """Return an answer with the status 500 and a body that does not end."""
+
+    def answer(handler: Any) -> bool:
+        handler.send_response(500)
+        handler.send_header("Transfer-Encoding", "chunked")
+        handler.end_headers()
+        with contextlib.suppress(OSError):
+            while True:
+                handler.wfile.write(b"%x\r\n%b\r\n" % (len(block), block))
+                time.sleep(pause)
+        handler.close_connection = True
+        return True
+
+    return answer
+
+
+def test_a_first_request_without_end_has_a_deadline(web: WebServer) -> None:
+    url = web.put("/a.tfrecord", DATA)
+    web.answering = endless(b"x", 0.01)
+    with pytest.raises(ConnectionError, match="after 2 attempts; last reason: no answer in time"):
+        TFRecordDataset(url, storage_options={"max_attempts": 2, "timeout": 0.3})
+
+
+@pytest.mark.slow
+def test_the_body_of_an_error_is_bounded(web: WebServer) -> None:
+    url = web.put("/a.tfrecord", DATA)
+    web.answering = endless(b"x" * (1 << 20), 0)
+    with pytest.raises(OSError, match="the answers of a server need too much memory"):
+        TFRecordDataset(url, storage_options={"max_attempts": 1, "timeout": 100})
+    web.answering = lambda _: False
+    assert list(TFRecordDataset(url)) == RECORDS

@@ -175,7 +175,10 @@ class HelperConnection:
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         self._process.wait(1.0)
                     status = self._process.returncode
-                    self._fail(f"the helper process for remote files has ended (status {status})")
+                    self._fail(
+                        f"the helper process for remote files has ended (status {status}), as it "
+                        "does if the answers of a server need too much memory"
+                    )
                     return
                 self._received += data
                 self._answer(take_frames(self._received))

@@ -17,6 +17,7 @@ import functools
 import importlib
 import mmap
 import os
+import resource
 import signal
 import socket
 import sys
@@ -52,6 +53,11 @@ _PARENT_SECONDS = 1.0  # between two looks at the parent
 _CHUNK_BYTES, _CHUNKS = 1 << 19, 8
 _RECEIVE_BYTES = 1 << 18
 _TOO_LONG = "the server sent more bytes than were asked for"
+# Requests that send much, or have several answers, may take this many times as long.
+_MORE_TIME = 10
+# obstore reads the body of an error whole. Beyond so much memory, and as much as is shared, this
+# process ends.
+_MOST_BYTES = 1 << 30
 # Giving up uploads that nobody will finish may take this long.
 _SECONDS_TO_GIVE_UP = 4.0
 
@@ -68,6 +74,7 @@ class Helper:
         self._connection = connection
         self._file = file
         self._memory = memoryview(mmap.mmap(file, 0))
+        _limit_memory(len(self._memory))
         self._obstore: Any = None  # the package, once there is a store
         self._stores: dict[int, Store] = {}
         self._options: dict[int, dict[str, Any]] = {}
@@ -110,6 +117,7 @@ class Helper:
     def _on_grow(self, memory_bytes: int) -> None:
         """Map more of the memory. What uses the old mapping has the same memory."""
         self._memory = memoryview(mmap.mmap(self._file, memory_bytes))
+        _limit_memory(memory_bytes)
 
     def _on_fetch(self, *fields: Any) -> None:
         fetch = Fetch(*fields)
@@ -131,32 +139,40 @@ class Helper:
                 self._reply(ticket, None)
 
     def _on_head(self, ticket: int, store: int, key: str) -> None:
-        self._start(self._answer(ticket, store, lambda _: requests.head(self._stores[store], key)))
+        self._start(
+            self._answer(
+                ticket, store, lambda *_: requests.head(self._stores[store], key), patience=1
+            )
+        )
 
     def _on_list(self, ticket: int, store: int, prefix: str, is_recursive: bool) -> None:
         client = self._stores[store].client
         self._start(
             self._answer(
-                ticket, store, lambda _: requests.list_objects(client, prefix, is_recursive)
+                ticket,
+                store,
+                lambda _, deadline: requests.list_objects(client, prefix, is_recursive, deadline),
             )
         )
 
     def _on_folders(self, ticket: int, store: int, prefix: str) -> None:
         client = self._stores[store].client
-        self._start(self._answer(ticket, store, lambda _: requests.list_folders(client, prefix)))
+        self._start(self._answer(ticket, store, lambda *_: requests.list_folders(client, prefix)))
 
     def _on_put(self, ticket: int, store: int, *fields: Any) -> None:
         put, client = Put(*fields), self._stores[store].client
-        self._start(self._answer(ticket, store, lambda attempt: requests.put(client, put, attempt)))
+        self._start(
+            self._answer(ticket, store, lambda attempt, _: requests.put(client, put, attempt))
+        )
 
     def _on_delete(self, ticket: int, store: int, keys: list[str]) -> None:
         client = self._stores[store].client
-        self._start(self._answer(ticket, store, lambda _: requests.delete(client, keys)))
+        self._start(self._answer(ticket, store, lambda *_: requests.delete(client, keys)))
 
     def _on_copy(self, ticket: int, store: int, source: str, target: str) -> None:
         client = self._stores[store].client
         self._start(
-            self._answer(ticket, store, lambda _: self._obstore.copy_async(client, source, target))
+            self._answer(ticket, store, lambda *_: self._obstore.copy_async(client, source, target))
         )
 
     def _on_write(self, ticket: int, store: int, key: str, number: int, data: bytes) -> None:
@@ -284,15 +300,29 @@ class Helper:
             self._reply(ticket, classify(error, counts_retries=True))
 
     async def _answer(
-        self, ticket: int, store: int, ask: Callable[[int], Awaitable[_Result]]
+        self,
+        ticket: int,
+        store: int,
+        ask: Callable[[int, Deadline], Awaitable[_Result]],
+        *,
+        patience: int = _MORE_TIME,
     ) -> None:
-        """Ask until there is an answer, and send it. ``ask`` gets the number of the attempt."""
+        """Ask until there is an answer, and send it.
+
+        Args:
+            ticket: Number of the request.
+            store: Number of the store.
+            ask: Called with the number of the attempt, and with its deadline.
+            patience: Multiple of the user's timeout after which an attempt ends.
+        """
         attempt = 0
+        seconds = patience * seconds_to_wait(self._options[store])
         while True:
             attempt += 1
             try:
-                # A listing has many pages, each of which takes a request.
-                return self._reply(ticket, await ask(attempt))
+                with Deadline(seconds) as deadline:
+                    result = await ask(attempt, deadline)
+                return self._reply(ticket, result)
             except WrongObjectError as error:
                 failure = Failure(Kind.changed, str(error))
             except Exception as error:  # noqa: BLE001  # as above
@@ -340,10 +370,19 @@ def _without_values(text: str, options: Mapping[str, Any]) -> str:
 # ---- the process ----
 
 
+def _limit_memory(shared: int) -> None:
+    """Limit the memory of this process that is not shared."""
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    wanted = _MOST_BYTES + shared
+    soft = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
+    resource.setrlimit(resource.RLIMIT_DATA, (soft, most))
+
+
 def main() -> None:
     """Serve the process that started this one; the arguments are those of the client."""
     connection_descriptor, memory_descriptor, parent = map(int, sys.argv[1:4])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # it ends where memory is short
     connection = socket.socket(fileno=connection_descriptor)
     connection.setblocking(False)
     try:

@@ -7,6 +7,7 @@ import importlib
 from datetime import datetime
 from typing import Any
 
+from .deadline import Deadline
 from .failures import Failure, Kind, classify
 from .messages import ObjectInfo, Put, canonical_etag
 from .stores import Store
@@ -58,24 +59,43 @@ async def head(store: Store, key: str) -> ObjectInfo:
         except Exception as error:
             if classify(error).kind is not Kind.refused:
                 raise
+            info = info_of_meta(await _obstore().head_async(store.client, key))
+            if info.size == 0 and await _has_body(store.client, key):
+                raise  # the size is wrong
+            return info
     try:
         return info_of_meta(await _obstore().head_async(store.client, key))
     except Exception as error:
-        if store.is_web or classify(error) != _UNEXPLAINED:
+        if classify(error) != _UNEXPLAINED:
             raise
     # The answer to HEAD has no body, and so no code, such as that of an expired token.
     got = await _obstore().get_async(store.client, key, options={"range": (0, 1)})
     return info_of_meta(got.meta)
 
 
-async def list_objects(client: Any, prefix: str, is_recursive: bool) -> list[ObjectInfo]:
-    """Return the objects in a folder."""
+async def _has_body(client: Any, key: str) -> bool:
+    """Return whether a server sends bytes of an object."""
+    got = await _obstore().get_async(client, key)
+    async for chunk in got.stream(min_chunk_size=1):
+        if len(chunk) > 0:
+            return True
+    return False
+
+
+async def list_objects(
+    client: Any, prefix: str, is_recursive: bool, deadline: Deadline
+) -> list[ObjectInfo]:
+    """Return the objects in a folder. Each page of the listing extends the deadline."""
     prefix = prefix.rstrip("/")
     if not is_recursive:
         found = await _obstore().list_with_delimiter_async(client, prefix or None)
         return [info_of_meta(meta) for meta in found["objects"]]
     stream = _obstore().list(client, prefix or None, chunk_size=_LIST_CHUNK)
-    return [info_of_meta(meta) async for chunk in stream for meta in chunk]
+    infos: list[ObjectInfo] = []
+    async for chunk in stream:
+        deadline.extend()
+        infos += map(info_of_meta, chunk)
+    return infos
 
 
 async def list_folders(client: Any, prefix: str) -> list[str]:
