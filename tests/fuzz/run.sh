@@ -96,7 +96,7 @@ if tools_present; then
   has_header libdeflate.h || skip "inflate and png_decoder" "the headers of libdeflate"
   has_header isa-l/igzip_lib.h || skip inflate "the headers of ISA-L"
   for name in $(names tests/fuzz/native); do
-    [ ! -x "$build/tests/fuzz/native/fuzz_$name" ] || targets+=("$name")
+    if [ -x "$build/tests/fuzz/native/fuzz_$name" ]; then targets+=("$name"); else skip "fuzz_$name" "its build"; fi
   done
 else
   skip C++ "Clang with libFuzzer, protoc and protobuf's C++ library"

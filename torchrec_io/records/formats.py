@@ -76,7 +76,7 @@ class RecordFormat:
     """Base class of record formats, which describe how files split into records.
 
     A file is a sequence of *frames* without gaps, and each frame holds one record. To define a
-    format, derive a class, set :attr:`name`, and implement :meth:`boundaries` to find the frames.
+    format, derive a class, set ``name``, and implement :meth:`boundaries` to find the frames.
     Override :meth:`record` to take the record out of a frame, and :meth:`key` to name it. Indexing,
     shuffling, sharding and resuming then work as for TFRecord files; see
     :class:`torchrec_io.RecordFileDataset` and docs/formats.md. Objects of the class must be
