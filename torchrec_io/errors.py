@@ -13,9 +13,11 @@ from typing import Any
 # The end of a traceback: "module.Class: path: reason (record 3, offset 44, feature 'x')". The
 # reason may have several lines.
 _LAST_ERROR = re.compile(r"^torchrec_io\.errors\.\w+: ", re.MULTILINE)
-_FIELD = r"(?:(?:record|offset) \d+|feature (?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"))"
+_QUOTED = r"(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
+_FIELD = rf"(?:(?:record|offset) \d+|feature {_QUOTED})"
 _TEXT = re.compile(
-    rf"(?:(?P<path>[^\n]*?): )?.*?(?: \((?P<fields>{_FIELD}(?:, {_FIELD})*)\))?\s*\Z", re.DOTALL
+    rf"(?:(?P<path>{_QUOTED}|[^\n]*?): )?.*?(?: \((?P<fields>{_FIELD}(?:, {_FIELD})*)\))?\s*\Z",
+    re.DOTALL,
 )
 
 
@@ -65,7 +67,7 @@ class TorchRecIOError(Exception):
         path = found["path"]
         # Without a path, the text before the first colon is the start of the reason.
         if path is not None and ("/" in path or " " not in path):
-            self.path = path
+            self.path = ast.literal_eval(path) if re.fullmatch(_QUOTED, path) else path
         for field in re.findall(_FIELD, found["fields"] or ""):
             name, value = field.split(" ", 1)
             setattr(self, name, ast.literal_eval(value))
@@ -78,7 +80,7 @@ class TorchRecIOError(Exception):
             for name, value in self._position().items()
             if value is not None
         ]
-        start = f"{self.path}: " if self.path is not None else ""
+        start = "" if self.path is None else f"{_shown(self.path)}: "
         return start + self.reason + (f" ({', '.join(fields)})" if fields else "")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -86,6 +88,11 @@ class TorchRecIOError(Exception):
 
     def _position(self) -> dict[str, Any]:
         return {"record": self.record, "offset": self.offset, "feature": self.feature}
+
+
+def _shown(path: str) -> str:
+    """Return a path, quoted and escaped if a terminal would not show all of its characters."""
+    return path if path.isprintable() else repr(path)
 
 
 def _rebuild(cls: type[TorchRecIOError], reason: str, fields: dict[str, Any]) -> TorchRecIOError:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import torchrec_io as tio
 from torchrec_io import _core
 from torchrec_io.storage.local import LocalFile
 from torchrec_io.storage.pending_file import write_atomically
@@ -88,3 +91,18 @@ def test_gathering_between_buffers_and_inside_one() -> None:
             _core.gather(source, np.array([outside]), target)
     with pytest.raises(ValueError, match="three columns"):
         _core.gather(source, np.zeros((1, 2), np.int64), target)
+
+
+@pytest.mark.parametrize("year", [1600, 1969, 2300, 4000])
+def test_times_that_nanoseconds_do_not_hold(year: int) -> None:
+    """Not every file system keeps such times; that in memory does."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if sys.platform == "linux" else None) as folder:
+        path = os.path.join(folder, "a.tfrecord")
+        with tio.TFRecordWriter(path) as writer:
+            writer.write(b"x")
+        time = int((year - 1970) * 365.25 * 86400) * 10**9
+        os.utime(path, ns=(time, time))
+        for _ in range(2):  # the second time with the index in the cache
+            assert list(tio.TFRecordDataset(path)) == [b"x"]
+        assert tio.TFRecordMapDataset(path)[0] == b"x"
+        assert list(tio.TFRecordStream(path)) == [b"x"]

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..checks import counted
+from ..checks import counted, printable
 from ..storage.compression import Compression
 from ..storage.digest import digest_text
 from ..storage.folders import has_files, lock_of, make_folder, remove_folder, remove_unless_needed
@@ -123,7 +123,7 @@ class PartFolder:
                     logger.warning(
                         "finished parts are kept in %r: start the job again to continue, or remove "
                         "the folder",
-                        path,
+                        printable(path),
                     )
                 else:
                     remove_folder(path, remote)

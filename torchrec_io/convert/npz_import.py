@@ -7,6 +7,7 @@ import errno
 import functools
 import math
 import zipfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
@@ -140,9 +141,9 @@ def _arrays_of(source: SourceFile) -> list[_Array]:
             arrays = [_array(archive, name) for name in archive.namelist()]
     if not arrays:
         raise ConversionError("the archive has no arrays", path=path)
-    names = [array.name for array in arrays]
+    counts = Counter(array.name for array in arrays)
     for array in arrays:
-        if names.count(array.name) > 1:
+        if counts[array.name] > 1:
             raise ConversionError("two arrays have this name", path=path, feature=array.name)
         if array.dtype.kind not in _STORED:
             reason = f"an array of {array.dtype} cannot be stored"

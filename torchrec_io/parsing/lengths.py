@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ..checks import counted
+from ..checks import counted, printable
 from ..records.index import RecordIndex
 from ..records.index_cache import cache_path
 from ..records.record_block import RecordBlock
@@ -193,11 +193,11 @@ class _File:
             or len(body) != _HEAD_BYTES + width * self.size
             or digest(body, size=_DIGEST_BYTES) != check
         ):
-            logger.info("lengths in %s belong to other data and are not used", self.path)
+            logger.info("lengths in %s belong to other data and are not used", printable(self.path))
             return False
         found = np.frombuffer(body, f"<i{width}", offset=_HEAD_BYTES)
         if found.min() < least:
-            logger.info("lengths in %s are not valid and are not used", self.path)
+            logger.info("lengths in %s are not valid and are not used", printable(self.path))
             return False
         lengths[self.first : self.first + self.size] = found
         return True

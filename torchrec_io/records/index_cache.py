@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from ..checks import counted
+from ..checks import counted, printable
 from ..errors import IndexFormatError, StaleIndexError, TorchRecIOError
 from ..storage.byte_source import Stamp
 from ..storage.cache_folder import cache_folder, is_own_cache_file, make_cache_folder
@@ -313,7 +313,11 @@ def _load_of(candidate: str, search: _Search, stamp: Stamp) -> RecordIndex | Non
     )
     if found is None or search.facts is None or found.identity == search.facts[:3]:
         return found
-    logger.info("building a new index: %s is of another version of %s", candidate, path)
+    logger.info(
+        "building a new index: %s is of another version of %s",
+        printable(candidate),
+        printable(path),
+    )
     return None
 
 
@@ -339,16 +343,16 @@ def _if_matching(load: Callable[[], RecordIndex], search: _Search) -> RecordInde
         return None
     if index.gaps:
         # Scanning the file tells what is damaged, and finds all records that a text index left out.
-        logger.info("building a new index: %s has gaps", index.index_path)
+        logger.info("building a new index: %s has gaps", printable(index.index_path))
         return None
     is_plain = index.compression is None
     if index.is_data_touched and is_plain and not search.record_format.is_self_checking:
         # Lines may have moved between those that were sampled, and reading them would not show it.
-        logger.info("building a new index: %s was written after its index", search.path)
+        logger.info("building a new index: %s was written after its index", printable(search.path))
         return None
     if index.lacks_seek_points:
         # Decompressing much of the file for each random read takes longer than indexing it again.
-        logger.info("building a new index: %s has no seek points", index.index_path)
+        logger.info("building a new index: %s has no seek points", printable(index.index_path))
         return None
     return index if search.compression in ("auto", index.compression) else None
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from .. import _core
+from ..checks import printable
 from ..errors import CorruptRecordError, TorchRecIOError
 from ..storage.byte_source import ByteBuffer, ByteSource, Stamp
 from ..storage.opening import make_spans, open_decompressed, open_spans
@@ -91,7 +92,10 @@ class SpansOfFiles:
             return index.seek_points
         damage = self._damages.get((number, file.stamp))
         if damage is None:
-            logger.info("decompressing %s to find seek points: its index has none", index.data_path)
+            logger.info(
+                "decompressing %s to find seek points: its index has none",
+                printable(index.data_path),
+            )
             source = open_decompressed(file, index.compression, make_recorder(None))
             _, damage = source.find_size()
             if damage is None or index.format.is_self_checking:

@@ -7,6 +7,7 @@ import logging
 import os
 import stat
 
+from ..checks import printable
 from .local import StrPath
 from .pending_file import write_atomically
 
@@ -78,5 +79,5 @@ def _log_once(folder: str) -> None:
     logger.warning(
         "files of the cache %s are ignored, because they belong to another user or others can "
         "write them",
-        folder,
+        printable(folder),
     )

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import _core
+from ..checks import printable
 from ..errors import InterruptedCommitError
 from . import file_lock
 from .pending_file import sync_folder
@@ -285,7 +286,7 @@ def _finish(folder: str, path: str, descriptor: int, is_writable: bool) -> bool:
             path=path,
         ) from error
     if content is not None:
-        logger.warning("completed the interrupted commit to %s", folder or os.curdir)
+        logger.warning("completed the interrupted commit to %s", printable(folder or os.curdir))
     return True
 
 
@@ -532,7 +533,7 @@ def _lock(descriptor: int, kind: int, path: str) -> None:
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
-        logger.info("waiting for the process that renames the files of %s", path)
+        logger.info("waiting for the process that renames the files of %s", printable(path))
         fcntl.flock(descriptor, kind)
 
 

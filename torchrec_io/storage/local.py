@@ -139,8 +139,12 @@ class PipeFile(_OpenFile):
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
-    """Return the stamp of a file by its status."""
-    return Stamp((status.st_dev, status.st_ino), status.st_size, status.st_mtime_ns)
+    """Return the stamp of a file by its status.
+
+    Times before 1678 or after 2262 wrap around to 64 bits, as in the native core.
+    """
+    mtime_ns = (status.st_mtime_ns + (1 << 63)) % (1 << 64) - (1 << 63)
+    return Stamp((status.st_dev, status.st_ino), status.st_size, mtime_ns)
 
 
 def is_seekable_file(status: os.stat_result) -> bool:

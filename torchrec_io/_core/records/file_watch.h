@@ -24,7 +24,9 @@ struct FileWatch {
     const timespec& time = now.st_mtim;
 #endif
     return static_cast<std::int64_t>(now.st_size) != size ||
-           static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec != mtime_ns;
+           static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 +
+                   static_cast<std::uint64_t>(time.tv_nsec) !=
+               static_cast<std::uint64_t>(mtime_ns);
   }
 
   // Returns the present size of the file; -1 if that is unknown.
