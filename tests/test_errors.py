@@ -181,6 +181,7 @@ def test_a_worker_s_error_with_a_cause_keeps_its_places() -> None:
             raise DecodeError("the outer one", path="/outer", record=2) from cause
 
     again = raised_in_a_worker(fail)
+    assert (again.path, again.record) == ("/outer", 2)
 
 
 class Failing(Dataset[int]):
@@ -215,15 +216,13 @@ def test_a_real_worker_s_error_keeps_its_places() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["a b", "/x/\x1b[31mred: y", "line\nbreak/x", "both'\"\n", "\udcff"]
+    "path", ["x/y", "/\x1b[31mred: y", "line\nbreak/x", "/both'\"\n", "\udcff"]
 )
 def test_paths_cannot_change_what_shows_an_error(path: str) -> None:
     error = errors.CorruptRecordError("the reason: it is bad", path=path, record=3)
     shown = str(error)
     assert shown.isprintable()
     assert shown.startswith(f"{path}: " if path.isprintable() else f"{path!r}: ")
-    text = (
-        f"Caught X in DataLoader worker process 0.\ntorchrec_io.errors.CorruptRecordError: {shown}"
-    )
-    again = errors.CorruptRecordError(text)
-    assert (again.path if path != "a b" else path, again.record) == (path, 3)
+    trace = f"Caught X in DataLoader worker process 0.\ntorchrec_io.errors.TorchRecIOError: {shown}"
+    again = errors.CorruptRecordError(trace)  # as PyTorch raises it
+    assert (again.path, again.record) == (path, 3)

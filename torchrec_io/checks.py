@@ -58,6 +58,6 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
-def printable(text: str) -> str:
+def printable(text: object) -> str:
     """Escape control characters and line breaks, so that what shows the text stays unchanged."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
