@@ -215,9 +215,7 @@ def test_a_real_worker_s_error_keeps_its_places() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "path", ["x/y", "/\x1b[31mred: y", "line\nbreak/x", "/both'\"\n", "\udcff"]
-)
+@pytest.mark.parametrize("path", ["x/y", "/\x1b[31mred: y", "line\nbreak", "/both'\"\n", "\udcff"])
 def test_paths_cannot_change_what_shows_an_error(path: str) -> None:
     error = errors.CorruptRecordError("the reason: it is bad", path=path, record=3)
     shown = str(error)
