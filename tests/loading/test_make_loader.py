@@ -11,7 +11,16 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import IterableDataset, Subset
+from torch.utils.data import (
+    DistributedSampler,
+    IterableDataset,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    Subset,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
 
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, write_files
@@ -586,3 +595,58 @@ def test_attributes_of_the_loader(paths: list[str]) -> None:
     endless = tio.make_loader(tio.TFRecordDataset(paths, SCHEMA, epochs=None), batch_size=4)
     with pytest.raises(TypeError, match="endless"):
         len(endless)
+
+
+# ---- samplers ----
+
+
+@pytest.mark.parametrize("kind", ["random", "weighted", "subset", "own"])
+def test_a_sampler_without_ranks_is_refused_on_several_ranks(
+    paths: list[str], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    dataset = tio.TFRecordMapDataset(paths, SCHEMA)
+
+    class Own(Sampler[int]):
+        def __iter__(self) -> Iterator[int]:
+            return iter([1])
+
+    samplers: dict[str, Any] = {
+        "random": RandomSampler(dataset),
+        "weighted": WeightedRandomSampler([1.0] * len(dataset), 4),
+        "subset": SubsetRandomSampler([1, 2]),
+        "own": Own(),
+    }
+    tio.make_loader(dataset, sampler=samplers[kind])
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(
+        ValueError, match=r"each of the 2 ranks its share.*use .*DistributedSampler"
+    ):
+        tio.make_loader(dataset, sampler=samplers[kind])
+    shared: Any = DistributedSampler(dataset, num_replicas=2, rank=0)
+    for sampler in (shared, SequentialSampler(dataset), [1, 2]):
+        tio.make_loader(dataset, sampler=sampler)
+
+
+@pytest.mark.parametrize("batch_size", [None, 4])
+def test_a_random_sampler_cannot_be_resumed_in_an_epoch(
+    paths: list[str], batch_size: int | None
+) -> None:
+    dataset = tio.TFRecordMapDataset(paths, SCHEMA)
+    generator = torch.Generator().manual_seed(0)
+    for sampler in (
+        RandomSampler(dataset),
+        RandomSampler(dataset, generator=generator),
+        WeightedRandomSampler([1.0] * len(dataset), 40),
+    ):
+        loader = tio.make_loader(dataset, batch_size=batch_size, sampler=sampler)
+        loader.load_state_dict(loader.state_dict())  # at the start
+        items = iter(loader)
+        next(items)
+        state = loader.state_dict()
+        with pytest.raises(
+            tio.StateMismatchError, match="another order each time: use a sampler with"
+        ):
+            loader.load_state_dict(state)
+        with pytest.raises(tio.StateMismatchError, match="another order each time"):
+            loader.resume(epoch=0, batches=1)

@@ -11,7 +11,14 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
-from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, SequentialSampler
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    Sampler,
+    SequentialSampler,
+)
 
 from ..checks import check_integer, counted
 from ..datasets.base import RecordDataset
@@ -207,7 +214,7 @@ def make_loader(
             dataset it is called with the list of samples; the default is :func:`collate`.
             ``tio.pad_collate(max_len=512)`` takes all of these.
         sampler: Record numbers of a map-style dataset in the order of an epoch. It must yield the
-            same numbers whenever that epoch is repeated, or states cannot be resumed. Its
+            same numbers whenever that epoch is repeated, or states cannot be loaded. Its
             ``set_epoch`` is called for each next epoch if it has one.
         prefetch_factor: Number of batches that each worker loads ahead.
         multiprocessing_context: Start method of workers: "fork", "spawn", "forkserver" or a
@@ -215,7 +222,8 @@ def make_loader(
 
     Raises:
         ValueError: If the dataset has another ``batch_size``, ``sampler`` is given for a dataset
-            with an order of its own, or no ``sampler`` for a map-style dataset with several ranks.
+            with an order of its own, or no ``sampler`` for a map-style dataset with several ranks,
+            or one that gives all ranks the same records.
         TypeError: If ``dataset`` is neither one of this package nor map-style.
         RuntimeError: If ``device`` is a CUDA device that does not exist.
     """
@@ -378,6 +386,12 @@ def _of_numbers(
             "torch.utils.data.DistributedSampler(dataset) gives each rank its share, "
             "torch.utils.data.SequentialSampler(dataset) gives all records to each rank"
         )
+    if world_size > 1 and isinstance(sampler, Sampler) and not _knows_rank(sampler):
+        raise ValueError(
+            f"sampler must give each of the {world_size} ranks its share, but a "
+            f"{type(sampler).__name__} has no rank and num_replicas: use "
+            "torch.utils.data.DistributedSampler(dataset), or a list of this rank's numbers"
+        )
     given: Any = SequentialSampler(dataset) if sampler is None else sampler
     identity: dict[str, Any] = {"batch_size": batch_size, "records": len(dataset)}
     if isinstance(dataset, SelectingDataset):
@@ -403,6 +417,10 @@ def _of_numbers(
             **options,
         )
     return _Batches(dataset, loader, position, what, batch_size is not None)
+
+
+def _knows_rank(sampler: Any) -> bool:
+    return isinstance(sampler, SequentialSampler) or hasattr(sampler, "num_replicas")
 
 
 def _has_torchdata() -> bool:

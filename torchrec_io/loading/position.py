@@ -14,6 +14,9 @@ from ..datasets.indexed import CountedDataset
 from ..errors import StateMismatchError
 from ..order.progress import ProcessLayout, Progress
 
+# Items of a sampler that are compared after those that were used, so that few used ones suffice.
+_MORE_ITEMS = 64
+
 
 class LoopPosition:
     """Position of a loop over a loader.
@@ -404,7 +407,22 @@ class SamplerPosition(LoopPosition):
         if self._finished is not None and self._set != epoch:
             epoch, used = epoch + 1, 0
         self._move_to(epoch)
+        if used > 0:
+            self._check_repeatable(used)
         self._used = self._skip = used
+
+    def _check_repeatable(self, used: int) -> None:
+        """Check that the sampler yields the same items again, as far as they were used."""
+        most = used * self._batch_size + _MORE_ITEMS
+        if list(itertools.islice(self._sampler, most)) != list(
+            itertools.islice(self._sampler, most)
+        ):
+            raise StateMismatchError(
+                f"a state in the middle of an epoch cannot be resumed with this "
+                f"{type(self._sampler).__name__}, because it yields another order each time: use "
+                "a sampler with set_epoch, such as torch.utils.data.DistributedSampler(dataset, "
+                "num_replicas=1, rank=0)"
+            )
 
 
 class UnusedItems:
