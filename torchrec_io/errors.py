@@ -136,7 +136,7 @@ class DecodeError(TorchRecIOError):
 
 
 class TransformError(TorchRecIOError):
-    """A dataset's ``transform`` raised an error, which is the cause, or returned None."""
+    """A ``transform`` raised an error, which is the cause, or its result cannot be used."""
 
 
 class StateMismatchError(TorchRecIOError):

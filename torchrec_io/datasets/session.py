@@ -25,6 +25,7 @@ from .dealing import Dealer
 from .epoch_clock import worker_iteration
 from .iteration import Iteration, Position
 from .lightning import LOST_POSITION, loses_position
+from .lost_items import report_lost_items
 from .options import resolved_rank
 from .pipeline import Pipeline
 from .statistics import IterationMeter, LoadingStats, StatsWindow
@@ -245,6 +246,7 @@ class Session:
             if number == 0 and not self._follows_loader and loses_position():
                 self.state.warn_once(logger, Subject.positions, LOST_POSITION)
             _share_memory_with_parent()
+            report_lost_items()
         layout = dealer.layout(number, max(1, workers))
         turn = self._new_turn(number, workers)
         self._position = self._start_of(turn, dealer, layout, workers)

@@ -24,6 +24,7 @@ from ..checks import check_integer, counted
 from ..datasets.base import RecordDataset
 from ..datasets.dealing import EpochDealer
 from ..datasets.description import describe_records, describe_share
+from ..datasets.lost_items import report_lost_items
 from ..datasets.options import ReplaceOptions, change_options
 from ..datasets.selecting import SelectingDataset
 from ..datasets.statistics import LoadingStats
@@ -235,6 +236,7 @@ def make_loader(
         "num_workers": num_workers,
         "pin_memory": wanted and can_pin(),
         "persistent_workers": num_workers > 0,
+        "worker_init_fn": report_lost_items,
         "prefetch_factor": prefetch_factor,
         "multiprocessing_context": multiprocessing_context,
     }
@@ -294,6 +296,11 @@ class _Batches:
             self.num_yielded += 1
             self.position.count()
             yield item
+        if self.position.is_incomplete():
+            raise RuntimeError(
+                f"the workers ended after {counted(self.num_yielded, 'item')}, before the last "
+                "item of the epoch: an item was lost between a worker process and the loop"
+            )
 
     def __len__(self) -> int:
         return len(self.loader)

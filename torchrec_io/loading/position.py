@@ -41,6 +41,10 @@ class LoopPosition:
         """Return whether the loader has yielded its last batch, as far as this is known."""
         return False
 
+    def is_incomplete(self) -> bool:
+        """Return whether items are missing, after the loader has yielded its last one."""
+        return False
+
     def advance(self) -> None:
         """Move to the next epoch: the loop has taken the last batch."""
         raise NotImplementedError
@@ -177,6 +181,9 @@ class CountedPosition(RecordsPosition):
 
     def is_at_end(self) -> bool:
         return self._progress is not None and self._dealer.is_done(self._progress, self._layout)
+
+    def is_incomplete(self) -> bool:
+        return not self.is_at_end()
 
     def state_dict(self) -> dict[str, Any]:
         session = self._dataset.session
