@@ -43,4 +43,5 @@ def _wrapped(error: Exception) -> Any:
     try:
         raise error
     except TransformError:
-        return ExceptionWrapper(where="in DataLoader worker process")
+        wrapper: Any = ExceptionWrapper
+        return wrapper(where="in DataLoader worker process")
