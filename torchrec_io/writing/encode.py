@@ -40,9 +40,14 @@ def encode_example(features: Mapping[str, Any], kinds: Kinds | None = None) -> b
     | float; ints and floats together | float32 |
     | str (as UTF-8), bytes, bytearray, memoryview | bytes |
     | NumPy array or scalar, torch Tensor | int64, float32 or bytes, by dtype; row-major |
-    | :class:`BytesArray`, :class:`Ragged` | bytes; values of all rows in order |
-    | list or tuple, nested or not | the kind of its values |
+    | :class:`BytesArray` | bytes; row-major |
+    | list or tuple; nested ones if their rows have one length | kind of its values; row-major |
     | None | a feature without a kind |
+
+    A feature has one kind in all records of a file: TensorFlow and this library refuse other files.
+    This function sees one record, so it cannot know. Pass ``kinds`` if a float may be a whole
+    number, such as ``{"reward": 0}`` in one record and ``{"reward": 0.5}`` in another. Writers
+    compare records.
 
     Args:
         features: Value of each feature by name. A name may also be UTF-8 bytes. ``{}`` gives an
@@ -58,15 +63,15 @@ def encode_example(features: Mapping[str, Any], kinds: Kinds | None = None) -> b
         TypeError: If a value is of a type that cannot be stored, contains both numbers and bytes,
             or is not of the kind named in ``kinds``.
         ValueError: If an integer does not fit in int64, a finite number does not fit in float32, a
-            str cannot be encoded as UTF-8, an empty list has no kind, or the message would reach 2
-            GiB.
+            str cannot be encoded as UTF-8, an empty list has no kind, nested lists have rows of
+            different lengths, or the message would reach 2 GiB.
         SchemaError: If ``kinds`` contains an unknown dtype.
     """
-    return ExampleEncoder(kinds)(features)
+    return _encoder(kinds).encode([_as_dict(features, "features")], None, False)[0]
 
 
-class ExampleEncoder:
-    """A serializer of single Examples that reads ``kinds`` only once.
+class WriterEncoder:
+    """The serializer of a writer. A feature keeps the kind of its first value in all records.
 
     Raises:
         TypeError: If ``kinds`` is not a mapping of names to dtypes.
@@ -74,7 +79,7 @@ class ExampleEncoder:
     """
 
     def __init__(self, kinds: Kinds | None = None) -> None:
-        self._encoder = _encoder(kinds)
+        self._encoder = _encoder(kinds, is_of_writer=True)
 
     def __call__(self, features: Mapping[str, Any]) -> bytes:
         return self._encoder.encode([_as_dict(features, "features")], None, False)[0]
@@ -83,7 +88,7 @@ class ExampleEncoder:
 def encode_examples(
     examples: Iterable[Mapping[str, Any]], kinds: Kinds | None = None
 ) -> list[bytes]:
-    """Serialize several Examples in one native call.
+    """Serialize several Examples in one native call. Each feature has one kind in all of them.
 
     Args:
         examples: Features of each Example, as in :func:`encode_example`.
@@ -93,8 +98,9 @@ def encode_examples(
         Bytes of each message.
 
     Raises:
-        TypeError: If a value cannot be stored, as in :func:`encode_example`. The message also names
-            the position of the Example, from 0.
+        TypeError: If a value cannot be stored, as in :func:`encode_example`, or is of another kind
+            than that of an earlier Example. The message also names the position of the Example,
+            from 0.
         ValueError: If a value does not fit, likewise.
         SchemaError: If ``kinds`` contains an unknown dtype.
     """
@@ -148,8 +154,9 @@ def encode_sequence_examples(
         Bytes of each message.
 
     Raises:
-        TypeError: If a value cannot be stored, as in :func:`encode_sequence_example`. The message
-            also names the position of the SequenceExample, from 0.
+        TypeError: If a value cannot be stored, as in :func:`encode_sequence_example`, or is of
+            another kind than that of an earlier SequenceExample. The message also names the
+            position of the SequenceExample, from 0.
         ValueError: If a value does not fit, likewise.
         SchemaError: If ``kinds`` contains an unknown dtype.
     """
@@ -161,10 +168,11 @@ def encode_sequence_examples(
     return _encoder(kinds).encode(contexts, sequences, True)
 
 
-def _encoder(kinds: Kinds | None) -> _core.MessageEncoder:
-    if kinds is None:
+def _encoder(kinds: Kinds | None, *, is_of_writer: bool = False) -> _core.MessageEncoder:
+    if kinds is None and not is_of_writer:
         return _PLAIN_ENCODER
-    return _core.MessageEncoder(_stored_kinds(kinds), np.ndarray, np.generic, _simplify)
+    stored = None if kinds is None else _stored_kinds(kinds)
+    return _core.MessageEncoder(stored, np.ndarray, np.generic, _simplify, is_of_writer)
 
 
 def _as_part(
@@ -254,10 +262,14 @@ def _simple(value: Any, depth: int) -> Any:
         return _simple(value.tolist(), depth + 1) if value.dtype == object else _simple_array(value)
     if callable(getattr(value, "flat", None)):
         return value.flat() or np.empty(0, "S1")
-    rows = value.rows() if callable(getattr(value, "rows", None)) else value
-    if not isinstance(rows, Sequence):
+    if callable(getattr(value, "rows", None)):
+        raise TypeError(
+            f"the rows of a {_type_name(value)} would be lost: pass kinds=schema with a "
+            "RaggedFeature that has partitions, or store its values and lengths as two features"
+        )
+    if not isinstance(value, Sequence):
         raise TypeError(f"a {_type_name(value)} cannot be stored; use {_STORABLE}")
-    return [_simple(item, depth + 1) for item in rows]
+    return [_simple(item, depth + 1) for item in value]
 
 
 def _to_numpy(value: Any) -> Any:
@@ -321,4 +333,4 @@ def _type_name(value: Any) -> str:
     return type(value).__name__
 
 
-_PLAIN_ENCODER = _core.MessageEncoder(None, np.ndarray, np.generic, _simplify)
+_PLAIN_ENCODER = _core.MessageEncoder(None, np.ndarray, np.generic, _simplify, False)
