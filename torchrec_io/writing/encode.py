@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -67,7 +67,8 @@ def encode_example(features: Mapping[str, Any], kinds: Kinds | None = None) -> b
             different lengths, or the message would reach 2 GiB.
         SchemaError: If ``kinds`` contains an unknown dtype.
     """
-    return _encoder(kinds).encode([_as_dict(features, "features")], None, False)[0]
+    features = _example_part(features, _schema_of(kinds))
+    return _encoder(kinds).encode([features], None, False)[0]
 
 
 class WriterEncoder:
@@ -79,10 +80,14 @@ class WriterEncoder:
     """
 
     def __init__(self, kinds: Kinds | None = None) -> None:
-        self._encoder = _encoder(kinds, is_of_writer=True)
+        self._encode = _encoder(kinds, is_of_writer=True).encode
+        self._schema = _schema_of(kinds)
 
     def __call__(self, features: Mapping[str, Any]) -> bytes:
-        return self._encoder.encode([_as_dict(features, "features")], None, False)[0]
+        if self._schema is None and type(features) is dict:
+            return self._encode([features], None, False)[0]
+        context, sequence = _parts(features, self._schema)
+        return self._encode([context], None if sequence is None else [sequence], False)[0]
 
 
 def encode_examples(
@@ -104,8 +109,9 @@ def encode_examples(
         ValueError: If a value does not fit, likewise.
         SchemaError: If ``kinds`` contains an unknown dtype.
     """
+    schema = _schema_of(kinds)
     features: list[dict[Any, Any] | None] = [
-        _as_dict(example, "features", i) for i, example in enumerate(examples)
+        _example_part(example, schema, i) for i, example in enumerate(examples)
     ]
     return _encoder(kinds).encode(features, None, True)
 
@@ -136,7 +142,9 @@ def encode_sequence_example(
         ValueError: If a value does not fit, as in :func:`encode_example`.
         SchemaError: If ``kinds`` contains an unknown dtype.
     """
-    contexts, sequences = [_as_part(context, "context")], [_as_part(sequence, "sequence")]
+    schema = _schema_of(kinds)
+    contexts = [_as_part(context, "context", schema)]
+    sequences = [_as_part(sequence, "sequence", schema)]
     return _encoder(kinds).encode(contexts, sequences, False)[0]
 
 
@@ -160,11 +168,12 @@ def encode_sequence_examples(
         ValueError: If a value does not fit, likewise.
         SchemaError: If ``kinds`` contains an unknown dtype.
     """
+    schema = _schema_of(kinds)
     contexts: list[dict[Any, Any] | None] = []
     sequences: list[dict[Any, Any] | None] = []
     for i, (context, sequence) in enumerate(pairs):
-        contexts.append(_as_part(context, "context", i))
-        sequences.append(_as_part(sequence, "sequence", i))
+        contexts.append(_as_part(context, "context", schema, i))
+        sequences.append(_as_part(sequence, "sequence", schema, i))
     return _encoder(kinds).encode(contexts, sequences, True)
 
 
@@ -175,10 +184,66 @@ def _encoder(kinds: Kinds | None, *, is_of_writer: bool = False) -> _core.Messag
     return _core.MessageEncoder(stored, np.ndarray, np.generic, _simplify, is_of_writer)
 
 
+# ---- values of samples ----
+
+
+def _schema_of(kinds: Kinds | None) -> Schema | None:
+    """Return the schema that ``kinds`` is, if it says more than the kinds of values."""
+    if not isinstance(kinds, Schema):
+        return None
+    says_more = kinds.is_sequence or any(not spec.is_written_as_is for spec in kinds.values())
+    return kinds if says_more else None
+
+
+def _parts(
+    features: Mapping[str, Any], schema: Schema | None, position: int | None = None
+) -> tuple[dict[Any, Any], dict[Any, Any] | None]:
+    """Return the stored features; or those of the context, and the feature lists.
+
+    Args:
+        features: Values by name.
+        schema: Schema that says how they are stored. Default: the one that read a sample.
+        position: Position of the record, for errors.
+    """
+    if schema is None:
+        schema = getattr(features, "stored_by", None)
+    if not isinstance(schema, Schema) or not isinstance(features, Mapping):
+        return _as_dict(features, "features", position), None
+    from ..tensors.stored_values import stored_parts  # noqa: PLC0415  # it needs torch
+
+    return stored_parts(schema, features)
+
+
+def _example_part(
+    features: Mapping[str, Any], schema: Schema | None, position: int | None = None
+) -> dict[Any, Any]:
+    if schema is None and type(features) is dict:
+        return features
+    part, lists = _parts(features, schema, position)
+    if lists is not None:
+        raise TypeError(
+            "the features are those of a SequenceExample: use encode_sequence_example, or write "
+            "the sample with a writer"
+        )
+    return part
+
+
 def _as_part(
-    features: Mapping[str, Any] | None, argument: str, position: int | None = None
+    features: Mapping[str, Any] | None,
+    argument: Literal["context", "sequence"],
+    schema: Schema | None,
+    position: int | None = None,
 ) -> dict[Any, Any] | None:
-    return None if features is None else _as_dict(features, argument, position)
+    if features is None:
+        return None
+    found = _as_dict(features, argument, position)
+    if schema is None:
+        return found
+    from ..tensors.stored_values import stored_part  # noqa: PLC0415  # it needs torch
+
+    has_steps = argument == "sequence"
+    specs = (schema.sequence or {}) if has_steps else schema.context
+    return stored_part(specs, found, has_steps=has_steps)
 
 
 def _as_dict(

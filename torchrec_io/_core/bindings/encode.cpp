@@ -282,6 +282,12 @@ class MessageReader {
     part.is_present = !features.is_none();
     if (!part.is_present) return;
     if (!PyDict_Check(features.ptr())) throw nb::type_error("features must be a dict");
+    read_dict(part, features, has_steps, {}, 0);
+  }
+
+  // Reads a dict. The names of the features in nested dicts are paths, joined by "/".
+  void read_dict(MessagePart& part, nb::handle features, bool has_steps, nb::handle outer,
+                 int depth) {
     const auto size = static_cast<std::size_t>(PyDict_Size(features.ptr()));
     part.entries.reserve(size);
     message_.features.reserve(message_.features.size() + size);
@@ -292,13 +298,28 @@ class MessageReader {
     PyObject* value = nullptr;
     while (PyDict_Next(features.ptr(), &at, &key, &value)) {
       nb::object name = name_of(key);
+      if (outer.is_valid()) {
+        name = nb::steal<nb::object>(PyUnicode_FromFormat("%U/%U", outer.ptr(), name.ptr()));
+        if (!name.is_valid()) nb::raise_python_error();
+      }
       part.entries.push_back({bytes_of(name), 0, 0});
-      if (!read_value(part.entries.back(), name, value, has_steps)) {
+      if (read_value(part.entries.back(), name, value, has_steps)) {
+        // as usual
+      } else if (is_nested(value, depth)) {
+        part.entries.pop_back();
+        read_dict(part, value, has_steps, name, depth + 1);
+      } else {
         deferred_.push_back({&part, part.entries.size() - 1, name, value});
         values_.hold(nb::borrow<nb::object>(value));
       }
       names_.push_back(std::move(name));
     }
+  }
+
+  // Whether a value is a dict of features.
+  static bool is_nested(nb::handle value, int depth) {
+    return PyDict_Check(value.ptr()) && PyDict_Size(value.ptr()) > 0 &&
+           depth < ValueReader::kMaxDepth;
   }
 
   // Returns the name of a feature as an exact str, which has no Python methods of its own.
