@@ -254,7 +254,7 @@ class Sample(dict[str, Any]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Mapping):
             return NotImplemented
-        return are_equal(self, other)
+        return _are_equal(self, other)
 
     def __ne__(self, other: object) -> bool:
         return NotImplemented if (found := self.__eq__(other)) is NotImplemented else not found
@@ -392,12 +392,12 @@ def _unpacked_sample(is_given: bool, values: dict[str, Any], *hints: Any) -> Sam
 # ---- comparing ----
 
 
-def are_equal(value: Any, other: Any) -> bool:
+def _are_equal(value: Any, other: Any) -> bool:
     """Return whether two values of samples are equal, and of the same dtypes and shapes."""
     if isinstance(value, Mapping):
         if not isinstance(other, Mapping) or value.keys() != other.keys():
             return False
-        return all(are_equal(value[key], other[key]) for key in value)
+        return all(_are_equal(value[key], other[key]) for key in value)
     if isinstance(value, Tensor):
         return (
             isinstance(other, Tensor)
@@ -414,4 +414,4 @@ def are_equal(value: Any, other: Any) -> bool:
 def _have_equal_parts(value: Ragged | Sparse, other: Any) -> bool:
     if isinstance(value, Sparse) and value.dense_shape != other.dense_shape:
         return False
-    return all(map(are_equal, value.parts, other.parts))
+    return all(map(_are_equal, value.parts, other.parts))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import torch
 from torch import Tensor
@@ -17,7 +17,6 @@ from ..schema.row_partitions import (
     Partition,
     RowLengths,
     RowLimits,
-    RowSplits,
     RowStarts,
     UniformRowCount,
     UniformRowLength,
@@ -27,8 +26,9 @@ from ..schema.schema import Schema
 from ..schema.specs import RaggedFeature, SparseFeature
 from ..schema.stored_specs import RawFeature, SequenceFeature
 from .ragged import BytesArray, Ragged, Sparse
-from .sample import are_equal
 from .views import name_dtype
+
+_Pairs: TypeAlias = Iterator[tuple[str, Any]]
 
 
 def stored_parts(
@@ -72,19 +72,26 @@ def stored_part(
     for name, value in _flat(values).items():
         spec = specs.get(name)
         if spec is None or spec.is_written_as_is:
-            stored = {name: value}
+            pairs: _Pairs = iter([(name, value)])
         else:
-            try:
-                stored = (
-                    _stored_steps(spec, name, value) if has_steps else _stored(spec, name, value)
-                )
-            except (TypeError, ValueError) as error:
-                raise type(error)(f"{error} (feature {name!a})") from error
-        for key, found in stored.items():
-            if key in part and not are_equal(part[key], found):
-                raise ValueError(f"two features give {key!a} different values (feature {name!a})")
-            part[key] = found
+            pairs = (_stored_steps if has_steps else _stored)(spec, name, value)
+        try:
+            _add(part, pairs)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{error} (feature {name!a})") from error
     return part
+
+
+def _add(part: dict[str, Any], pairs: _Pairs) -> None:
+    for key, value in pairs:
+        if repr(_plain(part.setdefault(key, value))) != repr(_plain(value)):  # equal for NaN
+            raise ValueError(f"the stored feature {key!a} would have different values")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return list(map(_plain, value))
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,31 +105,36 @@ def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def _stored(spec: Feature, name: str, value: Any) -> dict[str, Any]:
+def _stored(spec: Feature, name: str, value: Any) -> _Pairs:
+    """Yield the name and value of each stored feature."""
     values_key = spec.stored_keys(name)[0].key
     if value is None:
-        return {values_key: None}
-    if isinstance(spec, SparseFeature):
-        return _stored_sparse(spec, value)
-    if isinstance(spec, RawFeature) and isinstance(value, Tensor):
-        shape = {} if spec.shape_key is None else {spec.shape_key: list(value.shape)}
-        return {values_key: _raw_bytes(spec, value), **_integers(shape)}
-    if isinstance(spec, (RaggedFeature, SequenceFeature)):
-        return _stored_rows(spec, values_key, value)
-    if spec.is_written_as_is or getattr(spec, "bitcast", False):
-        return {values_key: _signed(value)}
-    return {values_key: _as_given(spec, value)}
-
-
-def _stored_steps(spec: Feature, name: str, value: Any) -> dict[str, Any]:
-    """Return the stored feature lists of a feature list."""
-    rows = value.rows() if isinstance(value, Ragged) else value
-    if isinstance(spec, SequenceFeature):  # a step is an element
-        steps = [_stored(spec.element, spec.value_key or name, row) for row in rows]
+        yield values_key, None
+    elif isinstance(spec, SparseFeature):
+        yield from _stored_sparse(spec, value)
+    elif isinstance(spec, RawFeature) and isinstance(value, Tensor):
+        yield values_key, _raw_bytes(spec, value)
+        if spec.shape_key is not None:
+            yield spec.shape_key, _integers(value.shape)
+    elif isinstance(spec, (RaggedFeature, SequenceFeature)):
+        yield from _stored_rows(spec, values_key, value)
+    elif spec.is_written_as_is or getattr(spec, "bitcast", False):
+        yield values_key, _signed(value)
     else:
-        steps = [_stored(spec, name, row) for row in rows]
-    keys = [key.key for key in spec.stored_keys(name)]
-    return {key: [step[key] for step in steps] for key in keys}
+        yield values_key, _as_given(spec, value)
+
+
+def _stored_steps(spec: Feature, name: str, value: Any) -> _Pairs:
+    """Yield the name and the steps of each stored feature list."""
+    steps: list[dict[str, Any]] = []
+    for row in value.rows() if isinstance(value, Ragged) else value:
+        steps.append({})
+        if isinstance(spec, SequenceFeature):
+            _add(steps[-1], _stored(spec.element, spec.value_key or name, row))
+        else:
+            _add(steps[-1], _stored(spec, name, row))
+    for key in spec.stored_keys(name):
+        yield key.key, [step[key.key] for step in steps]
 
 
 def _as_given(spec: Feature, value: Any) -> Any:
@@ -140,8 +152,8 @@ def _refuse(spec: Feature, why: str) -> NoReturn:
     )
 
 
-def _integers(values: Mapping[str, Iterable[int]]) -> dict[str, Any]:
-    return {key: torch.tensor(list(each), dtype=torch.int64) for key, each in values.items()}
+def _integers(values: Iterable[int]) -> Tensor:
+    return torch.tensor(list(values), dtype=torch.int64)
 
 
 def _signed(value: Any) -> Any:
@@ -152,12 +164,13 @@ def _signed(value: Any) -> Any:
     return value.view(torch.int64) if is_wide else value
 
 
-def _stored_sparse(spec: SparseFeature, value: Any) -> dict[str, Any]:
+def _stored_sparse(spec: SparseFeature, value: Any) -> _Pairs:
     if not isinstance(value, Sparse):
         raise TypeError(f"the value must be a Sparse, got {type(value).__name__}")
     if value.dense_shape != spec.size:
         raise ValueError(f"the shape must be {list(spec.size)}, got {list(value.dense_shape)}")
-    return {spec.value_key: value.values, **dict(zip(spec.index_key, value.indices.T, strict=True))}
+    yield spec.value_key, value.values
+    yield from zip(spec.index_key, value.indices.T, strict=True)
 
 
 def _raw_bytes(spec: RawFeature, value: Tensor) -> bytes:
@@ -165,8 +178,10 @@ def _raw_bytes(spec: RawFeature, value: Tensor) -> bytes:
     if spec.dequantize is not None or spec.fixed_length is not None:
         _refuse(spec, "with dequantize or fixed_length does not keep all that it reads")
     shape = tuple(value.shape) if spec.shape is None else spec.shape
-    sizes = [size if known is None else known for known, size in zip(shape, value.shape)]
-    if name_dtype(value) != spec.dtype or sizes != list(value.shape) or len(shape) != len(sizes):
+    fits = len(shape) == value.dim() and all(
+        known in (None, size) for known, size in zip(shape, value.shape, strict=True)
+    )
+    if name_dtype(value) != spec.dtype or not fits:
         raise ValueError(
             f"the value must be {spec.dtype}{list(shape)}, got {name_dtype(value)}"
             f"{list(value.shape)}"
@@ -182,38 +197,36 @@ def _raw_bytes(spec: RawFeature, value: Tensor) -> bytes:
 # ---- rows ----
 
 
-def _stored_rows(
-    spec: RaggedFeature | SequenceFeature, values_key: str, value: Any
-) -> dict[str, Any]:
-    """Return the values and partitions of a feature."""
-    stored: dict[str, Any] = {}
+def _stored_rows(spec: RaggedFeature | SequenceFeature, values_key: str, value: Any) -> _Pairs:
+    """Yield the values and partitions of a feature."""
     if spec.partitions and not _has_rows(value):
-        return {values_key: value}  # its partitions are given, too
+        yield values_key, value  # its partitions are given, too
+        return
     for partition in spec.partitions:
         lengths, value = _split(value)
-        stored |= _stored_partition(partition, lengths)
+        yield from _stored_partition(partition, lengths)
     if isinstance(spec, RaggedFeature):
-        return {values_key: _signed(value), **stored}
-    return {**_stored_elements(spec.element, values_key, value), **stored}
+        yield values_key, _signed(value)
+    elif isinstance(value, BytesArray):
+        yield values_key, value
+    else:
+        yield from _stored_elements(spec.element, values_key, value)
 
 
-def _stored_elements(element: Feature, values_key: str, value: Any) -> dict[str, Any]:
-    if isinstance(value, BytesArray):
-        return {values_key: value}
-    found = [_stored(element, values_key, each) for each in value]
+def _stored_elements(element: Feature, values_key: str, elements: Iterable[Any]) -> _Pairs:
     keys = [key.key for key in element.stored_keys(values_key)]
+    found = [dict(_stored(element, values_key, each)) for each in elements]
     texts = [each[values_key] for each in found]
-    shapes = {key: [size for each in found for size in each[key].tolist()] for key in keys[1:]}
     are_bytes = all(isinstance(text, bytes) for text in texts)
-    return {values_key: BytesArray.from_list(texts) if are_bytes else texts, **_integers(shapes)}
+    yield values_key, BytesArray.from_list(texts) if are_bytes else texts
+    for key in keys[1:]:
+        yield key, _integers(size for each in found if key in each for size in each[key].tolist())
 
 
 def _has_rows(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return any(isinstance(row, (list, tuple, Tensor)) for row in value)
-    return isinstance(value, Ragged) or (
-        isinstance(value, (Tensor, BytesArray)) and len(value.shape) > 1
-    )
+    return isinstance(value, Ragged) or len(getattr(value, "shape", ())) > 1
 
 
 def _split(value: Any) -> tuple[list[int], Any]:
@@ -227,28 +240,27 @@ def _split(value: Any) -> tuple[list[int], Any]:
     return lengths, value.values
 
 
-_NUMBERS: dict[type[Partition], Callable[[list[int], list[int]], Sequence[int]]] = {
-    RowSplits: lambda lengths, ends: [0, *ends],
-    RowLengths: lambda lengths, ends: lengths,
-    RowStarts: lambda lengths, ends: [0, *ends][: len(lengths)],
-    RowLimits: lambda lengths, ends: ends,
-    ValueRowIds: lambda lengths, ends: [
-        i for i, length in enumerate(lengths) for _ in range(length)
-    ],
-}
-
-
-def _stored_partition(partition: Partition, lengths: list[int]) -> dict[str, Any]:
-    """Return the stored numbers of a partition, by their key."""
+def _stored_partition(partition: Partition, lengths: list[int]) -> _Pairs:
+    """Yield the numbers of a partition, if they are stored."""
+    is_valid = not isinstance(partition, ValueRowIds) or lengths[-1:] != [0]
     if isinstance(partition, UniformRowLength):
         is_valid = set(lengths) <= {partition.length}
-    elif isinstance(partition, UniformRowCount):
+    if isinstance(partition, UniformRowCount):
         is_valid = len(set(lengths)) <= 1 and len(lengths) == partition.rows
-    else:
-        is_valid = not isinstance(partition, ValueRowIds) or lengths[-1:] != [0]
     if not is_valid:
         raise ValueError(f"{partition} cannot store rows of the lengths {lengths[:20]}")
-    if partition.stored_key is None:
-        return {}
-    numbers = _NUMBERS[type(partition)](lengths, list(accumulate(lengths)))
-    return _integers({partition.stored_key: numbers})
+    if partition.stored_key is not None:
+        yield partition.stored_key, _integers(_numbers(partition, lengths))
+
+
+def _numbers(partition: Partition, lengths: list[int]) -> list[int]:
+    splits = [0, *accumulate(lengths)]
+    if isinstance(partition, RowLengths):
+        return lengths
+    if isinstance(partition, RowStarts):
+        return splits[:-1]
+    if isinstance(partition, RowLimits):
+        return splits[1:]
+    if isinstance(partition, ValueRowIds):
+        return [row for row, length in enumerate(lengths) for _ in range(length)]
+    return splits

@@ -303,14 +303,14 @@ class MessageReader {
         if (!name.is_valid()) nb::raise_python_error();
       }
       part.entries.push_back({bytes_of(name), 0, 0});
-      if (read_value(part.entries.back(), name, value, has_steps)) {
-        // as usual
-      } else if (is_nested(value, depth)) {
-        part.entries.pop_back();
-        read_dict(part, value, has_steps, name, depth + 1);
-      } else {
-        deferred_.push_back({&part, part.entries.size() - 1, name, value});
-        values_.hold(nb::borrow<nb::object>(value));
+      if (!read_value(part.entries.back(), name, value, has_steps)) {
+        if (is_nested(value, depth)) {
+          part.entries.pop_back();
+          read_dict(part, value, has_steps, name, depth + 1);
+        } else {
+          deferred_.push_back({&part, part.entries.size() - 1, name, value});
+          values_.hold(nb::borrow<nb::object>(value));
+        }
       }
       names_.push_back(std::move(name));
     }
