@@ -1455,7 +1455,7 @@ MAX_LIST_DEPTH: int = 64
 class MessageEncoder:
     """Encoder of Examples and SequenceExamples."""
 
-    def __init__(self, kinds: dict[str, Kind] | None, array_type: type, scalar_type: type, simplify: Callable[[object, bool], object]) -> None:
+    def __init__(self, kinds: dict[str, Kind] | None, array_type: type, scalar_type: type, simplify: Callable[[object, bool], object], is_of_writer: bool) -> None:
         """
         Args:
             kinds: Kind of each feature, by name. The kinds of others follow from their values.
@@ -1463,6 +1463,8 @@ class MessageEncoder:
             scalar_type: numpy.generic.
             simplify: Function of a value and whether it has steps. It converts values of other
                 types to Python scalars, lists or arrays.
+            is_of_writer: Whether a feature keeps the kind of its first value in all calls, or only
+                among the messages of one call.
         """
 
     def encode(self, contexts: list[dict[object, object] | None], sequences: list[dict[object, object] | None] | None, numbered: bool) -> list[bytes]:

@@ -104,20 +104,15 @@ NO_KIND = Stored(None, [])
 
 @st.composite
 def nested(draw: st.DrawFn, leaves: list[Any]) -> Any:
-    """Nest leaves in lists and tuples, in order, with some empty ones."""
+    """Nest leaves in lists and tuples of one length at each depth, in order."""
     if len(leaves) == 1 and draw(st.booleans()):
         return leaves[0]
-    items: list[Any] = []
-    at = 0
-    while at < len(leaves):
-        size = draw(st.integers(1, len(leaves) - at))
-        if size == 1 or size == len(leaves):
-            items.extend(leaves[at : at + size])
-        else:
-            items.append(draw(nested(leaves[at : at + size])))
-        at += size
-        if draw(st.integers(0, 9)) == 0:
-            items.append([])
+    items = leaves
+    for _ in range(draw(st.integers(0, 3))):
+        size = draw(st.sampled_from([n for n in range(1, len(items) + 1) if len(items) % n == 0]))
+        kinds = draw(st.lists(st.sampled_from([list, tuple]), min_size=1, max_size=3))
+        starts = range(0, len(items), size)
+        items = [kinds[i % len(kinds)](items[i : i + size]) for i in starts]
     return tuple(items) if draw(st.booleans()) else items
 
 

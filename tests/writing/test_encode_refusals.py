@@ -39,6 +39,7 @@ class _Unreadable:
         raise ValueError("not \ud800 today")
 
 
+UNEVEN = "rows of nested lists would be lost, because they have different lengths"
 REFUSED: list[tuple[Any, type[Exception], str]] = [
     (2**63, ValueError, "9223372036854775808 does not fit in int64"),
     (-(2**63) - 1, ValueError, "does not fit in int64"),
@@ -67,7 +68,7 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     ([1j], TypeError, "a complex cannot be stored"),
     (np.array([1j]), TypeError, "an array of complex128 cannot be stored"),
     (torch.tensor([1j]), TypeError, "an array of complex64 cannot be stored"),
-    ({"a": 1}, TypeError, "a dict cannot be stored"),
+    ({}, TypeError, "a dict cannot be stored"),
     ({1, 2}, TypeError, "a set cannot be stored"),
     (dt.datetime(2020, 1, 1, tzinfo=dt.timezone.utc), TypeError, "a datetime cannot"),
     (np.datetime64("2020-01-01", "ns"), TypeError, "an array of datetime64"),
@@ -85,6 +86,22 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     ([range(1), nested_lists(64)], ValueError, "nested more than 64 deep"),
     (SELF, ValueError, "nested more than 64 deep"),
     (ONLY_SELF, ValueError, "nested more than 64 deep"),
+    ([[1, 2], [3]], ValueError, UNEVEN),
+    ([[1, 2], []], ValueError, UNEVEN),
+    ([[], [1.5]], ValueError, UNEVEN),
+    ([1, [2]], ValueError, UNEVEN),
+    ([[2], 1], ValueError, UNEVEN),
+    ([[[1]], [2]], ValueError, UNEVEN),
+    ([[1], [[2]]], ValueError, UNEVEN),
+    ([["a"], ["b", "c"]], ValueError, UNEVEN),
+    ([np.arange(2), [3.5]], ValueError, UNEVEN),
+    ([np.arange(2), [[1], [2]]], ValueError, UNEVEN),
+    ([1, np.arange(1)], ValueError, UNEVEN),
+    ([np.empty(0), 1], ValueError, UNEVEN),
+    ([range(2), torch.arange(3)], ValueError, UNEVEN),
+    (np.array([[1], [2, 3]], object), ValueError, UNEVEN),
+    (tio.Ragged(torch.arange(3), torch.tensor([0, 1, 3])), TypeError, "rows .* would be lost"),
+    (tio.Ragged(torch.arange(2), torch.tensor([0, 1, 2])), TypeError, "rows .* would be lost"),
     (_Unreadable(), ValueError, "the value cannot be read"),
     ([b"x" * (1 << 20)] * 2048, ValueError, "2 GiB"),
 ]
@@ -159,7 +176,7 @@ def test_values_without_steps(value: Any) -> None:
     [
         (np.array(1), TypeError, "must be a list or array of steps"),
         (torch.tensor(1), TypeError, "must be a list or array of steps"),
-        ({"a": 1}, TypeError, "must be a list or array of steps, got dict"),
+        ({}, TypeError, "must be a list or array of steps, got dict"),
         ([1, "a"], TypeError, "both numbers and bytes"),
         ([[1], ["a"]], TypeError, "both numbers and bytes"),
         ([[], []], ValueError, "an empty list has no kind"),
@@ -242,7 +259,7 @@ def test_dicts_and_lists_may_change_during_encoding() -> None:
         features.update({f"new {i}": i for i in range(100)})
 
     features["m"] = _Meddler(meddle)
-    features["n"] = [*mixed, _Meddler(meddle)]
+    features["n"] = [[*mixed], _Meddler(meddle)]
     features["z" * 100] = ["last" * 100]
     expected = example_bytes(
         **{

@@ -114,7 +114,7 @@ def sequence_bytes(*steps: Stored) -> bytes:
         ([1, 2], [ints(1), ints(2)]),
         ([1, 2.5], [floats(1), floats(2.5)]),
         ([[1], [], 2.5], [floats(1), floats(), floats(2.5)]),
-        ([[1, [2]], np.array([[3.5]])], [floats(1, 2), floats(3.5)]),
+        ([[[1], [2]], np.array([[3.5]])], [floats(1, 2), floats(3.5)]),
         (["a", b"b"], [texts(b"a"), texts(b"b")]),
         ([None, None], [NO_KIND, NO_KIND]),
         ([None, 1], [NO_KIND, ints(1)]),

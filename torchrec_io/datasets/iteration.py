@@ -354,7 +354,8 @@ class Iteration:
             yield last
 
     def _samples_of(self, loaded: Loaded, job: LoadJob) -> list[Any]:
-        return loaded.samples(self._random(job), becomes_dict=self.makes_dicts)
+        schema = self.loader.parser.schema
+        return loaded.samples(self._random(job), becomes_dict=self.makes_dicts, schema=schema)
 
     def _load(self, jobs: Sequence[LoadJob], following: LoadJob | None) -> list[Outcome]:
         """Read and parse batches, while the system reads the next ones."""

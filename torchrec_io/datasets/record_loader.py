@@ -79,13 +79,18 @@ class Loaded(NamedTuple):
         return ItemRows(self.items, rows, self.block)
 
     def samples(
-        self, random: RecordRandom = DEFAULT_RANDOM, *, becomes_dict: bool = False
+        self,
+        random: RecordRandom = DEFAULT_RANDOM,
+        *,
+        becomes_dict: bool = False,
+        schema: Any = None,
     ) -> list[Any]:
         """Return one item for each loaded record.
 
         Args:
             random: Random number generators of records.
             becomes_dict: Whether ``default_collate`` makes a dict of samples, and no Batch.
+            schema: Schema that the records were parsed with; None if it is not known.
         """
         rows, numbers = range(len(self.numbers)), self.numbers
         if self.rows is not None:
@@ -94,7 +99,8 @@ class Loaded(NamedTuple):
             numbers[self.rows] = self.numbers
         if not isinstance(self.items, Batch):
             return [self.items[row] for row in rows]
-        block = BatchRows(self.items, (random, numbers), becomes_dict=becomes_dict)
+        origins = random, numbers
+        block = BatchRows(self.items, origins, becomes_dict=becomes_dict, schema=schema)
         return Sample.of_rows(block, rows)
 
     def count_sound(self, planned: npt.NDArray[Any]) -> int:

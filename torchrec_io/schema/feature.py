@@ -113,6 +113,7 @@ class Feature(Spec, is_abstract=True):
         valid_range: Range that the values must be in; None if they are not checked.
         is_slow: Whether values are decoded one by one outside the native parser.
         has_steps: Whether the value of a record can be cut into steps of an episode.
+        is_written_as_is: Whether a value is stored as it is, under the feature's own name.
     """
 
     column: ClassVar[str]
@@ -146,6 +147,11 @@ class Feature(Spec, is_abstract=True):
     @property
     def has_steps(self) -> bool:
         """True if the value of a record can be cut into steps of an episode."""
+        return False
+
+    @property
+    def is_written_as_is(self) -> bool:
+        """True if a value is stored as it is, under the feature's own name."""
         return False
 
     def arguments(self) -> dict[str, Any]:

@@ -110,6 +110,10 @@ class FixedLenFeature(Feature):
     def has_steps(self) -> bool:
         return len(self.shape) > 0
 
+    @property
+    def is_written_as_is(self) -> bool:
+        return not self.bitcast
+
     def stored_keys(self, name: str) -> list[StoredKey]:
         is_required = self.default_value is None
         return [StoredKey(name, "dense", stored_dtype(self.dtype), is_required=is_required)]
@@ -157,6 +161,10 @@ class VarLenFeature(Feature):
     def __post_init__(self) -> None:
         set_fields(self, dtype=dtype_name(self.dtype))
         _set_options(self, self.valid_range, self.names, bitcast=self.bitcast)
+
+    @property
+    def is_written_as_is(self) -> bool:
+        return not self.bitcast
 
     def stored_keys(self, name: str) -> list[StoredKey]:
         return [StoredKey(name, "sparse", stored_dtype(self.dtype))]
@@ -227,6 +235,10 @@ class FixedLenSequenceFeature(Feature):
     def count(self) -> int:
         """Number of values of one item."""
         return math.prod(self.shape)
+
+    @property
+    def is_written_as_is(self) -> bool:
+        return True
 
     def check_place(self, place: Place) -> None:
         super().check_place(place)
@@ -370,6 +382,10 @@ class RaggedFeature(Feature):
         set_fields(self, partitions=as_partitions(self.partitions))
         set_fields(self, row_splits_dtype=dtype_name(self.row_splits_dtype, ("int32", "int64")))
         _set_options(self, self.valid_range, self.names, bitcast=self.bitcast)
+
+    @property
+    def is_written_as_is(self) -> bool:
+        return not (self.partitions or self.value_key or self.bitcast)
 
     def stored_keys(self, name: str) -> list[StoredKey]:
         splits_dtype = self.row_splits_dtype

@@ -85,6 +85,7 @@ class Batch:
         self._keys = top_keys(self._names, self._paths) if self._paths else self._names
         # Source of the random numbers of the records, and the number of each, in a transform.
         self.origins: tuple[Any, Any] | None = None
+        self.schema: Any = None  # that the records were parsed with, if it is known
         self._made: dict[str, Any] | None = None
         self._max_seqlen: int | None = None  # of packed rows, if it is known
         # The views, nested in dicts. Without paths this is _made, with hidden columns.
@@ -411,7 +412,8 @@ class Batch:
         """Return the records as samples, without padding. Their tensors share the arena."""
         from .batch_rows import BatchRows  # noqa: PLC0415  # it needs this class
 
-        return Sample.of_rows(BatchRows(self), range(self.num_records))
+        rows = BatchRows(self, schema=self.schema)
+        return Sample.of_rows(rows, range(self.num_records))
 
 
 class KeyedBatch(NamedTuple):

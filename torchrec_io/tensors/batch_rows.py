@@ -45,9 +45,13 @@ class BatchRows(Rows):
         batch: The batch.
         origins: Source of the random numbers of its records, and their numbers, if known.
         becomes_dict: Whether ``default_collate`` makes a dict of Tensors.
+        schema: Schema that the records were parsed with; None if it is not known.
     """
 
-    __slots__ = ("_hints", "_nested", "_origins", "_own_layout", "batch", "becomes_dict", "names")
+    __slots__ = (
+        *("_hints", "_nested", "_origins", "_own_layout", "batch", "becomes_dict", "names"),
+        "schema",
+    )
 
     def __init__(
         self,
@@ -55,9 +59,11 @@ class BatchRows(Rows):
         origins: tuple[RecordRandom, Sequence[Any] | npt.NDArray[Any]] | None = None,
         *,
         becomes_dict: bool = False,
+        schema: Any = None,
     ) -> None:
         super().__init__()
         self.batch = batch
+        self.schema = schema
         self.names = tuple(batch)
         self.becomes_dict = becomes_dict
         self._origins = origins
@@ -126,10 +132,12 @@ class BatchRows(Rows):
                 layout: Layout = (tuple(gathered.columns), *self.batch.layout[1:])
                 if layout != self._own_layout:  # never, without values of any length
                     self._own_layout = layout
-                return OwnRow(data, self._own_layout, self.origin(row), self.becomes_dict)
+                return OwnRow(
+                    data, self._own_layout, self.origin(row), self.becomes_dict, self.schema
+                )
         # A copy of each value.
         values = {name: _copied(self[name][row]) for name in self.names}
-        return GivenRows(values, self.hints)
+        return GivenRows(values, self.hints, self.schema)
 
     def reduce(self, row: int) -> tuple[Any, ...]:
         return self.own(row).reduce(row)
@@ -145,9 +153,10 @@ class OwnRow(Rows):
         layout: Layout of the batch: columns, names, padding and paths.
         origin: The record in its dataset, if known.
         becomes_dict: Whether ``default_collate`` makes a dict of Tensors.
+        schema: Schema that the record was parsed with; None if it is not known.
     """
 
-    __slots__ = ("_data", "_layout", "_made", "_origin", "becomes_dict")
+    __slots__ = ("_data", "_layout", "_made", "_origin", "becomes_dict", "schema")
 
     def __init__(
         self,
@@ -155,8 +164,10 @@ class OwnRow(Rows):
         layout: Layout,
         origin: Origin | None,
         becomes_dict: bool = False,
+        schema: Any = None,
     ) -> None:
         super().__init__()
+        self.schema = schema
         self._data = data
         self._layout = layout
         self._origin = origin
@@ -189,7 +200,8 @@ class OwnRow(Rows):
 
     def reduce(self, row: int) -> tuple[Any, ...]:
         if self._made is not None and self._made.has_changed_dicts:
-            return GivenRows({name: self[name][row] for name in self.names}, self.hints).reduce(row)
+            values = {name: self[name][row] for name in self.names}
+            return GivenRows(values, self.hints, self.schema).reduce(row)
         return _own_sample, (bytes(self._data), self._layout, self._origin)
 
     def origin(self, row: int) -> Origin | None:

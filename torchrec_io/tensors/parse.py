@@ -251,7 +251,9 @@ def parse_sequence_example(example: bytes, schema: Schema) -> Sample:
 
 
 def _parse(examples: Iterable[Record], schema: Schema) -> Batch:
-    return all_or_error(*parse_block(ExampleParser.of(schema), RecordList.of(examples)))
+    batch = all_or_error(*parse_block(ExampleParser.of(schema), RecordList.of(examples)))
+    batch.schema = schema
+    return batch
 
 
 def all_or_error(batch: Batch, failures: list[RecordFailure]) -> Batch:

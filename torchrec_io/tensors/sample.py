@@ -11,6 +11,9 @@ from torch import Tensor
 from .ragged import BytesArray, Ragged, Sparse
 from .views import describe_values
 
+# In place of the schema of values that were given.
+_GIVEN: Mapping[str, Any] = {}
+
 
 class Hints(NamedTuple):
     """Hints for :func:`collate` to join values of different lengths, by flat name.
@@ -35,12 +38,15 @@ class Rows(dict[str, Any]):
         names: Top-level keys of each record.
         becomes_dict: Whether ``default_collate`` makes a dict of Tensors, which Accelerate can
             split, and no Batch.
+        schema: Schema that the records were parsed with; None if it is not known; an empty dict if
+            the values were given.
     """
 
     __slots__ = ()
 
     names: tuple[str, ...]
     becomes_dict: bool
+    schema: Any
 
     @property
     def hints(self) -> Hints:
@@ -162,7 +168,25 @@ class Sample(dict[str, Any]):
 
     def with_values(self, values: Mapping[str, Any]) -> Sample:
         """Internal interface: return a sample of other values, which are joined like these."""
-        return Sample(values, *self._rows.hints)
+        sample = Sample()
+        sample._rows = GivenRows(dict(values), self._rows.hints, self._rows.schema)
+        return sample
+
+    @property
+    def stored_by(self) -> Any:
+        """Internal interface: the schema that says how the values are stored.
+
+        It is an empty dict if the values were given.
+
+        Raises:
+            TypeError: If it is not known, as in another process.
+        """
+        if self._rows.schema is None:
+            raise TypeError(
+                "it is not known how the values of this sample are stored: it is of a Batch or of "
+                "another process; pass kinds=schema, with the schema of the dataset"
+            )
+        return self._rows.schema
 
     @property
     def hints(self) -> Hints:
@@ -264,7 +288,8 @@ class Sample(dict[str, Any]):
         """
         if not isinstance(self._rows, GivenRows):
             self._refuse()
-        self._rows = GivenRows({**self, **dict(*args, **kwargs)}, self._rows.hints)
+        values = {**self, **dict(*args, **kwargs)}
+        self._rows = GivenRows(values, self._rows.hints, self._rows.schema)
 
 
 class GivenRows(Rows):
@@ -273,14 +298,16 @@ class GivenRows(Rows):
     Args:
         values: The values by name.
         hints: Hints about values of different lengths.
+        schema: Schema that the record was parsed with; None if it is not known.
     """
 
-    __slots__ = ("_hints", "becomes_dict", "names")
+    __slots__ = ("_hints", "becomes_dict", "names", "schema")
 
-    def __init__(self, values: dict[str, Any], hints: Hints) -> None:
+    def __init__(self, values: dict[str, Any], hints: Hints, schema: Any = _GIVEN) -> None:
         super().__init__({name: Constant(value) for name, value in values.items()})
         self.names = tuple(values)
         self.becomes_dict = False
+        self.schema = schema
         self._hints = hints
 
     @property
@@ -293,7 +320,8 @@ class GivenRows(Rows):
 
     def reduce(self, row: int) -> tuple[Any, ...]:
         values = {name: _packed(self[name][row]) for name in self.names}
-        return _unpacked_sample, (values, *(dict(hint) for hint in self._hints))
+        is_given = self.schema is _GIVEN
+        return _unpacked_sample, (is_given, values, *(dict(hint) for hint in self._hints))
 
     def origin(self, row: int) -> Origin | None:
         del row
@@ -356,8 +384,9 @@ def _unpacked(value: Any) -> Any:
     return torch.frombuffer(bytearray(value.data), dtype=value.dtype).reshape(value.shape)
 
 
-def _unpacked_sample(values: dict[str, Any], *hints: Any) -> Sample:
-    return Sample(_unpacked(values), *hints)
+def _unpacked_sample(is_given: bool, values: dict[str, Any], *hints: Any) -> Sample:
+    rows = GivenRows(_unpacked(values), Hints(*hints), _GIVEN if is_given else None)
+    return Sample.of_rows(rows, [0])[0]
 
 
 # ---- comparing ----

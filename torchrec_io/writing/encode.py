@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -40,9 +40,14 @@ def encode_example(features: Mapping[str, Any], kinds: Kinds | None = None) -> b
     | float; ints and floats together | float32 |
     | str (as UTF-8), bytes, bytearray, memoryview | bytes |
     | NumPy array or scalar, torch Tensor | int64, float32 or bytes, by dtype; row-major |
-    | :class:`BytesArray`, :class:`Ragged` | bytes; values of all rows in order |
-    | list or tuple, nested or not | the kind of its values |
+    | :class:`BytesArray` | bytes; row-major |
+    | list or tuple; nested ones if their rows have one length | kind of its values; row-major |
     | None | a feature without a kind |
+
+    A feature has one kind in all records of a file: TensorFlow and this library refuse other files.
+    This function sees one record, so it cannot know. Pass ``kinds`` if a float may be a whole
+    number, such as ``{"reward": 0}`` in one record and ``{"reward": 0.5}`` in another. Writers
+    compare records.
 
     Args:
         features: Value of each feature by name. A name may also be UTF-8 bytes. ``{}`` gives an
@@ -58,15 +63,16 @@ def encode_example(features: Mapping[str, Any], kinds: Kinds | None = None) -> b
         TypeError: If a value is of a type that cannot be stored, contains both numbers and bytes,
             or is not of the kind named in ``kinds``.
         ValueError: If an integer does not fit in int64, a finite number does not fit in float32, a
-            str cannot be encoded as UTF-8, an empty list has no kind, or the message would reach 2
-            GiB.
+            str cannot be encoded as UTF-8, an empty list has no kind, nested lists have rows of
+            different lengths, or the message would reach 2 GiB.
         SchemaError: If ``kinds`` contains an unknown dtype.
     """
-    return ExampleEncoder(kinds)(features)
+    features = _example_part(features, _schema_of(kinds))
+    return _encoder(kinds).encode([features], None, False)[0]
 
 
-class ExampleEncoder:
-    """A serializer of single Examples that reads ``kinds`` only once.
+class WriterEncoder:
+    """The serializer of a writer. A feature keeps the kind of its first value in all records.
 
     Raises:
         TypeError: If ``kinds`` is not a mapping of names to dtypes.
@@ -74,16 +80,20 @@ class ExampleEncoder:
     """
 
     def __init__(self, kinds: Kinds | None = None) -> None:
-        self._encoder = _encoder(kinds)
+        self._encode = _encoder(kinds, is_of_writer=True).encode
+        self._schema = _schema_of(kinds)
 
     def __call__(self, features: Mapping[str, Any]) -> bytes:
-        return self._encoder.encode([_as_dict(features, "features")], None, False)[0]
+        if self._schema is None and type(features) is dict:
+            return self._encode([features], None, False)[0]
+        context, sequence = _parts(features, self._schema)
+        return self._encode([context], None if sequence is None else [sequence], False)[0]
 
 
 def encode_examples(
     examples: Iterable[Mapping[str, Any]], kinds: Kinds | None = None
 ) -> list[bytes]:
-    """Serialize several Examples in one native call.
+    """Serialize several Examples in one native call. Each feature has one kind in all of them.
 
     Args:
         examples: Features of each Example, as in :func:`encode_example`.
@@ -93,13 +103,15 @@ def encode_examples(
         Bytes of each message.
 
     Raises:
-        TypeError: If a value cannot be stored, as in :func:`encode_example`. The message also names
-            the position of the Example, from 0.
+        TypeError: If a value cannot be stored, as in :func:`encode_example`, or is of another kind
+            than that of an earlier Example. The message also names the position of the Example,
+            from 0.
         ValueError: If a value does not fit, likewise.
         SchemaError: If ``kinds`` contains an unknown dtype.
     """
+    schema = _schema_of(kinds)
     features: list[dict[Any, Any] | None] = [
-        _as_dict(example, "features", i) for i, example in enumerate(examples)
+        _example_part(example, schema, i) for i, example in enumerate(examples)
     ]
     return _encoder(kinds).encode(features, None, True)
 
@@ -130,7 +142,9 @@ def encode_sequence_example(
         ValueError: If a value does not fit, as in :func:`encode_example`.
         SchemaError: If ``kinds`` contains an unknown dtype.
     """
-    contexts, sequences = [_as_part(context, "context")], [_as_part(sequence, "sequence")]
+    schema = _schema_of(kinds)
+    contexts = [_as_part(context, "context", schema)]
+    sequences = [_as_part(sequence, "sequence", schema)]
     return _encoder(kinds).encode(contexts, sequences, False)[0]
 
 
@@ -148,29 +162,88 @@ def encode_sequence_examples(
         Bytes of each message.
 
     Raises:
-        TypeError: If a value cannot be stored, as in :func:`encode_sequence_example`. The message
-            also names the position of the SequenceExample, from 0.
+        TypeError: If a value cannot be stored, as in :func:`encode_sequence_example`, or is of
+            another kind than that of an earlier SequenceExample. The message also names the
+            position of the SequenceExample, from 0.
         ValueError: If a value does not fit, likewise.
         SchemaError: If ``kinds`` contains an unknown dtype.
     """
+    schema = _schema_of(kinds)
     contexts: list[dict[Any, Any] | None] = []
     sequences: list[dict[Any, Any] | None] = []
     for i, (context, sequence) in enumerate(pairs):
-        contexts.append(_as_part(context, "context", i))
-        sequences.append(_as_part(sequence, "sequence", i))
+        contexts.append(_as_part(context, "context", schema, i))
+        sequences.append(_as_part(sequence, "sequence", schema, i))
     return _encoder(kinds).encode(contexts, sequences, True)
 
 
-def _encoder(kinds: Kinds | None) -> _core.MessageEncoder:
-    if kinds is None:
+def _encoder(kinds: Kinds | None, *, is_of_writer: bool = False) -> _core.MessageEncoder:
+    if kinds is None and not is_of_writer:
         return _PLAIN_ENCODER
-    return _core.MessageEncoder(_stored_kinds(kinds), np.ndarray, np.generic, _simplify)
+    stored = None if kinds is None else _stored_kinds(kinds)
+    return _core.MessageEncoder(stored, np.ndarray, np.generic, _simplify, is_of_writer)
+
+
+# ---- values of samples ----
+
+
+def _schema_of(kinds: Kinds | None) -> Schema | None:
+    """Return the schema that ``kinds`` is, if it says more than the kinds of values."""
+    if not isinstance(kinds, Schema):
+        return None
+    says_more = kinds.is_sequence or any(not spec.is_written_as_is for spec in kinds.values())
+    return kinds if says_more else None
+
+
+def _parts(
+    features: Mapping[str, Any], schema: Schema | None, position: int | None = None
+) -> tuple[dict[Any, Any], dict[Any, Any] | None]:
+    """Return the stored features; or those of the context, and the feature lists.
+
+    Args:
+        features: Values by name.
+        schema: Schema that says how they are stored. Default: the one that read a sample.
+        position: Position of the record, for errors.
+    """
+    if schema is None:
+        schema = getattr(features, "stored_by", None)
+    if not isinstance(schema, Schema) or not isinstance(features, Mapping):
+        return _as_dict(features, "features", position), None
+    from ..tensors.stored_values import stored_parts  # noqa: PLC0415  # it needs torch
+
+    return stored_parts(schema, features)
+
+
+def _example_part(
+    features: Mapping[str, Any], schema: Schema | None, position: int | None = None
+) -> dict[Any, Any]:
+    if schema is None and type(features) is dict:
+        return features
+    part, lists = _parts(features, schema, position)
+    if lists is not None:
+        raise TypeError(
+            "the features are those of a SequenceExample: use encode_sequence_example, or write "
+            "the sample with a writer"
+        )
+    return part
 
 
 def _as_part(
-    features: Mapping[str, Any] | None, argument: str, position: int | None = None
+    features: Mapping[str, Any] | None,
+    argument: Literal["context", "sequence"],
+    schema: Schema | None,
+    position: int | None = None,
 ) -> dict[Any, Any] | None:
-    return None if features is None else _as_dict(features, argument, position)
+    if features is None:
+        return None
+    found = _as_dict(features, argument, position)
+    if schema is None:
+        return found
+    from ..tensors.stored_values import stored_part  # noqa: PLC0415  # it needs torch
+
+    has_steps = argument == "sequence"
+    specs = (schema.sequence or {}) if has_steps else schema.context
+    return stored_part(specs, found, has_steps=has_steps)
 
 
 def _as_dict(
@@ -254,10 +327,14 @@ def _simple(value: Any, depth: int) -> Any:
         return _simple(value.tolist(), depth + 1) if value.dtype == object else _simple_array(value)
     if callable(getattr(value, "flat", None)):
         return value.flat() or np.empty(0, "S1")
-    rows = value.rows() if callable(getattr(value, "rows", None)) else value
-    if not isinstance(rows, Sequence):
+    if callable(getattr(value, "rows", None)):
+        raise TypeError(
+            f"the rows of a {_type_name(value)} would be lost: pass kinds=schema with a "
+            "RaggedFeature that has partitions, or store its values and lengths as two features"
+        )
+    if not isinstance(value, Sequence):
         raise TypeError(f"a {_type_name(value)} cannot be stored; use {_STORABLE}")
-    return [_simple(item, depth + 1) for item in rows]
+    return [_simple(item, depth + 1) for item in value]
 
 
 def _to_numpy(value: Any) -> Any:
@@ -321,4 +398,4 @@ def _type_name(value: Any) -> str:
     return type(value).__name__
 
 
-_PLAIN_ENCODER = _core.MessageEncoder(None, np.ndarray, np.generic, _simplify)
+_PLAIN_ENCODER = _core.MessageEncoder(None, np.ndarray, np.generic, _simplify, False)

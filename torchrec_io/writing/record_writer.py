@@ -15,7 +15,7 @@ from ..storage.exit import end_at_exit
 from ..storage.local import StrPath
 from ..storage.opening import is_remote, public_name
 from ..storage.remote.options import RemoteOptions, StorageOptions
-from .encode import ExampleEncoder, Kinds
+from .encode import Kinds, WriterEncoder
 from .output_group import OutputGroup
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Writer(ABC):
         # The process may change its working directory before the writer is closed.
         is_whole = os.path.isabs(self._path) or is_remote(self._path)
         self._target = self._path if is_whole else os.path.join(os.getcwd(), self._path)
-        self._encode = ExampleEncoder(kinds)
+        self._encode = WriterEncoder(kinds)
         self._group = OutputGroup(create_folders=False, remote=remote)
         self._owner = os.getpid()
         self._records = 0
@@ -209,7 +209,8 @@ class TFRecordWriter(Writer):
 
         Raises:
             TypeError: If the record is none of these. Nothing of it is written, and the writer
-                remains usable. :func:`encode_example` raises it in the same way, and ValueError.
+                remains usable. :func:`encode_example` raises it in the same way, and ValueError. A
+                feature whose values are of another kind than in an earlier record is refused, too.
             ValueError: If the writer is closed.
             OSError: If the system refuses the write, for example because the disk is full. The file
                 is removed, and the writer cannot be used any more.

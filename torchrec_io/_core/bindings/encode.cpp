@@ -1,7 +1,9 @@
 // Serializes dicts of Python values. A Python function converts values that ValueReader does not
 // know. It may run any code and change the dicts and lists that are being read. So it is called
 // after everything else was read, and objects that a view refers to are held.
+#include <algorithm>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -69,19 +71,32 @@ class KindMap {
   std::unordered_map<std::string, Kind, Hash, std::equal_to<>> kinds_;
 };
 
+// The kinds that the features of earlier messages have, by name: those of the context, and those of
+// the sequence.
+using KindsOfPart = std::map<std::string, Kind, std::less<>>;
+struct KindsSeen {
+  KindsOfPart context;
+  KindsOfPart sequence;
+  // Names and kinds of the last message. Most messages have the same, as the same objects.
+  std::vector<nb::object> names;
+  std::vector<Kind> kinds;
+};
+
 // Options of an encoder, which are the same for all messages.
 struct EncoderOptions {
   KindMap kinds;
   nb::object array_type;
   nb::object scalar_type;
   nb::object simplify;
+  bool is_of_writer;  // whether features keep their kinds in all calls, or only in one
+  KindsSeen seen = {};
 };
 
 // Reads the values of messages, one after another.
 class MessageReader {
  public:
-  explicit MessageReader(const EncoderOptions& options)
-      : options_(options), values_(options.array_type, options.scalar_type) {}
+  MessageReader(const EncoderOptions& options, KindsSeen* seen)
+      : options_(options), seen_(seen), values_(options.array_type, options.scalar_type) {}
 
   // Serializes two dicts, each of which may be None. Errors name the position unless it is
   // negative.
@@ -90,7 +105,9 @@ class MessageReader {
     message_.clear();
     values_.clear();
     deferred_.clear();
+    names_.clear();
     read_part(message_.context, context, false);
+    names_.push_back(nb::none());  // the end of the context
     read_part(message_.sequence, sequence, true);
     read_deferred_values();
     return write();
@@ -133,6 +150,12 @@ class MessageReader {
     }
     if (result == Conversion::not_text) {
       reject(PyExc_ValueError, value + " cannot be encoded as UTF-8", name);
+    }
+    if (result == Conversion::uneven) {
+      reject(PyExc_ValueError,
+             "the rows of nested lists would be lost, because they have different lengths: store "
+             "one list, and the lengths as another feature",
+             name);
     }
     reject(PyExc_TypeError, value + " cannot be stored as " + stored, name);
   }
@@ -259,22 +282,44 @@ class MessageReader {
     part.is_present = !features.is_none();
     if (!part.is_present) return;
     if (!PyDict_Check(features.ptr())) throw nb::type_error("features must be a dict");
+    read_dict(part, features, has_steps, {}, 0);
+  }
+
+  // Reads a dict. The names of the features in nested dicts are paths, joined by "/".
+  void read_dict(MessagePart& part, nb::handle features, bool has_steps, nb::handle outer,
+                 int depth) {
     const auto size = static_cast<std::size_t>(PyDict_Size(features.ptr()));
     part.entries.reserve(size);
     message_.features.reserve(message_.features.size() + size);
-    values_.reserve(2 * size);
+    values_.reserve(size);
+    names_.reserve(names_.size() + size + 1);
     Py_ssize_t at = 0;
     PyObject* key = nullptr;
     PyObject* value = nullptr;
     while (PyDict_Next(features.ptr(), &at, &key, &value)) {
       nb::object name = name_of(key);
+      if (outer.is_valid()) {
+        name = nb::steal<nb::object>(PyUnicode_FromFormat("%U/%U", outer.ptr(), name.ptr()));
+        if (!name.is_valid()) nb::raise_python_error();
+      }
       part.entries.push_back({bytes_of(name), 0, 0});
       if (!read_value(part.entries.back(), name, value, has_steps)) {
-        deferred_.push_back({&part, part.entries.size() - 1, name, value});
-        values_.hold(nb::borrow<nb::object>(value));
+        if (is_nested(value, depth)) {
+          part.entries.pop_back();
+          read_dict(part, value, has_steps, name, depth + 1);
+        } else {
+          deferred_.push_back({&part, part.entries.size() - 1, name, value});
+          values_.hold(nb::borrow<nb::object>(value));
+        }
       }
-      values_.hold(std::move(name));
+      names_.push_back(std::move(name));
     }
+  }
+
+  // Whether a value is a dict of features.
+  static bool is_nested(nb::handle value, int depth) {
+    return PyDict_Check(value.ptr()) && PyDict_Size(value.ptr()) > 0 &&
+           depth < ValueReader::kMaxDepth;
   }
 
   // Returns the name of a feature as an exact str, which has no Python methods of its own.
@@ -330,6 +375,78 @@ class MessageReader {
     }
   }
 
+  // ---- the kinds of earlier messages ----
+
+  // Rejects features that had another kind. A message that is rejected adds no kinds.
+  void compare_kinds() {
+    if (seen_ == nullptr || is_like_last()) return;
+    compare_part(message_.context, seen_->context);
+    compare_part(message_.sequence, seen_->sequence);
+    add_kinds(message_.context, seen_->context);
+    add_kinds(message_.sequence, seen_->sequence);
+    seen_->names = names_;
+    seen_->kinds.clear();
+    for_each_entry([&](const MapEntry& entry) { seen_->kinds.push_back(kind_of(entry)); });
+  }
+
+  // Whether the message has the names and kinds of the last one, which is fast to see.
+  bool is_like_last() const {
+    if (names_.size() != seen_->names.size()) return false;
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      if (!names_[i].is(seen_->names[i])) return false;
+    }
+    bool is_same = true;
+    const Kind* kind = seen_->kinds.data();
+    for_each_entry([&](const MapEntry& entry) { is_same &= kind_of(entry) == *kind++; });
+    return is_same;
+  }
+
+  template <class Take>
+  void for_each_entry(Take take) const {
+    for (const MapEntry& entry : message_.context.entries) take(entry);
+    for (const MapEntry& entry : message_.sequence.entries) take(entry);
+  }
+
+  void compare_part(const MessagePart& part, const KindsOfPart& seen) const {
+    for (const MapEntry& entry : part.entries) {
+      const Kind kind = kind_of(entry);
+      const auto found = seen.find(text_of(entry.key));
+      if (kind == Kind::none || found == seen.end() || found->second == kind) continue;
+      reject_kind(found->second, kind, found->first);
+    }
+  }
+
+  void add_kinds(const MessagePart& part, KindsOfPart& seen) const {
+    for (const MapEntry& entry : part.entries) {
+      const Kind kind = kind_of(entry);
+      if (kind != Kind::none) seen.emplace(text_of(entry.key), kind);
+    }
+  }
+
+  static std::string_view text_of(Bytes key) {
+    return {reinterpret_cast<const char*>(key.data()), key.size()};
+  }
+
+  // Returns the kind of the Features of an entry, or none if none of them has a kind.
+  Kind kind_of(const MapEntry& entry) const {
+    const ValueRun* run = message_.features.data() + entry.begin;
+    const ValueRun* end = message_.features.data() + entry.end;
+    while (run != end && run->kind == Kind::none) ++run;
+    return run == end ? Kind::none : run->kind;
+  }
+
+  [[noreturn]] void reject_kind(Kind before, Kind now, std::string_view key) const {
+    const auto name = nb::steal<nb::object>(
+        PyUnicode_DecodeUTF8(key.data(), static_cast<Py_ssize_t>(key.size()), nullptr));
+    const bool are_numbers = before != Kind::bytes && now != Kind::bytes;
+    reject(PyExc_TypeError,
+           std::string("the values would be stored as ") + stored_name(now) +
+               ", but those of an earlier record are " + stored_name(before) + ": " +
+               (are_numbers ? "specify \"float32\" in kinds= to store all of them as floats"
+                            : "make all values of one type, and specify it in kinds="),
+           name);
+  }
+
   // ---- the message ----
 
   nb::object write() {
@@ -341,6 +458,7 @@ class MessageReader {
     }
     const auto size = encoder_.measure(message_);
     if (!size) reject(PyExc_ValueError, "a message of 2 GiB or more cannot be serialized", {});
+    compare_kinds();
     auto out =
         nb::steal<nb::object>(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(*size)));
     if (!out.is_valid()) nb::raise_python_error();
@@ -355,16 +473,19 @@ class MessageReader {
   }
 
   const EncoderOptions& options_;
+  KindsSeen* seen_;  // null for a single message
   Py_ssize_t position_ = -1;
   ValueReader values_;
   std::vector<Deferred> deferred_;
+  std::vector<nb::object> names_;  // kept alive, because entries refer to their text
   Message message_;
   MessageEncoder encoder_;
 };
 
-nb::list encode_messages(const EncoderOptions& self, const nb::list& contexts,
+nb::list encode_messages(EncoderOptions& self, const nb::list& contexts,
                          const nb::object& sequences, bool numbered) {
-  MessageReader reader(self);
+  KindsSeen of_call;
+  MessageReader reader(self, self.is_of_writer ? &self.seen : numbered ? &of_call : nullptr);
   nb::list messages;
   for (std::size_t i = 0; i < contexts.size(); ++i) {
     const nb::object context = contexts[i];
@@ -379,11 +500,11 @@ nb::list encode_messages(const EncoderOptions& self, const nb::list& contexts,
 void bind_encode(nb::module_& m) {
   m.attr("MAX_LIST_DEPTH") = ValueReader::kMaxDepth;
   nb::class_<EncoderOptions>(m, "MessageEncoder", "Encoder of Examples and SequenceExamples.")
-      .def(nb::init<std::optional<nb::dict>, nb::object, nb::object, nb::object>(),
-           "kinds"_a.none(), "array_type"_a, "scalar_type"_a, "simplify"_a,
+      .def(nb::init<std::optional<nb::dict>, nb::object, nb::object, nb::object, bool>(),
+           "kinds"_a.none(), "array_type"_a, "scalar_type"_a, "simplify"_a, "is_of_writer"_a,
            nb::sig("def __init__(self, kinds: dict[str, Kind] | None, array_type: type, "
-                   "scalar_type: type, simplify: collections.abc.Callable[[object, bool], object]) "
-                   "-> None"),
+                   "scalar_type: type, simplify: collections.abc.Callable[[object, bool], object], "
+                   "is_of_writer: bool) -> None"),
            "Args:\n"
            "    kinds: Kind of each feature, by name. The kinds of others follow from their "
            "values.\n"
@@ -391,7 +512,10 @@ void bind_encode(nb::module_& m) {
            "    scalar_type: numpy.generic.\n"
            "    simplify: Function of a value and whether it has steps. It converts values of "
            "other\n"
-           "        types to Python scalars, lists or arrays.")
+           "        types to Python scalars, lists or arrays.\n"
+           "    is_of_writer: Whether a feature keeps the kind of its first value in all calls, or "
+           "only\n"
+           "        among the messages of one call.")
       .def("encode", &encode_messages, "contexts"_a, "sequences"_a.none(), "numbered"_a,
            nb::sig("def encode(self, contexts: list[dict[object, object] | None], "
                    "sequences: list[dict[object, object] | None] | None, numbered: bool) "

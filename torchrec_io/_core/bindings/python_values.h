@@ -53,7 +53,8 @@ class ArrayView {
   std::size_t item_bytes() const { return static_cast<std::size_t>(view_.itemsize); }
   std::size_t count() const { return static_cast<std::size_t>(view_.len) / item_bytes(); }
   std::size_t rank() const { return static_cast<std::size_t>(view_.ndim); }
-  std::size_t rows() const { return static_cast<std::size_t>(view_.shape[0]); }
+  std::size_t size(std::size_t axis) const { return static_cast<std::size_t>(view_.shape[axis]); }
+  std::size_t rows() const { return size(0); }
   // Elements may be unaligned.
   Bytes data() const {
     return {static_cast<const std::byte*>(view_.buf), static_cast<std::size_t>(view_.len)};
@@ -93,7 +94,7 @@ struct Contents {
 };
 
 // The result of converting a value.
-enum class Conversion { good, unknown, too_deep, wrong_kind, out_of_range, not_text };
+enum class Conversion { good, unknown, too_deep, wrong_kind, out_of_range, not_text, uneven };
 
 class ValueReader {
  public:
@@ -177,25 +178,15 @@ class ValueReader {
 
   // ---- values ----
 
-  // Appends the values in `value`, which must be of this kind.
+  // Appends the values in `value`, which must be of this kind. Nested lists must have a shape:
+  // their rows are not stored.
   Conversion append(nb::handle value, Kind kind, Message& to, int depth = 0) {
     const Kind own = scalar_kind(value);
-    if (own != Kind::none) {
-      if (own != kind && !(own == Kind::ints && kind == Kind::floats)) {
-        return reject(value, Conversion::wrong_kind);
-      }
-      if (kind == Kind::ints) return append_int(value, to);
-      return kind == Kind::floats ? append_float(value, to) : append_bytes(value, to);
-    }
-    if (is_list(value)) {
-      if (depth == kMaxDepth) return Conversion::too_deep;
-      for (Py_ssize_t i = append_numbers(value, kind, to); i < size_of(value); ++i) {
-        const Conversion result = append(item_of(value, i), kind, to, depth + 1);
-        if (result != Conversion::good) return result;
-      }
-      return Conversion::good;
-    }
-    return is_array(value) ? append_array(view_of(value), kind, to) : Conversion::unknown;
+    if (own != Kind::none) return append_scalar(value, own, kind, to);
+    shape_.clear();
+    has_rank_ = false;
+    base_ = depth;
+    return append_rows(value, kind, to, depth);
   }
 
   Conversion append_array(const ArrayView& array, Kind kind, Message& to) {
@@ -232,6 +223,62 @@ class ValueReader {
   Conversion reject(nb::handle value, Conversion result) {
     misfit_ = nb::borrow<nb::object>(value);
     return result;
+  }
+
+  [[gnu::always_inline]] Conversion append_scalar(nb::handle value, Kind own, Kind kind,
+                                                  Message& to) {
+    if (own != kind && !(own == Kind::ints && kind == Kind::floats)) {
+      return reject(value, Conversion::wrong_kind);
+    }
+    if (kind == Kind::ints) return append_int(value, to);
+    return kind == Kind::floats ? append_float(value, to) : append_bytes(value, to);
+  }
+
+  Conversion append_rows(nb::handle value, Kind kind, Message& to, int depth) {
+    if (is_list(value)) return append_list(value, kind, to, depth);
+    if (!is_array(value)) return Conversion::unknown;
+    const ArrayView array = view_of(value);
+    const Conversion result = append_array(array, kind, to);
+    if (result != Conversion::good || depth == base_) return result;
+    return fits_array(array, depth) ? result : reject(value, Conversion::uneven);
+  }
+
+  Conversion append_list(nb::handle list, Kind kind, Message& to, int depth) {
+    if (depth == kMaxDepth) return Conversion::too_deep;
+    bool is_even = depth == base_ || fits_size(static_cast<std::size_t>(size_of(list)), depth);
+    Py_ssize_t scalars = append_numbers(list, kind, to);
+    for (Py_ssize_t i = scalars; i < size_of(list); ++i) {
+      const nb::handle item = item_of(list, i);
+      const Kind own = scalar_kind(item);
+      scalars += own != Kind::none;
+      const Conversion result = own == Kind::none ? append_rows(item, kind, to, depth + 1)
+                                                  : append_scalar(item, own, kind, to);
+      if (result != Conversion::good) return result;
+    }
+    if (scalars != 0) is_even &= fits_rank(depth + 1);
+    return is_even ? Conversion::good : reject(list, Conversion::uneven);
+  }
+
+  // ---- the shape of nested lists ----
+
+  // Whether a list at this depth has the size of the first one there.
+  bool fits_size(std::size_t size, int depth) {
+    const auto axis = static_cast<std::size_t>(depth - base_ - 1);
+    if (axis == shape_.size() && !has_rank_) shape_.push_back(size);
+    return axis < shape_.size() && shape_[axis] == size;
+  }
+
+  // Whether scalars at this depth are as deep as the first ones.
+  bool fits_rank(int depth) {
+    has_rank_ = true;
+    return shape_.size() == static_cast<std::size_t>(depth - base_ - 1);
+  }
+
+  bool fits_array(const ArrayView& array, int depth) {
+    for (std::size_t axis = 0; axis < array.rank(); ++axis) {
+      if (!fits_size(array.size(axis), depth++)) return false;
+    }
+    return fits_rank(depth);
   }
 
   Conversion append_int(nb::handle value, Message& to) {
@@ -357,6 +404,10 @@ class ValueReader {
   nb::handle array_type_;
   nb::handle scalar_type_;
   nb::object misfit_;
+  // The sizes of the rows at each depth below `base_`, that of the value that is appended.
+  std::vector<std::size_t> shape_;
+  bool has_rank_ = false;  // whether scalars were found, so that no lists may be deeper
+  int base_ = 0;
   std::vector<nb::object> held_;
 };
 

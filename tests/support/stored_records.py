@@ -1,0 +1,142 @@
+"""Records that specs of any kind can read."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+import torchrec_io as tio
+from torchrec_io.schema.dtypes import is_integer_dtype, item_bytes, stored_dtype
+
+Stored = dict[str, list[Any]]
+
+
+def without_checks(spec: Any) -> Any:
+    """Return a spec without a range of valid values, so that any values can be read."""
+    given = {name: value for name, value in spec.arguments().items() if name != "valid_range"}
+    for name in ("element", "partitions"):
+        if name in given:
+            given[name] = getattr(spec, name)
+    if "element" in given:
+        given["element"] = without_checks(spec.element)
+    return type(spec)(**given)
+
+
+@st.composite
+def numbers(draw: st.DrawFn, dtype: str, count: int, *, bits: bool = False) -> list[Any]:
+    """Draw stored values of a dtype, which must fit in it."""
+    if dtype == "string":
+        leaf: st.SearchStrategy[Any] = st.binary(max_size=3)
+    elif is_integer_dtype(dtype):
+        low = {"bool": 0, "uint64": -(2**63) if bits else 0}.get(dtype, 0)
+        leaf = st.integers(low, 1 if dtype == "bool" else 2**63 - 1 if dtype == "uint64" else 100)
+    else:
+        leaf = st.sampled_from([0.0, -1.5, 2.0, 100.0])
+    return draw(st.lists(leaf, min_size=count, max_size=count))
+
+
+@st.composite
+def rows(draw: st.DrawFn, partitions: Any, count: int | None = None) -> tuple[Stored, int]:
+    """Draw the numbers of partitions, and the number of values."""
+    kinds = tio.RaggedFeature
+    stored: Stored = {}
+    total = draw(st.integers(0, 4)) if count is None else count
+    for partition in partitions:
+        if isinstance(partition, kinds.UniformRowCount):
+            total = partition.rows
+        lengths = draw(st.lists(st.integers(0, 3), min_size=total, max_size=total))
+        if isinstance(partition, kinds.UniformRowLength):
+            lengths = [partition.length] * total
+        elif isinstance(partition, kinds.UniformRowCount):
+            lengths = [2] * total
+        elif isinstance(partition, kinds.ValueRowIds) and lengths:
+            lengths[-1] += 1
+        splits = [0, *np.cumsum(lengths).tolist()]
+        found = {
+            kinds.RowSplits: splits,
+            kinds.RowLengths: lengths,
+            kinds.RowStarts: splits[:-1],
+            kinds.RowLimits: splits[1:],
+            kinds.ValueRowIds: [i for i, length in enumerate(lengths) for _ in range(length)],
+        }
+        if partition.stored_key is not None:
+            stored[partition.stored_key] = found[type(partition)]
+        total = splits[-1]
+    return stored, total
+
+
+@st.composite
+def raw_values(draw: st.DrawFn, spec: Any, shape: tuple[int, ...]) -> bytes:
+    """Draw the bytes of an array."""
+    count = int(np.prod(shape, dtype=np.int64))
+    data = draw(st.binary(min_size=count, max_size=count))
+    data = b"".join(bytes([byte % 2]) * item_bytes(spec.dtype) for byte in data)
+    return zlib.compress(data) if spec.compression else data
+
+
+def _shape(draw: st.DrawFn, spec: Any) -> tuple[int, ...]:
+    if spec.shape is None:
+        return tuple(draw(st.lists(st.integers(0, 3), max_size=3)))
+    return tuple(draw(st.integers(0, 3)) if size is None else size for size in spec.shape)
+
+
+@st.composite
+def features(draw: st.DrawFn, spec: Any, name: str) -> Stored:
+    """Draw the stored features of a spec that is not of images or serialized tensors."""
+    key = spec.stored_keys(name)[0].key
+    bits = getattr(spec, "bitcast", False)
+    if isinstance(spec, tio.FixedLenFeature):
+        if spec.default_value is not None and draw(st.booleans()):
+            return {}
+        return {name: draw(numbers(spec.dtype, spec.count, bits=bits))}
+    if isinstance(spec, (tio.VarLenFeature, tio.FixedLenSequenceFeature)):
+        count = draw(st.integers(0, 3)) * getattr(spec, "count", 1)
+        return {name: draw(numbers(spec.dtype, count, bits=bits))}
+    if isinstance(spec, tio.SparseFeature):
+        count = draw(st.integers(0, 3)) if all(spec.size) else 0
+        stored = {key: draw(numbers(spec.dtype, count))}
+        for index_key, size in zip(spec.index_key, spec.size, strict=True):
+            stored[index_key] = draw(
+                st.lists(st.integers(0, max(0, size - 1)), min_size=count, max_size=count)
+            )
+        return stored
+    if isinstance(spec, tio.RaggedFeature):
+        stored, count = draw(rows(spec.partitions))
+        return {**stored, key: draw(numbers(spec.dtype, count, bits=bits))}
+    if isinstance(spec, tio.RawFeature):
+        shape = _shape(draw, spec)
+        shapes = {} if spec.shape_key is None else {spec.shape_key: list(shape)}
+        return {**shapes, key: [draw(raw_values(spec, shape))]}
+    assert isinstance(spec, tio.SequenceFeature)
+    stored, count = draw(rows(spec.partitions, spec.length))
+    shape = _shape(draw, spec.element)
+    elements = [draw(raw_values(spec.element, shape)) for _ in range(count)]
+    element_key: Any = getattr(spec.element, "shape_key", None)
+    shapes = {} if element_key is None else {element_key: list(shape) * count}
+    return {**stored, **shapes, key: elements}
+
+
+@st.composite
+def steps(draw: st.DrawFn, spec: Any, name: str) -> dict[str, list[list[Any]]]:
+    """Draw the stored feature lists of a spec."""
+    key = spec.stored_keys(name)[0].key
+    count = draw(st.integers(0, 3))
+    found: list[Stored]
+    if isinstance(spec, tio.SequenceFeature):
+        count = count if spec.length is None else spec.length
+        shape = _shape(draw, spec.element)
+        shape_key: Any = getattr(spec.element, "shape_key", None)
+        shapes = {} if shape_key is None else {shape_key: list(shape)}
+        found = [{**shapes, key: [draw(raw_values(spec.element, shape))]} for _ in range(count)]
+    elif isinstance(spec, tio.FixedLenSequenceFeature):
+        found = [{key: draw(numbers(spec.dtype, spec.count))} for _ in range(count)]
+    else:
+        found = [draw(features(spec, name)) for _ in range(count)]
+    return {each.key: [step[each.key] for step in found] for each in spec.stored_keys(name)}
+
+
+def kinds_of(spec: Any, name: str) -> dict[str, str]:
+    return {each.key: stored_dtype(each.dtype) for each in spec.stored_keys(name)}
