@@ -37,8 +37,11 @@ def _is_lossy(spec: Any) -> bool:
 
 
 def _is_readable(spec: Any) -> bool:
-    """Return whether records can be drawn: images are tested below."""
-    return isinstance(getattr(spec, "element", None) or tio.RawFeature("uint8", []), tio.RawFeature)
+    """Return whether records can be drawn. Images are tested below."""
+    keys = [each.key for each in spec.stored_keys("some")]
+    return len({*keys}) == len(keys) and isinstance(
+        getattr(spec, "element", None) or tio.RawFeature("uint8", []), tio.RawFeature
+    )
 
 
 def _check(record: bytes, schema: tio.Schema, spec: Any, *, has_values: bool = True) -> None:
