@@ -223,11 +223,12 @@ class TestWriting:
     ) -> None:
         monkeypatch.chdir(tmp_path)
         (tmp_path / "data").mkdir()
-        names = run_page("writing.md", tmp_path / "data", [], 7)
+        names = run_page("writing.md", tmp_path / "data", [], 8)
         assert "data/train-00000-of-00004" in capsys.readouterr().out
         assert names["shard"] == 1
         assert sorted(path.name for path in tmp_path.iterdir()) == [
-            *("data", "kinds.tfrecord", "small.tfrecord.gz", "small.tfrecord.gz.tfidx"),
+            *("data", "even.tfrecord", "kinds.tfrecord", "rewards.tfrecord"),
+            *("small.tfrecord.gz", "small.tfrecord.gz.tfidx"),
             *("train.tfrecord", "train.tfrecord.tfidx"),
         ]
 

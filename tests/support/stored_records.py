@@ -6,6 +6,7 @@ import zlib
 from typing import Any
 
 import numpy as np
+from hypothesis import assume
 from hypothesis import strategies as st
 
 import torchrec_io as tio
@@ -44,8 +45,9 @@ def rows(draw: st.DrawFn, partitions: Any, count: int | None = None) -> tuple[St
     kinds = tio.RaggedFeature
     stored: Stored = {}
     total = draw(st.integers(0, 4)) if count is None else count
-    for partition in partitions:
+    for level, partition in enumerate(partitions):
         if isinstance(partition, kinds.UniformRowCount):
+            assume(level == 0 or total == partition.rows)
             total = partition.rows
         lengths = draw(st.lists(st.integers(0, 3), min_size=total, max_size=total))
         if isinstance(partition, kinds.UniformRowLength):
@@ -89,11 +91,12 @@ def features(draw: st.DrawFn, spec: Any, name: str) -> Stored:
     key = spec.stored_keys(name)[0].key
     bits = getattr(spec, "bitcast", False)
     if isinstance(spec, tio.FixedLenFeature):
-        if spec.default_value is not None and draw(st.booleans()):
+        # Defaults of floats need not fit in float32, and NaN is equal to nothing.
+        if spec.default_value is not None and "float" not in spec.dtype and draw(st.booleans()):
             return {}
-        return {name: draw(numbers(spec.dtype, spec.count, bits=bits))}
-    if isinstance(spec, (tio.VarLenFeature, tio.FixedLenSequenceFeature)):
-        count = draw(st.integers(0, 3)) * getattr(spec, "count", 1)
+    if isinstance(spec, (tio.FixedLenFeature, tio.VarLenFeature, tio.FixedLenSequenceFeature)):
+        items = 1 if isinstance(spec, tio.FixedLenFeature) else draw(st.integers(0, 3))
+        count = items * getattr(spec, "count", 1)
         return {name: draw(numbers(spec.dtype, count, bits=bits))}
     if isinstance(spec, tio.SparseFeature):
         count = draw(st.integers(0, 3)) if all(spec.size) else 0

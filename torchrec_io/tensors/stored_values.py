@@ -231,6 +231,11 @@ def _has_rows(value: Any) -> bool:
 
 def _split(value: Any) -> tuple[list[int], Any]:
     """Return the lengths of the rows of a value, and their values in one array or list."""
+    if isinstance(value, Tensor):  # rows of one length
+        return [value.shape[1]] * len(value), value.flatten(0, 1)
+    if isinstance(value, BytesArray):
+        count, length, *inner = value.shape
+        return [length] * count, BytesArray(value.data, value.offsets, (count * length, *inner))
     if not isinstance(value, Ragged):
         rows = list(value)
         return [len(row) for row in rows], [each for row in rows for each in row]

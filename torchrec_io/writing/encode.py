@@ -50,18 +50,22 @@ def encode_example(features: Mapping[str, Any], kinds: Kinds | None = None) -> b
     compare records.
 
     Args:
-        features: Value of each feature by name. A name may also be UTF-8 bytes. ``{}`` gives an
-            Example with an empty map of features: ``0a 00``.
+        features: Value of each feature by name. A name may also be UTF-8 bytes. Features in dicts
+            are named by their paths: ``{"objects": {"area": [1]}}`` stores ``objects/area``. A
+            :class:`Sample` of a dataset is stored as its schema says. ``{}`` gives an Example with
+            an empty map of features: ``0a 00``.
         kinds: Stored dtypes of some features by name: "int64" (for any integer dtype), "float32"
-            (for any float dtype) or "string"; or a schema, whose stored dtypes are used. Required
-            for lists without values. Names of other features are ignored.
+            (for any float dtype) or "string"; or a schema, which also says how the values of its
+            features are stored, such as a :class:`Sparse`, or nested lists for a RaggedFeature.
+            Required for lists without values. Names of other features are ignored.
 
     Returns:
         Bytes of the message. Equal features give equal bytes, whatever their order in the mapping.
 
     Raises:
         TypeError: If a value is of a type that cannot be stored, contains both numbers and bytes,
-            or is not of the kind named in ``kinds``.
+            is not of the kind named in ``kinds``, or was decoded, so that the stored bytes are not
+            known.
         ValueError: If an integer does not fit in int64, a finite number does not fit in float32, a
             str cannot be encoded as UTF-8, an empty list has no kind, nested lists have rows of
             different lengths, or the message would reach 2 GiB.

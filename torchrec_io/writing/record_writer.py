@@ -204,7 +204,8 @@ class TFRecordWriter(Writer):
 
         Args:
             record: Bytes or an object with a buffer of bytes; a str, written as UTF-8 as TensorFlow
-                does; a dict of features, which :func:`encode_example` serializes; or a protobuf
+                does; a dict of features, which :func:`encode_example` serializes; a
+                :class:`Sample`, which becomes an Example or a SequenceExample again; or a protobuf
                 message, that is, any object with ``SerializeToString``.
 
         Raises:
