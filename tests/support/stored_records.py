@@ -90,10 +90,14 @@ def features(draw: st.DrawFn, spec: Any, name: str) -> Stored:
     """Draw the stored features of a spec that is not of images or serialized tensors."""
     key = spec.stored_keys(name)[0].key
     bits = getattr(spec, "bitcast", False)
-    if isinstance(spec, tio.FixedLenFeature):
-        # Defaults of floats need not fit in float32, and NaN is equal to nothing.
-        if spec.default_value is not None and "float" not in spec.dtype and draw(st.booleans()):
-            return {}
+    # Defaults of floats need not fit in float32, and NaN is equal to nothing.
+    if (
+        isinstance(spec, tio.FixedLenFeature)
+        and spec.default_value is not None
+        and "float" not in spec.dtype
+        and draw(st.booleans())
+    ):
+        return {}
     if isinstance(spec, (tio.FixedLenFeature, tio.VarLenFeature, tio.FixedLenSequenceFeature)):
         items = 1 if isinstance(spec, tio.FixedLenFeature) else draw(st.integers(0, 3))
         count = items * getattr(spec, "count", 1)

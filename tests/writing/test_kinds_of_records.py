@@ -68,7 +68,8 @@ def test_shards_share_the_kinds(tmp_path: Path) -> None:
 def test_named_kinds_allow_integers_among_floats(tmp_path: Path) -> None:
     path = tmp_path / "a.tfrecord"
     with tio.TFRecordWriter(path, kinds={"reward": "float32"}) as writer:
-        for reward in (0, 0.5, True, [], None, np.int8(3)):
+        rewards: list[Any] = [0, 0.5, True, [], None, np.int8(3)]
+        for reward in rewards:
             writer.write({"reward": reward})
     schema = {"reward": tio.VarLenFeature("float32")}
     read = [sample["reward"].tolist() for sample in tio.TFRecordDataset(path, schema)]
