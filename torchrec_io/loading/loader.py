@@ -289,16 +289,18 @@ class _Batches:
     def __iter__(self) -> Iterator[Any]:
         self.position.begin()
         self.num_yielded = 0
-        return self._counted(iter(() if self.position.is_empty() else self.loader))
+        planned = self.position.num_left()
+        return self._counted(iter(() if self.position.is_empty() else self.loader), planned)
 
-    def _counted(self, items: Iterator[Any]) -> Iterator[Any]:
-        for item in items:
+    def _counted(self, items: Iterator[Any], planned: int | None) -> Iterator[Any]:
+        count = 0
+        for count, item in enumerate(items, 1):  # noqa: B007
             self.num_yielded += 1
             self.position.count()
             yield item
-        if self.position.is_incomplete():
+        if planned is not None and count < planned:
             raise RuntimeError(
-                f"the workers ended after {counted(self.num_yielded, 'item')}, before the last "
+                f"the workers ended after {counted(count, 'item')} of {planned}, before the last "
                 "item of the epoch: an item was lost between a worker process and the loop"
             )
 
