@@ -56,6 +56,17 @@ def rows_of(output: str) -> dict[str, list[str]]:
 # ---- the table ----
 
 
+def test_only_some_of_many_features_are_shown(head: Head, tmp_path: Path) -> None:
+    write_tfrecord(tmp_path / "x", [ints(**{f"f{number}": [number] for number in range(20_000)})])
+    lines = head("x").stdout.splitlines()
+    assert len(lines) < 1010
+    assert lines[-1] == "and 19,000 more rows: --all-features shows them"
+    assert rows_of("\n".join(lines))["f999"] == ["int64", "999"]
+    write_tfrecord(tmp_path / "y", [ints(**{f"f{number}": [number] for number in range(1001)})])
+    assert "f1000" not in head("y").stdout
+    assert rows_of(head("y", "--all-features").stdout)["f1000"] == ["int64", "1000"]
+
+
 def test_features_are_rows_and_records_are_columns(head: Head, tmp_path: Path) -> None:
     example = Example()
     features = example.features.feature

@@ -18,6 +18,7 @@ from ..tensors.batch import Batch, KeyedBatch
 from ..tensors.batch_rows import RecentBlocks
 from .bad_records import ErrorHandler
 from .dealing import Dealer, EpochDealer
+from .feature_watch import FeatureWatch
 from .filling import BatchFiller
 from .job_queue import JobQueue, LoadJob
 from .prefetch import Outcome, Prefetcher
@@ -130,6 +131,7 @@ class Iteration:
             worker has no ``Accelerator``.
         transform: Calls the user's function.
         assembler: Loads rows, if the dataset packs records.
+        watch: Looks for features that records may lack.
     """
 
     loader: RecordLoader
@@ -139,11 +141,16 @@ class Iteration:
     makes_dicts: bool = False
     transform: Transform | None = None
     assembler: RowAssembler | None = None
+    watch: FeatureWatch | None = None
 
     @property
     def options(self) -> Mapping[str, Any]:
         """Options of the dataset."""
         return self.dealer.options
+
+    @property
+    def _is_watching(self) -> bool:
+        return self.watch is not None and self.watch.is_open
 
     def items(
         self, position: Position, threads: int, check: Callable[[], None]
@@ -189,6 +196,8 @@ class Iteration:
         try:
             while (piece := filler.next()) is not None:
                 job, loaded = piece.job, piece.loaded
+                if self.watch is not None and piece.begin == 0:
+                    self.watch.examine(loaded.block)
                 errors.begin_epoch(job.epoch)
                 if not self._enter(position, job.epoch):
                     return
@@ -254,6 +263,8 @@ class Iteration:
 
     def _finish(self, position: Position) -> None:
         """Move to the end of the epoch, if its position is known to this process."""
+        if self.watch is not None:
+            self.watch.end()
         position.move_to(self.dealer.end_of(position.progress, position.layout))
 
     def _enter(self, position: Position, epoch: int) -> bool:
@@ -387,7 +398,7 @@ class Iteration:
         return [Outcome(self._transformed(each, job)) for each, job in zip(run, jobs, strict=False)]
 
     def _load_run(self, jobs: Sequence[LoadJob]) -> list[Loaded]:
-        """Read and parse batches together, up to the first one with an error.
+        """Read and parse batches together, up to the first one with an error, or none.
 
         Raises:
             OSError: If the first batch cannot be read.
@@ -395,6 +406,8 @@ class Iteration:
         plans, randoms = [job.plan for job in jobs], [self._random(job) for job in jobs]
         if self.assembler is not None:
             return self.assembler.load_run([job.chunk for job in jobs], plans, randoms)
+        if self._is_watching:
+            return []  # they would have no blocks
         return [self._kept(loaded) for loaded in self.loader.load_run(plans, randoms)]
 
     def _outcome(self, job: LoadJob) -> Outcome:
@@ -410,8 +423,12 @@ class Iteration:
         return Outcome(self._transformed(loaded, job))
 
     def _kept(self, loaded: Loaded) -> Loaded:
-        """Return loaded records with their stored bytes if a batch may be filled with them."""
-        return loaded._replace(block=None) if self.options["on_error"] == "raise" else loaded
+        """Return loaded records with their stored bytes if they may be needed.
+
+        A batch may be filled with them, or they are examined.
+        """
+        is_needed = self.options["on_error"] != "raise" or self._is_watching
+        return loaded if is_needed else loaded._replace(block=None)
 
     def _transformed(self, loaded: Loaded, job: LoadJob) -> Loaded:
         """Return loaded records, transformed if none is to be replaced first."""

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 _SHARD = re.compile(r"^(.*)-\d{5,}(-of-\d{5,}.*)$", re.DOTALL)
 _MOST_LISTED = 10
 _BATCH_SIZE = 64
+# Number of specs up to which a page lists those of a schema.
+MOST_SPECS = 1000
 
 
 def paths_source(files: Sequence[str]) -> str:

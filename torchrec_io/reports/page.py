@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..checks import counted
 from . import charts, text
+from .code import MOST_SPECS
 from .extra import import_jinja
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def render(report: Report) -> str:
             "damaged": MOST_DAMAGED,
             "cards": MOST_CARDS,
             "rows": MOST_ROWS,
+            "specs": MOST_SPECS,
         },
     )
     return page

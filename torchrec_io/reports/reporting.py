@@ -14,6 +14,7 @@ from ..errors import TorchRecIOError
 from ..presets.recognition import Preset, recognize_schema
 from ..ranking.schema import Schema as ListSchema
 from ..records.record_sample import MaxRecords
+from ..schema.feature_mapping import FeatureMapping
 from ..schema.record_kind import EXAMPLE_LIST, RecordKind
 from ..schema.schema import Schema
 from ..storage.folders import has_file
@@ -23,7 +24,7 @@ from ..tfds.features_json import FEATURES_FILE
 from ..tools.record_files import RecordFiles
 from ..tools.report import JobReport, Watcher
 from .class_names import read_labels_file, read_tfds_facts
-from .code import training_loop
+from .code import MOST_SPECS, paths_source, training_loop
 from .collector import Collector
 from .content import NumberSummary
 from .extra import import_datasketches, import_jinja
@@ -199,14 +200,21 @@ def _write_code(
         return _Code("", "", loop)
     schema = inferred.schema if inferred.preset is None else inferred.preset.schema
     source = (inferred.preset or inferred.schema).to_python()
+    is_long = inferred.preset is None and len(schema) > MOST_SPECS
     loop = training_loop(
         files.paths,
-        source,
+        _source_of_inferred(files.paths, schema) if is_long else source,
         shuffle=shuffle,
         label=label if label in schema else None,
         is_damaged=is_damaged,
     )
     return _Code(source, schema.to_json(indent=2), loop)
+
+
+def _source_of_inferred(paths: Sequence[str], schema: FeatureMapping) -> str:
+    """Return source that infers a schema, for one that is too long to be copied."""
+    name = f"{schema.public_name}.infer({paths_source(paths)})"
+    return f"import torchrec_io as tio\n\nschema = tio.{name}"
 
 
 def _notes(files: RecordFiles, inferred: _Inferred, faults: Faults) -> Iterator[str]:

@@ -53,12 +53,14 @@ class BlockParser:
         is_native: Whether native code does all the work of a record, so that small batches are
             better loaded together.
         sample_kind: Kind of a sample. Only datasets of equal kinds can be mixed.
+        has_stored_names: Whether records hold the names of the schema's stored features.
     """
 
     schema: Any = None
     stored_by: Any = None
     is_native = False
     sample_kind = "records"
+    has_stored_names = False
 
     def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Any, list[RecordFailure]]:
         """Parse the records of a block.
@@ -213,6 +215,8 @@ class ExampleBlockParser(BlockParser):
     Attributes:
         native: Parser of the messages.
     """
+
+    has_stored_names = True
 
     def __init__(self, schema: Schema) -> None:
         self.schema: Schema = schema
