@@ -73,13 +73,11 @@ class FeatureWatch:
         return len(self._unseen) > 0
 
     def examine(self, block: RecordBlock | None) -> None:
-        """Look for the features in the next records; without them, in the first of the dataset."""
-        if not self._unseen:
-            return
-        if block is not None:
+        """Look for the features in the next records. None stands for records that are not kept."""
+        if self._unseen and block is not None:
             self._look_in(block, self._enough)
-        if block is None or self._examined >= self._enough:
-            self.end()
+            if self._examined >= self._enough:
+                self.end()
 
     def _look_in(self, block: RecordBlock, enough: int) -> None:
         for position in range(min(len(block), enough - self._examined)):

@@ -196,7 +196,7 @@ class Iteration:
         try:
             while (piece := filler.next()) is not None:
                 job, loaded = piece.job, piece.loaded
-                if self.watch is not None and piece.begin == 0:
+                if self.watch is not None and piece.begin == 0:  # the assembler examines its own
                     self.watch.examine(loaded.block)
                 errors.begin_epoch(job.epoch)
                 if not self._enter(position, job.epoch):
@@ -404,10 +404,10 @@ class Iteration:
             OSError: If the first batch cannot be read.
         """
         plans, randoms = [job.plan for job in jobs], [self._random(job) for job in jobs]
+        if self._is_watching and (self.assembler is not None or self.loader.parser.reuses_buffers):
+            return []
         if self.assembler is not None:
             return self.assembler.load_run([job.chunk for job in jobs], plans, randoms)
-        if self._is_watching:
-            return []  # they would have no blocks
         return [self._kept(loaded) for loaded in self.loader.load_run(plans, randoms)]
 
     def _outcome(self, job: LoadJob) -> Outcome:
