@@ -207,12 +207,19 @@ def images(draw: st.DrawFn, *, alone: bool = True) -> tio.ImageFeature:
     if kind == "animated":
         return tio.ImageFeature(animated=True, size=size)
     dtype = draw(st.sampled_from(_IMAGE_DTYPES))
-    resizes: list[Any] = [None] if dtype == "uint16" else ["stretch", "cover", "contain", None]
+    resizes: list[Any] = ["stretch", "cover", "contain", None]
     resize: Any = draw(st.sampled_from(resizes)) if size else "stretch"
+    numbers_of_classes = draw(of_numbers(dtype))
     channels: Any = draw(st.sampled_from([0, 1, 2, 3, 4, np.int64(3)]))
     mixed: Any = "pad" if alone and channels and not size and draw(st.booleans()) else "list"
     index = st.integers(0, 900)
     options = dict(draw(st.sampled_from(_decoders)))
+    if dtype == "uint8" and channels == 1 and draw(st.booleans()):
+        options["palette"] = "index"
+    is_exact = dtype == "uint16" or "palette" in options or numbers_of_classes
+    if size and resize and (is_exact or draw(st.booleans())):
+        options["filter"] = "nearest"
+        options.pop("fast", None)
     if size and resize == "cover" and draw(st.booleans()):
         options["short_side"] = max(size) + draw(st.integers(0, 9))
     if "float" in dtype and channels and mixed == "list":
@@ -232,7 +239,7 @@ def images(draw: st.DrawFn, *, alone: bool = True) -> tio.ImageFeature:
         mixed=mixed,
         apply_exif_orientation=draw(st.booleans()),
         **options,
-        **draw(of_numbers(dtype)),
+        **numbers_of_classes,
     )
 
 

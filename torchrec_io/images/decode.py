@@ -118,6 +118,8 @@ def _decode_by_pillow(
             image.load()
         if feature.apply_exif_orientation and image.format != "TIFF":
             rotation = exif_rotation(image)
+        if feature.palette == "index":
+            _check_indices(image, header)
         stored = image if header is None else _restore_png(image, data, header, feature)
         rotated = stored if rotation is None else stored.transpose(rotation.method)
         view = find_view(feature, rotated.height, rotated.width, make_key)
@@ -137,6 +139,17 @@ def _open(data: memoryview) -> ImageFile.ImageFile:
     # Pillow warns of images over its own, larger limit. That is not suppressed: warning filters
     # belong to the process, and images are decoded in threads.
     return Image.open(io.BytesIO(data), formats=formats)
+
+
+def _check_indices(image: Image.Image, header: Header | None) -> None:
+    """Refuse an image whose pixels are not indices or levels as they are stored."""
+    is_scaled = header is not None and header.depth < 8 and header.color_type == 0
+    if is_scaled or image.mode not in ("P", "L"):
+        kind = "gray levels of fewer bits" if is_scaled else f"pixels of the mode {image.mode!r}"
+        raise BadValueError(
+            "the image must have a palette, or gray levels of 8 bits, for palette='index', got "
+            f"{kind}"
+        )
 
 
 def _restore_png(
@@ -167,7 +180,7 @@ def _decode_16_bit_png(
     if rotation is not None:
         pixels = rotation.apply(pixels)
     view = find_view(feature, pixels.shape[0], pixels.shape[1], make_key)
-    return DecodedImage(_cut_out(pixels, view), view.position)
+    return DecodedImage(_cut_out(pixels, view, feature), view.position)
 
 
 def _render_frames(
@@ -201,22 +214,25 @@ def _render(
     is_16_bit = is_16_bit or image.mode.startswith("I;16")
     if is_16_bit and feature.dtype == "uint16":
         gray = np.asarray(image).astype(np.uint16)[:, :, np.newaxis]
-        return _flip(convert_channels(gray, feature.channels, 1), view)
+        return _finish(convert_channels(gray, feature.channels, 1), view, feature)
     image = _convert_mode(image, _target_mode(image, feature), is_16_bit=is_16_bit)
-    if view.is_resized:
+    if view.is_resized and feature.filter == "bilinear":
         height, width = view.size
         image = image.resize((width, height), Image.Resampling.BILINEAR, box=view.resized_box)
-    return _flip(np.asarray(image), view)
+    return _finish(np.asarray(image), view, feature)
 
 
-def _cut_out(pixels: Pixels, view: View) -> Pixels:
-    """Return the pixels of a view that is not resized."""
+def _cut_out(pixels: Pixels, view: View, feature: ImageFeature) -> Pixels:
+    """Return the pixels of a view."""
     left, top, right, bottom = view.box
-    return _flip(pixels[top:bottom, left:right], view)
+    return _finish(pixels[top:bottom, left:right], view, feature)
 
 
-def _flip(pixels: Pixels, view: View) -> Pixels:
+def _finish(pixels: Pixels, view: View, feature: ImageFeature) -> Pixels:
+    """Resize the pixels of a view's box to their nearest neighbors, if wanted, and mirror them."""
     pixels = pixels[:, :, np.newaxis] if pixels.ndim == 2 else pixels
+    if view.is_resized and feature.filter == "nearest":
+        pixels = view.nearest(pixels)
     return pixels[:, ::-1] if view.is_flipped else pixels
 
 
@@ -225,7 +241,7 @@ def _target_mode(image: Image.Image, feature: ImageFeature) -> str:
     if feature.bitcast:
         return "RGBA"
     if feature.channels:
-        return _MODES[feature.channels]
+        return image.mode if feature.palette == "index" else _MODES[feature.channels]
     if image.format == "GIF":
         return "RGB"  # as in TensorFlow, whatever the palette
     if image.mode in ("P", "PA"):

@@ -5,7 +5,10 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from .. import _core
 from ..schema.crops import Augment, Crop
@@ -51,6 +54,12 @@ class View(NamedTuple):
         whole_box = (0, 0, right - left, bottom - top)
         return self.resized_box != whole_box or whole_box != (0, 0, width, height)
 
+    def nearest(self, pixels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the pixels ``[H, W, C]`` of the box, resized to their nearest neighbors."""
+        (height, width), (left, top, right, bottom) = self.size, self.resized_box
+        rows = _nearest(top, bottom, height)
+        return pixels[rows[:, np.newaxis], _nearest(left, right, width)]
+
     def eighths(self) -> int:
         """Return the smallest scale, in eighths, with at least one pixel for each needed one.
 
@@ -62,6 +71,16 @@ class View(NamedTuple):
             if (bottom - top) * eighths >= 8 * height and (right - left) * eighths >= 8 * width:
                 return eighths
         return 8
+
+
+def _nearest(start: float, end: float, count: int) -> npt.NDArray[np.intp]:
+    """Return the nearest source pixel of each pixel.
+
+    Steps are added up as in Pillow, so that pixels halfway between two are rounded as there.
+    """
+    steps = np.full(count, (end - start) / count)
+    steps[0] = start + steps[0] * 0.5
+    return np.cumsum(steps).astype(np.intp)
 
 
 def find_view(feature: ImageFeature, height: int, width: int, make_key: KeyFactory) -> View:
