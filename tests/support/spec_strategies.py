@@ -171,15 +171,17 @@ def raw(draw: st.DrawFn, *, alone: bool = True) -> tio.RawFeature:
 
 _lengths = st.integers(1, 900)
 _chances = st.floats(0, 1)
+_groups = st.none() | keys
 crops = st.one_of(
     st.builds(
         tio.RandomResizedCrop,
         st.tuples(st.floats(0.01, 1), st.floats(0.01, 1) | st.just(1)).map(sorted),
         st.tuples(st.floats(0.1, 9), st.floats(0.1, 9) | st.just(3)).map(sorted),
         _chances | st.sampled_from([0, 1]),
+        _groups,
     ),
-    st.builds(tio.RandomCrop, st.tuples(_lengths, _lengths), _chances),
-    st.builds(tio.RandomFlip, _chances),
+    st.builds(tio.RandomCrop, st.tuples(_lengths, _lengths), _chances, _groups),
+    st.builds(tio.RandomFlip, _chances, _groups),
 )
 
 

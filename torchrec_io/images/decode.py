@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -11,7 +13,7 @@ from PIL import Image, ImageFile, UnidentifiedImageError
 
 from ..schema.image_spec import ImageFeature
 from .bad_value import BadValueError
-from .exif import exif_rotation
+from .exif import Rotation, exif_rotation
 from .geometry import KeyFactory, View, find_view
 from .gif import count_frames
 from .jpeg_markers import SIGNATURE as JPEG_SIGNATURE
@@ -62,7 +64,7 @@ def decode_image(data: memoryview, feature: ImageFeature, make_key: KeyFactory) 
             or cannot be converted as the feature needs.
         RuntimeError: If Pillow is set to decode truncated images.
     """
-    try:
+    with _bad_values():
         if is_native(data, feature):
             decoded = DecodedImage(*decode_one(data, feature, make_key))
         else:
@@ -72,18 +74,41 @@ def decode_image(data: memoryview, feature: ImageFeature, make_key: KeyFactory) 
         pixels = _convert_dtype(decoded.pixels, data, feature)
         if pixels is not decoded.pixels:
             decoded = DecodedImage(pixels, decoded.position)
-    except (BadValueError, MemoryError):  # a lack of memory is not an error of the image
-        raise
-    except UnidentifiedImageError:
-        raise BadValueError("the image cannot be decoded: its format is not known") from None
-    except Exception as error:  # Pillow's plugins raise nearly anything on hostile bytes
-        raise BadValueError(f"the image cannot be decoded: {error}") from error
     if ImageFile.LOAD_TRUNCATED_IMAGES:
         raise RuntimeError(
             "PIL.ImageFile.LOAD_TRUNCATED_IMAGES is set: damaged images would not be detected; set "
             "it to False"
         )
     return decoded
+
+
+def read_size(data: memoryview, feature: ImageFeature) -> tuple[int, int]:
+    """Return the height and width of an image that a feature's ``augment`` gets.
+
+    Raises:
+        BadValueError: If the header is not that of an image, or claims too many pixels.
+    """
+    with _bad_values(), _open(data) as image:
+        check_size(image, feature.max_pixels)
+        rotation = _rotation_of(image, feature)
+        if feature.crop is not None:
+            return feature.crop[2], feature.crop[3]
+        if rotation is not None and rotation.swaps:
+            return image.width, image.height
+        return image.height, image.width
+
+
+@contextmanager
+def _bad_values() -> Iterator[None]:
+    """Convert errors of an image to BadValueError."""
+    try:
+        yield
+    except (BadValueError, MemoryError):  # a lack of memory is not an error of the image
+        raise
+    except UnidentifiedImageError:
+        raise BadValueError("the image cannot be decoded: its format is not known") from None
+    except Exception as error:  # Pillow's plugins raise nearly anything on hostile bytes
+        raise BadValueError(f"the image cannot be decoded: {error}") from error
 
 
 def _convert_dtype(pixels: Pixels, data: memoryview, feature: ImageFeature) -> Pixels:
@@ -113,11 +138,7 @@ def _decode_by_pillow(
             return _decode_16_bit_png(data, header, feature, make_key)
     with _open(data) as image:
         check_size(image, feature.max_pixels, is_wide=is_wide)
-        rotation = None
-        if image.format not in _SIZED_FORMATS:
-            image.load()
-        if feature.apply_exif_orientation and image.format != "TIFF":
-            rotation = exif_rotation(image)
+        rotation = _rotation_of(image, feature)
         if feature.palette == "index":
             _check_indices(image, header)
         stored = image if header is None else _restore_png(image, data, header, feature)
@@ -139,6 +160,15 @@ def _open(data: memoryview) -> ImageFile.ImageFile:
     # Pillow warns of images over its own, larger limit. That is not suppressed: warning filters
     # belong to the process, and images are decoded in threads.
     return Image.open(io.BytesIO(data), formats=formats)
+
+
+def _rotation_of(image: ImageFile.ImageFile, feature: ImageFeature) -> Rotation | None:
+    """Return how to rotate an opened image, and decode it if its size is not known before."""
+    if image.format not in _SIZED_FORMATS:
+        image.load()
+    if feature.apply_exif_orientation and image.format != "TIFF":
+        return exif_rotation(image)
+    return None
 
 
 def _check_indices(image: Image.Image, header: Header | None) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..checks import check_choice, is_integer
 from ..errors import SchemaError
 from .checks import check_integer, check_names, set_fields
-from .crops import Augment, check_size, is_number
+from .crops import Augment, check_size, group_of, is_number
 from .dtypes import DType, dtype_name
 from .feature import Feature, Place
 
@@ -68,7 +68,9 @@ class ImageFeature(Feature):
             thread-safe. :class:`RandomResizedCrop`, :class:`RandomCrop` and :class:`RandomFlip` are
             such functions. An exception that it raises, or a box outside of the image, becomes a
             DecodeError of the record. If several features have an ``augment``, each needs a
-            ``group``: all features of a group get the same box.
+            ``group``, an attribute of the function: features of one group must have equal
+            functions and get the same box and flip. The box is chosen for the image of the
+            group's first feature in the schema, and scaled to images of other sizes.
         mixed: Column of images without ``size``: "list", or "pad" for a Tensor ``[B, C, H, W]`` of
             the largest height and width of the batch, with images at the top left and ``fill`` in
             the rest; ``batch.lengths[name]`` is int64 ``[B, 2]``, each image's height and width.
@@ -290,6 +292,39 @@ class ImageFeature(Feature):
             self._refuse("an element of a SequenceFeature", ("augment", "mixed"))
             if self.decoder is None:
                 raise SchemaError("an element of a SequenceFeature excludes decoder=None")
+
+
+def check_groups(features: Mapping[str, Feature]) -> None:
+    """Check that random crops of several features say whether they are the same.
+
+    Args:
+        features: Specs of one part of a schema, by flat name.
+
+    Raises:
+        SchemaError: If one has no group, or two functions of a group are not equal.
+    """
+    crops = {
+        name: spec.augment
+        for name, spec in features.items()
+        if isinstance(spec, ImageFeature) and spec.augment is not None
+    }
+    groups: dict[str, Augment] = {}
+    for name, augment in crops.items():
+        group = group_of(augment)
+        if group is None and len(crops) > 1:
+            others = ", ".join(repr(other) for other in crops if other != name)
+            raise SchemaError(
+                f"its random crop needs a group, because other features have one, too ({others}): "
+                "features with RandomResizedCrop(group='view') get the same box and flip, features "
+                "of different groups get different ones",
+                feature=name,
+            )
+        if group is not None and groups.setdefault(group, augment) != augment:
+            raise SchemaError(
+                f"all features of the group {group!r} must have equal augment functions, got "
+                f"{groups[group]!r} and {augment!r}",
+                feature=name,
+            )
 
 
 def _check_crop(crop: Any) -> tuple[int, ...]:
