@@ -148,7 +148,9 @@ def _decode_by_pillow(
             frames = _render_frames(image, count_frames(data), view, feature)
             return DecodedImage(frames, view.position)
         is_16_bit = image.mode == "I" and image.format in ("PNG", "PPM")  # in some versions
-        return DecodedImage(_render(rotated, view, feature, is_16_bit=is_16_bit), view.position)
+        is_gif = image.format == "GIF"
+        pixels = _render(rotated, view, feature, is_16_bit=is_16_bit, is_gif=is_gif)
+        return DecodedImage(pixels, view.position)
 
 
 def _open(data: memoryview) -> ImageFile.ImageFile:
@@ -223,12 +225,17 @@ def _render_frames(
         image.seek(number)
         # A frame that extends past the image makes it larger.
         check_pixels(image.height, image.width, feature.max_pixels, frames=count)
-        frames.append(_render(image.copy(), view, feature))
+        frames.append(_render(image.copy(), view, feature, is_gif=True))
     return np.stack(frames)
 
 
 def _render(
-    image: Image.Image, view: View, feature: ImageFeature, *, is_16_bit: bool = False
+    image: Image.Image,
+    view: View,
+    feature: ImageFeature,
+    *,
+    is_16_bit: bool = False,
+    is_gif: bool = False,
 ) -> Pixels:
     """Return the pixels of a view of an image.
 
@@ -237,6 +244,7 @@ def _render(
         view: Part of the image to return.
         feature: Feature spec.
         is_16_bit: Whether values of mode "I" have 16 bits.
+        is_gif: Whether the image is a frame of a GIF.
     """
     image.load()
     if view.box != (0, 0, *image.size):
@@ -245,7 +253,10 @@ def _render(
     if is_16_bit and feature.dtype == "uint16":
         gray = np.asarray(image).astype(np.uint16)[:, :, np.newaxis]
         return _finish(convert_channels(gray, feature.channels, 1), view, feature)
-    image = _convert_mode(image, _target_mode(image, feature), is_16_bit=is_16_bit)
+    mode = _target_mode(image, feature)
+    if is_gif and mode in ("L", "RGB") and feature.palette == "color":
+        image = _blacken(image)
+    image = _convert_mode(image, mode, is_16_bit=is_16_bit)
     if view.is_resized and feature.filter == "bilinear":
         height, width = view.size
         image = image.resize((width, height), Image.Resampling.BILINEAR, box=view.resized_box)
@@ -279,6 +290,16 @@ def _target_mode(image: Image.Image, feature: ImageFeature) -> str:
     if image.mode.startswith("I"):
         return "L"
     return _STORED_MODES.get(image.mode, "RGB")
+
+
+def _blacken(image: Image.Image) -> Image.Image:
+    """Return a frame of a GIF with black in place of what is transparent, as in TensorFlow."""
+    if image.mode != "RGBA" and "transparency" not in image.info:
+        return image
+    black = Image.new("RGB", image.size)
+    colors = image.convert("RGBA")
+    black.paste(colors, mask=colors)
+    return black
 
 
 def _convert_mode(image: Image.Image, mode: str, *, is_16_bit: bool) -> Image.Image:
