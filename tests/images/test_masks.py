@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,16 @@ from PIL import Image, ImageOps
 
 import torchrec_io as tio
 from tests.images.test_rules import png16
-from tests.support.images import Pixels, column_of, decoded, encoded, noise, opened, oriented
+from tests.support.images import (
+    Pixels,
+    column_of,
+    decoded,
+    encoded,
+    noise,
+    opened,
+    oriented,
+    write_images,
+)
 from tests.support.pngs import png_of, wide_noise
 from torchrec_io.errors import DecodeError
 
@@ -93,6 +103,21 @@ def test_masks_in_a_batch_keep_their_class_numbers() -> None:
     assert column.unique().tolist() == [7, 200]
 
 
+def test_resized_masks_of_every_dtype_and_kind() -> None:
+    pixels = noise(40, 60, 4)
+    options: dict[str, Any] = {"size": (20, 30), "filter": "nearest"}
+    assert decoded(encoded(pixels), channels=4, **options).tolist() == pixels[1::2, 1::2].tolist()
+    jpeg = encoded(noise(40, 60), "JPEG")
+    expected = decoded(jpeg)[1::2, 1::2]
+    wide = decoded(jpeg, dtype="uint16", **options)
+    assert wide.tolist() == (expected.astype(np.uint16) * 256).tolist()
+    floats = decoded(jpeg, dtype="float32", **options)
+    assert floats.tolist() == (expected.astype(np.float32) * np.float32(1 / 255)).tolist()
+    gif = encoded(noise(40, 60), "GIF")
+    moving = decoded(gif, animated=True, **options)
+    assert moving.tolist() == decoded(gif, animated=True)[:, 1::2, 1::2].tolist()
+
+
 # ---- palettes ----
 
 
@@ -149,7 +174,8 @@ def test_gray_levels_are_class_numbers(decoder: Any) -> None:
     [
         (encoded(noise(5, 6)), "pixels of the mode 'RGB'"),
         (encoded(noise(5, 6, 4)), "pixels of the mode 'RGBA'"),
-        (encoded(noise(5, 6), "JPEG"), "pixels of the mode 'RGB'"),
+        (encoded(noise(5, 6), "JPEG"), "a JPEG, whose levels are not exact"),
+        (encoded(noise(5, 6, 1), "JPEG"), "a JPEG, whose levels are not exact"),
         (encoded(Image.fromarray(noise(5, 6)).convert("1")), "gray levels of fewer bits"),
         (png16(wide_noise(5, 6, 1)), "pixels of the mode 'I"),
     ],
@@ -186,3 +212,15 @@ def test_class_numbers_of_the_right_size_need_no_filter() -> None:
     options: dict[str, Any] = {"size": (9, 11), "resize": None, "names": ["a"]}
     found = decoded(encoded(image, bits=4), channels=1, palette="index", **options)
     assert found[:, :, 0].tolist() == indices.tolist()
+
+
+def test_the_decoders_of_indices_are_described(tmp_path: Path) -> None:
+    path = write_images(tmp_path / "a", [encoded(noise(5, 6, 1))])
+    for decoder, expected in (("auto", "most PNGs are decoded natively"), ("pillow", "by Pillow")):
+        image = tio.ImageFeature(1, palette="index", decoder=decoder)  # type: ignore[arg-type]
+        dataset = tio.TFRecordDataset(path, {"image": image}, batch_size=1)
+        [line] = [
+            each for each in tio.make_loader(dataset).describe().split("\n") if "images" in each
+        ]
+        assert expected in line
+        assert "cannot detect" not in line

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -64,7 +62,7 @@ def decode_image(data: memoryview, feature: ImageFeature, make_key: KeyFactory) 
             or cannot be converted as the feature needs.
         RuntimeError: If Pillow is set to decode truncated images.
     """
-    with _bad_values():
+    try:
         if is_native(data, feature):
             decoded = DecodedImage(*decode_one(data, feature, make_key))
         else:
@@ -74,6 +72,10 @@ def decode_image(data: memoryview, feature: ImageFeature, make_key: KeyFactory) 
         pixels = _convert_dtype(decoded.pixels, data, feature)
         if pixels is not decoded.pixels:
             decoded = DecodedImage(pixels, decoded.position)
+    except (BadValueError, MemoryError):  # a lack of memory is not an error of the image
+        raise
+    except Exception as error:  # Pillow's plugins raise nearly anything on hostile bytes
+        raise _bad_value(error) from error
     if ImageFile.LOAD_TRUNCATED_IMAGES:
         raise RuntimeError(
             "PIL.ImageFile.LOAD_TRUNCATED_IMAGES is set: damaged images would not be detected; set "
@@ -88,27 +90,25 @@ def read_size(data: memoryview, feature: ImageFeature) -> tuple[int, int]:
     Raises:
         BadValueError: If the header is not that of an image, or claims too many pixels.
     """
-    with _bad_values(), _open(data) as image:
-        check_size(image, feature.max_pixels)
-        rotation = _rotation_of(image, feature)
-        if feature.crop is not None:
-            return feature.crop[2], feature.crop[3]
-        if rotation is not None and rotation.swaps:
-            return image.width, image.height
-        return image.height, image.width
-
-
-@contextmanager
-def _bad_values() -> Iterator[None]:
-    """Convert errors of an image to BadValueError."""
+    if feature.crop is not None:
+        return feature.crop[2], feature.crop[3]
     try:
-        yield
-    except (BadValueError, MemoryError):  # a lack of memory is not an error of the image
+        with _open(data) as image:
+            check_size(image, feature.max_pixels)
+            rotation = _rotation_of(image, feature)
+            if rotation is not None and rotation.swaps:
+                return image.width, image.height
+            return image.height, image.width
+    except (BadValueError, MemoryError):
         raise
-    except UnidentifiedImageError:
-        raise BadValueError("the image cannot be decoded: its format is not known") from None
-    except Exception as error:  # Pillow's plugins raise nearly anything on hostile bytes
-        raise BadValueError(f"the image cannot be decoded: {error}") from error
+    except Exception as error:
+        raise _bad_value(error) from error
+
+
+def _bad_value(error: Exception) -> BadValueError:
+    is_unknown = isinstance(error, UnidentifiedImageError)
+    reason = "its format is not known" if is_unknown else error
+    return BadValueError(f"the image cannot be decoded: {reason}")
 
 
 def _convert_dtype(pixels: Pixels, data: memoryview, feature: ImageFeature) -> Pixels:
@@ -175,9 +175,12 @@ def _rotation_of(image: ImageFile.ImageFile, feature: ImageFeature) -> Rotation 
 
 def _check_indices(image: Image.Image, header: Header | None) -> None:
     """Refuse an image whose pixels are not indices or levels as they are stored."""
-    is_scaled = header is not None and header.depth < 8 and header.color_type == 0
-    if is_scaled or image.mode not in ("P", "L"):
-        kind = "gray levels of fewer bits" if is_scaled else f"pixels of the mode {image.mode!r}"
+    kind = None if image.mode in ("P", "L") else f"pixels of the mode {image.mode!r}"
+    if header is not None and header.depth < 8 and header.color_type == 0:
+        kind = "gray levels of fewer bits"  # they would be scaled
+    if image.format in ("JPEG", "MPO"):
+        kind = "a JPEG, whose levels are not exact"
+    if kind is not None:
         raise BadValueError(
             "the image must have a palette, or gray levels of 8 bits, for palette='index', got "
             f"{kind}"

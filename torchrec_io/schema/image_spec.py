@@ -104,8 +104,8 @@ class ImageFeature(Feature):
             ``torch.nn.functional.interpolate(mode="nearest-exact")``.
         palette: Values of images with a palette: "color", the colors; or "index", the stored
             indices, such as the class numbers of a mask. Gray images of 8 bits keep their levels;
-            others are then refused. "index" needs ``channels=1``, the dtype "uint8", and
-            ``filter="nearest"`` to resize.
+            others are then refused, and so are JPEGs, which do not keep class numbers. "index"
+            needs ``channels=1``, the dtype "uint8", and ``filter="nearest"`` to resize.
         names: Names of classes, for images whose pixels are class numbers from 0; not for float
             dtypes. To resize them needs ``filter="nearest"``.
 
