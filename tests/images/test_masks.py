@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,23 @@ def test_gray_levels_are_class_numbers(decoder: Any) -> None:
     assert found[:, :, 0].tolist() == gray.tolist()
 
 
+def tiff_of_4_bits() -> bytes:
+    """Return a TIFF of 2 x 1 gray pixels, which Pillow scales to 8 bits."""
+    tags = [
+        (256, 2),
+        (257, 1),
+        (258, 4),
+        (259, 1),
+        (262, 1),
+        (273, 8),
+        (277, 1),
+        (278, 1),
+        (279, 1),
+    ]
+    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags)
+    return b"II*\0" + struct.pack("<I", 10) + b"\x1f\0" + struct.pack("<H", 9) + entries + bytes(4)
+
+
 @pytest.mark.parametrize(
     ("data", "got"),
     [
@@ -178,6 +196,7 @@ def test_gray_levels_are_class_numbers(decoder: Any) -> None:
         (encoded(noise(5, 6, 1), "JPEG"), "a JPEG, whose levels are not exact"),
         (encoded(Image.fromarray(noise(5, 6)).convert("1")), "gray levels of fewer bits"),
         (png16(wide_noise(5, 6, 1)), "pixels of the mode 'I"),
+        (tiff_of_4_bits(), "gray levels of fewer bits"),
     ],
 )
 def test_images_without_indices_are_refused(data: bytes, got: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageFile, UnidentifiedImageError
+from PIL import Image, ImageFile, TiffImagePlugin, UnidentifiedImageError
 
 from ..schema.image_spec import ImageFeature
 from .bad_value import BadValueError
@@ -176,7 +176,10 @@ def _rotation_of(image: ImageFile.ImageFile, feature: ImageFeature) -> Rotation 
 def _check_indices(image: Image.Image, header: Header | None) -> None:
     """Refuse an image whose pixels are not indices or levels as they are stored."""
     kind = None if image.mode in ("P", "L") else f"pixels of the mode {image.mode!r}"
-    if header is not None and header.depth < 8 and header.color_type == 0:
+    bits = 8 if header is None or header.color_type else header.depth
+    if isinstance(image, TiffImagePlugin.TiffImageFile) and image.mode == "L":
+        bits = image.tag_v2.get(TiffImagePlugin.BITSPERSAMPLE, (1,))[0]
+    if bits < 8:
         kind = "gray levels of fewer bits"  # they would be scaled
     if image.format in ("JPEG", "MPO"):
         kind = "a JPEG, whose levels are not exact"

@@ -64,13 +64,13 @@ class ImageFeature(Feature):
             image.
         augment: Function that chooses a box for each record's image. It gets the height and the
             width (of the crop) and a NumPy Generator, seeded by the dataset's seed, the epoch, the
-            record's number and the feature's name, and returns a :class:`Crop`. It must be
-            thread-safe. :class:`RandomResizedCrop`, :class:`RandomCrop` and :class:`RandomFlip` are
-            such functions. An exception that it raises, or a box outside of the image, becomes a
-            DecodeError of the record. If several features have an ``augment``, each needs a
-            ``group``, an attribute of the function: features of one group must have equal
-            functions and get the same box and flip. The box is chosen for the image of the
-            group's first feature in the schema, and scaled to images of other sizes.
+            record's number and the name of the feature, or of its group, and returns a
+            :class:`Crop`. It must be thread-safe. :class:`RandomResizedCrop`, :class:`RandomCrop`
+            and :class:`RandomFlip` are such functions. An exception that it raises, or a box
+            outside of the image, becomes a DecodeError of the record. If several features have an
+            ``augment``, each needs a ``group``, an attribute of the function: features of one group
+            must have equal functions and get the same box and flip. The box is chosen for the image
+            of the group's first feature in the schema, and scaled to images of other sizes.
         mixed: Column of images without ``size``: "list", or "pad" for a Tensor ``[B, C, H, W]`` of
             the largest height and width of the batch, with images at the top left and ``fill`` in
             the rest; ``batch.lengths[name]`` is int64 ``[B, 2]``, each image's height and width.
