@@ -34,6 +34,7 @@ from ..tensors.collate import collate
 from ..tensors.device import DevicePrefetcher, can_pin, check_device
 from .decompression import describe_decompression
 from .images import describe_images
+from .loop_end import announced_end
 from .loop_stats import LoopStats
 from .position import (
     CountedPosition,
@@ -79,13 +80,15 @@ class Loader:
         position = self._batches.position
         taken = 0
         try:
-            for item in self._stats.measured(items):
-                taken += 1
-                # Copies to the device may be ahead of the loop.
-                is_level = self._latest is items and taken == self._batches.num_yielded
-                if is_level and position.is_at_end():
-                    position.advance()
-                yield item
+            with announced_end() as end:
+                for item in self._stats.measured(items):
+                    taken += 1
+                    # Copies to the device may be ahead of the loop.
+                    is_level = self._latest is items and taken == self._batches.num_yielded
+                    if is_level and position.is_at_end():
+                        end.end_of_dataloader = True
+                        position.advance()
+                    yield item
             if self._latest is items:
                 position.advance()
         finally:
