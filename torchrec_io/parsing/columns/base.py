@@ -274,6 +274,11 @@ class LocatedBlock:
     # ---- for column builders; ``spec`` is the position of a native spec ----
 
     @property
+    def builders(self) -> Sequence[ColumnBuilder]:
+        """Builders of all columns, in the order of the schema."""
+        return self._parser.builders
+
+    @property
     def threads(self) -> int:
         """Number of threads that decode images."""
         return self._threads or default_threads()
