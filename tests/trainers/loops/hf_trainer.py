@@ -135,7 +135,8 @@ def run(cell: Cell, paths: list[str], numbers: Numbers) -> None:
             if cell.mode == "evaluate":
                 trainer.evaluate()
             else:
-                found = torch.as_tensor(trainer.predict(trainer.eval_dataset).predictions)
+                files: Any = trainer.eval_dataset
+                found = torch.as_tensor(trainer.predict(files).predictions)
                 numbers.add(found if trainer.is_world_process_zero() else found[:0])
 
 
