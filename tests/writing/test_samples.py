@@ -8,6 +8,7 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import assume, given
@@ -177,10 +178,10 @@ def test_samples_of_a_dataset_are_written_as_they_were_stored(tmp_path: Path) ->
     assert _records(tmp_path / "b") == _records(tmp_path / "a")
     _write(tmp_path / "b", *map(dict, dataset), kinds=SCHEMA)
     assert _records(tmp_path / "b") == _records(tmp_path / "a")
-    by_number = tio.TFRecordMapDataset(tmp_path / "a", SCHEMA)
     with tio.ShardedWriter(tmp_path / "s", 1) as writer:
-        for number in range(len(by_number)):
-            writer.write(by_number[number])
+        samples = tio.TFRecordMapDataset(tmp_path / "a", SCHEMA)
+        for i in range(len(samples)):
+            writer.write(samples[i])
     assert _records(Path(writer.paths[0])) == _records(tmp_path / "a")
     assert tio.encode_examples(dataset) == _records(tmp_path / "a")
 
@@ -211,6 +212,30 @@ def test_samples_of_unknown_schemas_need_kinds(tmp_path: Path) -> None:
     made = tio.Sample({"x": torch.tensor([1, 2])})
     for given_sample in (made, pickle.loads(pickle.dumps(made))):
         assert tio.encode_example(given_sample) == tio.encode_example({"x": [1, 2]})
+
+
+def test_samples_that_are_no_records_need_kinds(tmp_path: Path) -> None:
+    episode = {"steps/id": [1, 2, 3], "steps/x": np.arange(6)}
+    _write(tmp_path / "a", episode)
+    x = tio.FixedLenSequenceFeature([2], "int64", allow_missing=True)
+    schema = {"steps/id": tio.VarLenFeature("int64"), "steps/x": x}
+    [step, *_] = tio.TFRecordDataset(tmp_path / "a", schema).steps("steps")
+    ranked = {"x": tio.FixedLenFeature([], "int64")}
+    _write(tmp_path / "b", tio.ranking.encode(None, [{"x": 1}, {"x": 2}]))
+    [ranking] = tio.TFRecordDataset(tmp_path / "b", tio.ranking.Schema(examples=ranked))
+    for sample in (step, ranking):
+        with pytest.raises(TypeError, match=r"not known how .* stored.* or no record"):
+            tio.encode_example(sample)
+        assert tio.encode_example(dict(sample))
+
+
+def test_rows_of_csv_are_written(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("1,2.5,a\n")
+    dtypes = {"i": "int64", "x": "float32", "s": "string"}
+    schema = tio.csv.Schema({name: tio.FixedLenFeature([], each) for name, each in dtypes.items()})
+    [sample] = tio.TextLineDataset(tmp_path / "a.csv", schema)
+    expected = dict(zip(sample, [1, 2.5, "a"], strict=True))
+    assert tio.encode_example(sample) == tio.encode_example(expected)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ class CsvParser(BlockParser):
 
     def __init__(self, schema: Schema) -> None:
         self.schema: Schema = schema
+        self.stored_by = {}
 
     def of_features(self, names: Sequence[str]) -> CsvParser:
         return CsvParser(self.schema.narrow(names))

@@ -365,7 +365,7 @@ class Iteration:
             yield last
 
     def _samples_of(self, loaded: Loaded, job: LoadJob) -> list[Any]:
-        schema = self.loader.parser.schema
+        schema = self.loader.parser.stored_by
         return loaded.samples(self._random(job), becomes_dict=self.makes_dicts, schema=schema)
 
     def _load(self, jobs: Sequence[LoadJob], following: LoadJob | None) -> list[Outcome]:

@@ -237,7 +237,7 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
             raise loaded.errors.pop(0)  # a frame of its traceback must not refer to it
         if len(loaded.failures):
             raise self._loader.error_of(loaded, 0)
-        schema = self._loader.parser.schema
+        schema = self._loader.parser.stored_by
         samples = loaded.samples(becomes_dict=self._makes_dicts, schema=schema)
         transform = Transform.of(self._options, reader)
         if transform is not None:

@@ -34,6 +34,7 @@ from ..tensors.collate import collate
 from ..tensors.device import DevicePrefetcher, can_pin, check_device
 from .decompression import describe_decompression
 from .images import describe_images
+from .loop_end import announced_end
 from .loop_stats import LoopStats
 from .position import (
     CountedPosition,
@@ -79,13 +80,15 @@ class Loader:
         position = self._batches.position
         taken = 0
         try:
-            for item in self._stats.measured(items):
-                taken += 1
-                # Copies to the device may be ahead of the loop.
-                is_level = self._latest is items and taken == self._batches.num_yielded
-                if is_level and position.is_at_end():
-                    position.advance()
-                yield item
+            with announced_end() as end:
+                for item in self._stats.measured(items):
+                    taken += 1
+                    # Copies to the device may be ahead of the loop.
+                    is_level = self._latest is items and taken == self._batches.num_yielded
+                    if is_level and position.is_at_end():
+                        end.end_of_dataloader = True
+                        position.advance()
+                    yield item
             if self._latest is items:
                 position.advance()
         finally:
@@ -289,16 +292,18 @@ class _Batches:
     def __iter__(self) -> Iterator[Any]:
         self.position.begin()
         self.num_yielded = 0
-        return self._counted(iter(() if self.position.is_empty() else self.loader))
+        planned = self.position.num_left()
+        return self._counted(iter(() if self.position.is_empty() else self.loader), planned)
 
-    def _counted(self, items: Iterator[Any]) -> Iterator[Any]:
-        for item in items:
+    def _counted(self, items: Iterator[Any], planned: int | None) -> Iterator[Any]:
+        count = 0
+        for count, item in enumerate(items, 1):  # noqa: B007
             self.num_yielded += 1
             self.position.count()
             yield item
-        if self.position.is_incomplete():
+        if planned is not None and count < planned:
             raise RuntimeError(
-                f"the workers ended after {counted(self.num_yielded, 'item')}, before the last "
+                f"the workers ended after {counted(count, 'item')} of {planned}, before the last "
                 "item of the epoch: an item was lost between a worker process and the loop"
             )
 

@@ -41,9 +41,9 @@ class LoopPosition:
         """Return whether the loader has yielded its last batch, as far as this is known."""
         return False
 
-    def is_incomplete(self) -> bool:
-        """Return whether items are missing, after the loader has yielded its last one."""
-        return False
+    def num_left(self) -> int | None:
+        """Return how many items the iteration that was begun has; None if that is not known."""
+        return None
 
     def advance(self) -> None:
         """Move to the next epoch: the loop has taken the last batch."""
@@ -182,8 +182,10 @@ class CountedPosition(RecordsPosition):
     def is_at_end(self) -> bool:
         return self._progress is not None and self._dealer.is_done(self._progress, self._layout)
 
-    def is_incomplete(self) -> bool:
-        return not self.is_at_end()
+    def num_left(self) -> int | None:
+        if self._progress is None or self._dealer.options["epochs"] is None:
+            return None
+        return self._dealer.num_left(self._progress, self._layout)
 
     def state_dict(self) -> dict[str, Any]:
         session = self._dataset.session

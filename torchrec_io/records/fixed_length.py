@@ -40,6 +40,8 @@ class FixedLength(RecordFormat):
 
     def scan(self, source: ByteSource, progress: Progress | None = None) -> ScanResult:
         size, error = source.find_size(None if progress is None else lambda done: progress(done, 0))
+        if error is not None:  # the footer may start before the damaged member
+            size = source.sound_end
         room = size - self.header_bytes - self.footer_bytes
         count = max(0, room) // self.record_bytes
         bounds = np.arange(count + 1, dtype=np.uint64)

@@ -55,6 +55,15 @@ class ScanResult:
     end: int
     error: TorchRecIOError | None
 
+    def up_to(self, stream_offset: int, damage: TorchRecIOError) -> ScanResult:
+        """Return the records that end at or before a stream offset; the damage ends the scan."""
+        ends = np.append(self.starts[1:], np.uint64(self.end))[: len(self.starts)]
+        count = int(np.searchsorted(ends, np.uint64(stream_offset), side="right"))
+        end = int(self.starts[count]) if count < len(self.starts) else self.end
+        error = self.error or damage
+        error.record = count
+        return ScanResult(self.starts[:count], end, error)
+
 
 class ExtractedRecords(NamedTuple):
     """Records that were taken out of their frames.

@@ -141,7 +141,9 @@ class RecordIndex:
         recorder = None if detected is None else make_recorder(seek_point_bytes)
         source = open_decompressed(file, detected, recorder)
         found = format.scan(source, progress)
-        size = file.stamp.size if detected is None else source.find_size()[0]
+        size, damage = (file.stamp.size, None) if detected is None else source.find_size()
+        if damage is not None and not format.is_self_checking:
+            found = found.up_to(source.sound_end, damage)
         end = found.end if len(found.starts) else min(found.end, size)
         gaps = []
         if found.error is not None:  # the rest of the stream is lost

@@ -127,6 +127,14 @@ class ByteSource(ABC):
         """Places found so far where decompression can start; None if it is not compressed."""
         return None
 
+    @property
+    def sound_end(self) -> int:
+        """Stream offset up to which a compressed stream that was read is proved by its checksums.
+
+        There the last member (frame) ends that was decompressed to its end; 0 if there is none.
+        """
+        return 0
+
     @abstractmethod
     def read_into(self, offset: int, out: memoryview) -> int:
         """Fill ``out`` with the bytes at a stream offset.

@@ -58,6 +58,10 @@ class CompressedFile(ByteSource):
     def seek_points(self) -> SeekPoints:
         return self._recorder.finish()
 
+    @property
+    def sound_end(self) -> int:
+        return self._inflater.sound_end
+
     def read_into(self, offset: int, out: memoryview) -> int:
         with self._lock:
             self._reach(offset)

@@ -75,6 +75,7 @@ class Inflater:
         self._file = file
         self._compression = compression
         self._start = start  # the last place where decoding could start again
+        self._member_start = start.stream_offset  # where the member starts that is decoded
         self._recorder = recorder
         self._chunk_bytes = _CHUNK_BYTES if chunk_bytes is None else chunk_bytes
         self._input = _NO_BYTES  # memory of compressed bytes
@@ -106,6 +107,11 @@ class Inflater:
     def stream_start(self) -> int:
         """Stream offset of the start of the member that is decoded, or of what follows the last."""
         return self._stream_offset if self._decoder is None else self._start.stream_offset
+
+    @property
+    def sound_end(self) -> int:
+        """Stream offset where the members end that were decoded to their ends without an error."""
+        return self._stream_offset if self._decoder is None else self._member_start
 
     def read_into(self, out: ByteBuffer) -> int:
         """Fill ``out`` with at least one decoded byte; return their number, 0 at the end.
@@ -253,6 +259,7 @@ class Inflater:
             raise self._error
         self._has_member = True
         self._start = SeekPoint(self._stream_offset, 8 * self._position)
+        self._member_start = self._stream_offset
         if self._recorder is not None:
             self._recorder.add_start(self._stream_offset, self._position)
         self._decoder = start_member(self._compression)

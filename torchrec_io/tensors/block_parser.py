@@ -47,6 +47,9 @@ class BlockParser:
 
     Attributes:
         schema: Schema of the columns; None if items are not columns.
+        stored_by: Schema that says how the values of a sample are stored in an Example or a
+            SequenceExample. It is None if they do not make a record, and an empty dict if each
+            value is stored as it is.
         is_native: Whether native code does all the work of a record, so that small batches are
             better loaded together.
         sample_kind: Kind of a sample. Only datasets of equal kinds can be mixed.
@@ -55,6 +58,7 @@ class BlockParser:
     """
 
     schema: Any = None
+    stored_by: Any = None
     is_native = False
     sample_kind = "records"
     has_stored_names = False
@@ -218,6 +222,7 @@ class ExampleBlockParser(BlockParser):
 
     def __init__(self, schema: Schema) -> None:
         self.schema: Schema = schema
+        self.stored_by = schema
         self.native = ExampleParser.of(schema)
         self.reuses_buffers = self.native.is_fixed
         self.is_native = not any(spec.is_slow for spec in schema.values())
@@ -258,6 +263,7 @@ class WrappedParser(BlockParser):
         self, wrapping: FixedLengthWrapper | WholeFileWrapper, schema: Schema | None = None
     ) -> None:
         self.schema: Schema = wrapping.schema if schema is None else schema
+        self.stored_by = self.schema
         self._wrapping = wrapping
 
     def of_features(self, names: Sequence[str]) -> WrappedParser:

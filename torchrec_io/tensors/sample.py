@@ -184,8 +184,8 @@ class Sample(dict[str, Any]):
         """
         if self._rows.schema is None:
             raise TypeError(
-                "it is not known how the values of this sample are stored: it is of a Batch or of "
-                "another process; pass kinds=schema, with the schema of the dataset"
+                "it is not known how the values of this sample are stored: it is of a Batch, of "
+                "another process, or no record; pass kinds=schema, which reads what you write"
             )
         return self._rows.schema
 

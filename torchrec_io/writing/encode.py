@@ -71,8 +71,10 @@ def encode_example(features: Mapping[str, Any], kinds: Kinds | None = None) -> b
             different lengths, or the message would reach 2 GiB.
         SchemaError: If ``kinds`` contains an unknown dtype.
     """
-    features = _example_part(features, _schema_of(kinds))
-    return _encoder(kinds).encode([features], None, False)[0]
+    if kinds is None and type(features) is dict:  # as usual
+        return _PLAIN_ENCODER.encode([features], None, False)[0]
+    part = _example_part(features, _schema_of(kinds))
+    return _encoder(kinds).encode([part], None, False)[0]
 
 
 class WriterEncoder:
@@ -115,7 +117,10 @@ def encode_examples(
     """
     schema = _schema_of(kinds)
     features: list[dict[Any, Any] | None] = [
-        _example_part(example, schema, i) for i, example in enumerate(examples)
+        example
+        if schema is None and type(example) is dict  # as usual; a call would take longer
+        else _example_part(example, schema, i)
+        for i, example in enumerate(examples)
     ]
     return _encoder(kinds).encode(features, None, True)
 
@@ -221,8 +226,6 @@ def _parts(
 def _example_part(
     features: Mapping[str, Any], schema: Schema | None, position: int | None = None
 ) -> dict[Any, Any]:
-    if schema is None and type(features) is dict:
-        return features
     part, lists = _parts(features, schema, position)
     if lists is not None:
         raise TypeError(

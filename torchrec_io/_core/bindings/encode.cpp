@@ -298,28 +298,33 @@ class MessageReader {
     PyObject* value = nullptr;
     while (PyDict_Next(features.ptr(), &at, &key, &value)) {
       nb::object name = name_of(key);
-      if (outer.is_valid()) {
-        name = nb::steal<nb::object>(PyUnicode_FromFormat("%U/%U", outer.ptr(), name.ptr()));
-        if (!name.is_valid()) nb::raise_python_error();
-      }
+      if (outer.is_valid()) name = joined_name(outer, name);
       part.entries.push_back({bytes_of(name), 0, 0});
       if (!read_value(part.entries.back(), name, value, has_steps)) {
-        if (is_nested(value, depth)) {
-          part.entries.pop_back();
-          read_dict(part, value, has_steps, name, depth + 1);
-        } else {
-          deferred_.push_back({&part, part.entries.size() - 1, name, value});
-          values_.hold(nb::borrow<nb::object>(value));
-        }
+        read_other(part, name, value, has_steps, depth);
       }
       names_.push_back(std::move(name));
     }
   }
 
-  // Whether a value is a dict of features.
-  static bool is_nested(nb::handle value, int depth) {
-    return PyDict_Check(value.ptr()) && PyDict_Size(value.ptr()) > 0 &&
-           depth < ValueReader::kMaxDepth;
+  // Reads a dict of features, or defers a value that Python code must convert. This and the next
+  // function are rarely called, and would slow the loop down if they were inlined.
+  [[gnu::noinline]] void read_other(MessagePart& part, nb::handle name, nb::handle value,
+                                    bool has_steps, int depth) {
+    const bool is_nested = PyDict_Check(value.ptr()) && PyDict_Size(value.ptr()) > 0;
+    if (is_nested && depth < ValueReader::kMaxDepth) {
+      part.entries.pop_back();
+      read_dict(part, value, has_steps, name, depth + 1);
+      return;
+    }
+    deferred_.push_back({&part, part.entries.size() - 1, name, value});
+    values_.hold(nb::borrow<nb::object>(value));
+  }
+
+  [[gnu::noinline]] static nb::object joined_name(nb::handle outer, nb::handle name) {
+    auto joined = nb::steal<nb::object>(PyUnicode_FromFormat("%U/%U", outer.ptr(), name.ptr()));
+    if (!joined.is_valid()) nb::raise_python_error();
+    return joined;
   }
 
   // Returns the name of a feature as an exact str, which has no Python methods of its own.
