@@ -78,6 +78,10 @@ def _set_key(name: str) -> tuple[str, ...]:
     return ("" if word is None else word[0].lower(),)
 
 
+def _common_start(texts: Sequence[str]) -> str:
+    return os.path.commonprefix(texts)  # noqa: RUF071  # character by character, as meant
+
+
 def pattern_of(files: Sequence[str], others: Iterable[str] | None) -> str | None:
     """Return a glob pattern that matches some files of a folder, and no other file of it.
 
@@ -95,13 +99,13 @@ def pattern_of(files: Sequence[str], others: Iterable[str] | None) -> str | None
     if len(shards) == len(names) and len({shard[1] for shard in shards}) == 1:
         start = f"{shards[0][1]}-"
         ends = [name[shard.end(2) :] for name, shard in zip(names, shards, strict=True)]
-        end = glob.escape(os.path.commonprefix(ends)) + ("*" if len(set(ends)) > 1 else "")
+        end = glob.escape(_common_start(ends)) + ("*" if len(set(ends)) > 1 else "")
         # Unlike the first, the second pattern cannot match a longer name.
         wildcards = ["*", "?" * len(shards[0][2])]
     else:
-        start = os.path.commonprefix(names).rstrip("0123456789")
+        start = _common_start(names).rstrip("0123456789")
         reversed_ends = [name[len(start) :][::-1] for name in names]
-        end = glob.escape(os.path.commonprefix(reversed_ends)[::-1])
+        end = glob.escape(_common_start(reversed_ends)[::-1])
         wildcards = ["*"]
     folder = os.path.dirname(files[0])
     known = {os.path.basename(other) for other in others or ()}
