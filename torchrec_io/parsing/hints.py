@@ -55,7 +55,7 @@ def hint_at(schema: Schema, record: bytes, name: str | None, key: str) -> str:
     """
     names = stored_names(record)
     if names is None or not any(each and each.isprintable() for part in names for each in part):
-        return hint_at_record(record)
+        return _hint_at_record(record)
     if name is None:
         return ""
     in_lists = name in (schema.sequence or {})
@@ -73,7 +73,7 @@ def hint_at(schema: Schema, record: bytes, name: str | None, key: str) -> str:
     return f"; {hint}"
 
 
-def hint_at_record(record: bytes) -> str:
+def _hint_at_record(record: bytes) -> str:
     """Return what a record that is no Example looks like, to end an error message; or ""."""
     if not record:
         return "; the record is empty"
