@@ -95,13 +95,13 @@ def pattern_of(files: Sequence[str], others: Iterable[str] | None) -> str | None
     if len(shards) == len(names) and len({shard[1] for shard in shards}) == 1:
         start = f"{shards[0][1]}-"
         ends = [name[shard.end(2) :] for name, shard in zip(names, shards, strict=True)]
-        end = glob.escape(os.path.commonprefix(ends)) + ("*" if len(set(ends)) > 1 else "")
+        end = glob.escape(_common_start(ends)) + ("*" if len(set(ends)) > 1 else "")
         # Unlike the first, the second pattern cannot match a longer name.
         wildcards = ["*", "?" * len(shards[0][2])]
     else:
-        start = os.path.commonprefix(names).rstrip("0123456789")
+        start = _common_start(names).rstrip("0123456789")
         reversed_ends = [name[len(start) :][::-1] for name in names]
-        end = glob.escape(os.path.commonprefix(reversed_ends)[::-1])
+        end = glob.escape(_common_start(reversed_ends)[::-1])
         wildcards = ["*"]
     folder = os.path.dirname(files[0])
     known = {os.path.basename(other) for other in others or ()}
@@ -110,3 +110,7 @@ def pattern_of(files: Sequence[str], others: Iterable[str] | None) -> str | None
         if len(fnmatch.filter(names, pattern)) == len(names) and not fnmatch.filter(known, pattern):
             return os.path.join(glob.escape(folder), pattern)
     return None
+
+
+def _common_start(texts: Sequence[str]) -> str:
+    return os.path.commonprefix(texts)  # noqa: RUF071  # of characters, not of folders
