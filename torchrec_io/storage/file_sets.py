@@ -114,3 +114,7 @@ def pattern_of(files: Sequence[str], others: Iterable[str] | None) -> str | None
         if len(fnmatch.filter(names, pattern)) == len(names) and not fnmatch.filter(known, pattern):
             return os.path.join(glob.escape(folder), pattern)
     return None
+
+
+def _common_start(texts: Sequence[str]) -> str:
+    return os.path.commonprefix(texts)  # noqa: RUF071  # of characters, not of folders

@@ -228,7 +228,8 @@ def _files_in(folder: str, tfrecord_names: bool) -> list[str]:
 def _has_data(folder: str, is_data: Callable[[str], bool]) -> bool:
     """Return whether there is a data file in a directory; False if that cannot be listed."""
     try:
-        return any(entry.is_file() and is_data(entry.name) for entry in os.scandir(folder))
+        with os.scandir(folder) as entries:
+            return any(entry.is_file() and is_data(entry.name) for entry in entries)
     except OSError:
         return False
 
