@@ -6,7 +6,6 @@ import os
 from collections.abc import Sequence
 
 from ..storage.file_sets import pattern_of
-from ..storage.opening import is_remote
 from ..storage.shard_names import match_shard
 
 _MOST_LISTED = 10
@@ -30,11 +29,12 @@ def paths_source(files: Sequence[str]) -> str:
 
 
 def _other_files(files: Sequence[str], folder: str) -> set[str] | None:
-    """Return the other files of a folder that a pattern may match; None for a remote folder."""
-    if is_remote(folder):
+    """Return the other files of a folder that a pattern may match; None if it cannot be listed."""
+    try:
+        names = os.listdir(folder or ".")
+    except OSError:  # it is remote, or may not be listed
         return None
-    names = [name for name in os.listdir(folder or ".") if not name.endswith(".tfidx")]
-    return {os.path.join(folder, name) for name in names} - {*files}
+    return {os.path.join(folder, name) for name in names if not name.endswith(".tfidx")} - {*files}
 
 
 def _quoted(text: str) -> str:

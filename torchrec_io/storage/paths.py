@@ -141,7 +141,7 @@ def _find(
     companion = _COMPANION_NAME if tfrecord_names else _INDEX_NAME
     for name, files in zip(local, _expand_local(local, tfrecord_names), strict=True):
         data = [] if files == [name] else [file for file in files if not companion.search(file)]
-        found[name] = _Given(name, files, data, os.path.isdir(name))
+        found[name] = _Given(name, files, data, bool(data) and os.path.isdir(name))
     if not any(given.files for given in found.values()):
         raise ValueError("paths is empty: name at least one file")
     return [found[name] for name in names]
