@@ -78,10 +78,6 @@ def _set_key(name: str) -> tuple[str, ...]:
     return ("" if word is None else word[0].lower(),)
 
 
-def _common_start(texts: Sequence[str]) -> str:
-    return os.path.commonprefix(texts)  # noqa: RUF071  # character by character, as meant
-
-
 def pattern_of(files: Sequence[str], others: Iterable[str] | None) -> str | None:
     """Return a glob pattern that matches some files of a folder, and no other file of it.
 
