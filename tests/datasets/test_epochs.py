@@ -99,7 +99,7 @@ def _refuse_last(record: bytes) -> int:
 
 
 def test_two_iterations_at_once(path: str, epochs: list[list[Any]]) -> None:
-    """The one that was started last moves the epoch."""
+    """Each is independent. The first one to end moves the epoch."""
     dataset = open_numbers(path)
     first, second = iter(dataset), iter(dataset)
     assert list(first) == list(second) == epochs[0]
@@ -107,7 +107,24 @@ def test_two_iterations_at_once(path: str, epochs: list[list[Any]]) -> None:
     early, late = iter(dataset), iter(dataset)
     next(late)
     assert list(early) == epochs[2]
-    assert take(dataset, 1) == epochs[2][:1]
+    assert take(dataset, 1) == epochs[3][:1]
+    assert list(late) == epochs[2][1:]
+    assert take(dataset, 1) == epochs[3][:1]
+
+
+@pytest.mark.parametrize("chosen", [0, 3])
+def test_a_peek_in_a_loop_keeps_the_epoch_that_was_set(
+    path: str, epochs: list[list[Any]], chosen: int
+) -> None:
+    dataset = open_numbers(path)
+    found = []
+    for item in dataset:
+        found.append(item)
+        if len(found) == 2:
+            dataset.set_epoch(chosen)
+        assert next(iter(dataset)) == epochs[chosen if len(found) > 1 else 0][0]
+    assert found == epochs[0]
+    assert list(dataset) == epochs[chosen]
 
 
 def test_endless(path: str, epochs: list[list[Any]]) -> None:
@@ -405,22 +422,21 @@ def test_a_worker_at_its_end_does_not_go_on_if_others_are_not(path: str) -> None
     assert not at_end.starts_after(position)
 
 
-def test_a_clock_that_a_loader_holds() -> None:
+def test_iterations_of_this_process_that_end() -> None:
     clock, _ = new_clock()
-    clock.hold()
-    assert clock.begin(5) == (0, False)
-    clock.end(5, 1, 1)
-    assert clock.epoch == 0
-    clock.end_held(3)
+    for number in (5, 6):
+        clock.begin(number)
+    clock.move(clock.times_set, 0, 3)
     assert clock.epoch == 3
-    clock.hold()
-    clock.set(7)
-    clock.end_held(4)
-    assert clock.epoch == 7
-    clock.hold()
-    clock.release()
-    clock.end_held(9)
-    assert clock.epoch == 7
+    clock.move(clock.times_set, 0, 1)
+    assert clock.epoch == 3
+    times_set = clock.times_set
+    clock.set(3)
+    clock.begin(7)
+    clock.move(times_set, 3, 4)
+    assert clock.epoch == 3
+    clock.move(clock.times_set, 3, 4)
+    assert clock.epoch == 4
 
 
 def test_an_end_is_taken_back_unless_something_has_happened() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import random
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -204,6 +205,75 @@ class TestEpochs:
             other = make(paths, shuffle=10)
             other.load_state_dict(dataset.state_dict())
             assert list(run(other, epoch)) == whole[stop + 1 :]
+
+
+@pytest.mark.parametrize("batch_size", [4, None])
+class TestSeveralIterators:
+    """The state is that of the iterator that yielded last; each iterator is independent."""
+
+    def test_a_look_at_the_first_item_in_a_loop(
+        self, paths: list[str], batch_size: int | None
+    ) -> None:
+        dataset = make(paths, shuffle=True, batch_size=batch_size)
+        whole, following = iterations_of(dataset.replace(), 2)
+        states = []
+        for _ in (plain := dataset.replace()):
+            states.append(plain.state_dict())
+        found, looked = [], []
+        for item in dataset:
+            found.append(item["id"].tolist())
+            assert dataset.state_dict() == states[len(found) - 1]
+            looked.append(next(iter(dataset))["id"].tolist())
+            assert dataset.state_dict() == states[0]
+        assert found == whole
+        assert looked == [whole[0]] * (len(whole) - 1) + [following[0]]
+        assert ids_of(dataset) == following
+
+    def test_the_iterator_that_yielded_last(
+        self, paths: list[str], batch_size: int | None
+    ) -> None:
+        dataset = make(paths, shuffle=True, batch_size=batch_size)
+        plain = dataset.replace()
+        states = [plain.state_dict() for _ in plain]
+        choices = random.Random(1)
+        iterators = [iter(dataset) for _ in range(3)]
+        taken = [0, 0, 0]
+        while (choice := choices.randrange(3)) >= 0 and taken[choice] < len(states):
+            next(iterators[choice])
+            taken[choice] += 1
+            assert dataset.state_dict() == states[taken[choice] - 1]
+        iterators[choice].close() if batch_size else iterators.pop(choice)
+        last = iter(dataset)
+        next(last)
+        assert dataset.state_dict() == states[0]
+
+    def test_zip(self, paths: list[str], batch_size: int | None) -> None:
+        dataset = make(paths, shuffle=True, batch_size=batch_size)
+        whole, following = iterations_of(dataset.replace(), 2)
+        for first, second in zip(dataset, dataset, strict=True):
+            assert first["id"].tolist() == second["id"].tolist() == whole.pop(0)
+            if whole:
+                other = dataset.replace()
+                other.load_state_dict(dataset.state_dict())
+                assert ids_of(other) == whole
+        assert ids_of(dataset) == following
+
+    def test_a_state_that_is_loaded_in_a_loop(
+        self, paths: list[str], batch_size: int | None
+    ) -> None:
+        dataset = make(paths, shuffle=True, batch_size=batch_size)
+        whole = ids_of(dataset.replace())
+        first = iter(dataset)
+        next(first)
+        state = dataset.state_dict()
+        second = iter(dataset)
+        next(second)
+        dataset.load_state_dict(state)
+        next(first)
+        next(second)
+        assert dataset.state_dict() == state
+        assert ids_of(dataset) == whole[1:]
+        assert next(first)["id"].tolist() == next(second)["id"].tolist() == whole[2]
 
 
 class TestOtherWorlds:

@@ -10,8 +10,8 @@ import torch
 from .. import _core
 
 # Number of int64 values of a clock.
-CLOCK_NUMBERS = 5
-_EPOCH, _WORD, _STARTED, _PICKLED, _INSIDE = range(CLOCK_NUMBERS)
+CLOCK_NUMBERS = 6
+_EPOCH, _WORD, _STARTED, _PICKLED, _INSIDE, _SET = range(CLOCK_NUMBERS)
 
 # Bits of the word.
 _PASSED_BITS = 26
@@ -21,10 +21,8 @@ _ITERATION_SHIFT = _PASSED_BITS + _ENDED_BITS
 
 # Kinds of iterations: of this process, of forked workers, of workers that got a pickled dataset.
 _OWN, _FORKED, _PICKLED_TO = range(3)
-# Numbers that no iteration of a dataset has. The first is that of a loader that moves the clock
-# itself; the second stands between iterations, if the epoch was not set.
-_HELD = (1 << (_NUMBER_BITS + 2)) - 1
-_BETWEEN = _HELD - 1
+# Number that no iteration has. It stands between iterations, if the epoch was not set.
+_BETWEEN = (1 << (_NUMBER_BITS + 2)) - 1
 
 _forks = 0
 
@@ -41,8 +39,8 @@ class EpochClock:
     """Epoch with which the next iteration starts, in memory shared with DataLoader workers.
 
     An iteration that reaches its end moves the clock to the epoch after its last one, unless the
-    epoch was set or another iteration started in the meantime. An iteration in workers reaches its
-    end when all of them do.
+    epoch was set in the meantime, or another iteration has moved the clock. An iteration in workers
+    reaches its end when all of them do, and another one that starts takes its place.
 
     All workers of an iteration must start with the same epoch, while workers of an iteration that
     was left early may still run and reach its end. So the latest iteration, the number of its
@@ -66,6 +64,12 @@ class EpochClock:
         """Set the epoch. Iterations that have started no longer move the clock."""
         self._exchange(lambda _: 0)
         self._numbers[_EPOCH] = epoch
+        self._numbers[_SET] += 1
+
+    @property
+    def times_set(self) -> int:
+        """Number of calls of :meth:`set`."""
+        return int(self._numbers[_SET])
 
     # ---- iterations of a dataset ----
 
@@ -92,7 +96,7 @@ class EpochClock:
         before, after = self._exchange(
             lambda word: (
                 word
-                if _iteration_of(word) in (iteration, _HELD)
+                if _iteration_of(word) == iteration
                 else _pack(iteration, 0, _passed_of(word))
             )
         )
@@ -104,12 +108,7 @@ class EpochClock:
         if _iteration_of(int(self._word[0])) == iteration:
             return
         self._numbers[_EPOCH] = epoch  # all workers write the same number
-
-        def restarted(word: int) -> int:
-            current = _iteration_of(word)
-            return word if current == iteration else _pack(_HELD if current == _HELD else iteration)
-
-        self._exchange(restarted)
+        self._exchange(lambda word: word if _iteration_of(word) == iteration else _pack(iteration))
 
     def note_inside(self, iteration: int) -> None:
         """Note that a worker resumes an iteration before its end."""
@@ -120,12 +119,12 @@ class EpochClock:
         return int(self._numbers[_INSIDE]) == iteration
 
     def end(self, iteration: int, next_epoch: int, num_workers: int) -> None:
-        """Note that an iteration has reached its end in this process.
+        """Note that an iteration in workers has reached its end in this one.
 
         Args:
             iteration: Number of the iteration.
             next_epoch: Epoch after its last one.
-            num_workers: Number of processes that must reach the end; 1 without workers.
+            num_workers: Number of workers, which must all reach the end.
         """
         passed = next_epoch - int(self._numbers[_EPOCH])
 
@@ -139,30 +138,27 @@ class EpochClock:
 
         self._exchange(ended)
 
+    def move(self, times_set: int, epoch: int, next_epoch: int) -> None:
+        """Note that an iteration of this process has reached its end.
+
+        Several may run at once. The first one to end moves the clock.
+
+        Args:
+            times_set: Number of calls of :meth:`set` before the iteration.
+            epoch: Epoch with which it started.
+            next_epoch: Epoch after its last one.
+        """
+        first = int(self._numbers[_EPOCH])
+        ended = _pack(_BETWEEN, 0, next_epoch - first)
+        if times_set == self.times_set:
+            self._exchange(lambda word: ended if _passed_of(word) == epoch - first else word)
+
     def take_back(self, epoch: int, next_epoch: int) -> None:
         """Return from an epoch to the one before, if nothing has happened since the end of that."""
         first = int(self._numbers[_EPOCH])
         ended = _pack(_BETWEEN, 0, next_epoch - first)
         before = _pack(_BETWEEN, 0, epoch - first)
         self._exchange(lambda word: before if word == ended else word)
-
-    # ---- iterations of a loader ----
-
-    def hold(self) -> None:
-        """Stop the clock: only :meth:`end_held` moves it until :meth:`release`."""
-        self._exchange(lambda word: _pack(_HELD, 0, _passed_of(word)))
-
-    def end_held(self, next_epoch: int) -> None:
-        """Move a clock that is still held."""
-        self.end(_HELD, next_epoch, 1)
-
-    def release(self) -> None:
-        """End a hold, if there is one."""
-        self._exchange(
-            lambda word: (
-                _pack(_BETWEEN, 0, _passed_of(word)) if _iteration_of(word) == _HELD else word
-            )
-        )
 
     def _exchange(self, change: Callable[[int], int]) -> tuple[int, int]:
         """Change the word atomically; return it before and after."""

@@ -25,6 +25,7 @@ from .dealing import Dealer
 from .epoch_clock import worker_iteration
 from .feature_watch import FeatureWatch, first_blocks
 from .iteration import Iteration, Position
+from .latest_position import LatestPosition
 from .lightning import LOST_POSITION, loses_position
 from .lost_items import report_lost_items
 from .options import resolved_rank
@@ -82,6 +83,8 @@ class Session:
         pipeline: The parts of the dataset.
         is_own_share: Whether a loader of this package reads the share of this process, in a program
             in which Accelerate would split the whole.
+        follows_loader: Whether new iterations take their epoch from a loader of this package, which
+            moves the clock. Its workers may start late.
     """
 
     def __init__(self, pipeline: Pipeline, dealer: type[Dealer]) -> None:
@@ -92,11 +95,10 @@ class Session:
         self._pid = os.getpid()
         # The process in which this was pickled.
         self._pickled_in: PickledIn | None = None
-        # Position of the last iteration in this process.
-        self._position: Position | None = None
+        self._latest = LatestPosition()  # of the iterations in this process
         # Where this worker's next iteration starts, if a state was loaded in the worker.
         self._loaded: tuple[Progress, ProcessLayout] | None = None
-        self._follows_loader = False
+        self.follows_loader = False
         # Number of iterations that this process began as a worker.
         self._times_begun = 0
         self._meter: IterationMeter | None = None  # of the last iteration in this process
@@ -109,17 +111,15 @@ class Session:
         """Return an independent session with the same state."""
         other = Session(dataclasses.replace(self.pipeline, errors=()), self._dealer_class)
         other._own_state = self.state.copy()
-        other._position = None if self._position is None else self._position.copy()
+        position = self._latest.get()
+        if position is not None:
+            other._latest.start(position.copy())
         other._window = StatsWindow(other.counted())
         return other
 
     def share(self, other: Session) -> None:
         """Share the state of another session: ``set_epoch`` of either reaches both."""
         self._own_state = other.state
-
-    def follow_loader(self) -> None:
-        """Take epochs from a loader: it moves the clock, and its workers may start late."""
-        self._follows_loader = self.is_own_share = True
 
     def __getstate__(self) -> dict[str, Any]:
         # A spawned worker cannot ask torch.distributed for its rank; this process can.
@@ -130,7 +130,7 @@ class Session:
                 *self._rank(), os.getpid(), times, self._is_whole, self._reader, is_accelerated()
             ),
             "_own_state": self.state,
-            "_position": None,
+            "_latest": LatestPosition(),
             "_meter": None,
         }
 
@@ -241,7 +241,7 @@ class Session:
     @property
     def epoch(self) -> int:
         """Epoch with which the next iteration of this process starts."""
-        return self.state.loader_epoch if self._follows_loader else self.state.clock.epoch
+        return self.state.loader_epoch if self.follows_loader else self.state.clock.epoch
 
     # ---- iterating ----
 
@@ -253,13 +253,14 @@ class Session:
         dealer = self.dealer
         if worker is not None:
             dealer.check_in_worker(self.pipeline.loader.reader)
-            if number == 0 and not self._follows_loader and loses_position():
+            if number == 0 and not self.follows_loader and loses_position():
                 self.state.warn_once(logger, Subject.positions, LOST_POSITION)
             _share_memory_with_parent()
             report_lost_items()
+            self._latest = LatestPosition()  # an iteration of the parent does not run here
         layout = dealer.layout(number, max(1, workers))
         turn = self._new_turn(number, workers)
-        self._position = self._start_of(turn, dealer, layout, workers)
+        position = self._start_of(turn, dealer, layout, workers)
         threads = self.pipeline.options["num_threads"]
         if threads is None:
             threads = 2 if worker is None else 1
@@ -276,8 +277,10 @@ class Session:
             self._assembler(watch),
             watch,
         )
-        items = close_at_exit(iteration.items(self._position, threads, self._check_trainer))
-        return items if dealer.in_batches else itertools.chain.from_iterable(items)
+        items = iteration.items(position, threads, self._check_trainer)
+        followed = self._latest.followed(items, position, in_batches=dealer.in_batches)
+        close_at_exit(followed)
+        return followed if dealer.in_batches else itertools.chain.from_iterable(followed)
 
     def _new_turn(self, worker: int, workers: int) -> Turn:
         """Return the turn of a new iteration of this process, worker 0 of 0 without workers."""
@@ -297,7 +300,7 @@ class Session:
         """Return the position at which an iteration starts."""
         loaded, self._loaded = self._loaded, None
         resumed = loaded or self._current(self.state.take_resume(layout.worker, workers))
-        if resumed is None and self._follows_loader:
+        if resumed is None and self.follows_loader:
             return Position.at(Progress(self.epoch, self.epoch), layout, turn)
         if resumed is None:
             epoch, follows = turn.begin()
@@ -305,7 +308,7 @@ class Session:
                 self.state.warn_once(logger, Subject.epochs, _EPOCHS_OF_RANKS)
             return Position.at(Progress(epoch, epoch), layout, turn)
         position = Position.at(dealer.moved(*resumed, layout), layout, turn)
-        if self._follows_loader:
+        if self.follows_loader:
             return position
         if loaded is None or self.is_epoch_set:
             turn.begin()
@@ -338,13 +341,15 @@ class Session:
     # ---- the end of an iteration ----
 
     def is_at_end(self) -> bool:
-        """Return whether the last iteration of this process has yielded its last item."""
-        return self._position is not None and self._position.turn.has_ended
+        """Return whether the iteration of this process that yielded last is at its end."""
+        position = self._latest.get()
+        return position is not None and position.turn.has_ended
 
     def repeat_epoch(self) -> None:
         """Start the last iteration of this process again: its last items were not used."""
-        if self._position is not None:
-            self._position.turn.take_back(self._position.first_epoch)
+        position = self._latest.get()
+        if position is not None:
+            position.turn.take_back(position.first_epoch)
 
     def next_start(self) -> tuple[Progress, ProcessLayout]:
         """Return where the next iteration of this rank starts."""
@@ -369,7 +374,7 @@ class Session:
     # ---- saving and resuming ----
 
     def save(self) -> dict[str, Any]:
-        """Return the position of the last iteration as a state.
+        """Return the position of the iteration that yielded last as a state.
 
         Raises:
             RuntimeError: If DataLoader workers iterate.
@@ -395,11 +400,13 @@ class Session:
         return size if not self.dealer.deals_batches else None
 
     def _reached(self) -> tuple[Progress, ProcessLayout]:
-        if self._position is not None:
-            progress = self._position.progress
+        position = self._latest.get()
+        if position is not None:
+            progress = position.progress
             # A worker learns of the next epoch while it is in this one.
-            if get_worker_info() is not None or not self.is_sent_elsewhere(progress):
-                return progress, self._position.layout
+            is_in_worker = get_worker_info() is not None
+            if is_in_worker or not self.is_sent_elsewhere(progress, position.turn.times_set):
+                return progress, position.layout
         return self.next_start()
 
     @property
@@ -407,9 +414,14 @@ class Session:
         """True if an epoch was set since an iteration started."""
         return self.state.times_set != self.state.times_seen
 
-    def is_sent_elsewhere(self, progress: Progress) -> bool:
-        """Return whether another epoch was set since an iteration started."""
-        return self.is_epoch_set and not progress.is_in(self.epoch)
+    def is_sent_elsewhere(self, progress: Progress, times_set: int) -> bool:
+        """Return whether another epoch than that of a progress was set.
+
+        Args:
+            progress: The progress.
+            times_set: Number of calls of ``set_epoch`` before its iteration was created.
+        """
+        return times_set != self.state.times_set and not progress.is_in(self.epoch)
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Start the next iteration at a state.
@@ -422,8 +434,8 @@ class Session:
             state, self.pipeline.order.describe(), self._state_batch_size, dealer.world_size
         )
         dealer.check_state(progress, layout)
-        self._position = None
-        if self.is_sent_elsewhere(progress):
+        self._latest.clear()
+        if self.is_sent_elsewhere(progress, self.state.times_seen):
             logger.info("set_epoch was called for another epoch than the state's: it comes next")
             self.state.drop_resume()
         elif get_worker_info() is not None:
@@ -437,7 +449,7 @@ class Session:
         At its end, the next epoch follows. But if its own epoch was set, before or afterwards,
         nothing is left of that.
         """
-        self._position = None
+        self._latest.clear()
         self.state.is_in_workers = False
         self.state.resume_from(progress, layout)
         if self.is_epoch_set and progress.is_in(self.state.clock.epoch):

@@ -33,6 +33,8 @@ class Turn:
         self._clock = clock
         self._iteration = iteration
         self._num_workers = num_workers
+        # Number of times that the clock was set before the start, and the epoch, if this moves it.
+        self._start: tuple[int, int] | None = None
         self._next_epoch: int | None = None
         self.has_ended = False
         self.times_set = times_set
@@ -40,7 +42,9 @@ class Turn:
 
     def begin(self) -> tuple[int, bool]:
         """Begin the iteration; see :meth:`EpochClock.begin`."""
-        return self._clock.begin(self._iteration)
+        epoch, follows = self._clock.begin(self._iteration)
+        self._start = self._clock.times_set, epoch
+        return epoch, follows
 
     def begin_at(self, epoch: int) -> None:
         """Begin the iteration with another epoch."""
@@ -93,4 +97,7 @@ class Turn:
         """Move the clock on, if the iteration is not endless."""
         if self._next_epoch is not None and not self.has_ended:
             self.has_ended = True
-            self._clock.end(self._iteration, self._next_epoch, max(1, self._num_workers))
+            if self._num_workers > 0:
+                self._clock.end(self._iteration, self._next_epoch, self._num_workers)
+            elif self._start is not None:
+                self._clock.move(*self._start, self._next_epoch)

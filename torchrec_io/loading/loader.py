@@ -39,15 +39,25 @@ from .loop_stats import LoopStats
 from .position import (
     CountedPosition,
     DatasetPosition,
+    Loop,
     LoopPosition,
     SamplerPosition,
     UnknownPosition,
     WorkersPosition,
 )
 
+_IS_BUSY = (
+    "another loop over this loader is running, and its worker processes serve one loop at a time: "
+    "leave that loop first (an iterator is left by its close(), or when it is deleted), or make "
+    "another loader with tio.make_loader"
+)
+
 
 class Loader:
     """An iterable over batches on their device, epoch after epoch; made by :func:`make_loader`.
+
+    With worker processes, only one loop can run at a time: another one raises a ``RuntimeError``
+    that leaves the running loop as it is. Without, loops are independent of each other.
 
     Attributes:
         dataset: The dataset that is read, with the batch size.
@@ -62,7 +72,7 @@ class Loader:
         self._batches = batches
         self._given: Any = batches if device is None else DevicePrefetcher(batches, device)
         self._described = list(described)
-        self._latest: object = None  # iterator
+        self._has_loop = False  # that uses the worker processes
         self._num_workers: int = batches.loader.num_workers
         self._stats = LoopStats(batches.dataset, in_batches=batches.in_batches)
 
@@ -75,26 +85,25 @@ class Loader:
         Nothing starts before the first item is taken: Lightning makes an iterator only to check
         that this is possible, and sets the epoch and the position after it has made another one.
         """
-        items = iter(self._given)
-        self._latest = items
-        position = self._batches.position
-        taken = 0
+        if self._has_loop:
+            raise RuntimeError(_IS_BUSY)
+        self._has_loop = self._num_workers > 0
         try:
+            items = iter(self._given)
+            loop = self._batches.newest
+            taken = 0
             with announced_end() as end:
                 for item in self._stats.measured(items):
                     taken += 1
                     # Copies to the device may be ahead of the loop.
-                    is_level = self._latest is items and taken == self._batches.num_yielded
-                    if is_level and position.is_at_end():
+                    if taken == loop.num_yielded and loop.is_at_end():
                         if end is not None:
-                            end.note(position.num_unrepeated())
-                        position.advance()
+                            end.note(loop.num_unrepeated())
+                        loop.end()
                     yield item
-            if self._latest is items:
-                position.advance()
+            loop.end()
         finally:
-            if self._latest is items:
-                position.close()
+            self._has_loop = False
 
     def __len__(self) -> int:
         """Return the number of batches in an iteration.
@@ -121,7 +130,8 @@ class Loader:
     def state_dict(self) -> dict[str, Any]:
         """Return the position of the loop as plain numbers and strings.
 
-        It counts batches that the loop received, not those that are prefetched.
+        It counts batches that the loop received, not those that are prefetched. Without workers,
+        several loops may run at once: the position is that of the one that received a batch last.
 
         Raises:
             RuntimeError: If the position is not known; :meth:`describe` reports this beforehand.
@@ -272,15 +282,15 @@ def make_loader(
 
 @dataclasses.dataclass
 class _Batches:
-    """A DataLoader with the position of the loop over it.
+    """A DataLoader with the positions of loops over it.
 
     Attributes:
         dataset: The dataset that is read.
         loader: Its DataLoader.
-        position: Position of the loop.
+        position: Position of the loader.
         what: Description of its items.
         in_batches: Whether its items are batches.
-        num_yielded: Number of items that the last iteration has yielded.
+        newest: Position of the iteration that was started last.
     """
 
     dataset: Any
@@ -288,24 +298,21 @@ class _Batches:
     position: LoopPosition
     what: str
     in_batches: bool
-    num_yielded: int = 0
+    newest: Loop = dataclasses.field(default_factory=Loop)
 
     def __iter__(self) -> Iterator[Any]:
-        self.position.begin()
-        self.num_yielded = 0
-        planned = self.position.num_left()
-        return self._counted(iter(() if self.position.is_empty() else self.loader), planned)
+        self.newest = loop = self.position.begin()
+        return self._counted(loop.open(self.loader), loop)
 
-    def _counted(self, items: Iterator[Any], planned: int | None) -> Iterator[Any]:
-        count = 0
-        for count, item in enumerate(items, 1):  # noqa: B007
-            self.num_yielded += 1
-            self.position.count()
+    def _counted(self, items: Iterator[Any], loop: Loop) -> Iterator[Any]:
+        for item in items:
+            loop.count()
             yield item
-        if planned is not None and count < planned:
+        if loop.planned is not None and loop.num_yielded < loop.planned:
             raise RuntimeError(
-                f"the workers ended after {counted(count, 'item')} of {planned}, before the last "
-                "item of the epoch: an item was lost between a worker process and the loop"
+                f"the workers ended after {counted(loop.num_yielded, 'item')} of {loop.planned}, "
+                "before the last item of the epoch: an item was lost between a worker process and "
+                "the loop"
             )
 
     def __len__(self) -> int:
@@ -364,7 +371,7 @@ def _for_workers(dataset: RecordDataset) -> RecordDataset:
     """Return the dataset for workers, which take the epoch from the loader."""
     given = copy.copy(dataset)
     given.session.share(dataset.session)
-    given.session.follow_loader()
+    given.session.follows_loader = given.session.is_own_share = True
     return given
 
 

@@ -1,15 +1,15 @@
-"""Position of a training loop in what a loader yields."""
+"""Positions of the loops over a loader."""
 
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..checks import check_integer
 from ..datasets.base import RecordDataset
 from ..datasets.dealing import EpochDealer
-from ..datasets.epoch_clock import EpochClock
 from ..datasets.indexed import CountedDataset
 from ..errors import StateMismatchError
 from ..order.progress import ProcessLayout, Progress
@@ -18,32 +18,28 @@ from ..order.progress import ProcessLayout, Progress
 _MORE_ITEMS = 64
 
 
-class LoopPosition:
-    """Position of a loop over a loader.
+class Loop:
+    """Position of one iteration over a loader.
 
     Attributes:
-        description: Source of the position, and the runs that its states can resume.
+        planned: Number of items that it has; None if that is not known.
+        num_yielded: Number of items that it has yielded.
     """
 
-    description: str
+    planned: int | None = None
+    num_yielded = 0
 
-    def begin(self) -> None:
-        """Note that an iteration starts; called before the loader creates its iterator."""
-
-    def is_empty(self) -> bool:
-        """Return whether the iteration that was begun has nothing to yield, as far as is known."""
-        return False
+    def open(self, loader: Any) -> Iterator[Any]:
+        """Start the iteration over a DataLoader."""
+        return iter(loader)
 
     def count(self) -> None:
-        """Note that the loader yields a batch."""
+        """Note that the iteration yields an item."""
+        self.num_yielded += 1
 
     def is_at_end(self) -> bool:
-        """Return whether the loader has yielded its last batch, as far as this is known."""
+        """Return whether the last item was yielded, as far as this is known."""
         return False
-
-    def num_left(self) -> int | None:
-        """Return how many items the iteration that was begun has; None if that is not known."""
-        return None
 
     def num_unrepeated(self) -> int | None:
         """Return the number of records in the last step of all ranks, without repeated ones.
@@ -52,12 +48,23 @@ class LoopPosition:
         """
         return None
 
-    def advance(self) -> None:
-        """Move to the next epoch: the loop has taken the last batch."""
+    def end(self) -> None:
+        """Move to the next epoch: the loop has taken the last item."""
         raise NotImplementedError
 
-    def close(self) -> None:
-        """Note that the loop has been left."""
+
+class LoopPosition:
+    """The position of a loader: that of the loop that yielded last, or one that was set.
+
+    Attributes:
+        description: Source of the position, and the runs that its states can resume.
+    """
+
+    description: str
+
+    def begin(self) -> Loop:
+        """Return the position of an iteration that starts."""
+        raise NotImplementedError
 
     def repeat_epoch(self) -> None:
         """Start the last epoch again: its last batches were not used."""
@@ -76,11 +83,60 @@ class LoopPosition:
         raise NotImplementedError
 
 
+class RecordsLoop(Loop):
+    """An iteration over a dataset with epochs of its own.
+
+    It moves the epochs, not the dataset: the dataset, workers and copies to the device may be ahead
+    of the loop.
+
+    Args:
+        dataset: The dataset that is read.
+
+    Attributes:
+        first_epoch: Epoch with which it starts.
+        times_set: Number of calls of ``set_epoch`` before it.
+    """
+
+    def __init__(self, dataset: RecordDataset) -> None:
+        self._session = session = dataset.session
+        self._dealer = session.dealer
+        self._start = session.next_start()
+        self.first_epoch = session.state.loader_epoch = self._start[0].first_epoch
+        self.times_set = session.state.times_set
+        self._clock = session.state.clock
+        self._epoch, _ = self._clock.begin(self._clock.new_iteration())
+        self._times_moved = self._clock.times_set
+
+    def num_left(self) -> int | None:
+        """Return the number of items of the whole iteration; None if it is not known."""
+        if not isinstance(self._dealer, EpochDealer) or self._dealer.options["epochs"] is None:
+            return None
+        return self._dealer.num_left(*self.start())
+
+    def start(self) -> tuple[Progress, ProcessLayout]:
+        """Return where this rank starts."""
+        now = self._dealer.layout()
+        return self._dealer.moved(*self._start, now), now
+
+    def num_unrepeated(self) -> int | None:
+        if not isinstance(self._dealer, EpochDealer):
+            return None
+        return self._dealer.num_unrepeated(*self.start())
+
+    def end(self) -> None:
+        epochs = self._dealer.options["epochs"]
+        if epochs is not None:
+            self._clock.move(self._times_moved, self._epoch, self.first_epoch + epochs)
+
+    def repeat(self) -> None:
+        """Start the epoch again, if it was the last one."""
+        epochs = self._dealer.options["epochs"]
+        if epochs is not None:
+            self._clock.take_back(self.first_epoch, self.first_epoch + epochs)
+
+
 class RecordsPosition(LoopPosition):
     """Base of positions in a dataset with epochs of its own.
-
-    During a loop the loader moves the epochs, not the dataset: the dataset, workers and copies to
-    the device may be ahead of the loop.
 
     Args:
         dataset: The dataset that is read.
@@ -88,48 +144,25 @@ class RecordsPosition(LoopPosition):
 
     def __init__(self, dataset: RecordDataset) -> None:
         self._dataset = dataset
-        self._first_epoch = 0
-        # Where the iteration starts that was begun.
-        self._start: tuple[Progress, ProcessLayout] | None = None
+        self._loop: Any = None  # the last one; None if a position was set since
 
-    @property
-    def _clock(self) -> EpochClock:
-        return self._dataset.session.state.clock
+    def begin(self) -> Loop:
+        self._loop = self._new_loop()
+        return self._loop  # type: ignore[no-any-return]
 
-    def begin(self) -> None:
-        session = self._dataset.session
-        self._start = session.next_start()
-        self._first_epoch = self._start[0].first_epoch
-        session.state.loader_epoch = self._first_epoch
-        self._clock.hold()
-
-    def num_unrepeated(self) -> int | None:
-        dealer = self._dataset.session.dealer
-        if self._start is None or not isinstance(dealer, EpochDealer):
-            return None
-        now = dealer.layout()
-        return dealer.num_unrepeated(dealer.moved(*self._start, now), now)
-
-    def advance(self) -> None:
-        if self._dataset.session.pipeline.options["epochs"] is not None:
-            self._clock.end_held(self._after(self._first_epoch))
-
-    def _after(self, epoch: int) -> int:
-        """Return the epoch after an iteration that starts with an epoch and is not endless."""
-        return epoch + int(self._dataset.session.pipeline.options["epochs"])
-
-    def close(self) -> None:
-        self._clock.release()
+    def _new_loop(self) -> RecordsLoop:
+        return RecordsLoop(self._dataset)
 
     def repeat_epoch(self) -> None:
-        if self._dataset.session.pipeline.options["epochs"] is not None:
-            self._clock.take_back(self._first_epoch, self._after(self._first_epoch))
+        if self._loop is not None:
+            self._loop.repeat()
 
     def set_epoch(self, epoch: int) -> None:
         self._dataset.set_epoch(epoch)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._dataset.load_state_dict(state)
+        self._loop = None
 
     def resume(self, epoch: int, batches: int) -> None:
         if not isinstance(self._dataset, CountedDataset):
@@ -138,6 +171,21 @@ class RecordsPosition(LoopPosition):
             )
         self.set_epoch(epoch)
         self._dataset.resume(epoch=epoch, batches=batches)
+        self._loop = None
+
+
+class DatasetLoop(RecordsLoop):
+    """An iteration of this process over the dataset, without reading ahead."""
+
+    def open(self, loader: Any) -> Iterator[Any]:
+        self._session.follows_loader = True
+        try:
+            return iter(loader)
+        finally:
+            self._session.follows_loader = False
+
+    def is_at_end(self) -> bool:
+        return self._session.is_at_end()
 
 
 class DatasetPosition(RecordsPosition):
@@ -145,8 +193,8 @@ class DatasetPosition(RecordsPosition):
 
     description = "the dataset's own; can be resumed with any number of workers"
 
-    def is_at_end(self) -> bool:
-        return self._dataset.session.is_at_end()
+    def _new_loop(self) -> RecordsLoop:
+        return DatasetLoop(self._dataset)
 
     def state_dict(self) -> dict[str, Any]:
         return self._dataset.state_dict()
@@ -164,64 +212,83 @@ class UnknownPosition(RecordsPosition):
         )
 
 
+class CountedLoop(RecordsLoop):
+    """An iteration over batches from worker processes, which are counted.
+
+    Args:
+        dataset: The dataset that is read.
+
+    Attributes:
+        progress: Progress of the iteration.
+        layout: Layout of this rank.
+    """
+
+    _dealer: EpochDealer  # batches of streams are not counted
+
+    def __init__(self, dataset: RecordDataset) -> None:
+        super().__init__(dataset)
+        self.progress, self.layout = self.start()
+        self.planned = self.num_left()
+
+    def count(self) -> None:
+        super().count()
+        self.progress = self._dealer.advanced(self.progress, self.layout, 1)
+
+    def is_at_end(self) -> bool:
+        return self._dealer.is_done(self.progress, self.layout)
+
+
 class CountedPosition(RecordsPosition):
     """The number of batches that came from worker processes.
 
     The sequence of batches does not depend on workers, so the position is that of a single process
     after the same number of batches.
-
-    Args:
-        dataset: The dataset that is read.
     """
 
     description = "counted batches; can be resumed with any number of workers"
 
-    def __init__(self, dataset: RecordDataset) -> None:
-        super().__init__(dataset)
-        # Position in the iteration that was begun.
-        self._progress: Progress | None = None
-        self._layout = ProcessLayout()
-
-    @property
-    def _dealer(self) -> EpochDealer:
-        dealer = self._dataset.session.dealer
-        assert isinstance(dealer, EpochDealer)  # batches of streams are not counted
-        return dealer
-
-    def begin(self) -> None:
-        super().begin()
-        self._progress, self._layout = self._next_start()
-
-    def count(self) -> None:
-        if self._progress is not None:
-            self._progress = self._dealer.advanced(self._progress, self._layout, 1)
-
-    def is_at_end(self) -> bool:
-        return self._progress is not None and self._dealer.is_done(self._progress, self._layout)
-
-    def num_left(self) -> int | None:
-        if self._progress is None or self._dealer.options["epochs"] is None:
-            return None
-        return self._dealer.num_left(self._progress, self._layout)
+    def _new_loop(self) -> RecordsLoop:
+        return CountedLoop(self._dataset)
 
     def state_dict(self) -> dict[str, Any]:
-        session = self._dataset.session
-        if self._progress is None or session.is_sent_elsewhere(self._progress):
-            return session.to_state(*self._next_start())
-        return session.to_state(self._progress, self._layout)
+        session, loop = self._dataset.session, self._loop
+        if loop is None or session.is_sent_elsewhere(loop.progress, loop.times_set):
+            now = session.dealer.layout()
+            return session.to_state(session.dealer.moved(*session.next_start(), now), now)
+        return session.to_state(loop.progress, loop.layout)
 
-    def resume(self, epoch: int, batches: int) -> None:
-        super().resume(epoch, batches)
-        self._progress = None
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict(state)
-        self._progress = None
+class WorkersLoop(RecordsLoop):
+    """An iteration over items of a StatefulDataLoader.
 
-    def _next_start(self) -> tuple[Progress, ProcessLayout]:
-        """Return where the next iteration of this rank starts."""
-        now = self._dealer.layout()
-        return self._dealer.moved(*self._dataset.session.next_start(), now), now
+    Args:
+        dataset: The dataset that is read.
+        loaded: State of the loader from which it starts.
+
+    Attributes:
+        left: Number of items left at most; None if it is not known.
+    """
+
+    def __init__(self, dataset: RecordDataset, loaded: Mapping[str, Any] | None) -> None:
+        super().__init__(dataset)
+        is_current = loaded is not None and loaded["epoch"] == self.first_epoch
+        self.left: int | None = loaded["left"] if loaded and is_current else self.num_left()
+
+    def open(self, loader: Any) -> Iterator[Any]:
+        # A StatefulDataLoader would begin another iteration if its state was taken after the end.
+        return iter(()) if self.left == 0 else super().open(loader)
+
+    def count(self) -> None:
+        super().count()
+        if self.left is not None:
+            self.left -= 1
+
+    def is_at_end(self) -> bool:
+        return self.left == 0
+
+    def end(self) -> None:
+        super().end()
+        self.left = 0
 
 
 class WorkersPosition(RecordsPosition):
@@ -239,68 +306,44 @@ class WorkersPosition(RecordsPosition):
         self._loader = loader
         # State that the next iteration loads.
         self._loaded: Mapping[str, Any] | None = None
-        self._is_begun = False
-        # Number of items left at most; None if it is not known.
-        self._left: int | None = None
         # Whether the epoch was set by a state, not by the user.
         self._is_set_by_state = False
 
-    def begin(self) -> None:
-        super().begin()
+    def _new_loop(self) -> RecordsLoop:
         loaded, self._loaded = self._loaded, None
-        is_current = loaded is not None and loaded["epoch"] == self._first_epoch
-        self._left = loaded["left"] if loaded and is_current else self._count_left()
-        self._is_begun = True
         self._is_set_by_state = False
-
-    def _count_left(self) -> int | None:
-        session = self._dataset.session
-        dealer = session.dealer
-        if not isinstance(dealer, EpochDealer) or dealer.options["epochs"] is None:
-            return None
-        now = dealer.layout()
-        return dealer.num_left(dealer.moved(*session.next_start(), now), now)
-
-    def is_empty(self) -> bool:
-        # A StatefulDataLoader would begin another iteration if its state was taken after the end.
-        return self._left == 0
-
-    def count(self) -> None:
-        if self._left is not None:
-            self._left -= 1
-
-    def is_at_end(self) -> bool:
-        return self._left == 0
-
-    def advance(self) -> None:
-        super().advance()
-        self._left = 0
+        return WorkersLoop(self._dataset, loaded)
 
     def set_epoch(self, epoch: int) -> None:
         self._is_set_by_state = False
-        if epoch != self._clock.epoch:
-            self._is_begun = False  # a state that was loaded may be in the new epoch
+        if epoch != self._next_epoch:
+            self._loop = None  # a state that was loaded may be in the new epoch
         super().set_epoch(epoch)
 
+    @property
+    def _next_epoch(self) -> int:
+        return self._dataset.session.state.clock.epoch
+
     def state_dict(self) -> dict[str, Any]:
-        if self._is_begun:
+        if self._loop is not None:
             # A StatefulDataLoader would start its workers only to return their first states.
             workers = self._loader.state_dict()
-            epoch, left = self._first_epoch, self._left
+            epoch, left = self._loop.first_epoch, self._loop.left
             return {"version": 1, "epoch": epoch, "left": left, "workers": workers}
-        if self._loaded is not None and self._is_next(self._loaded):
+        if self._loaded is not None and self._next_epoch == self._epoch_after(self._loaded):
             return dict(self._loaded)
-        return {"version": 1, "epoch": self._clock.epoch, "left": None, "workers": None}
+        return {"version": 1, "epoch": self._next_epoch, "left": None, "workers": None}
 
     def resume(self, epoch: int, batches: int) -> None:
         super().resume(epoch, batches)
         self._loaded = None
-        self._is_begun = False
 
-    def _is_next(self, loaded: Mapping[str, Any]) -> bool:
-        """Return whether the next iteration follows from a state."""
-        epoch = loaded["epoch"]
-        return self._clock.epoch == (self._after(epoch) if loaded["left"] == 0 else epoch)
+    def _epoch_after(self, state: Mapping[str, Any]) -> int:
+        """Return the epoch of the iteration that follows a state."""
+        epoch = int(state["epoch"])
+        if state["left"] != 0:
+            return epoch
+        return epoch + int(self._dataset.session.pipeline.options["epochs"])
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         session = self._dataset.session
@@ -308,19 +351,51 @@ class WorkersPosition(RecordsPosition):
             self._is_set_by_state = False
             session.state.times_seen = session.state.times_set
         if "order" in state:  # saved by a loader without workers
-            self._dataset.load_state_dict(state)
+            super().load_state_dict(state)
             return
         try:
-            epoch, left, workers = int(state["epoch"]), state["left"], state["workers"]
+            following, workers = self._epoch_after(state), state["workers"]
         except (KeyError, TypeError, ValueError) as error:
             raise StateMismatchError(f"this is not a state of a loader: {error!r}") from None
         if not session.is_epoch_set:
             # Workers follow an epoch that was set: they do not go on at the end of another one.
-            self._dataset.set_epoch(self._after(epoch) if left == 0 else epoch)
+            self._dataset.set_epoch(following)
             self._is_set_by_state = True
         self._loader.load_state_dict(workers or {})
         self._loaded = None if workers is None else dict(state)
-        self._is_begun = False
+        self._loop = None
+
+
+class SamplerLoop(Loop):
+    """An iteration over the items of a sampler.
+
+    Args:
+        position: Position of the loader.
+        epoch: Its epoch.
+        used: Number of items that were used before.
+
+    Attributes:
+        epoch: Its epoch.
+        used: Number of items of the epoch that were used.
+        moves_epoch: Whether the next epoch follows: no epoch was set since it began.
+    """
+
+    def __init__(self, position: SamplerPosition, epoch: int, used: int) -> None:
+        self._position = position
+        self.epoch = epoch
+        self.used = used
+        self.moves_epoch = True
+
+    def count(self) -> None:
+        super().count()
+        self.used += 1
+        self._position.note(self)
+
+    def is_at_end(self) -> bool:
+        return self._position.is_last(self.used)
+
+    def end(self) -> None:
+        self._position.end(self)
 
 
 class SamplerPosition(LoopPosition):
@@ -330,6 +405,9 @@ class SamplerPosition(LoopPosition):
         sampler: The sampler. Its ``set_epoch`` is called if it has one.
         batch_size: Number of records in a batch; None for samples.
         identity: Values that are the same in a state of this loader.
+
+    Attributes:
+        skip: Number of items that the next iteration skips.
     """
 
     description = "counted batches; can be resumed with any number of workers"
@@ -338,38 +416,32 @@ class SamplerPosition(LoopPosition):
         self._sampler = sampler
         self._batch_size = batch_size or 1
         self._identity = dict(identity)
-        self._epoch = 0
-        self._used = 0  # in the epoch, by the last iteration or by a state
-        self._skip = 0  # number of items that the next iteration skips
-        self._is_begun = False  # whether that iteration has the latest epoch and position
-        self._set: int | None = None  # epoch that was set since it began
-        # Epoch and number of items of the last iteration, or of a state, if that is at its end.
+        self._epoch = 0  # of the next iteration
+        self.skip = 0
+        self._loop: SamplerLoop | None = None  # that yielded last; None if a position was set since
+        # Loops that began since a position was loaded or another epoch than theirs was set.
+        self._loops: weakref.WeakSet[SamplerLoop] = weakref.WeakSet()
+        self._set: int | None = None  # epoch that was set since the last iteration began
+        # Epoch and number of items of a state that is at its end.
         self._finished: tuple[int, int] | None = None
-        self._is_loaded = False  # whether that is of a state
 
     def unused(self, items: Any) -> UnusedItems:
         """Return the items of a sampler that the next iteration does not skip."""
         return UnusedItems(items, self)
 
-    @property
-    def used(self) -> int:
-        """Number of items that the last iteration used or skipped."""
-        return self._used
-
-    def begin(self) -> None:
-        self._used, self._skip = self._skip, 0
-        self._is_begun = True
-        self._is_loaded = False
+    def begin(self) -> Loop:
+        loop = SamplerLoop(self, self._epoch, self.skip)
+        self._loop = self._loop or loop
+        self._loops.add(loop)
         self._set = self._finished = None
+        return loop
 
-    def count(self) -> None:
-        if self._is_begun:
-            self._used += 1
+    def note(self, loop: SamplerLoop) -> None:
+        """Note that a loop yields an item."""
+        if loop in self._loops:
+            self._loop = loop
 
-    def is_at_end(self) -> bool:
-        return self._is_begun and self._is_last(self._used)
-
-    def _is_last(self, used: int) -> bool:
+    def is_last(self, used: int) -> bool:
         """Return whether no item is left; False if the sampler has no length."""
         try:
             items = -(-len(self._sampler) // self._batch_size)
@@ -377,36 +449,45 @@ class SamplerPosition(LoopPosition):
             return False
         return used >= items
 
-    def advance(self) -> None:
-        if self._is_begun and self._set is None:
-            self._finished = self._end_of(self._epoch, self._used)
-            self._move_to(self._epoch + 1)
+    def end(self, loop: SamplerLoop) -> None:
+        """Move to the epoch after that of a loop, unless it was left or set since."""
+        if loop in self._loops and loop.moves_epoch and loop.epoch == self._epoch:
+            self._loop = loop if self._end_of(loop.epoch, loop.used) else None
+            self._move_to(loop.epoch + 1)
 
     def repeat_epoch(self) -> None:
-        finished, self._finished = self._finished, None
-        if finished is not None and not self._is_loaded:
-            self._move_to(finished[0])
+        loop = self._loop
+        if loop is not None and loop.moves_epoch and loop.epoch + 1 == self._epoch:
+            self._loop = None
+            self._move_to(loop.epoch)
 
     def _end_of(self, epoch: int, used: int) -> tuple[int, int] | None:
-        return (epoch, used) if used > 0 and self._is_last(used) else None
+        return (epoch, used) if used > 0 and self.is_last(used) else None
 
     def set_epoch(self, epoch: int) -> None:
         check_integer("epoch", epoch)
+        for loop in (*self._loops,):
+            loop.moves_epoch = False
+            if loop.epoch != epoch:
+                self._loops.discard(loop)
+        if epoch != self._epoch or (self._loop is not None and self._loop.epoch != epoch):
+            self._loop = None
         self._move_to(epoch)
         self._set = epoch
         finished, self._finished = self._finished, None
-        if self._is_loaded and finished is not None and finished[0] == epoch:
-            self._used = self._skip = finished[1]  # nothing is left of it
+        if finished is not None and finished[0] == epoch:
+            self.skip = finished[1]  # nothing is left of it
 
     def _move_to(self, epoch: int) -> None:
         if epoch != self._epoch:
-            self._epoch, self._used, self._skip = epoch, 0, 0
-            self._is_begun = False
+            self._epoch, self.skip = epoch, 0
         if hasattr(self._sampler, "set_epoch"):
             self._sampler.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        epoch, used = self._finished or (self._epoch, self._used)
+        epoch, used = self._finished or (self._epoch, self.skip)
+        if self._loop is not None:
+            epoch, used = self._loop.epoch, self._loop.used
         return {"version": 1, "epoch": epoch, "used": used, **self._identity}
 
     def resume(self, epoch: int, batches: int) -> None:
@@ -427,15 +508,15 @@ class SamplerPosition(LoopPosition):
                     f"the state does not match this dataset: {name} is {value!r} here and "
                     f"{found[name]!r} in the state"
                 )
-        self._is_begun = False
-        self._is_loaded = True
+        self._loop = None
+        self._loops.clear()
         self._finished = self._end_of(epoch, used)
         if self._finished is not None and self._set != epoch:
             epoch, used = epoch + 1, 0
         self._move_to(epoch)
         if used > 0:
             self._check_repeatable(used)
-        self._used = self._skip = used
+        self.skip = used
 
     def _check_repeatable(self, used: int) -> None:
         """Check that the sampler yields the same items again, as far as they were used."""
@@ -456,7 +537,7 @@ class UnusedItems:
 
     Args:
         items: The sampler, or batches of its items.
-        position: Position with the number of items that were used.
+        position: Position of the loader, from which the number of items is taken.
     """
 
     def __init__(self, items: Any, position: SamplerPosition) -> None:
@@ -464,7 +545,8 @@ class UnusedItems:
         self._position = position
 
     def __iter__(self) -> Iterator[Any]:
-        return itertools.islice(iter(self._items), self._position.used, None)
+        skip, self._position.skip = self._position.skip, 0
+        return itertools.islice(iter(self._items), skip, None)
 
     def __len__(self) -> int:
         return len(self._items)
