@@ -224,7 +224,9 @@ class TestSeveralIterators:
             found.append(item["id"].tolist())
             assert dataset.state_dict() == states[len(found) - 1]
             looked.append(next(iter(dataset))["id"].tolist())
-            assert dataset.state_dict() == states[0]
+            epoch = int(len(found) == len(states))  # the loop has the last item
+            first = {**states[0], "epoch": epoch, "first_epoch": epoch}
+            assert dataset.state_dict() == first
         assert found == whole
         assert looked == [whole[0]] * (len(whole) - 1) + [following[0]]
         assert ids_of(dataset) == following
@@ -242,10 +244,13 @@ class TestSeveralIterators:
             next(iterators[choice])
             taken[choice] += 1
             assert dataset.state_dict() == states[taken[choice] - 1]
-        iterators[choice].close() if batch_size else iterators.pop(choice)
+        dataset.set_epoch(0)
         last = iter(dataset)
         next(last)
         assert dataset.state_dict() == states[0]
+        del iterators
+        next(last)
+        assert dataset.state_dict() == states[1]
 
     def test_zip(self, paths: list[str], batch_size: int | None) -> None:
         dataset = make(paths, shuffle=True, batch_size=batch_size)

@@ -536,6 +536,7 @@ def test_a_running_loop_by_number_keeps_the_position_that_was_set(
     loader.load_state_dict(state)
     next(batches)
     assert loader.state_dict() == state
+    del batches
     assert ids_of(loader) == whole[1:]
     batches = iter(loader)
     next(batches)

@@ -407,7 +407,7 @@ class SamplerPosition(LoopPosition):
         identity: Values that are the same in a state of this loader.
 
     Attributes:
-        skip: Number of items that the next iteration skips.
+        start: Number of items that the iteration skips that began last.
     """
 
     description = "counted batches; can be resumed with any number of workers"
@@ -417,7 +417,7 @@ class SamplerPosition(LoopPosition):
         self._batch_size = batch_size or 1
         self._identity = dict(identity)
         self._epoch = 0  # of the next iteration
-        self.skip = 0
+        self.start = self._skip = 0
         self._loop: SamplerLoop | None = None  # that yielded last; None if a position was set since
         # Loops that began since a position was loaded or another epoch than theirs was set.
         self._loops: weakref.WeakSet[SamplerLoop] = weakref.WeakSet()
@@ -430,7 +430,8 @@ class SamplerPosition(LoopPosition):
         return UnusedItems(items, self)
 
     def begin(self) -> Loop:
-        loop = SamplerLoop(self, self._epoch, self.skip)
+        loop = SamplerLoop(self, self._epoch, self._skip)
+        self.start, self._skip = self._skip, 0
         self._loop = self._loop or loop
         self._loops.add(loop)
         self._set = self._finished = None
@@ -476,16 +477,16 @@ class SamplerPosition(LoopPosition):
         self._set = epoch
         finished, self._finished = self._finished, None
         if finished is not None and finished[0] == epoch:
-            self.skip = finished[1]  # nothing is left of it
+            self._skip = finished[1]  # nothing is left of it
 
     def _move_to(self, epoch: int) -> None:
         if epoch != self._epoch:
-            self._epoch, self.skip = epoch, 0
+            self._epoch, self._skip = epoch, 0
         if hasattr(self._sampler, "set_epoch"):
             self._sampler.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        epoch, used = self._finished or (self._epoch, self.skip)
+        epoch, used = self._finished or (self._epoch, self._skip)
         if self._loop is not None:
             epoch, used = self._loop.epoch, self._loop.used
         return {"version": 1, "epoch": epoch, "used": used, **self._identity}
@@ -516,7 +517,7 @@ class SamplerPosition(LoopPosition):
         self._move_to(epoch)
         if used > 0:
             self._check_repeatable(used)
-        self.skip = used
+        self._skip = used
 
     def _check_repeatable(self, used: int) -> None:
         """Check that the sampler yields the same items again, as far as they were used."""
@@ -537,7 +538,7 @@ class UnusedItems:
 
     Args:
         items: The sampler, or batches of its items.
-        position: Position of the loader, from which the number of items is taken.
+        position: Position of the loader.
     """
 
     def __init__(self, items: Any, position: SamplerPosition) -> None:
@@ -545,8 +546,7 @@ class UnusedItems:
         self._position = position
 
     def __iter__(self) -> Iterator[Any]:
-        skip, self._position.skip = self._position.skip, 0
-        return itertools.islice(iter(self._items), skip, None)
+        return itertools.islice(iter(self._items), self._position.start, None)
 
     def __len__(self) -> int:
         return len(self._items)

@@ -113,8 +113,8 @@ class DevicePrefetcher:
         # State of the loader when it yielded the last batch that was handed out, or the error why
         # it has no state. None if the loader is not ahead of that batch.
         self._state: Any = None
-        # The iteration that updates the state. Setting another position ends its updates.
-        self._turn: object = None
+        # Iterations with this turn update the state. Setting another position ends their updates.
+        self._turn = object()
 
     def __repr__(self) -> str:
         return f"DevicePrefetcher({self.loader!r}, device={str(self.device)!r}, depth={self.depth})"
@@ -141,7 +141,7 @@ class DevicePrefetcher:
         before = self._state_now()
         part.set_epoch(epoch)
         if self._state_now() != before:
-            self._state = self._turn = None
+            self._forget_state()
 
     # ---- saving and resuming ----
 
@@ -172,7 +172,11 @@ class DevicePrefetcher:
             StateMismatchError: If the state does not match the dataset.
         """
         self._stateful.load_state_dict(state)
-        self._state = self._turn = None
+        self._forget_state()
+
+    def _forget_state(self) -> None:
+        self._state = None
+        self._turn = object()
 
     def _state_now(self) -> Any:
         try:
@@ -213,13 +217,12 @@ class DevicePrefetcher:
 
     def __iter__(self) -> Iterator[Any]:
         source = iter(self.loader)
-        self._state = self._turn = None
         if self.device.type == "cpu":
             return source
         if self.device.type != "cuda":
             return (self._moved(item) for item in source)
-        self._state = self._state_now()
-        self._turn = object()
+        if self._state is None:
+            self._state = self._state_now()
         return self._ahead(source, self._turn)
 
     def _moved(self, item: Any) -> Any:
@@ -231,15 +234,16 @@ class DevicePrefetcher:
         waiting: deque[tuple[_Copy, Any]] = deque()
         failure: Exception | None = None
         ended = False
+        last = None  # state of the loader after its last batch
         try:
             while True:
                 while not ended and len(waiting) <= self.depth:
                     try:
                         item = next(source)
                     except StopIteration:
-                        ended = True
+                        ended, last = True, self._state_now()
                     except Exception as error:  # noqa: BLE001  # raised after the batches before it
-                        failure, ended = error, True
+                        failure, ended, last = error, True, self._state_now()
                     else:
                         with copying():
                             copied = copies.start(item)
@@ -256,8 +260,8 @@ class DevicePrefetcher:
                 del copied
                 yield batch
                 del batch
-            if self._turn is turn:
-                self._state = None
+            if self._turn is turn:  # None if no other iteration is ahead of the loop
+                self._state = None if self._state_now() == last else last
             if failure is not None:
                 raise failure
         finally:

@@ -1,0 +1,241 @@
+"""Several iterators of one loader: they are independent, or the second one is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import torchrec_io as tio
+from tests.support.datasets import SCHEMA, open_records, write_files
+
+# torchdata 0.11 causes this warning when it creates a loader.
+pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
+
+COUNT, BATCH = 50, 8
+KINDS: dict[str, dict[str, Any]] = {
+    "batches": {"batch_size": BATCH},
+    "samples": {},
+    "filled up": {"batch_size": BATCH, "on_error": "skip", "uneven": "keep"},
+    "stream": {"batch_size": BATCH, "stream": True, "shuffle": 10},
+    "by number": {},
+}
+BUSY = "another loop over this loader is running.*leave that loop first.*make another loader"
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return write_files(tmp_path_factory.mktemp("iterators"), [30, 20])
+
+
+def make(paths: list[str], kind: str, workers: int) -> Any:
+    if kind == "by number":
+        dataset: Any = tio.TFRecordMapDataset(paths, SCHEMA)
+        sampler = torch.utils.data.DistributedSampler(dataset, num_replicas=1, rank=0)
+        return tio.make_loader(dataset, batch_size=BATCH, sampler=sampler, num_workers=workers)
+    return tio.make_loader(
+        open_records(paths, **{"shuffle": True, **KINDS[kind]}), num_workers=workers
+    )
+
+
+def ids(items: Any) -> list[Any]:
+    return [item["id"].tolist() for item in items]
+
+
+def look(loader: Any, workers: int) -> None:
+    """Take the first item in a loop over the same loader."""
+    if workers == 0:
+        next(iter(loader))
+        return
+    with pytest.raises(RuntimeError, match=BUSY):
+        next(iter(loader))
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_look_in_a_loop_changes_nothing(paths: list[str], kind: str, workers: int) -> None:
+    plain = make(paths, kind, workers)
+    whole, states = [], []
+    for item in plain:
+        whole.append(item["id"].tolist())
+        states.append(plain.state_dict())
+    following = ids(plain)
+    loader = make(paths, kind, workers)
+    found = []
+    for item in loader:
+        assert loader.state_dict() == states[len(found)]
+        found.append(item["id"].tolist())
+        look(loader, workers)
+        if workers == 0 and 1 < len(found) < len(whole):
+            assert loader.state_dict() == states[0]
+    assert found == whole
+    assert ids(loader) == following
+    loader.load_state_dict(states[2])
+    assert ids(loader) == whole[3:]
+    assert ids(loader) == following
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_zip(paths: list[str], kind: str, workers: int) -> None:
+    loader = make(paths, kind, workers)
+    whole, following = ids(loader), ids(loader)
+    loader.set_epoch(0)
+    if workers > 0:
+        with pytest.raises(RuntimeError, match=BUSY):
+            list(zip(loader, loader, strict=True))
+        assert ids(loader) == whole
+    else:
+        pairs = list(zip(loader, loader, strict=True))
+        assert [ids(pair) for pair in pairs] == [[item, item] for item in whole]
+    assert ids(loader) == following
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_loop_that_was_left_blocks_nothing(paths: list[str], kind: str, workers: int) -> None:
+    loader = make(paths, kind, workers)
+    whole = ids(loader)
+    loader.set_epoch(0)
+    unused = iter(loader)
+    for _ in loader:
+        break
+    with pytest.raises(ZeroDivisionError):
+        for _ in loader:
+            raise ZeroDivisionError
+    kept = iter(loader)
+    next(kept)
+    kept.close()
+    assert ids(loader) == whole
+    loader.set_epoch(0)
+    assert ids(unused) == whole
+
+
+def test_an_epoch_that_is_set_in_a_loop_stays(paths: list[str]) -> None:
+    for kind in ("batches", "by number"):
+        loader = make(paths, kind, 0)
+        loader.set_epoch(3)
+        third = ids(loader)
+        for chosen in (0, 3):
+            loader.set_epoch(0)
+            for count, _ in enumerate(loader):
+                if count == 2:
+                    loader.set_epoch(chosen)
+                next(iter(loader))
+            if chosen == 3:
+                assert ids(loader) == third
+            else:
+                again = ids(loader)
+                loader.set_epoch(0)
+                assert ids(loader) == again
+
+
+def test_iterators_at_different_places(paths: list[str]) -> None:
+    """The state is that of the iterator that yielded last; the first one to end moves the epoch."""
+    for kind in ("batches", "samples", "by number"):
+        plain = make(paths, kind, 0)
+        states = [plain.state_dict() for _ in plain]
+        following = ids(plain)
+        loader = make(paths, kind, 0)
+        early, late = iter(loader), iter(loader)
+        next(early)
+        next(early)
+        next(late)
+        assert loader.state_dict() == states[0]
+        next(early)
+        assert loader.state_dict() == states[2]
+        next(late)
+        assert loader.state_dict() == states[1]
+        assert len(list(early)) == len(states) - 3
+        assert loader.state_dict() == states[-1]
+        next(late)
+        assert loader.state_dict() == states[2]
+        loader.load_state_dict(states[1])
+        next(late)
+        assert loader.state_dict() == states[1]
+        assert len(list(loader)) == len(states) - 2
+        assert ids(loader) == following
+
+
+def test_whole_loops_inside_a_loop(paths: list[str]) -> None:
+    for kind in ("batches", "by number"):
+        plain = make(paths, kind, 0)
+        epochs = [ids(plain) for _ in range(4)]
+        loader = make(paths, kind, 0)
+        found = []
+        for count, item in enumerate(loader):
+            found.append(item["id"].tolist())
+            if count < 2:
+                assert ids(loader) == epochs[count]
+        assert found == epochs[0]
+        assert ids(loader) == epochs[2]
+
+
+def test_dataset_and_loader_at_once(paths: list[str]) -> None:
+    dataset: Any = open_records(paths, shuffle=True, batch_size=BATCH)
+    loader = tio.make_loader(dataset)
+    states = [loader.state_dict() for _ in loader]
+    following = ids(loader)
+    dataset.set_epoch(0)
+    for state, _ in zip(states, loader, strict=False):
+        assert dataset.state_dict() == loader.state_dict() == state
+        next(iter(dataset))
+    assert ids(dataset) == following
+
+
+class Copies:
+    """Copies of batches, as those to a CUDA device are handed out."""
+
+    def __init__(self, device: torch.device) -> None:
+        del device
+
+    def start(self, data: Any) -> Any:
+        return data
+
+    def finish(self, copied: Any) -> Any:
+        return copied
+
+    def close(self, waiting: Any) -> None:
+        del waiting
+
+
+@pytest.mark.parametrize("kind", ["batches", "by number", "samples"])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_copies_ahead_of_loops(
+    paths: list[str], kind: str, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A prefetcher is ahead of its loops, which have states of their own."""
+    monkeypatch.setattr("torchrec_io.tensors.device._Copies", Copies)
+    plain = make(paths, kind, workers)
+    whole, states = [], []
+    for item in plain:
+        whole.append(item["id"].tolist())
+        states.append(plain.state_dict())
+    following = ids(plain)
+    loader = make(paths, kind, workers)
+    prefetcher = tio.DevicePrefetcher(loader, "cpu")
+    prefetcher.device = torch.device("cuda")
+    found = []
+    for item in prefetcher:
+        assert prefetcher.state_dict() == states[len(found)]
+        found.append(item["id"].tolist())
+        if len(found) < len(whole) - 3 or workers == 0:
+            look(prefetcher, workers)
+    assert found == whole
+    assert prefetcher.state_dict() == states[-1]
+    assert ids(loader) == following
+    prefetcher.load_state_dict(states[2])
+    assert prefetcher.state_dict() == states[2]
+    assert ids(prefetcher) == whole[3:]
+
+
+def test_a_second_process_of_a_running_loop(paths: list[str], tmp_path: Path) -> None:
+    """A worker that is forked inside a loop has iterations of its own."""
+    dataset: Any = open_records(paths, batch_size=BATCH)
+    for _ in dataset:
+        found = ids(torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=1))
+        assert len(found) == -(-COUNT // BATCH)
+        break
+    assert tmp_path.exists()
