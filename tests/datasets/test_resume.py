@@ -231,9 +231,7 @@ class TestSeveralIterators:
         assert looked == [whole[0]] * (len(whole) - 1) + [following[0]]
         assert ids_of(dataset) == following
 
-    def test_the_iterator_that_yielded_last(
-        self, paths: list[str], batch_size: int | None
-    ) -> None:
+    def test_the_iterator_that_yielded_last(self, paths: list[str], batch_size: int | None) -> None:
         dataset = make(paths, shuffle=True, batch_size=batch_size)
         plain = dataset.replace()
         states = [plain.state_dict() for _ in plain]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,6 +43,11 @@ def ids(items: Any) -> list[Any]:
     return [item["id"].tolist() for item in items]
 
 
+def known(state: dict[str, Any]) -> dict[str, Any]:
+    """Return a state without those of workers, which have random numbers."""
+    return {name: value for name, value in state.items() if name != "workers"}
+
+
 def look(loader: Any, workers: int) -> None:
     """Take the first item in a loop over the same loader."""
     if workers == 0:
@@ -60,19 +64,23 @@ def test_a_look_in_a_loop_changes_nothing(paths: list[str], kind: str, workers: 
     whole, states = [], []
     for item in plain:
         whole.append(item["id"].tolist())
-        states.append(plain.state_dict())
+        states.append(known(plain.state_dict()))
     following = ids(plain)
     loader = make(paths, kind, workers)
     found = []
     for item in loader:
-        assert loader.state_dict() == states[len(found)]
+        state = loader.state_dict()
+        assert known(state) == states[len(found)]
         found.append(item["id"].tolist())
+        if len(found) == 3:
+            third = state
         look(loader, workers)
         if workers == 0 and 1 < len(found) < len(whole):
             assert loader.state_dict() == states[0]
     assert found == whole
     assert ids(loader) == following
-    loader.load_state_dict(states[2])
+    loader = make(paths, kind, workers)
+    loader.load_state_dict(third)
     assert ids(loader) == whole[3:]
     assert ids(loader) == following
 
@@ -219,23 +227,22 @@ def test_copies_ahead_of_loops(
     prefetcher.device = torch.device("cuda")
     found = []
     for item in prefetcher:
-        assert prefetcher.state_dict() == states[len(found)]
+        assert known(prefetcher.state_dict()) == known(states[len(found)])
         found.append(item["id"].tolist())
         if len(found) < len(whole) - 3 or workers == 0:
             look(prefetcher, workers)
     assert found == whole
-    assert prefetcher.state_dict() == states[-1]
+    assert known(prefetcher.state_dict()) == known(states[-1])
     assert ids(loader) == following
     prefetcher.load_state_dict(states[2])
     assert prefetcher.state_dict() == states[2]
     assert ids(prefetcher) == whole[3:]
 
 
-def test_a_second_process_of_a_running_loop(paths: list[str], tmp_path: Path) -> None:
-    """A worker that is forked inside a loop has iterations of its own."""
+def test_workers_that_are_forked_in_a_loop(paths: list[str]) -> None:
     dataset: Any = open_records(paths, batch_size=BATCH)
+    whole = ids(dataset)
+    dataset.set_epoch(0)
     for _ in dataset:
-        found = ids(torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=1))
-        assert len(found) == -(-COUNT // BATCH)
+        assert ids(torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=1)) == whole
         break
-    assert tmp_path.exists()

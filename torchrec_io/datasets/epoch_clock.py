@@ -95,9 +95,7 @@ class EpochClock:
         """
         before, after = self._exchange(
             lambda word: (
-                word
-                if _iteration_of(word) == iteration
-                else _pack(iteration, 0, _passed_of(word))
+                word if _iteration_of(word) == iteration else _pack(iteration, 0, _passed_of(word))
             )
         )
         follows = before not in (after, 0)

@@ -451,9 +451,11 @@ class SamplerPosition(LoopPosition):
         return used >= items
 
     def end(self, loop: SamplerLoop) -> None:
-        """Move to the epoch after that of a loop, unless it was left or set since."""
-        if loop in self._loops and loop.moves_epoch and loop.epoch == self._epoch:
-            self._loop = loop if self._end_of(loop.epoch, loop.used) else None
+        """Note that a loop is at its end, and move to the next epoch if nothing else did."""
+        if loop not in self._loops or not loop.moves_epoch:
+            return
+        self._loop = loop if self._end_of(loop.epoch, loop.used) else None
+        if loop.epoch == self._epoch:
             self._move_to(loop.epoch + 1)
 
     def repeat_epoch(self) -> None:
