@@ -32,7 +32,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 def make(paths: list[str], kind: str, workers: int) -> Any:
     if kind == "by number":
         dataset: Any = tio.TFRecordMapDataset(paths, SCHEMA)
-        sampler = torch.utils.data.DistributedSampler(dataset, num_replicas=1, rank=0)
+        sampler: Any = torch.utils.data.DistributedSampler(dataset, num_replicas=1, rank=0)
         return tio.make_loader(dataset, batch_size=BATCH, sampler=sampler, num_workers=workers)
     return tio.make_loader(
         open_records(paths, **{"shuffle": True, **KINDS[kind]}), num_workers=workers
@@ -67,7 +67,7 @@ def test_a_look_in_a_loop_changes_nothing(paths: list[str], kind: str, workers: 
         states.append(known(plain.state_dict()))
     following = ids(plain)
     loader = make(paths, kind, workers)
-    found = []
+    found: list[Any] = []
     for item in loader:
         state = loader.state_dict()
         assert known(state) == states[len(found)]
@@ -225,7 +225,7 @@ def test_copies_ahead_of_loops(
     loader = make(paths, kind, workers)
     prefetcher = tio.DevicePrefetcher(loader, "cpu")
     prefetcher.device = torch.device("cuda")
-    found = []
+    found: list[Any] = []
     for item in prefetcher:
         assert known(prefetcher.state_dict()) == known(states[len(found)])
         found.append(item["id"].tolist())
