@@ -25,7 +25,7 @@ from .dealing import Dealer
 from .epoch_clock import worker_iteration
 from .iteration import Iteration, Position
 from .lightning import LOST_POSITION, loses_position
-from .lost_items import report_lost_items
+from .lost_items import ReadRecord, report_lost_items
 from .options import resolved_rank
 from .pipeline import Pipeline
 from .statistics import IterationMeter, LoadingStats, StatsWindow
@@ -246,7 +246,7 @@ class Session:
             if number == 0 and not self._follows_loader and loses_position():
                 self.state.warn_once(logger, Subject.positions, LOST_POSITION)
             _share_memory_with_parent()
-            report_lost_items()
+            report_lost_items(latest=self._latest_record)
         layout = dealer.layout(number, max(1, workers))
         turn = self._new_turn(number, workers)
         self._position = self._start_of(turn, dealer, layout, workers)
@@ -309,6 +309,11 @@ class Session:
         """Return where the dataset was resumed, if that is in the epoch that comes next."""
         is_current = resumed is not None and resumed[0].is_in(self.epoch)
         return resumed if is_current else None
+
+    def _latest_record(self) -> ReadRecord | None:
+        """Return a record of the item that was yielded last."""
+        number = None if self._position is None else self._position.latest
+        return None if number is None else ReadRecord(self.pipeline.loader.reader, number)
 
     # ---- statistics ----
 
