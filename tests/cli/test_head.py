@@ -56,6 +56,17 @@ def rows_of(output: str) -> dict[str, list[str]]:
 # ---- the table ----
 
 
+def test_only_some_of_many_features_are_shown(head: Head, tmp_path: Path) -> None:
+    write_tfrecord(tmp_path / "x", [ints(**{f"f{number}": [number] for number in range(20_000)})])
+    lines = head("x").stdout.splitlines()
+    assert len(lines) < 1010
+    assert lines[-1] == "and 19,000 more rows: --all-features shows them"
+    assert rows_of("\n".join(lines))["f999"] == ["int64", "999"]
+    write_tfrecord(tmp_path / "y", [ints(**{f"f{number}": [number] for number in range(1001)})])
+    assert "f1000" not in head("y").stdout
+    assert rows_of(head("y", "--all-features").stdout)["f1000"] == ["int64", "1000"]
+
+
 def test_features_are_rows_and_records_are_columns(head: Head, tmp_path: Path) -> None:
     example = Example()
     features = example.features.feature
@@ -324,3 +335,16 @@ def test_json_names_damaged_records(head: Head, tmp_path: Path) -> None:
     assert lines[599]["text"] == "text 599"
     assert "record 300" in result.stderr
     assert "record 600" in result.stderr
+
+
+# ---- directories ----
+
+
+def test_files_one_folder_down(head: Head, tmp_path: Path) -> None:
+    for name in ("train", "val"):
+        (tmp_path / "data" / name).mkdir(parents=True)
+        write_tfrecord(tmp_path / "data" / name / "x.tfrecord", [b"x"])
+    result = head("data")
+    assert result.exit_code == 2
+    assert "directories in it do: 'data/train', 'data/val'; pass one of these" in result.stderr
+    assert head("data/train").exit_code == 0

@@ -78,6 +78,36 @@ def test_data_is_not_replaced_by_a_page() -> None:
     assert Path("data-00000-of-00003.tfrecord").read_bytes() == before
 
 
+def test_sets_are_shown_by_themselves() -> None:
+    for number in range(2):
+        write_tfrecord(f"val-{number:05}-of-00002.tfrecord", [example_of(x=[7])] * 20)
+    result = call(".", "-o", "report.html")
+    assert result.exit_code == 0, result.output
+    first, second = result.stdout.splitlines()
+    assert first.startswith("data: 300 records in 3 files, all inspected, 2 features; written to ")
+    assert second.startswith("val: 40 records in 2 files, all inspected, 1 feature; written to ")
+    report = json.loads(call(".", "--json").stdout)
+    assert (report["records"], report["other_sets"][0]["records"]) == (300, 40)
+    assert json.loads(call("*", "--json").stdout)["records"] == 340
+    before = Path("val-00001-of-00002.tfrecord").read_bytes()
+    result = call(".", "-o", "val-00001-of-00002.tfrecord", "--force")
+    assert "would overwrite the input" in result.output
+    assert Path("val-00001-of-00002.tfrecord").read_bytes() == before
+
+
+@pytest.mark.parametrize("command", ["head", "verify", "schema", "merge -o out", "index"])
+def test_other_commands_refuse_several_sets(command: str) -> None:
+    write_tfrecord("val-00000-of-00001.tfrecord", [example_of(x=[7])])
+    name, *options = command.split()
+    result = CliRunner().invoke(app, [name, ".", *options])
+    assert result.exit_code == 2
+    assert (
+        "error: the directory '.' has 2 sets of files: './data-*-of-00003.tfrecord', "
+        "'./val-00000-of-00001.tfrecord'; choose one of these patterns, or pass './*' to read all"
+    ) in result.stderr
+    assert not Path("out").exists()
+
+
 def test_damage_is_in_the_summary() -> None:
     path = Path("data-00001-of-00003.tfrecord")
     path.write_bytes(path.read_bytes()[:-3])

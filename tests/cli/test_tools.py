@@ -114,14 +114,22 @@ def test_damage_is_reported() -> None:
     [
         (["merge", "a.tfrecord", "-o", "./a.tfrecord"], 2, "overwrite the input"),
         (["merge", "missing", "-o", "x"], 2, "no such file: 'missing'"),
-        (["split", ".", "-o", "x", "--fractions", "0.5,0.6"], 2, "must sum to 1"),
-        (["split", ".", "-o", "x", "--fractions", "half"], 2, "fractions must be numbers"),
-        (["split", ".", "-o", "x", "--fractions", "70%,20%"], 2, "must sum to 1"),
-        (["reshard", ".", "-o", "x"], 2, "exactly one of num_shards and max_bytes"),
-        (["reshard", ".", "-o", "x", "--max-bytes", "much"], 2, "a size must look like"),
-        (["subset", ".", "-o", "x", "--records", "[50:]"], 2, "there are only 20 records"),
-        (["subset", ".", "-o", "x"], 2, "exactly one of"),
-        (["reshard", ".", "-o", "old", "--num-shards", "2"], 1, "old-00000-of-00001"),
+        (["split", "*.tfrecord*", "-o", "x", "--fractions", "0.5,0.6"], 2, "must sum to 1"),
+        (
+            ["split", "*.tfrecord*", "-o", "x", "--fractions", "half"],
+            2,
+            "fractions must be numbers",
+        ),
+        (["split", "*.tfrecord*", "-o", "x", "--fractions", "70%,20%"], 2, "must sum to 1"),
+        (["reshard", "*.tfrecord*", "-o", "x"], 2, "exactly one of num_shards and max_bytes"),
+        (["reshard", "*.tfrecord*", "-o", "x", "--max-bytes", "much"], 2, "a size must look like"),
+        (
+            ["subset", "*.tfrecord*", "-o", "x", "--records", "[50:]"],
+            2,
+            "there are only 20 records",
+        ),
+        (["subset", "*.tfrecord*", "-o", "x"], 2, "exactly one of"),
+        (["reshard", "*.tfrecord*", "-o", "old", "--num-shards", "2"], 1, "old-00000-of-00001"),
     ],
 )
 def test_invalid_arguments_are_refused(arguments: list[str], status: int, message: str) -> None:

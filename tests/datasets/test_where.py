@@ -342,7 +342,7 @@ class TestArguments:
     def test_a_feature_that_is_not_named(self, paths: list[str]) -> None:
         with pytest.raises(KeyError, match="the predicate uses 'id', which features does not name"):
             where(make(paths), {1}, features=["name"])
-        with pytest.raises(KeyError, match=r"^'nothing'$"):
+        with pytest.raises(KeyError, match=r"^'nothing': the batch has: 'name'$"):
             make(paths).where(lambda batch: batch["nothing"], features=["name"])
         with pytest.raises(KeyError, match=r"^'nothing'$"):
             make(paths).where(lambda _: {"a": 1}["nothing"])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import itertools
 import os
 import random
 import tarfile
@@ -33,7 +34,7 @@ from torchrec_io.storage.cache.filling import BlockFill
 from torchrec_io.storage.cache.object_blocks import ObjectBlocks
 from torchrec_io.storage.cache.open_blocks import OpenBlocks
 from torchrec_io.storage.compression import Compression
-from torchrec_io.storage.paths import expand_paths
+from torchrec_io.storage.paths import expand_paths, expand_sets
 
 # Imported here once, and not in each of the processes that run a program.
 import_datasketches()
@@ -80,7 +81,7 @@ class Program:
 def read_records(folder: Path) -> dict[str, list[bytes]]:
     """Return the records of the files in ``out``, and check that their indexes match."""
     found = {}
-    for path in expand_paths(folder / "out"):
+    for path in itertools.chain.from_iterable(expand_sets(folder / "out")):
         found[os.path.basename(path)] = [record for _, record in iter_records(path)]
         if os.path.exists(path + SUFFIX):
             offsets = tio.RecordIndex.load(path + SUFFIX, path).offsets

@@ -80,14 +80,16 @@ def test_epochs_seeds_and_features_have_different_crops(paths: list[str]) -> Non
     first = expected(0, 3)
     for other in (expected(1, 3), expected(0, 4)):
         assert sum(first[number] != other[number] for number in first) > COUNT - 3
-    schema = {**SCHEMA, "again": SCHEMA["image"]}
     record = record_of(IMAGES[0])
-    names = {"image": schema["image"], "other": schema["image"]}
+    names = {
+        name: tio.ImageFeature(size=(6, 5), augment=tio.RandomResizedCrop(group=name))
+        for name in ("image", "other")
+    }
     two = tio.encode_example({"image": IMAGES[0], "other": IMAGES[0]})
     batch = tio.parse_examples([two], names)
     assert not torch.equal(batch["image"], batch["other"])
     assert torch.equal(
-        batch["image"], tio.parse_examples([record], {"image": schema["image"]})["image"]
+        batch["image"], tio.parse_examples([record], {"image": SCHEMA["image"]})["image"]
     )
     dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=5, seed=3, epochs=2)
     batches = list(dataset)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -79,3 +81,93 @@ def test_a_loop_that_is_left(paths: list[str], accelerator: Accelerator) -> None
     assert accelerator.gradient_state.in_dataloader
     del items
     assert not accelerator.gradient_state.in_dataloader
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [
+        ({"uneven": "pad"}, 55),
+        ({"uneven": "pad", "on_error": "skip"}, 55),
+        ({"uneven": "pad", "epochs": 2, "shuffle": True}, 55),
+        ({"uneven": "pad", "batch_size": 19}, 55),  # a padded step that is full
+        ({"uneven": "pad", "drop_last": True}, 45),
+        ({"uneven": "drop"}, 54),
+        ({"uneven": "keep"}, 55),
+    ],
+)
+def test_repeated_records_are_not_counted(
+    paths: list[str],
+    accelerator: Accelerator,
+    options: dict[str, Any],
+    kept: int,
+    workers: int,
+) -> None:
+    """``gather_for_metrics`` keeps the first ``remainder`` records of the last step."""
+    assert gathered(paths, accelerator, workers, **options) == (kept, kept)
+
+
+def gathered(
+    paths: list[str], accelerator: Accelerator, workers: int, **options: Any
+) -> tuple[int, int]:
+    """Return the number of records in the last epoch that 3 ranks gather, and of different ones."""
+    ranks, remainders = [], set()
+    for rank in range(3):
+        options = {"batch_size": 5, **options}
+        dataset = tio.TFRecordDataset(paths, SCHEMA, rank=rank, world_size=3, **options)
+        loader = tio.make_loader(dataset, num_workers=workers)
+        batches = []
+        for batch in loader:
+            batches.append(batch["id"].tolist())
+            remainder = accelerator.gradient_state.remainder
+            is_last = accelerator.gradient_state.end_of_dataloader
+            assert is_last == (len(batches) == len(loader))
+        remainders.add(remainder)
+        ranks.append(batches[-len(loader) // options.get("epochs", 1) :])
+    [remainder] = remainders
+    steps = [list(itertools.chain(*step)) for step in zip(*ranks, strict=True)]
+    if remainder > 0:
+        steps[-1] = steps[-1][:remainder]
+    found = list(itertools.chain(*steps))
+    return len(found), len(set(found))
+
+
+def test_repeated_records_that_cannot_be_told_from_others(
+    paths: list[str], accelerator: Accelerator
+) -> None:
+    shuffle = tio.Shuffle(block=5, window=10, lanes=6)
+    lanes = {"uneven": "pad", "shuffle": shuffle, "batch_size": 6}
+    assert gathered(paths, accelerator, 0, **lanes) == (60, 55)
+    samples = tio.TFRecordDataset(paths, SCHEMA, uneven="pad", rank=0, world_size=3)
+    for _ in tio.make_loader(samples):
+        remainder = accelerator.gradient_state.remainder
+    assert remainder == -1
+
+
+def test_a_resumed_epoch(paths: list[str], accelerator: Accelerator) -> None:
+    """With another number of ranks, the last step has other records."""
+    options: Any = {"batch_size": 5, "uneven": "pad"}
+    first = tio.make_loader(tio.TFRecordDataset(paths, SCHEMA, rank=0, world_size=2, **options))
+    next(iter(first))
+    other = tio.make_loader(tio.TFRecordDataset(paths, SCHEMA, rank=0, world_size=4, **options))
+    other.load_state_dict(first.state_dict())
+    for _ in other:
+        remainder = accelerator.gradient_state.remainder
+    assert remainder == (55 - 10) % 20
+    other.load_state_dict(first.state_dict())
+    assert len(list(other)) == 3
+
+
+def test_gradients_that_are_not_applied(
+    paths: list[str], accelerator: Accelerator, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A stream does not know its end."""
+    loader = tio.make_loader(tio.TFRecordStream(paths, SCHEMA, batch_size=5))
+    with caplog.at_level(logging.WARNING, "torchrec_io"):
+        assert steps(accelerator, loader) == [3, 7]
+        [record] = caplog.records
+        assert "not applied in it" in record.message
+        caplog.clear()
+        accelerator.gradient_accumulation_steps = 1
+        assert steps(accelerator, loader) == list(range(11))
+        assert not caplog.records

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -220,6 +221,80 @@ def test_jpegs_as_gray(tf_oracle: TfOracle) -> None:
         assert expected is not None
         apart = np.abs(decoded(JPEGS[name], channels=1).astype(int) - expected)
         assert apart.max() <= (0 if name == "gray" else 2)
+
+
+def test_saturated_jpegs_as_gray(tf_oracle: TfOracle) -> None:
+    """Colors are clipped before this library computes their luma, unless ``tf_compatible``."""
+    hues = [(255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 0), (255, 0, 255), (0, 255, 255)]
+    rows = np.repeat(np.array(hues * 4, np.uint8)[:, np.newaxis], 9, axis=1)
+    data = encoded(np.ascontiguousarray(rows), "JPEG", quality=60)
+    expected = theirs(tf_oracle, data, 1)
+    assert expected is not None
+    assert np.abs(decoded(data, channels=1).astype(int) - expected).max() > 2
+    exact = theirs(tf_oracle, data, 1, exact=False)
+    assert exact is not None
+    assert decoded(data, channels=1, tf_compatible=True).tolist() == exact.tolist()
+
+
+def bmp_of_32_bits(pixels: npt.NDArray[Any], *, is_top_down: bool) -> bytes:
+    """Return a BMP of BGRA pixels with a header of 40 bytes."""
+    height, width, _ = pixels.shape
+    content = pixels[:: 1 if is_top_down else -1].tobytes()
+    rows = -height if is_top_down else height
+    header = struct.pack("<IiiHHIIiiII", 40, width, rows, 1, 32, 0, len(content), 0, 0, 0, 0)
+    return struct.pack("<2sIHHI", b"BM", 54 + len(content), 0, 0, 54) + header + content
+
+
+@pytest.mark.parametrize("is_top_down", [True, False])
+def test_the_fourth_byte_of_a_bmp(tf_oracle: TfOracle, is_top_down: bool) -> None:
+    pixels = noise(5, 6, 4)
+    data = bmp_of_32_bits(pixels, is_top_down=is_top_down)
+    for channels in (0, 4):
+        expected = theirs(tf_oracle, data, channels)
+        assert expected is not None
+        assert expected.tolist() == pixels[..., [2, 1, 0, 3]].tolist()
+        found = decoded(data, channels=channels)
+        assert found[..., :3].tolist() == expected[..., :3].tolist()
+        assert found.shape[2] == (channels or 3)
+        assert (found[..., 3:] == 255).all()
+    assert decoded(data).tolist() == pixels[..., 2::-1].tolist()
+
+
+def test_a_bmp_with_a_palette(tf_oracle: TfOracle) -> None:
+    image = Image.fromarray(noise(4, 8)).quantize(8)
+    data = encoded(image, "BMP")
+    expected = theirs(tf_oracle, data, 0)
+    assert expected is not None
+    assert decoded(data, channels=1, palette="index").tolist() == expected.tolist()
+    assert decoded(data, channels=0).tolist() == np.asarray(image.convert("RGB")).tolist()
+
+
+def transparent_gifs() -> Iterator[tuple[str, bytes]]:
+    """Yield GIFs in which a color of the first frame is transparent."""
+    arrays = [noise(5, 6, seed=number) // 100 * 100 for number in range(3)]
+    images = [Image.fromarray(array).quantize(8) for array in arrays]
+    yield "still", encoded(images[0], "GIF", transparency=3)
+    for disposal in (0, 1, 2):
+        options = {"save_all": True, "append_images": images[1:], "disposal": disposal}
+        yield f"moving {disposal}", encoded(images[0], "GIF", transparency=3, **options)
+
+
+GIFS = dict(transparent_gifs())
+
+
+@pytest.mark.parametrize("name", GIFS)
+def test_transparent_pixels_of_the_first_frame(tf_oracle: TfOracle, name: str) -> None:
+    for channels in (0, 3):
+        expected = theirs(tf_oracle, GIFS[name], channels)
+        assert expected is not None
+        assert (expected == 0).all(axis=2).any()
+        assert decoded(GIFS[name], channels=channels).tolist() == expected.tolist()
+    frames_of = theirs(tf_oracle, GIFS[name], 3, frames=True)
+    assert frames_of is not None
+    found = decoded(GIFS[name], animated=True)
+    if name == "moving 2":  # a frame is cleared before the next, which TensorFlow does not do
+        found, frames_of = found[:1], frames_of[:1]
+    assert found.tolist() == frames_of.tolist()
 
 
 @pytest.mark.parametrize("kind", ["GIF", "PNG"])

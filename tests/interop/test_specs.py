@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 
 import torchrec_io as tio
 from tests.conftest import TfOracle
-from tests.interop.compare import batch_question, sequence_question
+from tests.interop.compare import batch_question, sequence_question, single_question
 from tests.interop.generate import Spec
 from tests.support.forms import schema_of, sequence_schema_of
-from torchrec_io.errors import SchemaError
+from tests.support.wire import entry, example, int_feature
+from torchrec_io.errors import DecodeError, SchemaError
 
 
 def feature(kind: str, **more: Any) -> Spec:
@@ -145,9 +147,29 @@ def test_sequence_specs(tf_oracle: TfOracle, name: str) -> None:
         assert expected
 
 
+@pytest.mark.parametrize("default", [None, []])
+@pytest.mark.parametrize("shape", [[0], [2, 0]])
+def test_features_of_no_values_are_required(
+    tf_oracle: TfOracle, shape: list[int], default: Any
+) -> None:
+    """An empty default is none: both libraries refuse a record without the feature."""
+    spec = {"x": FIXED | {"shape": shape, "default": default}}
+    empty = example(entry("x", int_feature()))
+    for record, is_accepted in ((b"", False), (empty, True)):
+        assert ("features" in tf_oracle.ask(**batch_question([record], spec))) == is_accepted
+        assert ("features" in tf_oracle.ask(**single_question(record, spec))) == is_accepted
+        if not is_accepted:
+            with pytest.raises(DecodeError, match="required"):
+                tio.parse_examples([record], schema_of(spec))
+            continue
+        found = tio.parse_examples([record], schema_of(spec))["x"]
+        assert (found.shape, found.dtype) == ((1, *shape), torch.int64)
+
+
 @pytest.mark.parametrize("shape", [[0], [2, 0], [0, 3]])
 def test_steps_of_no_values_are_rejected(shape: list[int]) -> None:
-    # TensorFlow crashes with a division by zero, so it is not asked.
+    # TensorFlow crashes with a division by zero, except for a single Example without the feature,
+    # so it is not asked.
     with pytest.raises(SchemaError, match="must hold at least one value"):
         tio.FixedLenSequenceFeature(shape, "int64", allow_missing=True)
 

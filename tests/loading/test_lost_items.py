@@ -95,6 +95,7 @@ def sample_with_index_error(sample: Any) -> Any:
     return Unpicklable() if sample["id"] == 500 else sample["id"]
 
 
+@pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")  # of torchdata
 @pytest.mark.parametrize("is_plain", [False, True])
 @pytest.mark.parametrize("with_key", [False, True])
 @pytest.mark.parametrize("transform", [sample_with_lock, sample_with_index_error])
@@ -108,6 +109,7 @@ def test_samples_name_their_record(
     assert (caught.value.path, caught.value.record) == (dataset.paths[0], 500)
 
 
+@pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")  # of torchdata
 def test_loaders_of_torchdata(dataset: tio.TFRecordDataset) -> None:
     stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
     given = dataset.replace(transform=with_lock)

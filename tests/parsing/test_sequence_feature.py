@@ -95,11 +95,14 @@ def test_with_a_length_they_are_one_tensor() -> None:
     assert column.tolist() == [[pair(1), pair(2)], [pair(3), pair(4)]]
     assert tuple(parse([], x=sequence(PAIR, 2))["x"].shape) == (0, 2, 2)
     assert tuple(parse([example_of()], x=sequence(PAIR, 0))["x"].shape) == (1, 0, 2)
-    for bad, count in ((example_of(x=[stored(1)]), 1), (example_of(), 0)):
+    for bad, count, hint in (
+        (example_of(x=[stored(1)]), 1, ""),
+        (example_of(), 0, "; the record is empty"),
+    ):
         error = failure_of([records[0], bad], sequence(PAIR, 2))
         assert (error.record, error.reason) == (
             1,
-            f"it has {counted(count, 'element')}, the schema wants 2",
+            f"it has {counted(count, 'element')}, the schema wants 2{hint}",
         )
 
 

@@ -230,6 +230,21 @@ def test_pages_of_many_files_and_features_are_bounded(tmp_path: Path) -> None:
     assert "450 more damaged files" in shown
     assert "500 more features" in shown
     assert f"Pictures are shown for the first {pages.MOST_CARDS} features." in shown
+    assert "The schema has too many features for this page: torchrec-io schema writes it." in shown
+    assert 'FixedLenFeature([], "int64"),' not in shown
+
+
+def test_the_code_of_many_features_infers_the_schema(tmp_path: Path) -> None:
+    path = write_tfrecord(tmp_path / "x", [example_of(**{f"f{n}": [n] for n in range(1001)})])
+    report = tio.report(path)
+    assert report.loop is not None
+    assert len(report.loop) < 500
+    code = report.loop.replace("tio.make_loader(dataset)", "dataset")
+    found: dict[str, Any] = {}
+    exec(code, found)  # noqa: S102  # of this package
+    assert found["batch"]["f1000"].tolist() == [1000]
+    assert report.schema_python is not None
+    assert report.schema_python.count("FixedLenFeature") == 1001
 
 
 # ---- looks ----

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -624,3 +625,106 @@ def test_progress_counts_all_bytes(tmp_path: Path) -> None:
         == watcher.total
         == Path(tmp_path, "data-00000-of-00001.tfrecord").stat().st_size
     )
+
+
+# ---- sets of files ----
+
+
+def write_sets(folder: Path) -> None:
+    """Write sets for validation, testing and training, in order of the names."""
+    sizes = {"test": 30, "train": 200, "val": 50}
+    for value, (name, size) in enumerate(sizes.items()):
+        for shard in range(2):
+            records = [example_of(x=[value], label=[i % 3]) for i in range(shard, size, 2)]
+            write_tfrecord(folder / f"{name}-{shard:05}-of-00002.tfrecord", records)
+
+
+def test_each_set_of_a_directory_is_reported_by_itself(tmp_path: Path) -> None:
+    write_sets(tmp_path)
+    report = tio.report(tmp_path)
+    reports = [report, *report.other_sets]
+    assert [each.title for each in reports] == ["train", "test", "val"]
+    assert [each.records for each in reports] == [200, 30, 50]
+    assert [len(each.files) for each in reports] == [2, 2, 2]
+    for each, value in zip(reports, (1, 0, 2), strict=True):
+        numbers = feature_of(each, "x").numbers
+        assert numbers is not None
+        assert (numbers.minimum, numbers.maximum) == (value, value)
+        source = f'    "{tmp_path}/{each.title}-*-of-00002.tfrecord",\n'
+        assert source in each.loop
+        namespace: dict[str, Any] = {}
+        exec(each.loop, namespace)  # noqa: S102
+        assert sum(len(batch["x"]) for batch in namespace["loader"]) == each.records
+    found = report.to_dict()
+    assert [other["records"] for other in found["other_sets"]] == [30, 50]
+    # All are meant.
+    together = tio.report(tmp_path / "*")
+    assert (together.records, together.other_sets) == (280, ())
+
+
+def test_a_page_of_several_sets(tmp_path: Path) -> None:
+    write_sets(tmp_path)
+    page = tio.report(tmp_path, duplicates=True).to_html()
+    assert [text for text in ("train", "test", "val") if f'class="name">{text}</bdi></h1>' in page]
+    identifiers = re.findall(r' id="([^"]*)"', page)
+    assert len(identifiers) == len(set(identifiers))
+    assert set(re.findall(r'href="#([^"]*)"', page)) <= set(identifiers)
+    assert set(re.findall(r'aria-labelledby="([^"]*)"', page)) <= set(identifiers)
+    assert [page.count(f'<a href="#{at}main">') for at in ("", "set-2-", "set-3-")] == [1, 1, 1]
+
+
+def test_damage_of_another_set(tmp_path: Path) -> None:
+    write_sets(tmp_path)
+    path = tmp_path / "val-00001-of-00002.tfrecord"
+    path.write_bytes(path.read_bytes()[:-3])
+    report = tio.report(tmp_path)
+    assert not report.ok
+    assert report.damaged_files == ()
+    assert [other.ok for other in report.other_sets] == [True, False]
+    with pytest.raises(ValueError, match="would overwrite the input"):
+        report.save(path, force=True)
+
+
+def test_titles_of_sets_differ(tmp_path: Path) -> None:
+    records = [example_of(x=[1])]
+    write_tfrecord(tmp_path / "a-00000-of-00001.tfrecord", records)
+    write_tfrecord(tmp_path / "a-00000-of-00001.tfrecord.gz", records, "gzip")
+    report = tio.report(tmp_path)
+    assert [report.title, report.other_sets[0].title] == [
+        "a-00000-of-00001.tfrecord", "a-00000-of-00001.tfrecord.gz",
+    ]  # fmt: skip
+
+
+def test_code_reads_no_other_files(tmp_path: Path) -> None:
+    """A pattern that would match files of the folder that were not given is not used."""
+    for number in range(12):
+        for name in ("train", "extra"):
+            write_tfrecord(tmp_path / f"{name}{number}.tfrecord", [example_of(x=[number])])
+    assert f'"{tmp_path}/train*.tfrecord",' in tio.report(tmp_path / "train*").loop
+    for path in tmp_path.glob("extra*"):
+        path.rename(tmp_path / f"train_{path.name}")
+    paths = [tmp_path / f"train{number}.tfrecord" for number in range(12)]
+    assert all(f'        "{path}",\n' in tio.report(paths).loop for path in paths)
+
+
+class _Sizes(tio.tools.Watcher):
+    """Watcher that counts bytes."""
+
+    def __init__(self) -> None:
+        self.totals: list[int] = []
+        self.done = 0
+
+    def started(self, total: int) -> None:
+        self.totals.append(total)
+
+    def advanced(self, size: int, records: int) -> None:
+        del records
+        self.done += size
+
+
+def test_progress_of_several_sets(tmp_path: Path) -> None:
+    write_sets(tmp_path)
+    sizes = _Sizes()
+    tio.report(tmp_path, watcher=sizes)
+    assert sizes.totals == [sizes.done]
+    assert sizes.done == sum(path.stat().st_size for path in tmp_path.iterdir())

@@ -182,24 +182,30 @@ def test_a_spec_class_with_the_name_of_another_has_no_text() -> None:
 def test_the_json_of_an_augment_function() -> None:
     schema = tio.Schema(
         {
-            "a": tio.ImageFeature(augment=tio.RandomCrop((4, 5))),
-            "b": tio.ImageFeature(augment=tio.RandomResizedCrop(flip=1), size=(4, 5)),
+            "a": tio.ImageFeature(augment=tio.RandomCrop((4, 5), group="a")),
+            "b": tio.ImageFeature(augment=tio.RandomResizedCrop(flip=1, group="b"), size=(4, 5)),
             "c": tio.ImageFeature(decoder=None),
-            "d": tio.ImageFeature(augment=tio.RandomFlip(0.25)),
+            "d": tio.ImageFeature(augment=tio.RandomFlip(0.25, "d")),
         }
     )
     assert json.loads(schema.to_json())["features"] == {
-        "a": {"type": "ImageFeature", "augment": {"type": "RandomCrop", "size": [4, 5]}},
+        "a": {
+            "type": "ImageFeature",
+            "augment": {"type": "RandomCrop", "size": [4, 5], "group": "a"},
+        },
         "b": {
             "type": "ImageFeature",
             "size": [4, 5],
-            "augment": {"type": "RandomResizedCrop", "flip": 1.0},
+            "augment": {"type": "RandomResizedCrop", "flip": 1.0, "group": "b"},
         },
         "c": {"type": "ImageFeature", "decoder": None},
-        "d": {"type": "ImageFeature", "augment": {"type": "RandomFlip", "flip": 0.25}},
+        "d": {
+            "type": "ImageFeature",
+            "augment": {"type": "RandomFlip", "flip": 0.25, "group": "d"},
+        },
     }
-    assert "augment=tio.RandomCrop(size=[4, 5])" in schema.to_python()
-    assert "augment=tio.RandomResizedCrop(flip=1.0)" in schema.to_python()
+    assert 'augment=tio.RandomCrop(size=[4, 5], group="a")' in schema.to_python()
+    assert 'augment=tio.RandomResizedCrop(flip=1.0, group="b")' in schema.to_python()
     check_exact(run(schema.to_python()), schema)
 
 

@@ -12,9 +12,8 @@ from torchrec_io.storage.paths import expand_paths
 
 def test_paths(tmp_path: Path) -> None:
     for name in (
-        "b.tfrecord", "a.tfrecord", "a.tfrecord.tfidx", "c.tfrecords.gz", "d-00000-of-00001",
-        "part-r-00000", "_SUCCESS", ".hidden.tfrecord", "notes.txt", "dataset_info.json",
-        "a.tfrecord.idx",
+        "b.tfrecord", "a.tfrecord", "a.tfrecord.tfidx", "c.tfrecords.gz", "part-r-00000",
+        "_SUCCESS", ".hidden.tfrecord", "notes.txt", "dataset_info.json", "a.tfrecord.idx",
     ):  # fmt: skip
         (tmp_path / name).write_bytes(b"")
     (tmp_path / "odd[1].bin").write_bytes(b"")
@@ -22,9 +21,7 @@ def test_paths(tmp_path: Path) -> None:
     def names(paths: object) -> list[str]:
         return [os.path.basename(path) for path in expand_paths(paths)]  # type: ignore[arg-type]
 
-    assert names(tmp_path) == [
-        "a.tfrecord", "b.tfrecord", "c.tfrecords.gz", "d-00000-of-00001", "part-r-00000",
-    ]  # fmt: skip
+    assert names(tmp_path) == ["a.tfrecord", "b.tfrecord", "c.tfrecords.gz", "part-r-00000"]
     assert names(tmp_path / "*.tfrecord*") == [
         "a.tfrecord", "a.tfrecord.idx", "b.tfrecord", "c.tfrecords.gz",
     ]  # fmt: skip
@@ -37,8 +34,7 @@ def test_paths(tmp_path: Path) -> None:
 def test_names_of_tfrecord_files(tmp_path: Path) -> None:
     data = [
         "a.record", "b.records", "c.tfrec", "d.tfrecs", "e.tfr", "f.recordio", "g.TFRecord",
-        "h.tfrecord-00000-of-00001", "i.record.gz", "j.tfrecords.zz", "k-000000-of-000001",
-        "l.tfrecord.1",
+        "i.record.gz", "j.tfrecords.zz", "l.tfrecord.1",
     ]  # fmt: skip
     others = [
         "m.record.json",
@@ -52,6 +48,10 @@ def test_names_of_tfrecord_files(tmp_path: Path) -> None:
     for name in data + others:
         (tmp_path / name).touch()
     assert [os.path.basename(path) for path in expand_paths(tmp_path)] == data
+    for name in ("h.tfrecord-00000-of-00001", "k-000000-of-000001"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / name).touch()
+        assert expand_paths(tmp_path / name) == [str(tmp_path / name / name)]
 
 
 def test_paths_that_match_nothing(tmp_path: Path) -> None:

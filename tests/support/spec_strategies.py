@@ -171,15 +171,17 @@ def raw(draw: st.DrawFn, *, alone: bool = True) -> tio.RawFeature:
 
 _lengths = st.integers(1, 900)
 _chances = st.floats(0, 1)
+_groups = st.none() | keys
 crops = st.one_of(
     st.builds(
         tio.RandomResizedCrop,
         st.tuples(st.floats(0.01, 1), st.floats(0.01, 1) | st.just(1)).map(sorted),
         st.tuples(st.floats(0.1, 9), st.floats(0.1, 9) | st.just(3)).map(sorted),
         _chances | st.sampled_from([0, 1]),
+        _groups,
     ),
-    st.builds(tio.RandomCrop, st.tuples(_lengths, _lengths), _chances),
-    st.builds(tio.RandomFlip, _chances),
+    st.builds(tio.RandomCrop, st.tuples(_lengths, _lengths), _chances, _groups),
+    st.builds(tio.RandomFlip, _chances, _groups),
 )
 
 
@@ -207,12 +209,19 @@ def images(draw: st.DrawFn, *, alone: bool = True) -> tio.ImageFeature:
     if kind == "animated":
         return tio.ImageFeature(animated=True, size=size)
     dtype = draw(st.sampled_from(_IMAGE_DTYPES))
-    resizes: list[Any] = [None] if dtype == "uint16" else ["stretch", "cover", "contain", None]
+    resizes: list[Any] = ["stretch", "cover", "contain", None]
     resize: Any = draw(st.sampled_from(resizes)) if size else "stretch"
+    numbers_of_classes = draw(of_numbers(dtype))
     channels: Any = draw(st.sampled_from([0, 1, 2, 3, 4, np.int64(3)]))
     mixed: Any = "pad" if alone and channels and not size and draw(st.booleans()) else "list"
     index = st.integers(0, 900)
     options = dict(draw(st.sampled_from(_decoders)))
+    if dtype == "uint8" and channels == 1 and draw(st.booleans()):
+        options["palette"] = "index"
+    is_exact = dtype == "uint16" or "palette" in options or numbers_of_classes
+    if size and resize and (is_exact or draw(st.booleans())):
+        options["filter"] = "nearest"
+        options.pop("fast", None)
     if size and resize == "cover" and draw(st.booleans()):
         options["short_side"] = max(size) + draw(st.integers(0, 9))
     if "float" in dtype and channels and mixed == "list":
@@ -232,7 +241,7 @@ def images(draw: st.DrawFn, *, alone: bool = True) -> tio.ImageFeature:
         mixed=mixed,
         apply_exif_orientation=draw(st.booleans()),
         **options,
-        **draw(of_numbers(dtype)),
+        **numbers_of_classes,
     )
 
 

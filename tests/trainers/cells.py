@@ -15,6 +15,7 @@ NUM_RECORDS = sum(FILE_SIZES)
 BATCH_SIZE = 96
 EPOCHS = 2
 LANES = 4
+ACCUMULATED = 5  # batches in a step of modes that accumulate; epochs end within a step
 LIMIT = 5  # steps in an epoch, where a trainer limits them
 
 LOADERS = ("DataLoader", "make_loader", "StatefulDataLoader")
@@ -34,9 +35,18 @@ MODES = {
         "unprepared",  # the loader is not given to prepare()
         "ranked",  # not prepared either, and the dataset has an explicit rank
         "ranked prepared",
+        "dispatch accumulate",  # the records of gradients that are applied
+        "dispatch gather",  # the records that gather_for_metrics returns
     ),
-    "transformers": ("train", "evaluate", "train sharded", "train split"),
-    "lightning": ("fit", "validate", "limit"),
+    "transformers": (
+        "train",
+        "evaluate",
+        "train sharded",
+        "train split",
+        "accumulate",
+        "predict",  # the records of the predictions, which evaluate() passes to compute_metrics
+    ),
+    "lightning": ("fit", "validate", "limit", "accumulate"),
 }
 
 
@@ -105,7 +115,10 @@ def all_cells(trainer: str) -> list[Cell]:
 
 def named_cells(trainer: str) -> Iterator[Cell]:
     """Yield the cells that are always tested: those in which records were lost once."""
-    modes = {"accelerate": ("dispatch", "shard"), "transformers": ("train",)}
+    modes = {
+        "accelerate": ("dispatch", "shard", "dispatch accumulate", "dispatch gather"),
+        "transformers": ("train", "predict"),
+    }
     for mode in modes.get(trainer, ()):
         yield Cell(trainer, mode, "DataLoader", "iterable", "loader", 2, "none")
         yield Cell(trainer, mode, "DataLoader", "iterable", "dataset", 2, "none")

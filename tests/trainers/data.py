@@ -89,10 +89,22 @@ class Numbers:
 
     def __init__(self) -> None:
         self.epochs: list[list[list[int]]] = []
+        self._accumulated: list[torch.Tensor] = []
 
     def begin(self) -> None:
         """Note that an epoch starts."""
         self.epochs.append([])
+        self._accumulated.clear()
+
+    def accumulate(self, numbers: torch.Tensor) -> None:
+        """Note the records of gradients that are not applied yet."""
+        self._accumulated.append(numbers)
+
+    def apply(self) -> None:
+        """Note that the accumulated gradients are applied."""
+        for numbers in self._accumulated:
+            self.add(numbers)
+        self._accumulated.clear()
 
     def add(self, numbers: torch.Tensor) -> None:
         """Note the records of a step."""

@@ -110,7 +110,9 @@ def _dispatches(cell: Cell) -> bool:
 
 
 def _repeated(cell: Cell) -> int:
-    if cell.world_size == 1 or cell.mode == "limit":
+    # Trainers remove what was repeated from what they gather.
+    is_gathered = cell.mode in ("dispatch gather", "predict") and not _has_unknown_repeats(cell)
+    if cell.world_size == 1 or cell.mode == "limit" or is_gathered:
         return 0
     if cell.mode == "lanes":
         return -NUM_RECORDS % LANES  # so that each lane has equally many
@@ -125,9 +127,14 @@ def _repeated(cell: Cell) -> int:
     return -NUM_RECORDS % step
 
 
+def _has_unknown_repeats(cell: Cell) -> bool:
+    """Return whether a trainer cannot know which records were repeated: those of a sampler."""
+    return cell.kind == "map" and not trainer_divides(cell)
+
+
 def _new_order(cell: Cell) -> bool | None:
     """Return whether each epoch must have another order; None if that is not defined."""
-    if cell.mode in ("validate", "evaluate"):
+    if cell.mode in ("validate", "evaluate", "predict"):
         return None  # not shuffled
     told = cell.mode == "set_epoch" or cell.trainer == "lightning" or trainer_divides(cell)
     if cell.kind == "map":

@@ -34,6 +34,8 @@ _DEFAULT_RECORDS = 5
 # Number and bytes of records whose kind is recognized together, where any number may be asked for.
 _JSON_BATCH = 256
 _JSON_BATCH_BYTES = 1 << 24
+# Rows of a table that is not on a terminal: to lay out more takes long.
+_MOST_ROWS = 1000
 # Lines of the terminal besides the rows of a table: titles, notes and the prompt.
 _OTHER_LINES = 7
 
@@ -69,7 +71,11 @@ def show_head(
     ] = 0,
     *,
     all_features: Annotated[
-        bool, typer.Option("--all-features", help="Show also features that the screen cuts off.")
+        bool,
+        typer.Option(
+            "--all-features",
+            help="Show also features that the screen cuts off, and more than 1,000 features.",
+        ),
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a JSON object with all values for each record.")
@@ -227,16 +233,16 @@ class _View:
             self._console.print(self._content_table(records))
             return
         columns = [Column(_title(r), part) for r, part in zip(records, parts, strict=True)]
-        layout = Layout(columns, self._console.width)
+        has_picture = self._protocol is not None and _image_feature(parts) is not None
+        layout = Layout(columns, self._console.width, self._max_rows(title, has_picture))
         fit = layout.end_of_table(0)
-        picture = _image_feature(parts[:fit]) if self._protocol is not None else None
-        max_rows = self._max_rows(title, picture is not None)
+        picture = _image_feature(parts[:fit]) if has_picture else None
         start = 0
         while start < (fit if self._is_short else len(columns)):
-            self._console.print(layout.table(start, max_rows))
+            self._console.print(layout.table(start))
             start = layout.end_of_table(start)
-        if max_rows is not None and len(layout) > max_rows:
-            more = counted(len(layout) - max_rows, "more row")
+        if layout.hidden:
+            more = counted(layout.hidden, "more row")
             self._line(f"and {more}: --all-features shows them")
         if self._is_short and fit < len(columns):
             self._line(f"{fit} of {len(columns)} records fit: -n {len(columns)} shows them all")
@@ -258,8 +264,10 @@ class _View:
         return table
 
     def _max_rows(self, title: str, has_picture: bool) -> int | None:
-        if self._all_features or not self._is_terminal:
+        if self._all_features:
             return None
+        if not self._is_terminal:
+            return _MOST_ROWS
         from .pictures import PICTURE_LINES  # noqa: PLC0415  # slow to import
 
         taken = _OTHER_LINES + cell_len(title) // self._console.width

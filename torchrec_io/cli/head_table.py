@@ -45,20 +45,23 @@ class Layout:
     Args:
         columns: Records to show.
         width: Width of the table.
+        max_rows: Maximum number of rows to show.
+
+    Attributes:
+        hidden: Number of rows that are not shown.
     """
 
-    def __init__(self, columns: Sequence[Column], width: int) -> None:
+    def __init__(self, columns: Sequence[Column], width: int, max_rows: int | None) -> None:
         self._columns = columns
-        self._rows = list(_rows(columns))
+        rows = list(_rows(columns))
+        self._rows = rows[:max_rows]
+        self.hidden = len(rows) - len(self._rows)
         names = [len(row.name) for row in self._rows]
         self._name_width = min(max([*names, len("feature")]), max(12, width // 3))
         kinds = [cell_len(row.kind) for row in self._rows]
         self._kind_width = min(max([*kinds, len("type")]), max(24, width // 4))
         self._width = max(_MIN_WIDTH, width - self._name_width - self._kind_width - _GAP)
         self._widths = [self._column_width(position) for position in range(len(columns))]
-
-    def __len__(self) -> int:
-        return len(self._rows)
 
     def end_of_table(self, start: int) -> int:
         """Return the end of the columns from ``start`` on that fit; there is at least one."""
@@ -69,14 +72,14 @@ class Layout:
                 return max(start + 1, stop - 1)
         return stop
 
-    def table(self, start: int, max_rows: int | None) -> Table:
-        """Return the table of the columns that fit, from ``start``, and of the first rows."""
+    def table(self, start: int) -> Table:
+        """Return the table of the columns that fit, from ``start``."""
         stop = self.end_of_table(start)
         width = self._cell_width(self._widths[start:stop])
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         for title in ("feature", "type", *(column.title for column in self._columns[start:stop])):
             table.add_column(Text(title), no_wrap=True, overflow="ellipsis")
-        for row in self._rows[:max_rows]:
+        for row in self._rows:
             name = Text(_middle_cut(row.name, self._name_width), "" if row.kind else "bold")
             cells = (_cell(field, width) for field in row.fields[start:stop])
             table.add_row(name, Text(_cut(row.kind, self._kind_width)), *cells)

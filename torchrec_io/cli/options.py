@@ -13,7 +13,7 @@ import typer
 
 from ..errors import TorchRecIOError
 from ..storage.compression import Compression
-from ..storage.paths import expand_paths
+from ..storage.paths import expand_paths, expand_sets
 from ..storage.remote.options import RemoteOptions
 from ..tools.report import OnError
 from .interrupt import MESSAGE, STATUS, raised_at_interrupt
@@ -116,14 +116,23 @@ def files_of(
 
     Exit with status 2 without a match, or if shards of a set are missing that may not be.
     """
+    return _expanded(lambda: [expand_paths(paths, allow_missing=allow_missing, remote=remote)])[0]
+
+
+def sets_of(paths: Sequence[str], *, allow_missing: bool, remote: RemoteOptions) -> list[list[str]]:
+    """Return the files of :func:`files_of` by sets, where a directory may have several."""
+    return _expanded(lambda: expand_sets(paths, allow_missing=allow_missing, remote=remote))
+
+
+def _expanded(expand: Callable[[], list[list[str]]]) -> list[list[str]]:
     try:
-        files = dict.fromkeys(expand_paths(paths, allow_missing=allow_missing, remote=remote))
+        sets = expand()
     except (OSError, ValueError, ImportError, TorchRecIOError) as error:
         typer.echo(f"error: {printable(str(error))}", err=True)
         raise typer.Exit(2) from None
     # A shell's `*` also matches the indexes of the files.
-    indexes = {file + suffix for file in files for suffix in (".tfidx", ".idx")}
-    return [file for file in files if file not in indexes]
+    indexes = {file + suffix for files in sets for file in files for suffix in (".tfidx", ".idx")}
+    return [[file for file in dict.fromkeys(files) if file not in indexes] for files in sets]
 
 
 def given_options(options: Mapping[str, Any]) -> dict[str, Any]:

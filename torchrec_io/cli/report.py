@@ -13,9 +13,9 @@ from .options import (
     DEFAULT_JOBS,
     AllowMissingOption,
     Paths,
-    files_of,
     interruptible,
     jobs_option,
+    sets_of,
 )
 from .progress import run_job
 from .text import printable
@@ -56,31 +56,31 @@ def write_report(
 
     The page has totals, statistics of every feature, images, texts, how the label depends on the
     order, damage, a schema and a training loop. Values are read from a sample of the records, or
-    from all of them with --all. The exit status is 0 even if files are damaged.
+    from all of them with --all. If a directory has several sets of files, each is shown by itself.
+    The exit status is 0 even if files are damaged.
     """
     # It loads the image decoders, which other commands do not need.
-    from ..reports.reporting import report  # noqa: PLC0415
+    from ..reports.reporting import report_sets  # noqa: PLC0415
     from ..storage.outputs import refuse_existing  # noqa: PLC0415
     from ..tools.outputs import refuse_inputs  # noqa: PLC0415
 
     if output is None and not as_json:
         raise typer.BadParameter("--output FILE is missing; --json prints the report instead")
     remote = RemoteOptions()
-    files = files_of(paths, allow_missing=allow_missing, remote=remote)
+    sets = sets_of(paths, allow_missing=allow_missing, remote=remote)
     job = functools.partial(
-        report,
-        files,
+        report_sets,
+        sets,
         max_records=None if all_records else max_records,
         label=label,
         duplicates=duplicates,
         jobs=jobs,
-        allow_missing=allow_missing,
-        storage_options=remote,
+        remote=remote,
     )
 
     def make(watcher: Watcher) -> Report:
         if output is not None:
-            refuse_inputs(files, [output])
+            refuse_inputs([file for files in sets for file in files], [output])
             if not force:
                 refuse_existing(output, remote)
         made = job(watcher=watcher)
@@ -92,7 +92,9 @@ def write_report(
     if as_json:
         typer.echo(made.to_json(indent=2))
     else:
-        typer.echo(_summary(made, str(output)))
+        for each in (made, *made.other_sets):
+            start = f"{each.title}: " if made.other_sets else ""
+            typer.echo(printable(start + _summary(each, str(output))))
 
 
 def _summary(made: Report, output: str) -> str:
@@ -102,6 +104,6 @@ def _summary(made: Report, output: str) -> str:
         f"{inspected} inspected",
         counted(len(made.features), "feature"),
     ]
-    if not made.ok:
+    if made.damaged_files:
         parts.append(f"{counted(len(made.damaged_files), 'damaged file')}")
-    return printable(f"{', '.join(parts)}; written to {output} in {made.seconds:.2f} s")
+    return f"{', '.join(parts)}; written to {output} in {made.seconds:.2f} s"

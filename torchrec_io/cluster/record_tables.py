@@ -191,11 +191,8 @@ def _error(
     piece: FilePiece, found: PieceBlock, number: int, failure: RecordFailure
 ) -> TorchRecIOError:
     position = int(np.searchsorted(found.block.numbers, number))
-    reason = failure.reason
-    if failure.offset is not None:
-        reason = f"{reason}, at byte {failure.offset} of the record"
     return DecodeError(
-        reason,
+        failure.message(with_offset=True),
         path=piece.path,
         record=int(found.records[position]),
         offset=int(found.offsets[position]),

@@ -14,6 +14,7 @@ from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 
 from ..checks import check_choice, check_integer, is_integer
 from ..errors import ConversionError, TorchRecIOError
+from ..images.geometry import CropKey
 from ..images.jpeg_markers import SIGNATURE as JPEG_SIGNATURE
 from ..images.jpeg_markers import check_jpeg
 from ..images.limits import check_size
@@ -316,7 +317,7 @@ def _decoded(data: bytes) -> ImageFile.ImageFile:
     picture = Image.open(io.BytesIO(data), formats=_FORMATS)
     check_size(picture, _FEATURE.max_pixels)
     if is_native(memoryview(data), _FEATURE):  # finds damage that Pillow does not report
-        decode_one(memoryview(data), _FEATURE, lambda: bytes(16))
+        decode_one(memoryview(data), _FEATURE, lambda: CropKey(bytes(16)))
     else:
         picture.load()
     return picture

@@ -348,6 +348,19 @@ class EpochDealer(Dealer):
             progress = self.next_epoch(progress, layout)
         return left
 
+    def num_unrepeated(self, progress: Progress, layout: ProcessLayout) -> int | None:
+        """Return the number of records in the last step of all ranks, without repeated ones.
+
+        0 if no record is repeated there; None if the repeated ones cannot be told from the others.
+        The iteration must not be endless.
+        """
+        while not self.is_last_epoch(progress):
+            progress = self.next_epoch(progress, layout)
+        found = self.plan(layout, progress).num_unrepeated
+        # The last step of samples has one of each rank; batches by length have different sizes.
+        is_by_records = self.in_batches and not self.deals_batches
+        return found if found == 0 or is_by_records else None
+
     def advanced(self, progress: Progress, layout: ProcessLayout, batches: int) -> Progress:
         """Return the progress of a rank without workers after a number of further batches.
 

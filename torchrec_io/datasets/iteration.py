@@ -20,6 +20,7 @@ from ..tensors.batch import Batch, KeyedBatch
 from ..tensors.batch_rows import RecentBlocks
 from .bad_records import ErrorHandler
 from .dealing import Dealer, EpochDealer
+from .feature_watch import FeatureWatch
 from .filling import BatchFiller
 from .job_queue import JobQueue, LoadJob
 from .prefetch import Outcome, Prefetcher
@@ -110,6 +111,11 @@ class Position:
             self.epoch, self.first_epoch, self.begin, consumed, self.ahead, self.assigned
         )
 
+    def begin_batch(self, numbers: Sequence[Any] | npt.NDArray[Any]) -> None:
+        """Note that a batch of these records is yielded."""
+        self.has_yielded = True
+        self.numbers = numbers
+
     @property
     def latest(self) -> Any:
         """Number of the last sample's record, or of the first of the last batch; None before it."""
@@ -146,6 +152,7 @@ class Iteration:
             worker has no ``Accelerator``.
         transform: Calls the user's function.
         assembler: Loads rows, if the dataset packs records.
+        watch: Looks for features that records may lack.
     """
 
     loader: RecordLoader
@@ -155,11 +162,16 @@ class Iteration:
     makes_dicts: bool = False
     transform: Transform | None = None
     assembler: RowAssembler | None = None
+    watch: FeatureWatch | None = None
 
     @property
     def options(self) -> Mapping[str, Any]:
         """Options of the dataset."""
         return self.dealer.options
+
+    @property
+    def _is_watching(self) -> bool:
+        return self.watch is not None and self.watch.is_open
 
     def items(
         self, position: Position, threads: int, check: Callable[[], None]
@@ -205,6 +217,8 @@ class Iteration:
         try:
             while (piece := filler.next()) is not None:
                 job, loaded = piece.job, piece.loaded
+                if self.watch is not None and piece.begin == 0:  # the assembler examines its own
+                    self.watch.examine(loaded.block)
                 errors.begin_epoch(job.epoch)
                 if not self._enter(position, job.epoch):
                     return
@@ -223,8 +237,7 @@ class Iteration:
                 position.consumed += 1 if self.dealer.deals_batches else taken
                 count = len(loaded.numbers)
                 if self._is_yielded(count):
-                    position.has_yielded = True
-                    position.numbers = loaded.numbers
+                    position.begin_batch(loaded.numbers)
                     items = self._with_keys(loaded, job)
                     turn.take(position)
                     self.meter.pause(count, 1)
@@ -271,6 +284,8 @@ class Iteration:
 
     def _finish(self, position: Position) -> None:
         """Move to the end of the epoch, if its position is known to this process."""
+        if self.watch is not None:
+            self.watch.end()
         position.move_to(self.dealer.end_of(position.progress, position.layout))
 
     def _enter(self, position: Position, epoch: int) -> bool:
@@ -406,12 +421,14 @@ class Iteration:
         return [Outcome(self._transformed(each, job)) for each, job in zip(run, jobs, strict=False)]
 
     def _load_run(self, jobs: Sequence[LoadJob]) -> list[Loaded]:
-        """Read and parse batches together, up to the first one with an error.
+        """Read and parse batches together, up to the first one with an error, or none.
 
         Raises:
             OSError: If the first batch cannot be read.
         """
         plans, randoms = [job.plan for job in jobs], [self._random(job) for job in jobs]
+        if self._is_watching and (self.assembler is not None or self.loader.parser.reuses_buffers):
+            return []
         if self.assembler is not None:
             return self.assembler.load_run([job.chunk for job in jobs], plans, randoms)
         return [self._kept(loaded) for loaded in self.loader.load_run(plans, randoms)]
@@ -429,8 +446,12 @@ class Iteration:
         return Outcome(self._transformed(loaded, job))
 
     def _kept(self, loaded: Loaded) -> Loaded:
-        """Return loaded records with their stored bytes if a batch may be filled with them."""
-        return loaded._replace(block=None) if self.options["on_error"] == "raise" else loaded
+        """Return loaded records with their stored bytes if they may be needed.
+
+        A batch may be filled with them, or they are examined.
+        """
+        is_needed = self.options["on_error"] != "raise" or self._is_watching
+        return loaded if is_needed else loaded._replace(block=None)
 
     def _transformed(self, loaded: Loaded, job: LoadJob) -> Loaded:
         """Return loaded records, transformed if none is to be replaced first."""

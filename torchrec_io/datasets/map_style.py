@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import functools
 import operator
+import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
@@ -22,6 +24,7 @@ from ..tensors.block_parser import SchemaLike, parser_of_messages
 from ..tensors.registration import is_accelerated
 from .bad_records import ErrorHandler
 from .description import changed_options, describe_files, describe_records, describe_schema
+from .feature_watch import FeatureWatch, first_blocks
 from .lost_items import ReadRecord, report_lost_items
 from .missing_methods import NUMBERED, MissingMethods
 from .options import MapOptions, complete, remote_options, takes_options
@@ -99,6 +102,9 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
         self._makes_dicts = False
         self._counters = LoadingCounters.shared()
         self._window = StatsWindow()
+        self._state = WorkerState()
+        self._watch: FeatureWatch | None = None
+        self._watching_pid: int | None = None
 
     @classmethod
     def from_tfds(
@@ -211,9 +217,26 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
             meter.end()
         return samples
 
+    def _watch_of_process(self) -> FeatureWatch | None:
+        """Return what looks for features that records may lack, in the first process."""
+        if self._watching_pid != os.getpid():
+            self._watching_pid = os.getpid()
+            worker = get_worker_info()
+            self._watch = None
+            if worker is None or worker.id == 0:
+                share = len(self) // (1 if worker is None else worker.num_workers)
+                first = functools.partial(first_blocks, self._reader, self._order.selection)
+                self._watch = FeatureWatch(self._loader.parser, self._state, share, first)
+        return self._watch
+
     def _samples(self, plan: Any, numbers: Numbers) -> list[Any]:
         reader = self._loader.reader
-        loaded = self._loader.load_one(plan)
+        watch = self._watch_of_process()
+        if watch is None or not watch.is_open:
+            loaded = self._loader.load_one(plan)
+        else:
+            loaded = self._loader.load(plan)
+            watch.examine(loaded.block)
         if loaded.errors:
             raise loaded.errors.pop(0)  # a frame of its traceback must not refer to it
         if len(loaded.failures):
@@ -263,4 +286,5 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
     def _with_order(self, order: RecordOrder) -> Self:
         other = copy.copy(self)
         other._order = order  # noqa: SLF001  # of this class
+        other._watching_pid = None  # noqa: SLF001  # of this class
         return other

@@ -28,6 +28,7 @@ from ..tensors.native_run import RowsToWrite, load_rows_run, locate_run
 from ..tensors.packing import RowLayout, RowSources, check_columns, count_tokens, made_columns
 from ..tensors.parse import image_threads, parse_rows
 from ..timing.steps import around_native, parsing, reading
+from .feature_watch import FeatureWatch
 from .length_batching import length_feature
 from .record_loader import Loaded, RecordLoader
 
@@ -138,9 +139,12 @@ class RowAssembler:
         pack: The options.
         loader: Reads documents, and parses all of their features.
         raises: Whether the first error ends the iteration.
+        watch: Looks for features that documents may lack.
     """
 
-    def __init__(self, pack: Pack, loader: RecordLoader, *, raises: bool) -> None:
+    def __init__(
+        self, pack: Pack, loader: RecordLoader, *, raises: bool, watch: FeatureWatch | None = None
+    ) -> None:
         assert pack.key is not None
         assert isinstance(loader.parser, ExampleBlockParser)  # others have no tokens
         self._pack = pack
@@ -158,11 +162,14 @@ class RowAssembler:
         later = [*limited, *self._parser.located_builders, *self._parser.checked_builders]
         self._is_sized = not later
         self._raises = raises
+        self._watch = watch
 
     @classmethod
-    def of(cls, options: Mapping[str, Any], loader: RecordLoader) -> RowAssembler:
+    def of(
+        cls, options: Mapping[str, Any], loader: RecordLoader, watch: FeatureWatch | None
+    ) -> RowAssembler:
         """Return the assembler of the options of a dataset that packs rows."""
-        return cls(options["pack"], loader, raises=options["on_error"] == "raise")
+        return cls(options["pack"], loader, raises=options["on_error"] == "raise", watch=watch)
 
     def other_columns(self, names: Sequence[str]) -> list[str]:
         """Return the names of the columns of rows that are no Tensors.
@@ -239,6 +246,8 @@ class RowAssembler:
         """
         with reading():
             block, errors = self._loader.reader.fetch(plan)
+        if self._watch is not None:
+            self._watch.examine(block)
         if not errors:
             with parsing():
                 source = self._layout.sources(batch.rows)

@@ -227,10 +227,8 @@ class RecordLoader:
     def error_of(self, loaded: Loaded, index: int) -> DecodeError:
         """Return the error of a record that could not be parsed, by its index among these."""
         failure = loaded.failures[index]
-        reason = failure.reason
-        if failure.offset is not None:
-            reason = f"{reason}, at byte {failure.offset} of the record"
         location = self.reader.location(loaded.failed[index])
+        reason = failure.message(with_offset=True)
         error = DecodeError(reason, **location._asdict(), feature=failure.feature)
         error.__cause__ = failure.cause
         return error

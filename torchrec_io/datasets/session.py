@@ -23,6 +23,7 @@ from .accelerate import UNPREPARED, PreparedReader, find_reader, is_shared
 from .bad_records import ErrorHandler
 from .dealing import Dealer
 from .epoch_clock import worker_iteration
+from .feature_watch import FeatureWatch, first_blocks
 from .iteration import Iteration, Position
 from .lightning import LOST_POSITION, loses_position
 from .lost_items import ReadRecord, report_lost_items
@@ -210,14 +211,23 @@ class Session:
             return loader.other_columns()
         return assembler.other_columns([*loader.empty_items().flat_columns()])
 
-    def _assembler(self) -> RowAssembler | None:
+    def _watch(self, layout: ProcessLayout) -> FeatureWatch | None:
+        """Return what looks for features that records may lack, in the first process."""
+        if layout.rank or layout.worker:
+            return None
+        pipeline = self.pipeline
+        reader, order = pipeline.loader.reader, getattr(pipeline, "record_order", None)
+        first = None if order is None else functools.partial(first_blocks, reader, order.selection)
+        return FeatureWatch(pipeline.loader.parser, self.state, first=first)
+
+    def _assembler(self, watch: FeatureWatch | None = None) -> RowAssembler | None:
         """Return what loads rows, if the dataset packs records."""
         pipeline = self.pipeline
         if pipeline.options.get("pack") is None:
             return None
         from .packing import RowAssembler  # noqa: PLC0415  # rarely needed
 
-        return RowAssembler.of(pipeline.options, pipeline.loader)
+        return RowAssembler.of(pipeline.options, pipeline.loader, watch)
 
     @property
     def state(self) -> WorkerState:
@@ -255,6 +265,7 @@ class Session:
             threads = 2 if worker is None else 1
         self._meter = IterationMeter(self.state.counters, threads)
         parent = self._pickled_in_parent()
+        watch = self._watch(layout)
         iteration = Iteration(
             self.pipeline.loader,
             dealer,
@@ -262,7 +273,8 @@ class Session:
             self._meter,
             parent is not None and parent.is_accelerated,
             Transform.of(dealer.options, self.pipeline.loader.reader),
-            self._assembler(),
+            self._assembler(watch),
+            watch,
         )
         items = close_at_exit(iteration.items(self._position, threads, self._check_trainer))
         return items if dealer.in_batches else itertools.chain.from_iterable(items)

@@ -45,7 +45,9 @@ class TFRecordDataset(IndexedDataset):
         paths: A file, glob pattern or directory, or several. A pattern stands for its matches,
             sorted; ``**`` in it crosses directories. A directory stands for the files in it that
             are named as TFRecord files are (``*.tfrecord*``, ``*.tfrec``, ``*.tfr``,
-            ``*.record``, ``*.recordio``, ``name-00000-of-00008``, ``part-*``), sorted.
+            ``*.record``, ``*.recordio``, ``name-00000-of-00008``, ``part-*``), sorted. They must be
+            one set: ``train-*`` and ``val-*`` in one directory are an error, and the pattern
+            ``directory/*`` reads both.
         schema: A :class:`Schema` or a dict of features parses records as ``tf.train.Example``
             messages; a ``Schema(context=..., sequence=...)`` as ``SequenceExample``. A function is
             called with the bytes of each record, in the loading process. ``None`` yields bytes.
@@ -57,8 +59,8 @@ class TFRecordDataset(IndexedDataset):
             ``"raise"``.
         StaleIndexError, IndexFormatError: If a given index does not match its file or is damaged.
         SchemaError: If the schema is inconsistent.
-        ValueError: If another argument is invalid, or a record is longer than ``batch_tokens`` and
-            ``on_error`` is ``"raise"``.
+        ValueError: If another argument is invalid, a directory has several sets of files, or a
+            record is longer than ``batch_tokens`` and ``on_error`` is ``"raise"``.
     """
 
     def __init__(

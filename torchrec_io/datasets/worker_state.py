@@ -32,6 +32,7 @@ class Subject(enum.IntFlag):
     cost = enum.auto()
     epochs = enum.auto()
     positions = enum.auto()
+    features = enum.auto()
 
 
 class WorkerState:
@@ -101,9 +102,17 @@ class WorkerState:
 
     def warn_once(self, logger: logging.Logger, subject: Subject, message: str) -> None:
         """Log a warning, unless a process that shares this state has logged one on the subject."""
-        if not int(self._shared[_WARNED]) & subject:
-            self._shared[_WARNED] += subject.value
+        if not self.is_marked(subject):
+            self.mark(subject)
             logger.warning(message)
+
+    def is_marked(self, subject: Subject) -> bool:
+        """Return whether no warning on a subject is to be logged, or no more."""
+        return bool(int(self._shared[_WARNED]) & subject)
+
+    def mark(self, subject: Subject) -> None:
+        """Log no warning on a subject."""
+        self._shared[_WARNED] |= subject.value
 
     @property
     def skipped(self) -> int:

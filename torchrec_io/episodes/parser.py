@@ -43,6 +43,8 @@ class StepParser(BlockParser):
         SchemaError: If the group does not exist, or one of its features has no steps.
     """
 
+    has_stored_names = True
+
     def __init__(
         self,
         schema: Schema,

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageFile, UnidentifiedImageError
+from PIL import Image, ImageFile, TiffImagePlugin, UnidentifiedImageError
 
 from ..schema.image_spec import ImageFeature
 from .bad_value import BadValueError
-from .exif import exif_rotation
+from .exif import Rotation, exif_rotation
 from .geometry import KeyFactory, View, find_view
 from .gif import count_frames
 from .jpeg_markers import SIGNATURE as JPEG_SIGNATURE
@@ -74,16 +74,41 @@ def decode_image(data: memoryview, feature: ImageFeature, make_key: KeyFactory) 
             decoded = DecodedImage(pixels, decoded.position)
     except (BadValueError, MemoryError):  # a lack of memory is not an error of the image
         raise
-    except UnidentifiedImageError:
-        raise BadValueError("the image cannot be decoded: its format is not known") from None
     except Exception as error:  # Pillow's plugins raise nearly anything on hostile bytes
-        raise BadValueError(f"the image cannot be decoded: {error}") from error
+        raise _bad_value(error) from error
     if ImageFile.LOAD_TRUNCATED_IMAGES:
         raise RuntimeError(
             "PIL.ImageFile.LOAD_TRUNCATED_IMAGES is set: damaged images would not be detected; set "
             "it to False"
         )
     return decoded
+
+
+def read_size(data: memoryview, feature: ImageFeature) -> tuple[int, int]:
+    """Return the height and width of an image that a feature's ``augment`` gets.
+
+    Raises:
+        BadValueError: If the header is not that of an image, or claims too many pixels.
+    """
+    if feature.crop is not None:
+        return feature.crop[2], feature.crop[3]
+    try:
+        with _open(data) as image:
+            check_size(image, feature.max_pixels)
+            rotation = _rotation_of(image, feature)
+            if rotation is not None and rotation.swaps:
+                return image.width, image.height
+            return image.height, image.width
+    except (BadValueError, MemoryError):
+        raise
+    except Exception as error:
+        raise _bad_value(error) from error
+
+
+def _bad_value(error: Exception) -> BadValueError:
+    is_unknown = isinstance(error, UnidentifiedImageError)
+    reason = "its format is not known" if is_unknown else error
+    return BadValueError(f"the image cannot be decoded: {reason}")
 
 
 def _convert_dtype(pixels: Pixels, data: memoryview, feature: ImageFeature) -> Pixels:
@@ -113,11 +138,9 @@ def _decode_by_pillow(
             return _decode_16_bit_png(data, header, feature, make_key)
     with _open(data) as image:
         check_size(image, feature.max_pixels, is_wide=is_wide)
-        rotation = None
-        if image.format not in _SIZED_FORMATS:
-            image.load()
-        if feature.apply_exif_orientation and image.format != "TIFF":
-            rotation = exif_rotation(image)
+        rotation = _rotation_of(image, feature)
+        if feature.palette == "index":
+            _check_indices(image, header)
         stored = image if header is None else _restore_png(image, data, header, feature)
         rotated = stored if rotation is None else stored.transpose(rotation.method)
         view = find_view(feature, rotated.height, rotated.width, make_key)
@@ -125,7 +148,9 @@ def _decode_by_pillow(
             frames = _render_frames(image, count_frames(data), view, feature)
             return DecodedImage(frames, view.position)
         is_16_bit = image.mode == "I" and image.format in ("PNG", "PPM")  # in some versions
-        return DecodedImage(_render(rotated, view, feature, is_16_bit=is_16_bit), view.position)
+        is_gif = image.format == "GIF"
+        pixels = _render(rotated, view, feature, is_16_bit=is_16_bit, is_gif=is_gif)
+        return DecodedImage(pixels, view.position)
 
 
 def _open(data: memoryview) -> ImageFile.ImageFile:
@@ -137,6 +162,32 @@ def _open(data: memoryview) -> ImageFile.ImageFile:
     # Pillow warns of images over its own, larger limit. That is not suppressed: warning filters
     # belong to the process, and images are decoded in threads.
     return Image.open(io.BytesIO(data), formats=formats)
+
+
+def _rotation_of(image: ImageFile.ImageFile, feature: ImageFeature) -> Rotation | None:
+    """Return how to rotate an opened image, and decode it if its size is not known before."""
+    if image.format not in _SIZED_FORMATS:
+        image.load()
+    if feature.apply_exif_orientation and image.format != "TIFF":
+        return exif_rotation(image)
+    return None
+
+
+def _check_indices(image: Image.Image, header: Header | None) -> None:
+    """Refuse an image whose pixels are not indices or levels as they are stored."""
+    kind = None if image.mode in ("P", "L") else f"pixels of the mode {image.mode!r}"
+    bits = 8 if header is None or header.color_type else header.depth
+    if isinstance(image, TiffImagePlugin.TiffImageFile) and image.mode == "L":
+        bits = image.tag_v2.get(TiffImagePlugin.BITSPERSAMPLE, (1,))[0]
+    if bits < 8:
+        kind = "gray levels of fewer bits"  # they would be scaled
+    if image.format in ("JPEG", "MPO"):
+        kind = "a JPEG, whose levels are not exact"
+    if kind is not None:
+        raise BadValueError(
+            "the image must have a palette, or gray levels of 8 bits, for palette='index', got "
+            f"{kind}"
+        )
 
 
 def _restore_png(
@@ -167,7 +218,7 @@ def _decode_16_bit_png(
     if rotation is not None:
         pixels = rotation.apply(pixels)
     view = find_view(feature, pixels.shape[0], pixels.shape[1], make_key)
-    return DecodedImage(_cut_out(pixels, view), view.position)
+    return DecodedImage(_cut_out(pixels, view, feature), view.position)
 
 
 def _render_frames(
@@ -180,12 +231,17 @@ def _render_frames(
         image.seek(number)
         # A frame that extends past the image makes it larger.
         check_pixels(image.height, image.width, feature.max_pixels, frames=count)
-        frames.append(_render(image.copy(), view, feature))
+        frames.append(_render(image.copy(), view, feature, is_gif=True))
     return np.stack(frames)
 
 
 def _render(
-    image: Image.Image, view: View, feature: ImageFeature, *, is_16_bit: bool = False
+    image: Image.Image,
+    view: View,
+    feature: ImageFeature,
+    *,
+    is_16_bit: bool = False,
+    is_gif: bool = False,
 ) -> Pixels:
     """Return the pixels of a view of an image.
 
@@ -194,6 +250,7 @@ def _render(
         view: Part of the image to return.
         feature: Feature spec.
         is_16_bit: Whether values of mode "I" have 16 bits.
+        is_gif: Whether the image is a frame of a GIF.
     """
     image.load()
     if view.box != (0, 0, *image.size):
@@ -201,22 +258,28 @@ def _render(
     is_16_bit = is_16_bit or image.mode.startswith("I;16")
     if is_16_bit and feature.dtype == "uint16":
         gray = np.asarray(image).astype(np.uint16)[:, :, np.newaxis]
-        return _flip(convert_channels(gray, feature.channels, 1), view)
-    image = _convert_mode(image, _target_mode(image, feature), is_16_bit=is_16_bit)
-    if view.is_resized:
+        return _finish(convert_channels(gray, feature.channels, 1), view, feature)
+    mode = _target_mode(image, feature)
+    if is_gif and mode in ("L", "RGB") and feature.palette == "color":
+        image = _blacken(image)
+    image = _convert_mode(image, mode, is_16_bit=is_16_bit)
+    if view.is_resized and feature.filter == "bilinear":
         height, width = view.size
         image = image.resize((width, height), Image.Resampling.BILINEAR, box=view.resized_box)
-    return _flip(np.asarray(image), view)
+    return _finish(np.asarray(image), view, feature)
 
 
-def _cut_out(pixels: Pixels, view: View) -> Pixels:
-    """Return the pixels of a view that is not resized."""
+def _cut_out(pixels: Pixels, view: View, feature: ImageFeature) -> Pixels:
+    """Return the pixels of a view."""
     left, top, right, bottom = view.box
-    return _flip(pixels[top:bottom, left:right], view)
+    return _finish(pixels[top:bottom, left:right], view, feature)
 
 
-def _flip(pixels: Pixels, view: View) -> Pixels:
+def _finish(pixels: Pixels, view: View, feature: ImageFeature) -> Pixels:
+    """Resize the pixels of a view's box to their nearest neighbors, if wanted, and mirror them."""
     pixels = pixels[:, :, np.newaxis] if pixels.ndim == 2 else pixels
+    if view.is_resized and feature.filter == "nearest":
+        pixels = view.nearest(pixels)
     return pixels[:, ::-1] if view.is_flipped else pixels
 
 
@@ -225,7 +288,7 @@ def _target_mode(image: Image.Image, feature: ImageFeature) -> str:
     if feature.bitcast:
         return "RGBA"
     if feature.channels:
-        return _MODES[feature.channels]
+        return image.mode if feature.palette == "index" else _MODES[feature.channels]
     if image.format == "GIF":
         return "RGB"  # as in TensorFlow, whatever the palette
     if image.mode in ("P", "PA"):
@@ -233,6 +296,16 @@ def _target_mode(image: Image.Image, feature: ImageFeature) -> str:
     if image.mode.startswith("I"):
         return "L"
     return _STORED_MODES.get(image.mode, "RGB")
+
+
+def _blacken(image: Image.Image) -> Image.Image:
+    """Return a frame of a GIF with black in place of what is transparent, as in TensorFlow."""
+    if image.mode != "RGBA" and "transparency" not in image.info:
+        return image
+    black = Image.new("RGB", image.size)
+    colors = image.convert("RGBA")
+    black.paste(colors, mask=colors)
+    return black
 
 
 def _convert_mode(image: Image.Image, mode: str, *, is_16_bit: bool) -> Image.Image:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from .. import _core
 from ..schema.crops import Augment, Crop
@@ -13,8 +16,21 @@ from ..schema.image_spec import ImageFeature
 from .bad_value import BadValueError
 from .random_crop import choose_builtin, generator_of, is_builtin
 
-# Makes the key of the random numbers of a record; 16 bytes.
-KeyFactory: TypeAlias = Callable[[], bytes]
+
+class CropKey(NamedTuple):
+    """What the random crop of a record's image depends on.
+
+    Attributes:
+        key: Key of the random numbers; 16 bytes.
+        size: Height and width of the image that the crop is chosen for, after its rotation and
+            ``crop``; None for the image itself.
+    """
+
+    key: bytes
+    size: tuple[int, int] | None = None
+
+
+KeyFactory: TypeAlias = Callable[[], CropKey]
 # Left, top, right and bottom, as for Pillow.
 Box: TypeAlias = tuple[float, float, float, float]
 
@@ -51,6 +67,12 @@ class View(NamedTuple):
         whole_box = (0, 0, right - left, bottom - top)
         return self.resized_box != whole_box or whole_box != (0, 0, width, height)
 
+    def nearest(self, pixels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the pixels ``[H, W, C]`` of the box, resized to their nearest neighbors."""
+        (height, width), (left, top, right, bottom) = self.size, self.resized_box
+        rows = _nearest(top, bottom, height)
+        return pixels[rows[:, np.newaxis], _nearest(left, right, width)]
+
     def eighths(self) -> int:
         """Return the smallest scale, in eighths, with at least one pixel for each needed one.
 
@@ -62,6 +84,16 @@ class View(NamedTuple):
             if (bottom - top) * eighths >= 8 * height and (right - left) * eighths >= 8 * width:
                 return eighths
         return 8
+
+
+def _nearest(start: float, end: float, count: int) -> npt.NDArray[np.intp]:
+    """Return the nearest source pixel of each pixel.
+
+    Steps are added up as in Pillow, so that pixels halfway between two are rounded as there.
+    """
+    steps = np.full(count, (end - start) / count)
+    steps[0] = start + steps[0] * 0.5
+    return np.cumsum(steps).astype(np.intp)
 
 
 def find_view(feature: ImageFeature, height: int, width: int, make_key: KeyFactory) -> View:
@@ -87,7 +119,7 @@ def find_view(feature: ImageFeature, height: int, width: int, make_key: KeyFacto
             )
         top, left, height, width, _ = fixed
     if feature.augment is not None:
-        random = _random_crop(feature.augment, height, width, make_key())
+        random = _shared_crop(feature.augment, height, width, make_key())
         top, left, is_flipped = top + random.top, left + random.left, random.flip
         height, width = random.height, random.width
     box = left, top, left + width, top + height
@@ -109,6 +141,23 @@ def fit_of(feature: ImageFeature) -> _core.Fit:
 @functools.lru_cache(maxsize=64)
 def _fit(size: tuple[int, int], resize: str | None, short_side: int | None) -> _core.Fit:
     return _core.Fit(size, _METHODS[resize], short_side or 0)
+
+
+def _shared_crop(augment: Augment, height: int, width: int, crop_key: CropKey) -> Crop:
+    """Return the box of an image, which may be chosen for another image of the record."""
+    key, (rows, columns) = crop_key.key, crop_key.size or (height, width)
+    crop = _random_crop(augment, rows, columns, key)
+    if (rows, columns) == (height, width):
+        return crop
+    top, part_height = _scaled(crop.top, crop.height, height / rows, height)
+    left, part_width = _scaled(crop.left, crop.width, width / columns, width)
+    return Crop(top, left, part_height, part_width, crop.flip)
+
+
+def _scaled(start: int, count: int, scale: float, size: int) -> tuple[int, int]:
+    """Return the start and length of a scaled part of at least one pixel, in whole pixels."""
+    first = min(round(start * scale), size - 1)
+    return first, max(1, min(round((start + count) * scale), size) - first)
 
 
 def _random_crop(augment: Augment, height: int, width: int, key: bytes) -> Crop:

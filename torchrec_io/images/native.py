@@ -40,7 +40,9 @@ Ints = npt.NDArray[np.int64]
 
 def decodes_jpegs(feature: ImageFeature) -> bool:
     """Return whether the JPEGs of a feature are decoded natively."""
-    return _jpeg is not None and feature.decoder in ("auto", "native") and not feature.bitcast
+    if _jpeg is None or feature.decoder not in ("auto", "native") or feature.bitcast:
+        return False
+    return feature.palette == "color"
 
 
 def decodes_pngs(feature: ImageFeature) -> bool:
@@ -53,7 +55,7 @@ def decodes_pngs(feature: ImageFeature) -> bool:
 
 def column_rule(feature: ImageFeature) -> _core.ViewRule | None:
     """Return how :func:`decode_column` decodes a feature's JPEGs; None if it cannot."""
-    if not decodes_jpegs(feature) or feature.size is None:
+    if not decodes_jpegs(feature) or feature.size is None or feature.filter == "nearest":
         return None
     if feature.apply_exif_orientation or feature.fast:
         return None
@@ -115,13 +117,15 @@ def is_native(data: memoryview, feature: ImageFeature) -> bool:
     """Return whether an image is decoded natively."""
     if data[:3] == JPEG_SIGNATURE:
         return decodes_jpegs(feature)
-    return decodes_pngs(feature) and _is_plain_png(data)
+    return decodes_pngs(feature) and _is_plain_png(data, feature)
 
 
-def _is_plain_png(data: memoryview) -> bool:
+def _is_plain_png(data: memoryview, feature: ImageFeature) -> bool:
     """Return whether an image is a PNG of gray or RGB with 8 bits, and not interlaced."""
     header = read_header(data)
     if header is None or header.depth != 8 or header.color_type not in CHANNELS:
+        return False
+    if feature.palette == "index" and header.color_type:  # not gray
         return False
     return not (header.compression or header.filters or header.interlace)
 
@@ -197,8 +201,8 @@ def decode_into(
             stored = _read_stored(image)
             view, rotation = _find_view(stored, feature, make_keys[place])
             inner = inner_part(values[place], view.position, view.size, fill)
-            if _shrinks_much(view, feature):
-                pixels = _shrink(stored, view, rotation, feature, inner.shape[2])
+            if _is_resized_here(view, feature):
+                pixels = _resize(stored, view, rotation, feature, inner.shape[2])
                 write_levels(pixels, inner, tables)
                 continue
         except BadValueError as error:
@@ -222,28 +226,36 @@ def decode_one(
     stored = _read_stored(data)
     view, rotation = _find_view(stored, feature, make_key)
     channels = feature.channels or (1 if stored.channels == 1 else 3)
-    if _shrinks_much(view, feature):
-        return _shrink(stored, view, rotation, feature, channels), view.position
+    if _is_resized_here(view, feature):
+        return _resize(stored, view, rotation, feature, channels), view.position
     return _decode_view(stored, view, rotation, feature, channels), view.position
 
 
-def _shrinks_much(view: View, feature: ImageFeature) -> bool:
-    """Return whether an image shrinks so much that native resizing is not exact enough."""
+def _is_resized_here(view: View, feature: ImageFeature) -> bool:
+    """Return whether native code decodes an image, but does not resize it.
+
+    It has no other filter, and is not exact enough for an image that shrinks much.
+    """
+    if feature.filter == "nearest":
+        return view.is_resized
     return not feature.fast and _core.ImageView(*view[:3]).shrinks_much
 
 
-def _shrink(
+def _resize(
     stored: _Stored, view: View, rotation: Rotation | None, feature: ImageFeature, channels: int
 ) -> Pixels:
-    """Decode the box of a view, and let Pillow resize it."""
+    """Decode the box of a view, and resize it without native code."""
     left, top, right, bottom = view.box
     size = bottom - top, right - left
     box = view._replace(resized_box=(0, 0, size[1], size[0]), size=size, is_flipped=False)
     pixels = _decode_view(stored, box, rotation, feature, channels)
-    image = Image.fromarray(pixels[:, :, 0] if channels == 1 else pixels)
-    height, width = view.size
-    image = image.resize((width, height), Image.Resampling.BILINEAR, box=view.resized_box)
-    resized = np.asarray(image).reshape(height, width, channels)
+    if feature.filter == "nearest":
+        resized = view.nearest(pixels)
+    else:
+        image = Image.fromarray(pixels[:, :, 0] if channels == 1 else pixels)
+        height, width = view.size
+        image = image.resize((width, height), Image.Resampling.BILINEAR, box=view.resized_box)
+        resized = np.asarray(image).reshape(height, width, channels)
     return resized[:, ::-1] if view.is_flipped else resized
 
 

@@ -31,6 +31,8 @@ def _describe(feature: ImageFeature) -> str:
     pngs = _PNGS if decodes_pngs(feature) else ""
     if decodes_jpegs(feature):
         return "images: " + ", ".join(filter(None, [_JPEGS, pngs, "other formats by Pillow"]))
-    remedy = "decoder='auto'" if feature.decoder == "pillow" else "a build with libjpeg-turbo"
     rest = f"{pngs}, other formats by Pillow" if pngs else "decoded by Pillow"
+    if feature.palette == "index":
+        return f"images: {rest}"  # JPEGs are refused
+    remedy = "decoder='auto'" if feature.decoder == "pillow" else "a build with libjpeg-turbo"
     return f"images: {rest}, {_PILLOW.format(remedy=remedy)}"

@@ -86,7 +86,8 @@ class Loader:
                     # Copies to the device may be ahead of the loop.
                     is_level = self._latest is items and taken == self._batches.num_yielded
                     if is_level and position.is_at_end():
-                        end.end_of_dataloader = True
+                        if end is not None:
+                            end.note(position.num_unrepeated())
                         position.advance()
                     yield item
             if self._latest is items:

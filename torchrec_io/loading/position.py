@@ -45,6 +45,13 @@ class LoopPosition:
         """Return how many items the iteration that was begun has; None if that is not known."""
         return None
 
+    def num_unrepeated(self) -> int | None:
+        """Return the number of records in the last step of all ranks, without repeated ones.
+
+        0 if no record is repeated there; None if that is not known.
+        """
+        return None
+
     def advance(self) -> None:
         """Move to the next epoch: the loop has taken the last batch."""
         raise NotImplementedError
@@ -82,6 +89,8 @@ class RecordsPosition(LoopPosition):
     def __init__(self, dataset: RecordDataset) -> None:
         self._dataset = dataset
         self._first_epoch = 0
+        # Where the iteration starts that was begun.
+        self._start: tuple[Progress, ProcessLayout] | None = None
 
     @property
     def _clock(self) -> EpochClock:
@@ -89,9 +98,17 @@ class RecordsPosition(LoopPosition):
 
     def begin(self) -> None:
         session = self._dataset.session
-        self._first_epoch = session.next_start()[0].first_epoch
+        self._start = session.next_start()
+        self._first_epoch = self._start[0].first_epoch
         session.state.loader_epoch = self._first_epoch
         self._clock.hold()
+
+    def num_unrepeated(self) -> int | None:
+        dealer = self._dataset.session.dealer
+        if self._start is None or not isinstance(dealer, EpochDealer):
+            return None
+        now = dealer.layout()
+        return dealer.num_unrepeated(dealer.moved(*self._start, now), now)
 
     def advance(self) -> None:
         if self._dataset.session.pipeline.options["epochs"] is not None:

@@ -103,6 +103,18 @@ class EpochPlan:
         return (self._end - self.begin) % self._step_size
 
     @property
+    def num_unrepeated(self) -> int | None:
+        """Number of records in the last step of all ranks, without the repeated ones at its end.
+
+        0 if none is repeated there; None if other records follow a repeated one, in lanes.
+        """
+        last = self._last_step_size or self._step_size
+        is_left_out = self.drop_last and last < self._step_size
+        if self._end <= self.num_records or is_left_out:
+            return 0
+        return None if self.lanes is not None else last - (self._end - self.num_records)
+
+    @property
     def num_rank_records(self) -> int:
         """Number of records of this rank in the epoch, over all its workers."""
         last = self._num_own(self._last_step_size)

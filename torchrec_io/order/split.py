@@ -49,6 +49,9 @@ def parse_slice(text: str, size: int) -> Span:
         return Span(0, size, size)
     found = _SLICE.fullmatch(text)
     if found is None:
+        if text[0].isalpha():
+            reason = "to read one split, pass the pattern of its files, such as 'data/train-*'"
+            raise _bad_slice(text, reason)
         raise _bad_slice(text, "it cannot be parsed")
     from_number, from_rest, to_number, to_rest = found.groups()
     units = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import pkgutil
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from .. import _core
@@ -35,6 +35,8 @@ class RecordFailure(NamedTuple):
         feature: Flat name of the feature; None if the record as a whole is not valid.
         offset: Offset of the fault in the record, in bytes; None if it is not in one place.
         reason: Reason, as part of an error message.
+        cause: Exception that was raised, if there is one.
+        hint: Function that returns what the record looks like, to end the message; or "".
     """
 
     position: int
@@ -42,6 +44,14 @@ class RecordFailure(NamedTuple):
     offset: int | None
     reason: str
     cause: Exception | None = None
+    hint: Callable[[], str] | None = None
+
+    def message(self, *, with_offset: bool = False) -> str:
+        """Return the reason with what the record looks like, which is examined only now."""
+        reason = self.reason
+        if with_offset and self.offset is not None:
+            reason = f"{reason}, at byte {self.offset} of the record"
+        return reason if self.hint is None else reason + self.hint()
 
 
 class ExampleParser:
@@ -225,20 +235,47 @@ class ExampleParser:
                 targets.set(builder.first_spec, data=dense.at + number * dense.stride)
         return DenseLayout(tuple(columns), targets, arena.size)
 
-    def failures(self, found: list[_core.Failure]) -> list[RecordFailure]:
+    def failures(
+        self, found: list[_core.Failure], block: RecordBlock | RecordList
+    ) -> list[RecordFailure]:
         """Return failures of the native core, with the names of features."""
-        return [self.failure(each.record, each.feature, each.offset, each.reason) for each in found]
+        return [
+            self.failure(each.record, each.feature, each.offset, each.reason, block)
+            for each in found
+        ]
 
     def failure(
-        self, record: int, feature: int | None, offset: int | None, reason: str
+        self,
+        record: int,
+        feature: int | None,
+        offset: int | None,
+        reason: str,
+        block: RecordBlock | RecordList | None = None,
     ) -> RecordFailure:
-        """Return a failure of a native spec; None is for the record as a whole."""
-        if feature is None:
-            return RecordFailure(record, None, offset, reason)
-        name, key = self._owners[feature]
-        if key != name:
+        """Return a failure of a native spec; None is for the record as a whole.
+
+        Args:
+            record: Position of the record.
+            feature: Number of the native spec.
+            offset: Offset of the fault in the record, in bytes.
+            reason: Reason of the failure.
+            block: The records, if one of them may be of another kind than the schema.
+        """
+        name, key = (None, "") if feature is None else self._owners[feature]
+        if name is not None and key != name:
             reason = f"{reason}, in the stored feature {key!r}"
-        return RecordFailure(record, name, offset, reason)
+        hint = None
+        if block is not None:
+            hint = functools.partial(_hint_at, self.schema, block, record, name, key)
+        return RecordFailure(record, name, offset, reason, None, hint)
+
+
+def _hint_at(
+    schema: Schema, block: RecordBlock | RecordList, record: int, name: str | None, key: str
+) -> str:
+    from .hints import hint_at  # noqa: PLC0415  # only for errors
+
+    return hint_at(schema, bytes(block.view(record)), name, key)
 
 
 class DenseLayout(NamedTuple):

@@ -42,7 +42,8 @@ class ListBlock(NamedTuple):
         at = int(self.example_at[failure.position])
         number = failure.position - int(self.offsets[record])
         offset = None if failure.offset is None else at + failure.offset
-        return RecordFailure(record, failure.feature, offset, f"example {number}: {failure.reason}")
+        reason = f"example {number}: {failure.reason}"
+        return failure._replace(position=record, offset=offset, reason=reason)
 
 
 def split_lists(block: RecordBlock) -> tuple[ListBlock, list[RecordFailure]]:

@@ -67,6 +67,8 @@ class ExampleListParser(BlockParser):
         schema: Schema of the lists.
     """
 
+    has_stored_names = True
+
     def __init__(self, schema: Schema) -> None:
         self.schema: Schema = schema
 

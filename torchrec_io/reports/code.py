@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
-import glob
 import os
-import re
 from collections.abc import Sequence
 
-_SHARD = re.compile(r"^(.*)-\d{5,}(-of-\d{5,}.*)$", re.DOTALL)
+from ..storage.file_sets import pattern_of
+from ..storage.shard_names import match_shard
+
 _MOST_LISTED = 10
 _BATCH_SIZE = 64
+# Number of specs up to which a page lists those of a schema.
+MOST_SPECS = 1000
 
 
 def paths_source(files: Sequence[str]) -> str:
     """Return an expression for files: a name, a pattern that matches all of them, or a list."""
     if len(files) == 1:
         return _quoted(files[0])
-    shards = {(match[1], match[2]) for path in files if (match := _SHARD.match(path))}
-    if len(shards) == 1 and all(map(_SHARD.match, files)):
-        [(start, end)] = shards
-        return _quoted(f"{glob.escape(start)}-*{glob.escape(end)}")
     folders = {os.path.dirname(path) for path in files}
-    if len(files) > _MOST_LISTED and len(folders) == 1:
-        suffixes = {os.path.splitext(path)[1] for path in files}
-        end = glob.escape(suffixes.pop()) if len(suffixes) == 1 else ""
-        return _quoted(os.path.join(glob.escape(folders.pop()), f"*{end}"))
+    is_sharded = all(match_shard(os.path.basename(path)) for path in files)
+    if len(folders) == 1 and (is_sharded or len(files) > _MOST_LISTED):
+        pattern = pattern_of(files, _other_files(files, folders.pop()))
+        if pattern is not None:
+            return _quoted(pattern)
     lines = "".join(f"        {_quoted(path)},\n" for path in files)
     return f"[\n{lines}    ]"
+
+
+def _other_files(files: Sequence[str], folder: str) -> set[str] | None:
+    """Return the other files of a folder that a pattern may match; None if it cannot be listed."""
+    try:
+        names = os.listdir(folder or ".")
+    except OSError:  # it is remote, or may not be listed
+        return None
+    return {os.path.join(folder, name) for name in names if not name.endswith(".tfidx")} - {*files}
 
 
 def _quoted(text: str) -> str:

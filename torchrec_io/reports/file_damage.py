@@ -44,9 +44,6 @@ class Faults(Watcher):
         """True if a record or the rest of a file cannot be read."""
         return bool(self.damaged or self.lost or self.unfit)
 
-    def started(self, total: int) -> None:
-        self._watcher.started(total)
-
     def advanced(self, size: int, records: int) -> None:
         self._watcher.advanced(size, records)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..checks import counted
 from . import charts, text
+from .code import MOST_SPECS
 from .extra import import_jinja
 
 if TYPE_CHECKING:
@@ -33,15 +34,13 @@ _UNEVEN = 1.5  # largest to mean number of records, from which files are called 
 def render(report: Report) -> str:
     """Return the page as HTML."""
     page: str = _template().render(
-        report=report,
-        compressions=_compressions(report),
-        balance=_balance(report),
-        rest_share=_has_rest(report),
+        reports=(report, *report.other_sets),
         limits={
             "files": MOST_FILES,
             "damaged": MOST_DAMAGED,
             "cards": MOST_CARDS,
             "rows": MOST_ROWS,
+            "specs": MOST_SPECS,
         },
     )
     return page
@@ -62,9 +61,12 @@ def _template() -> Any:
     )
     environment.filters |= {"number": text.number, "size": text.size, "shown": text.shown}
     environment.globals |= {
+        "balance": _balance,
         "charts": charts,
+        "compressions": _compressions,
         "counted": counted,
         "percent": text.percent,
+        "has_rest": _has_rest,
         "quantile_rows": _quantile_rows,
         "range_of": _range_of,
         "range_text": _range_text,

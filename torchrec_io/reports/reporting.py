@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import time
@@ -11,19 +12,22 @@ from typing import NamedTuple
 
 from ..checks import check_integer, counted
 from ..errors import TorchRecIOError
+from ..order.selection import Selection
 from ..presets.recognition import Preset, recognize_schema
 from ..ranking.schema import Schema as ListSchema
 from ..records.record_sample import MaxRecords
+from ..schema.feature_mapping import FeatureMapping
 from ..schema.record_kind import EXAMPLE_LIST, RecordKind
 from ..schema.schema import Schema
 from ..storage.folders import has_file
 from ..storage.local import StrPath
+from ..storage.paths import expand_sets
 from ..storage.remote.options import RemoteOptions, StorageOptions
 from ..tfds.features_json import FEATURES_FILE
 from ..tools.record_files import RecordFiles
 from ..tools.report import JobReport, Watcher
 from .class_names import read_labels_file, read_tfds_facts
-from .code import training_loop
+from .code import MOST_SPECS, paths_source, training_loop
 from .collector import Collector
 from .content import NumberSummary
 from .extra import import_datasketches, import_jinja
@@ -56,6 +60,10 @@ def report(
     from all records with ``max_records=None``. Memory is bounded: where there is more than fits,
     quantiles and frequent values are estimated by sketches, and the report says so.
 
+    If a directory has several sets of files, such as ``train-*`` and ``val-*``, each set is
+    reported by itself: the training set, or the first, in the report, and the others in its
+    ``other_sets``.
+
     Args:
         paths: Files, glob patterns or directories.
         max_records: Largest number of records whose values are read; None for all. Fewer are read
@@ -76,18 +84,77 @@ def report(
         OSError: If a file is a pipe or cannot be read.
         ValueError: If an argument is invalid, or the label is not a feature with one value.
     """
+    remote = RemoteOptions.of(storage_options) or RemoteOptions()
+    return report_sets(
+        expand_sets(paths, allow_missing=allow_missing, remote=remote),
+        max_records=max_records,
+        label=label,
+        duplicates=duplicates,
+        jobs=jobs,
+        watcher=watcher,
+        remote=remote,
+    )
+
+
+class _Set(NamedTuple):
+    """A set of files that is reported by itself.
+
+    Attributes:
+        title: Title of its report.
+        files: Records of the files.
+        selection: Records whose values are read.
+        faults: Errors found.
+    """
+
+    title: str
+    files: RecordFiles
+    selection: Selection
+    faults: Faults
+
+    @property
+    def size(self) -> int:
+        """About the size of the records whose values are read, in bytes."""
+        return self.files.size * len(self.selection) // max(1, len(self.files))
+
+
+def report_sets(
+    sets: Sequence[Sequence[str]],
+    *,
+    max_records: int | None,
+    label: str | None,
+    duplicates: bool,
+    jobs: int,
+    watcher: Watcher | None,
+    remote: RemoteOptions,
+) -> Report:
+    """Report each set of files by itself; see :func:`report`."""
     import_datasketches()
     import_jinja()
-    began = time.perf_counter()
     if max_records is not None:
         check_integer("max_records", max_records, 1)
     check_integer("jobs", jobs, 1)
-    faults = Faults(watcher)
-    remote = RemoteOptions.of(storage_options) or RemoteOptions()
-    job = JobReport("skip", faults)
-    files = RecordFiles(paths, job, allow_missing=allow_missing, remote=remote)
-    faults.is_indexed = True
-    selection = choose_records(files, None if duplicates else max_records)
+    # A sort is stable: of several sets for training, the first stays the first.
+    ordered = sorted(sets, key=lambda paths: "train" not in os.path.basename(paths[0]).lower())
+    titles = [_title(paths) for paths in ordered]
+    if len({*titles}) < len(titles):
+        titles = [_title_of_set(paths) for paths in ordered]
+    opened = []
+    for paths, title in zip(ordered, titles, strict=True):
+        faults = Faults(watcher)
+        files = RecordFiles(paths, JobReport("skip", faults), remote=remote)
+        faults.is_indexed = True
+        selection = choose_records(files, None if duplicates else max_records)
+        opened.append(_Set(title, files, selection, faults))
+    if watcher is not None:
+        watcher.started(sum(each.size for each in opened))
+    first, *others = [_report(each, label, jobs, compares=duplicates) for each in opened]
+    return dataclasses.replace(first, other_sets=tuple(others))
+
+
+def _report(each: _Set, label: str | None, jobs: int, *, compares: bool) -> Report:
+    began = time.perf_counter()
+    title, files, selection, faults = each
+    remote = files.remote
     is_exact = len(selection) == len(files)
     preview = read_preview(files, selection)
     kinds = find_kinds(preview)
@@ -99,15 +166,14 @@ def report(
         facts=read_tfds_facts(os.path.dirname(files.paths[0]), remote),
         label=label,
         names=read_labels_file(files.paths, remote),
-        duplicates=duplicates,
+        duplicates=compares,
     )
-    faults.started(files.size * len(selection) // max(1, len(files)))
     collector.run(selection, jobs, faults)
     order = collector.label_order()
     shuffle = order.shuffle if order is not None else "True"
     code = _write_code(files, inferred, shuffle, collector.label, is_damaged=faults.has_any)
     return Report(
-        title=_title(files.paths),
+        title=title,
         kind=kinds.name,
         files=report_files(files.reader.indexes, faults, remote),
         records=len(files),
@@ -137,6 +203,12 @@ def _title(paths: Sequence[str]) -> str:
     names = {_SHARD_NUMBER.sub("", os.path.basename(path)) for path in paths}
     folder = os.path.basename(os.path.dirname(os.path.abspath(paths[0])))
     return ", ".join(sorted(names)) if len(names) <= _TITLE_NAMES else folder
+
+
+def _title_of_set(paths: Sequence[str]) -> str:
+    """Return a title that differs from those of the other sets of the directory."""
+    name = os.path.basename(paths[0])
+    return name if len(paths) == 1 else f"{name} and {counted(len(paths) - 1, 'other file')}"
 
 
 def _record_sizes(files: RecordFiles) -> NumberSummary:
@@ -199,14 +271,21 @@ def _write_code(
         return _Code("", "", loop)
     schema = inferred.schema if inferred.preset is None else inferred.preset.schema
     source = (inferred.preset or inferred.schema).to_python()
+    is_long = inferred.preset is None and len(schema) > MOST_SPECS
     loop = training_loop(
         files.paths,
-        source,
+        _source_of_inferred(files.paths, schema) if is_long else source,
         shuffle=shuffle,
         label=label if label in schema else None,
         is_damaged=is_damaged,
     )
     return _Code(source, schema.to_json(indent=2), loop)
+
+
+def _source_of_inferred(paths: Sequence[str], schema: FeatureMapping) -> str:
+    """Return source that infers a schema, for one that is too long to be copied."""
+    name = f"{schema.public_name}.infer({paths_source(paths)})"
+    return f"import torchrec_io as tio\n\nschema = tio.{name}"
 
 
 def _notes(files: RecordFiles, inferred: _Inferred, faults: Faults) -> Iterator[str]:

@@ -55,6 +55,8 @@ class Report:
         loop: Training loop as Python source.
         seconds: Duration in seconds.
         version: Version of this package.
+        other_sets: Reports of the other sets of files, if a directory has several, such as a
+            training set and a validation set. This report is about the training set, or the first.
     """
 
     title: str
@@ -78,6 +80,7 @@ class Report:
     loop: str
     seconds: float
     version: str
+    other_sets: tuple[Report, ...] = ()
 
     @property
     def file_bytes(self) -> int:
@@ -96,8 +99,8 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """True if no damage was found."""
-        return not self.damaged_files
+        """True if no damage was found, neither in the other sets."""
+        return not self.damaged_files and all(other.ok for other in self.other_sets)
 
     def __repr__(self) -> str:
         return (
@@ -111,6 +114,7 @@ class Report:
         for feature in found["features"]:
             for thumbnail in (feature["images"] or {}).get("thumbnails", ()):
                 del thumbnail["uri"], thumbnail["shape"]
+        found["other_sets"] = [other.to_dict() for other in self.other_sets]
         found |= {"ok": self.ok, "file_bytes": self.file_bytes, "record_bytes": self.record_bytes}
         return found
 
@@ -143,7 +147,8 @@ class Report:
             OSError: If the file cannot be written.
             ValueError: If the file is one of those that the report is about.
         """
-        refuse_inputs([file.path for file in self.files], [path])
+        reports = (self, *self.other_sets)
+        refuse_inputs([file.path for report in reports for file in report.files], [path])
         page = self.to_html().encode()
         remote = RemoteOptions.of(storage_options)
         with OutputGroup(force=force, remote=remote) as group, group.open_file(path) as file:

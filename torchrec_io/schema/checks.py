@@ -71,14 +71,14 @@ def check_shape(shape: Shape, name: str = "shape") -> tuple[int, ...]:
     return tuple(int(size) for size in sizes)
 
 
-def check_key(name: str, value: Any) -> None:
-    """Check that an argument is the name of a feature.
+def check_key(name: str, value: Any, kind: str = "a feature") -> None:
+    """Check that an argument is the name of a feature, or of something else.
 
     Raises:
         SchemaError: If it is not.
     """
     if not isinstance(value, str) or not value or not is_text(value):
-        raise SchemaError(f"{name} must be the name of a feature, got {value!r}")
+        raise SchemaError(f"{name} must be the name of {kind}, got {value!r}")
 
 
 def check_names(names: Any, dtype: str) -> tuple[str, ...] | None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..checks import is_integer
 from ..errors import SchemaError
-from .checks import check_shape, set_fields
+from .checks import check_key, check_shape, set_fields
 from .feature import Spec
 
 _MAX_TRIES = 10  # as in torchvision
@@ -51,6 +51,7 @@ class RandomResizedCrop(Spec):
         scale: Smallest and largest area of the part, as fractions of the image's area.
         ratio: Smallest and largest ratio of width to height. Its logarithm is uniform.
         flip: Probability that the part is mirrored horizontally, from 0 to 1.
+        group: Name of a group of features that get the same part; see :class:`ImageFeature`.
 
     Raises:
         SchemaError: If an argument is not one of the above.
@@ -59,10 +60,12 @@ class RandomResizedCrop(Spec):
     scale: Sequence[float] = (0.08, 1.0)
     ratio: Sequence[float] = (3 / 4, 4 / 3)
     flip: float = 0.5
+    group: str | None = None
 
     def __post_init__(self) -> None:
         set_fields(self, scale=_check_pair("scale", self.scale))
         set_fields(self, ratio=_check_pair("ratio", self.ratio), flip=_check_flip(self.flip))
+        _check_group(self.group)
         if self.scale[1] > 1:
             raise SchemaError(f"scale must be at most 1, got {self.scale!r}")
 
@@ -101,6 +104,7 @@ class RandomCrop(Spec):
     Args:
         size: Size ``(height, width)`` of the part.
         flip: Probability that the part is mirrored horizontally, from 0 to 1.
+        group: Name of a group of features that get the same part; see :class:`ImageFeature`.
 
     Raises:
         SchemaError: If an argument is not one of the above.
@@ -108,9 +112,11 @@ class RandomCrop(Spec):
 
     size: Sequence[int]
     flip: float = 0.5
+    group: str | None = None
 
     def __post_init__(self) -> None:
         set_fields(self, size=check_size(self.size), flip=_check_flip(self.flip))
+        _check_group(self.group)
 
     def __call__(self, height: int, width: int, rng: np.random.Generator) -> Crop:
         """Choose a part of an image at random."""
@@ -131,15 +137,18 @@ class RandomFlip(Spec):
 
     Args:
         flip: Probability that the image is mirrored horizontally, from 0 to 1.
+        group: Name of a group of features that are mirrored together; see :class:`ImageFeature`.
 
     Raises:
-        SchemaError: If the argument is not such a number.
+        SchemaError: If an argument is not one of the above.
     """
 
     flip: float = 0.5
+    group: str | None = None
 
     def __post_init__(self) -> None:
         set_fields(self, flip=_check_flip(self.flip))
+        _check_group(self.group)
 
     def __call__(self, height: int, width: int, rng: np.random.Generator) -> Crop:
         """Choose at random whether to mirror an image."""
@@ -156,6 +165,17 @@ def check_size(size: Any) -> tuple[int, int]:
     if len(sizes) != 2 or 0 in sizes:
         raise SchemaError(f"size must be (height, width), got {size!r}")
     return sizes[0], sizes[1]
+
+
+def group_of(augment: Augment | None) -> str | None:
+    """Return the group of an ``augment`` function; None if it has none."""
+    group = getattr(augment, "group", None)
+    return group if isinstance(group, str) else None
+
+
+def _check_group(group: Any) -> None:
+    if group is not None:
+        check_key("group", group, "a group")
 
 
 def _is_flipped(probability: float, rng: np.random.Generator) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from inspect import signature
+from collections.abc import Mapping
+from inspect import Parameter, signature
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from ..errors import SchemaError
@@ -22,6 +23,7 @@ _PLACE_NAMES: dict[Place, str] = {
 }
 
 _spec_classes: dict[str, type[Spec]] = {}
+_parameters: dict[type, Mapping[str, Parameter]] = {}
 
 
 class Spec:
@@ -59,7 +61,7 @@ class Spec:
             )
         arguments = {
             name: getattr(self, name)
-            for name, parameter in signature(kind).parameters.items()
+            for name, parameter in parameters_of(kind).items()
             if getattr(self, name) != parameter.default
         }
         for name, value in arguments.items():
@@ -69,6 +71,13 @@ class Spec:
                     "as text, got a function"
                 )
         return arguments
+
+
+def parameters_of(kind: type) -> Mapping[str, Parameter]:
+    """Return the parameters of the constructor of a spec class."""
+    if kind not in _parameters:  # to find them is slow, and a schema may have many features
+        _parameters[kind] = signature(kind).parameters
+    return _parameters[kind]
 
 
 def _full_name(kind: type) -> tuple[str, str]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..checks import check_choice, is_integer
 from ..errors import SchemaError
 from .checks import check_integer, check_names, set_fields
-from .crops import Augment, check_size, is_number
+from .crops import Augment, check_size, group_of, is_number
 from .dtypes import DType, dtype_name
 from .feature import Feature, Place
 
@@ -19,6 +19,8 @@ _CHOICES: dict[str, tuple[str | None, ...]] = {
     "layout": ("CHW", "HWC"),
     "resize": ("stretch", "cover", "contain", None),
     "mixed": ("list", "pad"),
+    "filter": ("bilinear", "nearest"),
+    "palette": ("color", "index"),
     "decoder": ("auto", "native", "pillow", None),
 }
 _DTYPES = ("uint8", "uint16", "float32", "float64", "float16", "bfloat16")
@@ -45,8 +47,7 @@ class ImageFeature(Feature):
             16 bits exact and scales those of 8 bits as ``tf.io.decode_image(dtype=tf.uint16)``
             does; or a float dtype, scaled to 0..1.
         layout: Order of the axes: "CHW", which PyTorch's layers take, or "HWC".
-        size: Size ``(height, width)`` that images are resized to, with an antialiased bilinear
-            filter.
+        size: Size ``(height, width)`` that images are resized to, with ``filter``.
         max_pixels: Maximum number of pixels. Images with more pixels in their header are refused
             before they are decoded (decompression bombs). Pixels with more than 8 bits per channel
             count twice. docs/limits.md has all limits. To images that Pillow decodes, its own
@@ -56,17 +57,20 @@ class ImageFeature(Feature):
             keeps it: the image fills the size, and the parts that extend past it on both sides are
             cut off. "contain" keeps it, too: the whole image is visible, with ``fill`` around it.
             ``None``: images are not resized; after rotation and cropping they must have ``size``.
-            "uint16" needs ``None``.
+            "uint16" needs ``None`` or ``filter="nearest"``.
         fill: Value of the pixels around images, 0 to 255, in every channel; a float dtype scales
             it.
         crop: Box ``(top, left, height, width)`` that is cut out of every image. It must fit in the
             image.
         augment: Function that chooses a box for each record's image. It gets the height and the
             width (of the crop) and a NumPy Generator, seeded by the dataset's seed, the epoch, the
-            record's number and the feature's name, and returns a :class:`Crop`. It must be
-            thread-safe. :class:`RandomResizedCrop`, :class:`RandomCrop` and :class:`RandomFlip` are
-            such functions. An exception that it raises, or a box outside of the image, becomes a
-            DecodeError of the record.
+            record's number and the name of the feature, or of its group, and returns a
+            :class:`Crop`. It must be thread-safe. :class:`RandomResizedCrop`, :class:`RandomCrop`
+            and :class:`RandomFlip` are such functions. An exception that it raises, or a box
+            outside of the image, becomes a DecodeError of the record. If several features have an
+            ``augment``, each needs a ``group``, an attribute of the function: features of one group
+            must have equal functions and get the same box and flip. The box is chosen for the image
+            of the group's first feature in the schema, and scaled to images of other sizes.
         mixed: Column of images without ``size``: "list", or "pad" for a Tensor ``[B, C, H, W]`` of
             the largest height and width of the batch, with images at the top left and ``fill`` in
             the rest; ``batch.lengths[name]`` is int64 ``[B, 2]``, each image's height and width.
@@ -95,8 +99,15 @@ class ImageFeature(Feature):
             size where that leaves enough pixels. docs/images.md has the differences.
         tf_compatible: Whether JPEGs are decoded natively to the pixels of ``tf.io.decode_jpeg``
             with its defaults, which uses the fast DCT.
+        filter: Filter that resizes: "bilinear", Pillow's antialiased one; or "nearest", which
+            takes the nearest pixel and so keeps the class numbers of masks. It is Pillow's, and
+            ``torch.nn.functional.interpolate(mode="nearest-exact")``.
+        palette: Values of images with a palette: "color", the colors; or "index", the stored
+            indices, such as the class numbers of a mask. Gray images of 8 bits keep their levels;
+            others are then refused, and so are JPEGs, which do not keep class numbers. "index"
+            needs ``channels=1``, the dtype "uint8", and ``filter="nearest"`` to resize.
         names: Names of classes, for images whose pixels are class numbers from 0; not for float
-            dtypes.
+            dtypes. To resize them needs ``filter="nearest"``.
 
     Raises:
         SchemaError: If an argument is not one of the above.
@@ -126,6 +137,8 @@ class ImageFeature(Feature):
     short_side: int | None = None
     fast: bool = False
     tf_compatible: bool = False
+    filter: Literal["bilinear", "nearest"] = "bilinear"
+    palette: Literal["color", "index"] = "color"
     names: Sequence[str] | None = field(default=None, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -168,8 +181,7 @@ class ImageFeature(Feature):
     def _check_pixels(self) -> None:
         if self.channels == 0 and self.mixed == "pad":
             raise SchemaError("mixed='pad' excludes channels=0: images differ in their channels")
-        if self.dtype == "uint16" and self.size is not None and self.resize is not None:
-            raise SchemaError("dtype='uint16' with size needs resize=None: no filter for 16 bits")
+        self._check_filter()
         for name in ("mean", "std"):
             set_fields(self, **{name: self._check_statistics(name)})
         if self.bitcast:
@@ -185,6 +197,25 @@ class ImageFeature(Feature):
             if self.channels != 3 or self.dtype == "uint16":
                 raise SchemaError("animated needs channels=3 and a dtype other than uint16")
             self._refuse("animated", ("augment", "mixed", "apply_exif_orientation", "bitcast"))
+
+    def _check_filter(self) -> None:
+        is_resized = self.size is not None and self.resize is not None
+        if self.palette == "index" and (self.channels != 1 or self.dtype != "uint8"):
+            raise SchemaError("palette='index' needs channels=1 and dtype='uint8'")
+        if self.filter == "nearest":
+            if not is_resized:
+                raise SchemaError("filter='nearest' needs size, and a resize other than None")
+            self._refuse("filter='nearest'", ("fast",))
+        elif is_resized and (self.palette == "index" or self.names is not None):
+            raise SchemaError(
+                "class numbers (names or palette='index') cannot be averaged: resize them with "
+                "filter='nearest'"
+            )
+        elif is_resized and self.dtype == "uint16":
+            raise SchemaError(
+                "dtype='uint16' with size needs resize=None or filter='nearest': no other filter "
+                "is for 16 bits"
+            )
 
     def _check_statistics(self, name: str) -> tuple[float, ...] | None:
         values = getattr(self, name)
@@ -261,6 +292,39 @@ class ImageFeature(Feature):
             self._refuse("an element of a SequenceFeature", ("augment", "mixed"))
             if self.decoder is None:
                 raise SchemaError("an element of a SequenceFeature excludes decoder=None")
+
+
+def check_groups(features: Mapping[str, Feature]) -> None:
+    """Check that random crops of several features say whether they are the same.
+
+    Args:
+        features: Specs of one part of a schema, by flat name.
+
+    Raises:
+        SchemaError: If one has no group, or two functions of a group are not equal.
+    """
+    crops = {
+        name: spec.augment
+        for name, spec in features.items()
+        if isinstance(spec, ImageFeature) and spec.augment is not None
+    }
+    groups: dict[str, Augment] = {}
+    for name, augment in crops.items():
+        group = group_of(augment)
+        if group is None and len(crops) > 1:
+            others = ", ".join(repr(other) for other in crops if other != name)
+            raise SchemaError(
+                f"its random crop needs a group, because other features have one, too ({others}): "
+                "features with RandomResizedCrop(group='view') get the same box and flip, features "
+                "of different groups get different ones",
+                feature=name,
+            )
+        if group is not None and groups.setdefault(group, augment) != augment:
+            raise SchemaError(
+                f"all features of the group {group!r} must have equal augment functions, got "
+                f"{groups[group]!r} and {augment!r}",
+                feature=name,
+            )
 
 
 def _check_crop(crop: Any) -> tuple[int, ...]:

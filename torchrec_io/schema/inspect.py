@@ -46,14 +46,28 @@ def feature_names(record: bytes) -> list[str] | None:
     Returns:
         The names, or None if this is not an Example. A name may be repeated.
     """
+    names = stored_names(record)
+    return None if names is None else names[0]
+
+
+def stored_names(record: bytes) -> tuple[list[str], list[str]] | None:
+    """Return the names of the features of an Example or the context, and of the feature lists.
+
+    Their values are not read.
+
+    Returns:
+        The names, or None if this is neither an Example nor a SequenceExample. A name may be
+        repeated.
+    """
+    names: tuple[list[str], list[str]] = ([], [])
     try:
-        return [
-            _split_entry(record, *entry)[0]
-            for features in _firsts(record, 0, len(record))
-            for entry in _firsts(record, *features)
-        ]
+        for tag, at, end in _fields(record, 0, len(record)):
+            if tag in (_FIRST, _SECOND):
+                entries = _firsts(record, at, end)
+                names[tag == _SECOND].extend(_split_entry(record, *e)[0] for e in entries)
     except _InvalidError:
         return None
+    return names
 
 
 def inspect_sequence_example(

@@ -23,13 +23,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from inspect import Parameter, signature
+from inspect import Parameter
 from typing import Any
 
 from ..errors import SchemaError
 from .bounded_json import parse_json, shortened, shown
 from .checks import errors_of
-from .feature import Feature, Spec, feature_kinds, spec_class
+from .feature import Feature, Spec, feature_kinds, parameters_of, spec_class
 from .feature_mapping import FeatureMapping
 from .nesting import MOST_LEVELS, SEPARATOR, Path
 
@@ -143,7 +143,7 @@ def _read_spec(value: Any, base: type[Spec], names: Sequence[str] = ()) -> Any:
     if kind is None or not issubclass(kind, base):
         known = f"one of {', '.join(names)}" if names else "the name of a spec class"
         raise SchemaError(f'"type" must be {known}, got {shown(name)}')
-    parameters = signature(kind).parameters
+    parameters = parameters_of(kind)
     for argument, given in arguments.items():
         if argument not in parameters:
             raise SchemaError(f"a {name} takes no argument {shown(argument)}")

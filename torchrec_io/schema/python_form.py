@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from inspect import signature
 from typing import Any
 
 from ..errors import SchemaError
 from .checks import errors_of
-from .feature import Spec
+from .feature import Spec, parameters_of
 from .feature_mapping import FeatureMapping
 from .nesting import SEPARATOR, Path
 from .row_partitions import Partition
@@ -76,7 +75,7 @@ def _arguments_source(spec: Spec, imports: set[str]) -> str:
     arguments = spec.arguments()
     words: list[str] = []
     is_positional = True
-    for position, name in enumerate(signature(type(spec)).parameters):
+    for position, name in enumerate(parameters_of(type(spec))):
         if name in arguments:
             is_positional = is_positional and position == len(words)
             is_positional = is_positional and (name in _POSITIONAL or isinstance(spec, Partition))

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from ..errors import SchemaError
 
 # Imported so that their specs are registered.
-from . import image_spec, stored_specs  # noqa: F401
+from . import stored_specs  # noqa: F401
 from .checks import errors_of, is_text
 from .feature import Feature, Place
 from .feature_mapping import FeatureMapping
+from .image_spec import check_groups
 from .nesting import MOST_LEVELS, SEPARATOR, check_paths, dict_of, leaves_of
 from .specs import as_feature
 from .stored_keys import check_stored_keys
@@ -52,8 +53,8 @@ class Schema(FeatureMapping):
     Raises:
         SchemaError: If there is no feature; a value is not a spec, or not one for its place; two
             features, or a feature and a dict, have the same flat name; a dict is empty, or nested
-            more than 100 levels deep; or specs read one stored feature in ways that exclude each
-            other.
+            more than 100 levels deep; specs read one stored feature in ways that exclude each
+            other; or several images have random crops that do not name their groups.
     """
 
     part_names = (("features",), ("context", "sequence"))
@@ -87,6 +88,7 @@ class Schema(FeatureMapping):
                 )
         check_paths(self._all, self._paths)
         check_stored_keys(self._context)
+        check_groups(self._context)
         check_stored_keys(self._sequence or {})
 
     @classmethod

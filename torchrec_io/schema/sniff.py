@@ -24,6 +24,7 @@ _SIGNATURES = {
     b"\x1f\x8b\x08": "gzip",
 }
 _RIFF_FORMATS = {b"WEBP": "WebP", b"WAVE": "WAV", b"AVI ": "AVI"}
+_PICKLES = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 IMAGES = ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WebP")
 TEXT, TENSOR, OTHER, EMPTY = "UTF-8 text", "serialized tensor", "bytes", "empty"
 
@@ -41,6 +42,8 @@ def file_format(data: bytes) -> str | None:
     """Return the format of the files that start like these bytes, or None if it is not known."""
     if data.startswith(b"RIFF"):
         return _RIFF_FORMATS.get(data[8:12])
+    if data.startswith(_PICKLES) and data.endswith(b"."):
+        return "pickle"
     return next((name for start, name in _SIGNATURES.items() if data.startswith(start)), None)
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from .commit_journal import refuse_interrupted
+from .file_sets import check_one_set, file_sets, named_some
 from .local import StrPath
 from .opening import local_name
 from .remote.options import RemoteOptions
-from .remote.urls import is_collapsed_url, is_url
+from .remote.urls import is_collapsed_url, is_url, public_url
 from .shard_names import check_complete
 
 # Names of TFRecord files, in a directory that also holds other files.
@@ -21,6 +23,22 @@ _COMPANION_NAME = re.compile(
     r"\.(tfidx|idx|index|json|pbtxt|txt|md|crc|csv|sha256|md5)$", re.IGNORECASE
 )
 _INDEX_NAME = re.compile(r"\.(tfidx|idx|index)$")
+
+
+class _Given(NamedTuple):
+    """A path that was given, and the files that it stands for.
+
+    Attributes:
+        name: Name, pattern or directory.
+        files: Files in order.
+        data: Those of them that are data files; none if the path names a single file.
+        is_folder: Whether it is a directory.
+    """
+
+    name: str
+    files: list[str]
+    data: list[str]
+    is_folder: bool
 
 
 def expand_paths(
@@ -37,6 +55,10 @@ def expand_paths(
     or ``.recordio``, in any case (``x.tfrecord.gz``, ``x.tfrecord-00000-of-00008``); and
     ``name-00000-of-00008`` and ``part-*``. A pattern stands for its matches, sorted; ``**`` in a
     pattern matches any number of directories.
+
+    The files of a directory must be one set: shards of one name, each either plain or compressed,
+    or files with other names, see :func:`~torchrec_io.storage.file_sets.file_sets`. A pattern may
+    stand for several sets.
 
     Where a directory stands for shards ``name-00001-of-00003``, or a pattern with only wildcards in
     the place of the shard's number (``name-*``, ``name-?????-of-00003``), all shards must exist.
@@ -62,23 +84,67 @@ def expand_paths(
             shards are missing.
         InterruptedCommitError: If a process was interrupted while it replaced files.
         OSError: If a request to a store failed.
-        ValueError: If ``paths`` is empty, a URL is not valid, or there are two sets of shards of
-            one name.
+        ValueError: If ``paths`` is empty, a URL is not valid, a directory has several sets of
+            files, or there are two sets of shards of one name.
     """
+    given = _find(paths, tfrecord_names, allow_missing, remote)
+    for each in given:
+        if each.is_folder:
+            check_one_set(each.name, each.data)
+    _check_shards(given, allow_missing)
+    return [file for each in given for file in each.files]
+
+
+def expand_sets(
+    paths: StrPath | Iterable[StrPath],
+    *,
+    allow_missing: bool = False,
+    remote: RemoteOptions | None = None,
+) -> list[list[str]]:
+    """Return the files that paths stand for, by sets: see :func:`expand_paths`.
+
+    Each set of a directory that has several is by itself, and all other files are together.
+    """
+    given = _find(paths, True, allow_missing, remote)
+    _check_shards(given, allow_missing)
+    together: list[str] = []
+    sets: list[list[str]] = []
+    for each in given:
+        found = file_sets(each.data) if each.is_folder else []
+        if len(found) > 1:
+            sets += found
+        else:
+            together += each.files
+    return [together, *sets] if together else sets
+
+
+def _check_shards(given: Iterable[_Given], allow_missing: bool) -> None:
+    """Check that no shard is missing of those that patterns and directories stand for."""
+    for each in given:
+        if not allow_missing:
+            check_complete(each.data, None if each.is_folder else each.name)
+
+
+def _find(
+    paths: StrPath | Iterable[StrPath],
+    tfrecord_names: bool,
+    allow_missing: bool,
+    remote: RemoteOptions | None,
+) -> list[_Given]:
+    """Return the files that each path stands for."""
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     names = [local_name(name) for name in given]
     remote = remote or RemoteOptions()
     urls = [name for name in names if is_url(name)]
     found = _expand_urls(urls, tfrecord_names, remote, allow_missing=allow_missing) if urls else {}
     local = [name for name in names if name not in found]
-    found.update(zip(local, _expand_local(local, tfrecord_names), strict=True))
-    if not allow_missing:
-        for name in local:
-            _check_shards(name, found[name], tfrecord_names)
-    files = [file for name in names for file in found[name]]
-    if not files:
+    companion = _COMPANION_NAME if tfrecord_names else _INDEX_NAME
+    for name, files in zip(local, _expand_local(local, tfrecord_names), strict=True):
+        data = [] if files == [name] else [file for file in files if not companion.search(file)]
+        found[name] = _Given(name, files, data, bool(data) and os.path.isdir(name))
+    if not any(given.files for given in found.values()):
         raise ValueError("paths is empty: name at least one file")
-    return files
+    return [found[name] for name in names]
 
 
 def _expand_local(names: list[str], tfrecord_names: bool) -> list[list[str]]:
@@ -98,30 +164,20 @@ def _expand_local(names: list[str], tfrecord_names: bool) -> list[list[str]]:
 
 def _expand_urls(
     urls: list[str], tfrecord_names: bool, remote: RemoteOptions, *, allow_missing: bool
-) -> dict[str, list[str]]:
+) -> dict[str, _Given]:
     """Return the objects that each URL stands for."""
-    from .remote.listing import find_named  # noqa: PLC0415  # not for local files
+    from .remote.listing import expand_url, find_named  # noqa: PLC0415  # not for local files
 
     find_named(urls, remote)
-    return {
-        url: _expand_remote(url, tfrecord_names, remote, allow_missing=allow_missing)
-        for url in urls
-    }
-
-
-def _expand_remote(
-    url: str, tfrecord_names: bool, remote: RemoteOptions, *, allow_missing: bool
-) -> list[str]:
-    """Return the objects that a URL stands for."""
-    from .remote.listing import expand_url  # noqa: PLC0415  # as above
-
     is_data = _is_tfrecord_name if tfrecord_names else _is_data_name
-    found = expand_url(url, remote, is_data, allow_missing=allow_missing)
-    if not (allow_missing or found.is_exact):
-        companion = _COMPANION_NAME if tfrecord_names else _INDEX_NAME
-        data = [each for each in found.urls if not companion.search(each)]
-        check_complete(data, url if glob.has_magic(url) else None)
-    return found.urls
+    companion = _COMPANION_NAME if tfrecord_names else _INDEX_NAME
+    given = {}
+    for url in urls:
+        found = expand_url(url, remote, is_data, allow_missing=allow_missing)
+        data = [] if found.is_exact else [each for each in found.urls if not companion.search(each)]
+        is_folder = not (found.is_exact or glob.has_magic(url))
+        given[url] = _Given(public_url(url), found.urls, data, is_folder)
+    return given
 
 
 def _folders_of(names: Iterable[str]) -> set[str]:
@@ -130,14 +186,6 @@ def _folders_of(names: Iterable[str]) -> set[str]:
     patterns = {folder for folder in folders if glob.has_magic(folder)}
     found = {match for pattern in patterns for match in glob.iglob(pattern, recursive=True)}
     return {*(folders - patterns), *found, *filter(os.path.isdir, names)}
-
-
-def _check_shards(name: str, files: list[str], tfrecord_names: bool) -> None:
-    """Check that no shard is missing of those that a pattern or a directory stands for."""
-    if files != [name]:
-        companion = _COMPANION_NAME if tfrecord_names else _INDEX_NAME
-        data = [file for file in files if not companion.search(file)]
-        check_complete(data, None if os.path.isdir(name) else name)
 
 
 def _expand(name: str, tfrecord_names: bool) -> list[str]:
@@ -163,13 +211,27 @@ def has_data_suffix(name: str) -> bool:
 
 def _files_in(folder: str, tfrecord_names: bool) -> list[str]:
     is_data = _is_tfrecord_name if tfrecord_names else _is_data_name
-    found = sorted(
-        entry.path for entry in os.scandir(folder) if entry.is_file() and is_data(entry.name)
-    )
-    if not found:
-        wanted = "file with the name of a TFRecord file" if tfrecord_names else "file"
-        raise FileNotFoundError(f"the directory {folder!r} holds no {wanted}; use a pattern")
-    return found
+    entries = sorted(os.scandir(folder), key=lambda entry: entry.path)
+    found = [entry.path for entry in entries if entry.is_file() and is_data(entry.name)]
+    if found:
+        return found
+    wanted = "file with the name of a TFRecord file" if tfrecord_names else "file"
+    below = [entry.path for entry in entries if entry.is_dir() and _has_data(entry.path, is_data)]
+    if below:
+        raise FileNotFoundError(
+            f"the directory {folder!r} holds no {wanted}, but directories in it do: "
+            f"{named_some(len(below), map(repr, below))}; pass one of these"
+        )
+    raise FileNotFoundError(f"the directory {folder!r} holds no {wanted}; use a pattern")
+
+
+def _has_data(folder: str, is_data: Callable[[str], bool]) -> bool:
+    """Return whether there is a data file in a directory; False if that cannot be listed."""
+    try:
+        with os.scandir(folder) as entries:
+            return any(entry.is_file() and is_data(entry.name) for entry in entries)
+    except OSError:
+        return False
 
 
 def _is_tfrecord_name(name: str) -> bool:

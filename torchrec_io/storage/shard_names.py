@@ -16,6 +16,17 @@ _COMPRESSED_SUFFIX = re.compile(r"(\.gz|\.zz|\.zlib|\.zst)?\Z")
 _MOST_NAMED = 3
 
 
+def match_shard(name: str) -> re.Match[str] | None:
+    """Return the start, number, total and end of a shard's name as groups; None for others."""
+    matched = _SHARD_NAME.fullmatch(name)
+    return None if matched is None or int(matched[2]) > int(matched[3]) else matched
+
+
+def uncompressed_name(name: str) -> str:
+    """Return a name without the suffix of a compressed file."""
+    return _COMPRESSED_SUFFIX.sub("", name)
+
+
 @dataclass
 class _ShardSet:
     """Shards whose names differ only in their number.
@@ -110,15 +121,15 @@ def _shard_sets(files: Iterable[str]) -> list[_ShardSet]:
     exact: dict[tuple[str, str, str], _ShardSet] = {}
     for file in files:
         folder, name = os.path.split(file)
-        matched = _SHARD_NAME.fullmatch(name)
-        if matched is None or int(matched[2]) > int(matched[3]):
+        matched = match_shard(name)
+        if matched is None:
             continue
         start, number, count, end = matched.groups()
         key = os.path.join(folder, start), count, end
         exact.setdefault(key, _ShardSet(*key)).numbers[int(number)] = number
     groups: dict[tuple[str, str, str], list[_ShardSet]] = {}
     for found in exact.values():
-        plain_end = _COMPRESSED_SUFFIX.sub("", found.end)
+        plain_end = uncompressed_name(found.end)
         groups.setdefault((found.start, found.count, plain_end), []).append(found)
     return [found for group in groups.values() for found in _joined(group)]
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.utils.data import get_worker_info
 
 from .. import _core
+from ..checks import UnknownNameError
 from ..parsing.layout import Column, Padding
 from ..schema.nesting import Path, nested
 from . import interop
@@ -226,7 +227,7 @@ class Batch:
         if isinstance(key, slice):
             return self.select(key)
         if key not in self._keys:
-            raise KeyError(key)
+            raise UnknownNameError(key, self._keys, "the batch has")
         if self._made is None:
             self.all_columns()
         return self._shown[key]

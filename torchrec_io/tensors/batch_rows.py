@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ..checks import UnknownNameError
 from ..parsing.layout import Column, Padding, SmallLayout
 from ..parsing.record_random import RecordRandom
 from ..schema.nesting import Path, leaves_of, nested
@@ -241,7 +242,7 @@ def columns_of_key(batch: Batch, key: str) -> dict[Path, Sequence[Any]]:
         KeyError: If there is no such key.
     """
     if key not in batch:
-        raise KeyError(key)
+        raise UnknownNameError(key, tuple(batch), "the batch has")
     _, names, _, paths = batch.layout
     inside = {name: paths[name][1:] for name in names if paths.get(name, (None,))[0] == key}
     if not inside:

@@ -261,6 +261,6 @@ def all_or_error(batch: Batch, failures: list[RecordFailure]) -> Batch:
     if failures:
         first = failures[0]
         raise DecodeError(
-            first.reason, record=first.position, offset=first.offset, feature=first.feature
+            first.message(), record=first.position, offset=first.offset, feature=first.feature
         )
     return batch

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, NoReturn
 import torch
 from torch import Tensor
 
+from ..checks import UnknownNameError
 from .ragged import BytesArray, Ragged, Sparse
 from .views import describe_values
 
@@ -309,6 +310,9 @@ class GivenRows(Rows):
         self.becomes_dict = False
         self.schema = schema
         self._hints = hints
+
+    def __missing__(self, key: str) -> Any:
+        raise UnknownNameError(key, self.names, "the sample has")
 
     @property
     def hints(self) -> Hints:

@@ -40,7 +40,7 @@ def compress(
     Args:
         paths: Files, glob patterns, directories or URLs. Compression is detected from the content.
         folder: Output folder, which is created if it is missing. If the inputs are in the same
-            folder, a reader of the whole folder gets every record twice.
+            folder, reading the whole folder is an error, as it has every record twice.
         compression: Compression of the outputs: ``"gzip"``, ``"zlib"`` or ``"zstd"``.
         index: Whether each output gets an index ``.tfidx``.
         force: Whether outputs that exist are replaced. By default they are refused.
@@ -92,7 +92,7 @@ def decompress(
     Args:
         paths: Files, glob patterns, directories or URLs. Compression is detected from the content.
         folder: Output folder, which is created if it is missing. If the inputs are in the same
-            folder, a reader of the whole folder gets every record twice.
+            folder, reading the whole folder is an error, as it has every record twice.
         index: Whether each output gets an index ``.tfidx``.
         force: Whether outputs that exist are replaced. By default they are refused.
         on_error: ``"raise"``, or ``"skip"`` to skip and count damaged records. After a damaged

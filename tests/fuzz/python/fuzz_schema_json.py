@@ -82,6 +82,14 @@ def seeds() -> Iterator[bytes]:
             short_side=9,
             fast=True,
         ),
+        "mask": tio.ImageFeature(
+            1,
+            size=(8, 9),
+            augment=tio.RandomResizedCrop(group="view"),
+            filter="nearest",
+            palette="index",
+            names=("a", "b"),
+        ),
         "images": tio.SequenceFeature(tio.ImageFeature(channels=1)),
     }
     for name, spec in specs.items():

@@ -37,13 +37,14 @@ def records_of(shard: int) -> list[bytes]:
 
 @pytest.fixture(scope="module")
 def bucket(s3: S3Server, tmp_path_factory: pytest.TempPathFactory) -> S3Server:
-    """Return the server, with shards in set/, and other objects."""
+    """Return the server, with shards in above/shards/ and in set/, which has other data files."""
     folder = tmp_path_factory.mktemp("objects")
     for shard in range(SHARDS):
         path = folder / f"x-{shard:05d}-of-{SHARDS:05d}"
         path.write_bytes(b"".join(map(frame, records_of(shard))))
     (folder / "notes.txt").write_bytes(b"hello\n")
     (folder / ".hidden.tfrecord").write_bytes(frame(b"hidden"))
+    s3.put_files(folder, "above/shards")
     (folder / "a b%20é+[1].tfrecord").write_bytes(frame(b"odd"))
     (folder / "packed.tfrecord.gz").write_bytes(gzip.compress(frame(b"one") + frame(b"two")))
     s3.put_files(folder, "set")
@@ -64,8 +65,9 @@ PATTERN = "s3://data/set/x-*"
 @pytest.mark.parametrize(
     ("path", "count"),
     [
-        ("s3://data/set", SHARDS + 2),
-        ("s3://data/set/", SHARDS + 2),
+        ("s3://data/above/shards", SHARDS),
+        ("s3://data/above/shards/", SHARDS),
+        ("s3://data/above/shards/*", SHARDS + 1),
         (PATTERN, SHARDS),
         ("s3://data/se?/x-0000[0-3]*", 4),
         ("s3://data/se?/**/x-*-of-00006", SHARDS),
@@ -79,7 +81,17 @@ def test_what_paths_stand_for(bucket: S3Server, path: str, count: int) -> None:
     found = expand_paths(path, remote=RemoteOptions(bucket.options()))
     assert len(found) == count
     assert found == sorted(found)
-    assert all(each.startswith("s3://data/set/") for each in found)
+    assert all(each.startswith(("s3://data/set/", "s3://data/above/shards/")) for each in found)
+
+
+def test_a_folder_with_several_sets(bucket: S3Server) -> None:
+    with pytest.raises(ValueError, match=r"2 sets of files: .*, 's3://data/set/x-\*-of-00006'; "):
+        TFRecordDataset("s3://data/set", storage_options=bucket.options())
+
+
+def test_objects_one_folder_down(bucket: S3Server) -> None:
+    with pytest.raises(FileNotFoundError, match="but has folders: 's3://data/above/shards'; pass"):
+        TFRecordDataset("s3://data/above", storage_options=bucket.options())
 
 
 @pytest.mark.parametrize(

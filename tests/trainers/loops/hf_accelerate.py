@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from accelerate import Accelerator
 from accelerate.utils import DataLoaderConfiguration
 
-from tests.trainers.cells import EPOCHS, Cell
+from tests.trainers.cells import ACCUMULATED, EPOCHS, Cell
 from tests.trainers.data import Numbers, make_loader, make_sampler, open_dataset
 
 
@@ -21,7 +22,11 @@ def make_accelerator(cell: Cell) -> Accelerator:
         options["even_batches"] = "uneven" not in cell.mode
     if cell.loader == "StatefulDataLoader":
         options["use_stateful_dataloader"] = True
-    return Accelerator(cpu=True, dataloader_config=DataLoaderConfiguration(**options))
+    return Accelerator(
+        cpu=True,
+        dataloader_config=DataLoaderConfiguration(**options),
+        gradient_accumulation_steps=ACCUMULATED if "accumulate" in cell.mode else 1,
+    )
 
 
 def run(cell: Cell, paths: list[str], numbers: Numbers) -> None:
@@ -37,8 +42,22 @@ def run(cell: Cell, paths: list[str], numbers: Numbers) -> None:
     for _ in range(EPOCHS):
         numbers.begin()
         for batch in loader:
-            numbers.add(batch["id"])
+            _take(cell, accelerator, batch["id"], numbers)
     accelerator.end_training()
+
+
+def _take(cell: Cell, accelerator: Accelerator, ids: torch.Tensor, numbers: Numbers) -> None:
+    """Note the records of a step, or what Accelerate makes of them."""
+    if cell.mode == "dispatch gather":
+        found = accelerator.gather_for_metrics(ids)
+        numbers.add(found if accelerator.is_main_process else found[:0])
+    elif cell.mode == "dispatch accumulate":
+        numbers.accumulate(ids)
+        with accelerator.accumulate(torch.nn.Identity()):
+            if accelerator.sync_gradients:
+                numbers.apply()
+    else:
+        numbers.add(ids)
 
 
 def run_resumably(

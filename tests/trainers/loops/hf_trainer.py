@@ -11,22 +11,25 @@ import torch
 from torch import Tensor, nn
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
-from tests.trainers.cells import BATCH_SIZE, EPOCHS, Cell
+from tests.trainers.cells import ACCUMULATED, BATCH_SIZE, EPOCHS, Cell
 from tests.trainers.data import Numbers, make_loader, make_sampler, open_dataset
 from torchrec_io.integrations.transformers import ResumeLoader
 from torchrec_io.loading.loader import Loader
 
 
 class Model(nn.Module):
-    """A tiny model that notes the records of its steps."""
+    """A tiny model that notes the records of its steps, or predicts their numbers."""
 
-    def __init__(self, numbers: Numbers) -> None:
+    def __init__(self, numbers: Numbers, mode: str = "train") -> None:
         super().__init__()
         self.numbers = numbers
+        self.mode = mode
         self.layer = nn.Linear(4, 1)
 
     def forward(self, id: Tensor, x: Tensor) -> dict[str, Tensor]:  # noqa: A002  # its column
-        self.numbers.add(id)
+        if self.mode == "predict":
+            return {"logits": id}
+        (self.numbers.accumulate if self.mode == "accumulate" else self.numbers.add)(id)
         out = self.layer(x)
         return {"loss": out.square().mean(), "logits": out}
 
@@ -39,6 +42,9 @@ class NoteEpochs(TrainerCallback):
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self.numbers.begin()
+
+    def on_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.numbers.apply()
 
 
 def make_arguments(cell: Cell, folder: str, **more: Any) -> TrainingArguments:
@@ -62,6 +68,7 @@ def make_arguments(cell: Cell, folder: str, **more: Any) -> TrainingArguments:
         dataloader_num_workers=cell.num_workers,
         dataloader_pin_memory=False,
         accelerator_config=sharing or None,
+        gradient_accumulation_steps=ACCUMULATED if cell.mode == "accumulate" else 1,
         **{
             "use_cpu": True,
             "report_to": "none",
@@ -86,12 +93,15 @@ class WithLoader(Trainer):
     def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
         return self.get_train_dataloader()
 
+    def get_test_dataloader(self, test_dataset: Any) -> Any:
+        return self.get_train_dataloader()
+
 
 def make_trainer(
     cell: Cell, paths: list[str], model: nn.Module, args: TrainingArguments
 ) -> Trainer:
     """Return the trainer of a cell, with its loader."""
-    more = {"shuffle": False} if cell.mode == "evaluate" else {}
+    more = {"shuffle": False} if cell.mode in ("evaluate", "predict") else {}
     dataset = open_dataset(cell, paths, **more)
     if cell.loader == "DataLoader":
         multiprocessing.set_start_method(cell.start_method, force=True)
@@ -115,14 +125,19 @@ def run(cell: Cell, paths: list[str], numbers: Numbers) -> None:
     """Train or evaluate for two epochs, and note the records."""
     with tempfile.TemporaryDirectory() as folder:
         args = make_arguments(cell, folder)
-        trainer = make_trainer(cell, paths, Model(numbers), args)
+        trainer = make_trainer(cell, paths, Model(numbers, cell.mode), args)
         trainer.add_callback(NoteEpochs(numbers))
-        if cell.mode != "evaluate":
+        if cell.mode not in ("evaluate", "predict"):
             trainer.train()
             return
         for _ in range(EPOCHS):
             numbers.begin()
-            trainer.evaluate()
+            if cell.mode == "evaluate":
+                trainer.evaluate()
+            else:
+                files: Any = trainer.eval_dataset
+                found = torch.as_tensor(trainer.predict(files).predictions)
+                numbers.add(found if trainer.is_world_process_zero() else found[:0])
 
 
 def run_resumably(

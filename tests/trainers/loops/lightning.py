@@ -11,7 +11,7 @@ import lightning.pytorch as pl
 import torch
 from torch import Tensor, nn
 
-from tests.trainers.cells import EPOCHS, LIMIT, Cell
+from tests.trainers.cells import ACCUMULATED, EPOCHS, LIMIT, Cell
 from tests.trainers.data import Numbers, make_loader, make_sampler, open_dataset
 from torchrec_io.integrations.lightning import SetEpoch
 
@@ -19,18 +19,22 @@ from torchrec_io.integrations.lightning import SetEpoch
 class Model(pl.LightningModule):
     """A tiny model that notes the records of its steps."""
 
-    def __init__(self, numbers: Numbers) -> None:
+    def __init__(self, numbers: Numbers, mode: str = "fit") -> None:
         super().__init__()
         self.numbers = numbers
+        self.note = numbers.accumulate if mode == "accumulate" else numbers.add
         self.layer = nn.Linear(4, 1)
 
     def training_step(self, batch: Any, number: int) -> Tensor:
-        self.numbers.add(batch["id"])
+        self.note(batch["id"])
         loss: Tensor = self.layer(batch["x"]).square().mean()
         return loss
 
     def validation_step(self, batch: Any, number: int) -> None:
         self.numbers.add(batch["id"])
+
+    def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
+        self.numbers.apply()
 
     def on_train_epoch_start(self) -> None:
         self.numbers.begin()
@@ -51,13 +55,15 @@ def run(cell: Cell, paths: list[str], numbers: Numbers) -> None:
     if cell.mode == "limit":
         options["limit_train_batches"] = LIMIT
         options["callbacks"] = [SetEpoch()]
+    if cell.mode == "accumulate":
+        options["accumulate_grad_batches"] = ACCUMULATED
     with tempfile.TemporaryDirectory() as folder:
         trainer = make_trainer(cell, folder, **options)
         if cell.mode == "validate":
             for _ in range(EPOCHS):
                 trainer.validate(Model(numbers), loader, verbose=False)
         else:
-            trainer.fit(Model(numbers), loader)
+            trainer.fit(Model(numbers, cell.mode), loader)
 
 
 def run_resumably(

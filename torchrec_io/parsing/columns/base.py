@@ -216,7 +216,7 @@ class LocatedBlock:
     def lay_out(self, located: _core.LocatedBatch) -> None:
         """Reserve memory for the values that were located."""
         self.located = located
-        self.failures += self._parser.failures(located.failures)
+        self.failures += self._parser.failures(located.failures, self.block)
         if self.failures or not self._parser.located_builders:
             return
         self.targets = self.targets.copy()
@@ -250,7 +250,7 @@ class LocatedBlock:
             found = self._parser.native.parse_fixed(self.records, self.targets, arena)
         else:
             found = self.located.fill(self.targets, arena)
-        self.failures = self._parser.failures(found)
+        self.failures = self._parser.failures(found, self.block)
         if not self.failures:
             if self.is_fixed:
                 self.check_ranges(arena)
@@ -274,6 +274,11 @@ class LocatedBlock:
     # ---- for column builders; ``spec`` is the position of a native spec ----
 
     @property
+    def builders(self) -> Sequence[ColumnBuilder]:
+        """Builders of all columns, in the order of the schema."""
+        return self._parser.builders
+
+    @property
     def threads(self) -> int:
         """Number of threads that decode images."""
         return self._threads or default_threads()
@@ -289,13 +294,13 @@ class LocatedBlock:
     def integers(self, spec: int) -> tuple[Ints, Ints, Ints]:
         """Return stored integers, and their offsets as for :meth:`counts`."""
         ints = self.located.ints(spec)
-        self.failures += self._parser.failures(ints.failures)
+        self.failures += self._parser.failures(ints.failures, self.block)
         return ints.values, ints.units.values, ints.units.records
 
     def tensors(self, spec: int, tensor_type: _core.TensorType) -> _core.TensorBatch:
         """Return the serialized tensors of a native spec."""
         tensors = self.located.tensors(spec, tensor_type)
-        self.failures += self._parser.failures(tensors.failures)
+        self.failures += self._parser.failures(tensors.failures, self.block)
         return tensors
 
     def fill_tensors(
@@ -309,7 +314,8 @@ class LocatedBlock:
             arena: Arena of the block.
         """
         offsets, data = np.array(targets, np.uint64).reshape(-1, 2).T.copy()
-        self.failures += self._parser.failures(tensors.fill(offsets, data, arena))
+        found = tensors.fill(offsets, data, arena)
+        self.failures += self._parser.failures(found, self.block)
 
     def spans(self, spec: int) -> tuple[Ints, Ints, Ints, Ints]:
         """Return the offset of each bytes value in its record, its size, and :meth:`counts`."""
@@ -382,7 +388,7 @@ class LocatedBlock:
 
     def fail(self, record: int, spec: int, reason: str) -> None:
         """Add a failure of a record."""
-        self.failures.append(self._parser.failure(record, spec, None, reason))
+        self.failures.append(self._parser.failure(record, spec, None, reason, self.block))
 
 
 class RecordValues(NamedTuple):

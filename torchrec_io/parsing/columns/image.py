@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -10,10 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ... import _core
-from ...images.decode import DecodedImage, decode_image
-from ...images.geometry import KeyFactory
+from ...images.bad_value import BadValueError
+from ...images.decode import DecodedImage, decode_image, read_size
+from ...images.geometry import CropKey, KeyFactory
 from ...images.levels import fill_values, inner_part, value_tables, write_levels
 from ...images.native import StoredImages, column_rule, decode_column, decode_into, is_native
+from ...schema.crops import group_of
 from ...schema.image_spec import ImageFeature
 from ...schema.specs import FixedLenFeature
 from ..layout import Column, Numbers, Padding
@@ -44,6 +45,8 @@ class ImageDecoder(ElementDecoder):
         shape = feature.shape_of(*(feature.size or (0, 0)))
         self.empty_shape = (0, *shape) if feature.animated else shape
 
+        self.group = group_of(feature.augment)
+        self.random_name = self.group or name
         self.tables = value_tables(feature)
         self.rule = column_rule(feature)
 
@@ -63,7 +66,7 @@ class ImageDecoder(ElementDecoder):
     def fill(self, block: LocatedBlock, spec: int, elements: Elements, out: Pixels) -> None:
         """Decode elements into ``[n, *shape]``, natively several in each call."""
         left: Sequence[int] = range(len(elements.sizes))
-        if self.rule is not None:
+        if self.rule is not None and self._first_of_group(block) is None:
             left = self._fill_by_rule(self.rule, block, spec, elements, out)
         if left:
             self._fill_left(block, spec, elements, out, left)
@@ -82,7 +85,9 @@ class ImageDecoder(ElementDecoder):
         def decode(group: Sequence[int]) -> list[tuple[int, str]]:
             part = slice(group[0], group[-1] + 1)
             which = elements.records[part]
-            keys = None if self.feature.augment is None else block.random_keys(which, self.name)
+            keys = (
+                None if self.feature.augment is None else block.random_keys(which, self.random_name)
+            )
             offsets, sizes = elements.offsets[part], elements.sizes[part]
             images = StoredImages(block.records, which, offsets, sizes, keys)
             values = _channels_last(out[part], self.feature)
@@ -127,7 +132,28 @@ class ImageDecoder(ElementDecoder):
         elements.each(block, spec, decode_other, threads, others)
 
     def _key(self, block: LocatedBlock, record: int) -> KeyFactory:
-        return functools.partial(block.random_key, record, self.name)
+        def make_key() -> CropKey:
+            key = block.random_key(record, self.random_name)
+            first = self._first_of_group(block)
+            if first is None:
+                return CropKey(key)
+            offsets, sizes, _, _ = block.spans(first.first_spec)
+            value = block.record_bytes(record)[offsets[record] : offsets[record] + sizes[record]]
+            try:
+                return CropKey(key, read_size(value, first.feature))
+            except BadValueError as error:
+                reason = f"the image of {first.name!r}, whose crop it shares: {error}"
+                raise BadValueError(reason) from error
+
+        return make_key
+
+    def _first_of_group(self, block: LocatedBlock) -> ColumnBuilder | None:
+        """Return the builder of the image that the crop is chosen for; None for this one."""
+        if self.group is None:
+            return None
+        images = (each for each in block.builders if isinstance(each.feature, ImageFeature))
+        first = next(each for each in images if group_of(each.feature.augment) == self.group)
+        return None if first.name == self.name else first
 
 
 def _groups(positions: Sequence[int], threads: int) -> list[Sequence[int]]:

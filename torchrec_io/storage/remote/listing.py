@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ..byte_source import Stamp
 from ..commit_journal import JOURNAL_NAME
+from ..file_sets import named_some
 from ..thread_pool import REMOTE_THREADS, map_in_threads
 from .messages import ObjectInfo
 from .object_commit import read_journal, refuse_interrupted
@@ -228,6 +229,12 @@ def _files_in(folder: str, options: RemoteOptions, is_data: Callable[[str], bool
     files = sorted(url for url in found if is_data(os.path.basename(url)))
     if files:
         return files
+    below = list_subfolders(folder.rstrip("/"), options)
+    if below:
+        named = named_some(len(below), (repr(f"{folder}{name}") for name in below))
+        raise FileNotFoundError(
+            f"the folder {folder!r} holds no data file, but has folders: {named}; pass one of these"
+        )
     if not found:
         raise FileNotFoundError(f"no such object or folder: {folder.rstrip('/')!r}")
     raise FileNotFoundError(f"the folder {folder!r} holds no data file; use a pattern")

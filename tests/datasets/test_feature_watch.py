@@ -1,0 +1,207 @@
+"""A warning about features that none of the first 1,000 records has."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import pickle
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from torch.utils.data import DataLoader
+
+import torchrec_io as tio
+from tests.support.examples import example_of, sequence_example_of
+from tests.support.tfrecord import write_tfrecord
+from torchrec_io.datasets import feature_watch
+from torchrec_io.schema.inspect import stored_names
+
+INT = tio.FixedLenFeature([], "int64")
+MISSPELT = {"id": INT, "prise": tio.VarLenFeature("float32")}
+WARNING = (
+    "none of the first {} has the feature 'prise' of the schema; did you mean 'price'? "
+    "The record has: 'id', 'price'"
+)
+
+
+def write(path: Path, count: int, late: int | None = None) -> Path:
+    """Write records of which all have "id" and "price", and one also has "late"."""
+    records = [
+        example_of(id=[number], price=[0.5], **({"late": [1]} if number == late else {}))
+        for number in range(count)
+    ]
+    write_tfrecord(path, records)
+    return path
+
+
+@pytest.fixture
+def warnings(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+    caplog.set_level(logging.WARNING, "torchrec_io")
+    return lambda: [record.message for record in caplog.records]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("watch") / "a.tfrecord", 1500, late=900)
+
+
+SPECS: dict[str, Any] = {
+    "variable": tio.VarLenFeature("float32"),
+    "ragged": tio.RaggedFeature("float32"),
+    "default": tio.FixedLenFeature([], "float32", 0.0),
+    "padded": tio.FixedLenSequenceFeature([], "float32", allow_missing=True),
+    "images": tio.SequenceFeature(tio.ImageFeature(size=(4, 4))),
+}
+
+
+@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS.keys())
+@pytest.mark.parametrize("batch_size", [None, 64])
+def test_a_misspelt_feature_is_logged_once(
+    path: Path, warnings: Callable[[], list[str]], spec: Any, batch_size: int | None
+) -> None:
+    ds = tio.TFRecordDataset(path, {"id": INT, "prise": spec}, batch_size=batch_size)
+    for _ in range(2):
+        list(ds)
+    assert warnings() == [WARNING.format("1,000 records")]
+
+
+def test_each_stored_feature_of_a_sparse_feature_is_looked_for(
+    path: Path, warnings: Callable[[], list[str]]
+) -> None:
+    sparse = tio.SparseFeature("idd", "price", "float32", 10)
+    with pytest.raises(tio.DecodeError):
+        list(tio.TFRecordDataset(path, {"x": sparse}, batch_size=8))
+    list(tio.TFRecordDataset(path, {"x": sparse}, batch_size=8, on_error="skip"))
+    assert "has the feature 'idd' of the schema; did you mean 'id'" in warnings()[0]
+
+
+@pytest.mark.parametrize("kind", ["batches", "samples", "shuffled", "stream", "packed", "map"])
+def test_a_feature_of_one_of_the_first_records_is_no_mistake(
+    path: Path, warnings: Callable[[], list[str]], kind: str
+) -> None:
+    """Each kind of dataset finds record 900, and misses a feature that no record has."""
+    for name, count in (("late", 0), ("latte", 1)):
+        schema = {"id": INT, name: tio.VarLenFeature("int64")}
+        for _ in items_of(path, schema, kind):
+            pass
+        assert len(warnings()) == count
+    assert "the feature 'latte' of the schema" in warnings()[0]
+
+
+def items_of(path: Path, schema: dict[str, Any], kind: str) -> Iterator[Any]:
+    makers: dict[str, Callable[[], Any]] = {
+        "batches": functools.partial(tio.TFRecordDataset, path, schema, batch_size=64),
+        "samples": functools.partial(tio.TFRecordDataset, path, schema),
+        "shuffled": functools.partial(
+            tio.TFRecordDataset,
+            path,
+            schema,
+            batch_size=64,
+            shuffle=True,
+            seed=0,  # record 900 comes after 1,224 others
+        ),
+        "stream": functools.partial(tio.TFRecordStream, path, schema, batch_size=64),
+        "packed": functools.partial(
+            tio.TFRecordDataset,
+            path,
+            {**schema, "id": tio.VarLenFeature("int64")},
+            batch_size=8,
+            pack=tio.Pack(4, "id"),
+        ),
+        "map": functools.partial(tio.TFRecordMapDataset, path, schema),
+    }
+    ds = makers[kind]()
+    return iter(ds[number] for number in range(len(ds))) if kind == "map" else iter(ds)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("is_map", [False, True])
+def test_workers_warn_once(tmp_path: Path, workers: int, is_map: bool) -> None:
+    """Worker 1 has the records of the second half; worker 0 must not warn of their features."""
+    path = write(tmp_path / "b.tfrecord", 40, late=39)
+    schema = {**MISSPELT, "late": tio.VarLenFeature("int64")}
+    ds: Any = tio.TFRecordMapDataset(path, schema) if is_map else tio.TFRecordDataset(path, schema)
+    log = logging.FileHandler(tmp_path / "log")  # also of the workers
+    logging.getLogger("torchrec_io").addHandler(log)
+    try:
+        for _ in range(3):
+            assert sum(1 for _ in DataLoader(ds, batch_size=None, num_workers=workers)) == 40
+    finally:
+        logging.getLogger("torchrec_io").removeHandler(log)
+        log.close()
+    [line] = (tmp_path / "log").read_text().splitlines()
+    assert line.startswith("none of the first 40 records has the feature 'prise' of the schema;")
+
+
+def test_ranks_warn_once(tmp_path: Path, warnings: Callable[[], list[str]]) -> None:
+    path = write(tmp_path / "b.tfrecord", 40, late=39)
+    schema = {**MISSPELT, "late": tio.VarLenFeature("int64")}
+    for rank in range(2):
+        list(tio.TFRecordDataset(path, schema, batch_size=4, rank=rank, world_size=2))
+    assert warnings() == [
+        WARNING.format("40 records").replace("'id', 'price'", "'id', 'late', 'price'")
+    ]
+
+
+def test_a_loop_that_is_left_early_knows_nothing(
+    path: Path, warnings: Callable[[], list[str]]
+) -> None:
+    ds = tio.TFRecordDataset(path, MISSPELT, batch_size=10)
+    for _ in range(3):
+        next(iter(ds))
+    assert warnings() == []
+    list(ds)
+    assert warnings() == [WARNING.format("1,000 records")]
+
+
+def test_a_sequence_example_read_as_an_example(
+    tmp_path: Path, warnings: Callable[[], list[str]]
+) -> None:
+    record = sequence_example_of({"id": [1]}, {"frames": [[1.0], [2.0]]})
+    path = write_tfrecord(tmp_path / "s.tfrecord", [record] * 3)
+    spec = tio.VarLenFeature("float32")
+    assert len(list(tio.TFRecordDataset(path, {"frames": spec}))) == 3
+    expected = (
+        "none of the first 3 records has the feature 'frames' of the schema; the record looks "
+        "like a tf.train.SequenceExample: use Schema(context=..., sequence=...)"
+    )
+    assert warnings() == [expected]
+    list(tio.TFRecordDataset(path, tio.Schema(context={"id": INT}, sequence={"frames": spec})))
+    assert len(warnings()) == 1
+
+
+def test_features_in_the_examples_of_lists(
+    tmp_path: Path, warnings: Callable[[], list[str]]
+) -> None:
+    one = example_of(id=[1], price=[0.5])
+    path = write_tfrecord(tmp_path / "l.tfrecord", [b"\x0a" + bytes([len(one)]) + one] * 2)
+    for name, count in (("price", 0), ("prise", 1)):
+        spec = tio.FixedLenFeature([], "float32", 0.0)
+        list(tio.TFRecordDataset(path, tio.ranking.Schema(examples={name: spec})))
+        assert len(warnings()) == count
+
+
+def test_only_schemas_with_such_features_are_watched(path: Path) -> None:
+    state = tio.TFRecordDataset(path, {"id": INT}).session.state
+    for schema, is_open in (({"id": INT}, False), (MISSPELT, True), (None, False)):
+        parser = tio.TFRecordDataset(path, schema).session.pipeline.loader.parser
+        assert feature_watch.FeatureWatch(parser, state).is_open == is_open
+
+
+def test_a_map_dataset_is_pickled_while_it_looks(path: Path) -> None:
+    ds = tio.TFRecordMapDataset(path, MISSPELT)
+    assert ds[3]["id"] == 3
+    assert pickle.loads(pickle.dumps(ds))[4]["id"] == 4
+
+
+def test_many_features_take_no_time_to_look_for(tmp_path: Path) -> None:
+    """A name that is a value in each record is not looked for in all names of all records."""
+    record = example_of(**{f"f{number}": [b"\x0a\x05prise"] for number in range(1000)})
+    path = write_tfrecord(tmp_path / "m.tfrecord", [record] * 200)
+    counted = mock.Mock(wraps=stored_names)
+    with mock.patch.object(feature_watch, "stored_names", counted):
+        list(tio.TFRecordDataset(path, {"prise": tio.VarLenFeature("float32")}, batch_size=50))
+    assert counted.call_count == 100
