@@ -104,7 +104,8 @@ class _Noted(NamedTuple):
         try:
             raise TransformError(reason, **({} if location is None else location._asdict()))
         except TransformError:
-            error = ExceptionWrapper(where="in DataLoader worker process")
+            wrapper: Any = ExceptionWrapper  # without types
+            error = wrapper(where="in DataLoader worker process")
         return number, (error, *item[1:]) if self.has_state else error
 
 
