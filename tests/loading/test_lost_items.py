@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import subprocess
 import sys
 import threading
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import DataLoader, get_worker_info
+from torch.utils.data import DataLoader, Subset, get_worker_info
 
 import torchrec_io as tio
 from tests.conftest import ROOT
@@ -57,19 +58,116 @@ def test_a_result_that_cannot_be_pickled(
     )
     reason = "cannot pickle '_thread.lock'" if transform is with_lock else "requires_grad"
     seen = 0
-    with pytest.raises(tio.TransformError, match=rf"item 62 of this .*worker process.*{reason}"):
+    with pytest.raises(
+        tio.TransformError, match=rf"item 62 of this .*worker process.*{reason}"
+    ) as caught:
         for _ in loader:
             seen += 1
     assert seen == 62
+    assert (caught.value.path, caught.value.record) == (dataset.paths[0], 496)  # its first record
 
 
 def test_what_a_collate_fn_returns(dataset: tio.TFRecordDataset) -> None:
-    with pytest.raises(tio.TransformError, match="item 62 of this iteration cannot be sent"):
-        list(tio.make_loader(dataset, num_workers=2, collate_fn=with_lock))
     numbers = tio.TFRecordMapDataset(dataset.paths, SCHEMA)
-    loader = tio.make_loader(numbers, batch_size=BATCH, num_workers=2, collate_fn=list_with_lock)
-    with pytest.raises(tio.TransformError, match="item 62 of this iteration cannot be sent"):
-        list(loader)
+    for loader in (
+        tio.make_loader(dataset, num_workers=2, collate_fn=with_lock),
+        tio.make_loader(numbers, batch_size=BATCH, num_workers=2, collate_fn=list_with_lock),
+    ):
+        with pytest.raises(
+            tio.TransformError, match="item 62 of this iteration cannot be sent"
+        ) as caught:
+            list(loader)
+        assert caught.value.record == 496
+
+
+def sample_with_lock(sample: Any) -> Any:
+    return threading.Lock() if sample["id"] == 500 else sample["id"]
+
+
+class Unpicklable:
+    """Raises the error that the thread of a queue takes for an empty queue."""
+
+    def __reduce__(self) -> Any:
+        raise IndexError("not there")
+
+
+def sample_with_index_error(sample: Any) -> Any:
+    return Unpicklable() if sample["id"] == 500 else sample["id"]
+
+
+@pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")  # of torchdata
+@pytest.mark.parametrize("is_plain", [False, True])
+@pytest.mark.parametrize("with_key", [False, True])
+@pytest.mark.parametrize("transform", [sample_with_lock, sample_with_index_error])
+def test_samples_name_their_record(
+    dataset: tio.TFRecordDataset, transform: Any, with_key: bool, is_plain: bool
+) -> None:
+    """Without is_plain, these are of a StatefulDataLoader, whose messages have another shape."""
+    samples = tio.TFRecordDataset(dataset.paths, SCHEMA, transform=transform, with_key=with_key)
+    with pytest.raises(tio.TransformError, match="cannot be sent from a worker process") as caught:
+        list(make(samples, is_plain=is_plain))
+    assert (caught.value.path, caught.value.record) == (dataset.paths[0], 500)
+
+
+@pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")  # of torchdata
+def test_loaders_of_torchdata(dataset: tio.TFRecordDataset) -> None:
+    stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
+    given = dataset.replace(transform=with_lock)
+    stream = tio.TFRecordStream(dataset.paths, SCHEMA, batch_size=BATCH, transform=with_lock)
+    for loader in (
+        stateful(given, batch_size=None, num_workers=2),
+        tio.make_loader(given.replace(on_error="skip"), num_workers=2),
+        tio.make_loader(stream, num_workers=1),
+    ):
+        with pytest.raises(tio.TransformError, match="item 62 of this iteration") as caught:
+            list(loader)
+        assert caught.value.record == 496
+
+
+@pytest.mark.parametrize("start", ["fork", "forkserver"])
+@pytest.mark.parametrize("is_subset", [False, True])
+def test_map_style_datasets(dataset: tio.TFRecordDataset, start: str, is_subset: bool) -> None:
+    given: Any = tio.TFRecordMapDataset(dataset.paths, SCHEMA, transform=sample_with_lock)
+    given = Subset(given, range(400, COUNT)) if is_subset else given
+    for batch_size, first in ((None, 500), (BATCH, 496)):
+        loader = DataLoader(
+            given,
+            batch_size=batch_size,
+            num_workers=2,
+            collate_fn=list if batch_size else None,
+            timeout=20,
+            multiprocessing_context=start,
+        )
+        with pytest.raises(tio.TransformError, match="cannot be sent") as caught:
+            list(loader)
+        assert caught.value.record == first
+
+
+def test_a_worker_goes_on_after_it(dataset: tio.TFRecordDataset) -> None:
+    loader = tio.make_loader(dataset.replace(transform=with_lock), num_workers=2)
+    for _ in range(2):  # epochs of the same workers
+        items = iter(loader)
+        assert [len(next(items)["id"]) for _ in range(62)] == [BATCH] * 62
+        with pytest.raises(tio.TransformError, match="item 62 of this iteration"):
+            next(items)
+
+
+class WithOwnQueue(tio.TFRecordDataset):
+    """A dataset whose workers use a queue of their own."""
+
+    def __iter__(self) -> Iterator[Any]:
+        queue: Any = multiprocessing.get_context("fork").Queue()
+        items = super().__iter__()
+        queue.put((0, threading.Lock()))  # lost, as without this package
+        queue.put((1, "sent"))
+        yield queue.get(timeout=30)
+        yield from items
+
+
+def test_other_queues_of_a_worker_are_left_alone(dataset: tio.TFRecordDataset) -> None:
+    own = WithOwnQueue(dataset.paths, SCHEMA, batch_size=BATCH)
+    items = iter(DataLoader(own, batch_size=None, num_workers=1, timeout=20))
+    assert list(next(items)) == [1, "sent"]
 
 
 def list_with_lock(samples: Any) -> Any:

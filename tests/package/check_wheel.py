@@ -1,6 +1,6 @@
 """Check of an installed wheel: the package is whole, typed, and reads real data.
 
-``check_wheel.py DIGITS [SITE [DECODER]]``, with the folder of examples, the folder where it is
+``check_wheel.py DIGITS [SITE [DECODER]]``, with the pattern of the examples, the folder where it is
 installed, and how it decodes JPEGs and PNGs: "native" (the default) or "pillow".
 """
 

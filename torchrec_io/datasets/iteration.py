@@ -11,6 +11,8 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+import numpy.typing as npt
+
 from ..errors import DecodeError, TorchRecIOError, TransformError
 from ..order.progress import ProcessLayout, Progress
 from ..parsing.record_random import RecordRandom
@@ -54,9 +56,14 @@ class _Walk(NamedTuple):
     ends: Sequence[int]
 
     @property
+    def taken(self) -> int:
+        """Number of samples that were yielded."""
+        return self.total - operator.length_hint(self.rest)
+
+    @property
     def consumed(self) -> int:
         """Number of planned records up to the last sample that was yielded."""
-        taken = self.total - operator.length_hint(self.rest)
+        taken = self.taken
         return self.ends[taken - 1] if taken > 0 else 0
 
 
@@ -72,6 +79,7 @@ class Position:
         was_tried: Whether a batch of this epoch was loaded.
         has_yielded: Whether anything of this epoch was yielded.
         walk: Samples that are being yielded. Those taken are not in ``consumed`` yet.
+        numbers: Numbers of the records of the last batch, or of the list of samples, if known.
         recent: Samples that were yielded and are still in use.
     """
 
@@ -86,6 +94,7 @@ class Position:
     was_tried: bool = False
     has_yielded: bool = False
     walk: _Walk | None = None
+    numbers: Sequence[Any] | npt.NDArray[Any] = ()
     recent: RecentBlocks = dataclasses.field(default_factory=RecentBlocks)
 
     @classmethod
@@ -101,6 +110,18 @@ class Position:
         return Progress(
             self.epoch, self.first_epoch, self.begin, consumed, self.ahead, self.assigned
         )
+
+    def begin_batch(self, numbers: Sequence[Any] | npt.NDArray[Any]) -> None:
+        """Note that a batch of these records is yielded."""
+        self.has_yielded = True
+        self.numbers = numbers
+
+    @property
+    def latest(self) -> Any:
+        """Number of the last sample's record, or of the first of the last batch; None before it."""
+        if not len(self.numbers):
+            return None
+        return self.numbers[0 if self.walk is None else self.walk.taken - 1]
 
     def copy(self) -> Position:
         """Return a position that does not move with this one."""
@@ -216,7 +237,7 @@ class Iteration:
                 position.consumed += 1 if self.dealer.deals_batches else taken
                 count = len(loaded.numbers)
                 if self._is_yielded(count):
-                    position.has_yielded = True
+                    position.begin_batch(loaded.numbers)
                     items = self._with_keys(loaded, job)
                     turn.take(position)
                     self.meter.pause(count, 1)
@@ -343,6 +364,7 @@ class Iteration:
             if self.options["with_key"]:
                 keys = self.loader.reader.keys(loaded.numbers[: len(items)])
                 items = list(zip(keys, items, strict=True))
+            position.numbers = loaded.numbers[: len(items)]
             yield from self._taken(items, _ends(loaded, job), position)
             del items
             position.recent.add(samples)
@@ -359,6 +381,7 @@ class Iteration:
             yield itertools.islice(rest, count - 1)
             last = [next(rest)]
             position.walk = None
+            position.numbers = position.numbers[-1:]
             position.consumed += ends[count - 1]
             if position.consumed == position.turn.last:
                 position.turn.take(position)

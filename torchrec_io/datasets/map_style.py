@@ -25,6 +25,7 @@ from ..tensors.registration import is_accelerated
 from .bad_records import ErrorHandler
 from .description import changed_options, describe_files, describe_records, describe_schema
 from .feature_watch import FeatureWatch, first_blocks
+from .lost_items import ReadRecord, report_lost_items
 from .missing_methods import NUMBERED, MissingMethods
 from .options import MapOptions, complete, remote_options, takes_options
 from .pipeline import DataFiles
@@ -202,6 +203,9 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
 
     def _load(self, indices: Sequence[int], batches: int) -> list[Any]:
         numbers = self._order.selection.numbers_at(self._positions(indices))
+        if get_worker_info() is not None and len(numbers):
+            read = ReadRecord(self._loader.reader, numbers[0])
+            report_lost_items(latest=lambda: read)
         meter = IterationMeter(self._counters)
         meter.begin()
         try:

@@ -27,7 +27,7 @@ from .feature_watch import FeatureWatch, first_blocks
 from .iteration import Iteration, Position
 from .latest_position import LatestPosition
 from .lightning import LOST_POSITION, loses_position
-from .lost_items import report_lost_items
+from .lost_items import ReadRecord, report_lost_items
 from .options import resolved_rank
 from .pipeline import Pipeline
 from .statistics import IterationMeter, LoadingStats, StatsWindow
@@ -256,8 +256,8 @@ class Session:
             if number == 0 and not self.follows_loader and loses_position():
                 self.state.warn_once(logger, Subject.positions, LOST_POSITION)
             _share_memory_with_parent()
-            report_lost_items()
             self._latest = LatestPosition()  # an iteration of the parent does not run here
+            report_lost_items(latest=self._latest_record)
         layout = dealer.layout(number, max(1, workers))
         turn = self._new_turn(number, workers)
         position = self._start_of(turn, dealer, layout, workers)
@@ -324,6 +324,12 @@ class Session:
         """Return where the dataset was resumed, if that is in the epoch that comes next."""
         is_current = resumed is not None and resumed[0].is_in(self.epoch)
         return resumed if is_current else None
+
+    def _latest_record(self) -> ReadRecord | None:
+        """Return a record of the item that was yielded last."""
+        position = self._latest.get()
+        number = None if position is None else position.latest
+        return None if number is None else ReadRecord(self.pipeline.loader.reader, number)
 
     # ---- statistics ----
 
