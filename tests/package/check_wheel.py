@@ -1,6 +1,6 @@
 """Check of an installed wheel: the package is whole, typed, and reads real data.
 
-``check_wheel.py DIGITS [SITE [DECODER]]``, with the pattern of the examples, the folder where it is
+``check_wheel.py DIGITS [SITE [DECODER]]``, with the folder of examples, the folder where it is
 installed, and how it decodes JPEGs and PNGs: "native" (the default) or "pillow".
 """
 
@@ -30,7 +30,9 @@ def check_images(digits: str, decoder: str) -> None:
         record = tio.encode_example({"image": file.getvalue()})
         pixels = tio.parse_examples([record], schema)["image"]
         assert pixels[0, :, 4, 4].tolist() == expected
-    description = tio.make_loader(tio.TFRecordDataset(digits, schema), batch_size=2).describe()
+    description = tio.make_loader(
+        tio.TFRecordDataset(f"{digits}/*", schema), batch_size=2
+    ).describe()
     for kind in ("JPEGs are", "PNGs are"):
         is_native = f"{kind} decoded natively" in description
         assert is_native == (decoder == "native"), description
@@ -58,7 +60,7 @@ def main() -> None:
         assert list(site.glob(f"torchrec_io-*.dist-info/licenses/licenses/{library}.txt")), library
 
     schema = {"label": tio.FixedLenFeature([], "int64"), "id": tio.FixedLenFeature([], "int64")}
-    dataset = tio.TFRecordDataset(digits, schema, batch_size=100)
+    dataset = tio.TFRecordDataset(f"{digits}/*", schema, batch_size=100)
     check_images(digits, decoder)
     ids = [i for batch in dataset for i in batch["id"].tolist()]
     assert sorted(ids) == list(range(1797))
