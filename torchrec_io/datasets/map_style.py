@@ -82,6 +82,7 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
             known["compression"],
             allow_missing=known["allow_missing"],
             remote=remote_options(known),
+            max_index_bytes=known["max_index_bytes"],
         )
         if files.errors:
             raise files.errors[0]

@@ -270,9 +270,11 @@ class IndexOptions(TypedDict, total=False):
         index: ``"auto"`` uses the index beside each data file, else one from the user's cache
             directory, else builds a new one and caches it. A path or a list of paths names the
             index file (``.tfidx`` or text) of each data file.
+        max_index_bytes: Most bytes that a new index may have; see :meth:`RecordIndex.build`.
     """
 
     index: Annotated[IndexChoice, Option("auto")]
+    max_index_bytes: Annotated[int | None, Option(None, _none_or_at_least(1))]
 
 
 @_documented

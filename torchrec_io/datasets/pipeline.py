@@ -59,6 +59,7 @@ class DataFiles:
         *,
         allow_missing: bool = False,
         remote: RemoteOptions | None = None,
+        max_index_bytes: int | None = None,
     ) -> DataFiles:
         """Find the files that paths stand for, and open or build their indexes."""
         if isinstance(paths, DataFiles):
@@ -75,7 +76,13 @@ class DataFiles:
             remote=remote,
         )
         indexes = open_indexes(
-            found, index, compression, record_format, allow_missing=allow_missing, remote=remote
+            found,
+            index,
+            compression,
+            record_format,
+            allow_missing=allow_missing,
+            remote=remote,
+            max_index_bytes=max_index_bytes,
         )
         return cls(found, *indexes)
 

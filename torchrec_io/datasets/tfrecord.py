@@ -76,6 +76,7 @@ class TFRecordDataset(IndexedDataset):
             known["compression"],
             allow_missing=known["allow_missing"],
             remote=remote_options(known),
+            max_index_bytes=known["max_index_bytes"],
         )
         super().__init__(IndexedPipeline.build(files, schema, parser_of_messages, known))
 

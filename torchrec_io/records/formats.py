@@ -57,8 +57,9 @@ class ScanResult:
 
     def up_to(self, stream_offset: int, damage: TorchRecIOError) -> ScanResult:
         """Return the records that end at or before a stream offset; the damage ends the scan."""
-        ends = np.append(self.starts[1:], np.uint64(self.end))[: len(self.starts)]
-        count = int(np.searchsorted(ends, np.uint64(stream_offset), side="right"))
+        count = int(np.searchsorted(self.starts[1:], np.uint64(stream_offset), side="right"))
+        if self.end <= stream_offset:
+            count = len(self.starts)
         end = int(self.starts[count]) if count < len(self.starts) else self.end
         error = self.error or damage
         error.record = count
