@@ -26,12 +26,12 @@ struct Batch {
                 .ranges = {{0, 34, 19}, {34, 19, 0}},
                 .buffer_bytes = 53};
 
-  bool is_sound(bool check_data) const {
+  bool is_sound(bool check_crcs) const {
     const File file(std::as_bytes(std::span(bytes)));
     const std::vector<int> fds = {file.fd()};
     std::vector<std::byte> buffer(53);  // of exactly that size, so that sanitizers see overruns
     std::uint64_t waits = 0;
-    return read_frames(plan, fds, buffer, check_data, waits);
+    return read_frames(plan, fds, buffer, check_crcs, waits);
   }
 };
 

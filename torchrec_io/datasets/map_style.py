@@ -83,6 +83,7 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
             allow_missing=known["allow_missing"],
             remote=remote_options(known),
             max_index_bytes=known["max_index_bytes"],
+            verify_crc=known["verify_crc"],
         )
         if files.errors:
             raise files.errors[0]
@@ -127,7 +128,7 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
             config: Name of the config, if the directory has several.
             version: Version; by default the greatest.
             features: Features to read, or specs in place of the dataset's own.
-            verify_crc: Verify the checksum of each record's data.
+            verify_crc: As for :class:`TFRecordDataset`.
             with_key: Return ``(key, sample)``.
             storage_options: Options of remote objects, as for :class:`TFRecordDataset`.
 

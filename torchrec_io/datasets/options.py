@@ -346,7 +346,8 @@ class ChecksumOptions(TypedDict, total=False):
     """Checksums of TFRecord files.
 
     Attributes:
-        verify_crc: Verify the checksum of each record's data. Those of lengths are always verified.
+        verify_crc: Verify checksums. False ignores those of lengths and of data: only that each
+            record ends inside its file is checked then, and damage is returned as data.
     """
 
     verify_crc: Annotated[bool, Option(True)]

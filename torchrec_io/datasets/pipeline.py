@@ -60,6 +60,7 @@ class DataFiles:
         allow_missing: bool = False,
         remote: RemoteOptions | None = None,
         max_index_bytes: int | None = None,
+        verify_crc: bool = True,
     ) -> DataFiles:
         """Find the files that paths stand for, and open or build their indexes."""
         if isinstance(paths, DataFiles):
@@ -83,6 +84,7 @@ class DataFiles:
             allow_missing=allow_missing,
             remote=remote,
             max_index_bytes=max_index_bytes,
+            verify_crc=verify_crc,
         )
         return cls(found, *indexes)
 

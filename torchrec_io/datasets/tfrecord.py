@@ -77,6 +77,7 @@ class TFRecordDataset(IndexedDataset):
             allow_missing=known["allow_missing"],
             remote=remote_options(known),
             max_index_bytes=known["max_index_bytes"],
+            verify_crc=known["verify_crc"],
         )
         super().__init__(IndexedPipeline.build(files, schema, parser_of_messages, known))
 

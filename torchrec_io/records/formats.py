@@ -164,14 +164,18 @@ class RecordFormat:
         """Return ``"gzip"`` if a file is compressed that way. Zlib must be given by the user."""
         return detect_by_magic(file.head())
 
-    def scan(self, source: ByteSource, progress: Progress | None = None) -> ScanResult:
+    def scan(
+        self, source: ByteSource, progress: Progress | None = None, *, verify_crc: bool = True
+    ) -> ScanResult:
         """Find all records of a stream.
 
         Args:
             source: Stream to read.
             progress: Function that is called now and then with the number of bytes of the file and
                 the number of records read so far.
+            verify_crc: Whether the checksums of lengths are compared, if the format has some.
         """
+        del verify_crc
         bounds, error = find_boundaries(self.boundaries, source, progress)
         return ScanResult(bounds[:-1], int(bounds[-1]) if len(bounds) else 0, error)
 
@@ -184,7 +188,7 @@ class RecordFormat:
             buffer: Buffer with the frames; uint8.
             frame_starts: Offset of each frame in the buffer; int64 ``[n]``.
             frame_sizes: Size of each frame in bytes; int64 ``[n]``.
-            verify_crc: Whether data is checked against its checksum, if the format has one.
+            verify_crc: Whether checksums are compared, if the format has some.
         """
         del verify_crc  # a user's method checks what its format has
         if getattr(self.record, "__func__", None) is RecordFormat.record:
@@ -313,8 +317,10 @@ class TFRecordFormat(RecordFormat):
     def detect(self, file: ByteSource) -> Compression | None:
         return detect_compression(file.head())
 
-    def scan(self, source: ByteSource, progress: Progress | None = None) -> ScanResult:
-        """Find all records. The length of each is checked against its checksum, data is not."""
+    def scan(
+        self, source: ByteSource, progress: Progress | None = None, *, verify_crc: bool = True
+    ) -> ScanResult:
+        """Find all records. The checksums of lengths may be compared, those of data are not."""
         stream_end = UNKNOWN_END if source.size is None else source.size
         buffer = np.empty(self._WINDOW_BYTES, np.uint8)
         window = self._WINDOW_BYTES
@@ -325,7 +331,8 @@ class TFRecordFormat(RecordFormat):
         while error is None:
             got, error = source.read_before_damage(front, buffer.data[:window])
             is_at_end = got == 0 or error is not None
-            scan = _core.scan_frames(buffer[min(at - front, got) : got], at, stream_end)
+            content = buffer[min(at - front, got) : got]
+            scan = _core.scan_frames(content, at, stream_end, verify_crc)
             starts, following = scan.starts, scan.next
             found.append(starts)
             if scan.fault is not None:
@@ -366,9 +373,11 @@ class TFRecordFormat(RecordFormat):
             head: Bytes at the offset, to recognize other kinds of files.
         """
         error_class, reason = _FAULTS[fault]
-        if offset == 0 and fault is FrameFault.length_crc and head is not None:
+        has_length = fault in (FrameFault.length_crc, FrameFault.past_end)
+        if offset == 0 and has_length and head is not None:
             start = head[:HEAD_BYTES].tobytes()
-            reason = foreign_file(start) or reason + "; is this a TFRecord file?"
+            if not is_record_header(start):  # without verify_crc, its length may be past the end
+                reason = foreign_file(start) or reason + "; is this a TFRecord file?"
         return error_class(reason, path=path, offset=offset)
 
     def check(
@@ -380,7 +389,7 @@ class TFRecordFormat(RecordFormat):
             buffer: Buffer with the frames; uint8.
             starts: Offset of each frame in the buffer; int64 ``[n]``.
             lengths: Size of each record's data in bytes; int64 ``[n]``.
-            verify_crc: Whether data is checked against its checksum. Lengths always are.
+            verify_crc: Whether checksums are compared, those of lengths and of data.
 
         Returns:
             Position, error class and reason of each damaged record.
@@ -415,9 +424,8 @@ class TFRecordFormat(RecordFormat):
             before = self.find_mismatch(file, starts[:short], ends[:short])
             return int(starts[short]) if before is None else before
         for start, end, header in zip(starts.tolist(), ends.tolist(), heads, strict=True):
-            head = header.tobytes()
-            length = int.from_bytes(head[:8], "little")
-            if not is_record_header(head) or length != end - start - self.overhead_bytes:
+            length = int.from_bytes(header[:8].tobytes(), "little")
+            if length != end - start - self.overhead_bytes:
                 return int(start)
         return None
 

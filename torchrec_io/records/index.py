@@ -137,10 +137,12 @@ class RecordIndex:
         storage_options: StorageOptions = None,
         seek_point_bytes: int | None = None,
         max_index_bytes: int | None = None,
+        verify_crc: bool = True,
     ) -> tuple[RecordIndex, TorchRecIOError | None]:
         """Find the records of a data file that may be damaged.
 
-        Takes the arguments of :meth:`build`.
+        Takes the arguments of :meth:`build`; and ``verify_crc``, whether the checksums of lengths
+        are compared.
 
         Returns:
             The index of the records before any damage, and the damage, or None.
@@ -154,7 +156,8 @@ class RecordIndex:
         detected = format.detect(file) if compression == "auto" else compression
         recorder = None if detected is None else make_recorder(seek_point_bytes)
         source = open_decompressed(file, detected, recorder)
-        found = format.scan(source, _limited(progress, limit, file.path))
+        checked = _limited(progress, limit, file.path)
+        found = format.scan(source, checked, verify_crc=verify_crc)
         size, damage = (file.stamp.size, None) if detected is None else source.find_size()
         if damage is not None and not format.is_self_checking:
             found = found.up_to(source.sound_end, damage)

@@ -58,6 +58,7 @@ class _Search(NamedTuple):
         remote: Options for remote objects; None for a local file.
         facts: Facts of the index of the object as it was listed, if they are known.
         max_index_bytes: Most bytes that a new index may have; see :meth:`RecordIndex.build`.
+        verify_crc: Whether the checksums of lengths are compared.
     """
 
     path: str
@@ -66,8 +67,9 @@ class _Search(NamedTuple):
     remote: RemoteOptions | None = None
     facts: IndexFacts | None = None
     max_index_bytes: int | None = None
+    verify_crc: bool = True
 
-    def build(self) -> tuple[RecordIndex, TorchRecIOError | None]:
+    def build(self, *, verify_crc: bool = True) -> tuple[RecordIndex, TorchRecIOError | None]:
         """Build the index, as far as the file is not damaged."""
         return RecordIndex.build_partial(
             self.path,
@@ -75,6 +77,7 @@ class _Search(NamedTuple):
             format=self.record_format,
             storage_options=self.remote,
             max_index_bytes=self.max_index_bytes,
+            verify_crc=verify_crc,
         )
 
 
@@ -129,6 +132,7 @@ def open_indexes(
     allow_missing: bool = False,
     remote: RemoteOptions | None = None,
     max_index_bytes: int | None = None,
+    verify_crc: bool = True,
 ) -> tuple[list[RecordIndex], list[TorchRecIOError]]:
     """Return the indexes of several data files, opened in a pool of threads.
 
@@ -142,6 +146,8 @@ def open_indexes(
         allow_missing: Whether given indexes may leave out records of their files.
         remote: Options for remote objects.
         max_index_bytes: Most bytes that a new index may have; see :meth:`RecordIndex.build`.
+        verify_crc: Whether the checksums of lengths are compared. If some are wrong, the index is
+            not cached, because others who verify them would take them for right.
 
     Returns:
         An index for each file, and the damages that ended building some of them early.
@@ -162,7 +168,9 @@ def open_indexes(
 
         def find(path: str) -> tuple[RecordIndex, TorchRecIOError | None]:
             options, facts = options_for(path, remote), listed.get(path)
-            search = _Search(path, compression, record_format, options, facts, max_index_bytes)
+            search = _Search(
+                path, compression, record_format, options, facts, max_index_bytes, verify_crc
+            )
             return _find_or_build(search, cache) if facts is None else (_defer(search, facts), None)
 
         found = map_in_threads(find, paths, threads)
@@ -265,6 +273,8 @@ def _find_or_build(search: _Search, cache: _Cache) -> tuple[RecordIndex, TorchRe
     index, error = search.build()
     if error is None:
         _save_to_cache(index, cached)
+    elif not search.verify_crc and search.record_format.is_self_checking:
+        return search.build(verify_crc=False)
     return index, error
 
 

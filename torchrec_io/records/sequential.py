@@ -92,7 +92,7 @@ def iter_records(
         path: Data file, or a pipe such as ``/dev/stdin``.
         compression: Compression of the file: ``"auto"`` (by content), None, ``"gzip"``,
             ``"zlib"`` or ``"zstd"``.
-        verify_crc: Whether data is checked against its checksum. Lengths always are.
+        verify_crc: Whether checksums are compared, those of lengths and of data.
         max_record_bytes: Largest size of a record in bytes.
         remote: Options for remote objects.
 
@@ -146,6 +146,7 @@ def iter_blocks(
     start: int = 0,
     first: int = 0,
     verify_crc: bool = True,
+    checks_data: bool = True,
     max_record_bytes: int = MAX_RECORD_BYTES,
 ) -> Iterator[FrameBlock]:
     """Iterate over the frames of a stream, about a MiB at a time.
@@ -156,7 +157,8 @@ def iter_blocks(
         source: Stream to read.
         start: Stream offset of a frame, to start from.
         first: Number of the record at that offset.
-        verify_crc: Whether data is checked against its checksum. Lengths always are.
+        verify_crc: Whether checksums are compared, those of lengths and of data.
+        checks_data: Whether those of data are, too; False if the caller does that.
         max_record_bytes: Largest size of a record in bytes.
 
     Raises:
@@ -167,7 +169,7 @@ def iter_blocks(
     max_frame_bytes = max_record_bytes + TFRECORD.overhead_bytes
     count = first
     while True:
-        scan = _core.scan_frames(window.content, window.at, window.stream_end)
+        scan = _core.scan_frames(window.content, window.at, window.stream_end, verify_crc)
         starts, following, fault = scan.starts, scan.next, scan.fault
         ends = np.append(starts, np.uint64(following))[1:]
         whole = int(np.searchsorted(ends, window.at + len(window.content), side="right"))
@@ -177,7 +179,7 @@ def iter_blocks(
             allowed = int(np.argmax(sizes > max_frame_bytes))
         whole = min(whole, allowed)
         if whole:
-            yield _block(window, starts[:whole], ends[:whole], count, verify_crc)
+            yield _block(window, starts[:whole], ends[:whole], count, verify_crc and checks_data)
             count += whole
             window.drop(int(ends[whole - 1]) - window.at)
             continue

@@ -86,24 +86,24 @@ FrameScan scan_in_windows(Bytes stream, std::uint64_t offset, std::uint64_t end,
 }
 
 std::optional<FrameFault> reference_check(Bytes buffer, std::uint64_t start, std::uint64_t length,
-                                          bool check_data) {
+                                          bool check_crcs) {
   if (Wide{start} + 12 > buffer.size()) return FrameFault::past_end;
   const auto stored = load<std::uint64_t>(buffer, start);
-  if (test::reference_masked_crc(buffer.subspan(start, 8)) !=
-      load<std::uint32_t>(buffer, start + 8)) {
+  const std::uint32_t length_crc = test::reference_masked_crc(buffer.subspan(start, 8));
+  if (check_crcs && length_crc != load<std::uint32_t>(buffer, start + 8)) {
     return FrameFault::length_crc;
   }
   if (stored != length) return FrameFault::length_mismatch;
   if (Wide{start} + 16 + length > buffer.size()) return FrameFault::past_end;
   const std::uint32_t crc = test::reference_masked_crc(buffer.subspan(start + 12, length));
   const bool sound = crc == load<std::uint32_t>(buffer, start + 12 + length);
-  return check_data && !sound ? std::optional(FrameFault::data_crc) : std::nullopt;
+  return check_crcs && !sound ? std::optional(FrameFault::data_crc) : std::nullopt;
 }
 
 void require_same_check(Bytes buffer, std::uint64_t start, std::uint64_t length) {
-  for (const bool check_data : {false, true}) {
-    require(check_frame(buffer, start, length, check_data) ==
-                reference_check(buffer, start, length, check_data),
+  for (const bool check_crcs : {false, true}) {
+    require(check_frame(buffer, start, length, check_crcs) ==
+                reference_check(buffer, start, length, check_crcs),
             "check_frame differs");
   }
 }
