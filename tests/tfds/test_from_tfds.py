@@ -213,9 +213,9 @@ def test_nothing_is_indexed_before_it_is_needed(
 ) -> None:
     used: list[str] = []
 
-    def noted(path: str, *options: Any) -> Any:
+    def noted(path: str, *options: Any, **others: Any) -> Any:
         used.append(Path(path).name)
-        return find_or_build(path, *options)
+        return find_or_build(path, *options, **others)
 
     monkeypatch.setattr(shard_index, "find_or_build", noted)
     dataset = tio.TFRecordMapDataset.from_tfds(data, "train")

@@ -95,7 +95,7 @@ def read_tfrecords(
     )
     remote = RemoteOptions.of(storage_options) or RemoteOptions()
     files = expand_shared_paths(paths, allow_missing=allow_missing, remote=remote)
-    indexes, errors = open_shared_indexes(files, remote)
+    indexes, errors = open_shared_indexes(files, remote, verify_crc=verify_crc)
     for error in errors:
         if on_error == "raise":
             raise error

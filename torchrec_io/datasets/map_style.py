@@ -138,7 +138,7 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
         from ..tfds.directory import Directory  # noqa: PLC0415  # an optional room
 
         found = Directory(directory, config, version, storage_options=storage_options)
-        plan = found.open(split, features)
+        plan = found.open(split, features, verify_crc=verify_crc)
         files = DataFiles(plan.paths, plan.indexes, (), plan.selection)
         return cls(files, plan.schema, verify_crc=verify_crc, with_key=with_key)
 

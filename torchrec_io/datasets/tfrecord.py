@@ -139,7 +139,7 @@ class TFRecordDataset(IndexedDataset):
             check_no_length_batches(options, "a dataset of steps")
         remote = remote_options(complete(TfdsOptions, options))
         found = Directory(directory, config, version, storage_options=remote)
-        plan = found.open(split, features)
+        plan = found.open(split, features, verify_crc=options.get("verify_crc", True))
         files = DataFiles(plan.paths, plan.indexes, (), plan.selection, plan.described)
         dataset = cls(files, plan.schema, **options)
         if steps == "ragged":

@@ -38,10 +38,7 @@ class FixedLength(RecordFormat):
             f"footer_bytes={self.footer_bytes}"
         )
 
-    def scan(
-        self, source: ByteSource, progress: Progress | None = None, *, verify_crc: bool = True
-    ) -> ScanResult:
-        del verify_crc
+    def scan(self, source: ByteSource, progress: Progress | None = None) -> ScanResult:
         size, error = source.find_size(None if progress is None else lambda done: progress(done, 0))
         if error is not None:  # the footer may start before the damaged member
             size = source.sound_end

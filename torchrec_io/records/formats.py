@@ -164,18 +164,14 @@ class RecordFormat:
         """Return ``"gzip"`` if a file is compressed that way. Zlib must be given by the user."""
         return detect_by_magic(file.head())
 
-    def scan(
-        self, source: ByteSource, progress: Progress | None = None, *, verify_crc: bool = True
-    ) -> ScanResult:
+    def scan(self, source: ByteSource, progress: Progress | None = None) -> ScanResult:
         """Find all records of a stream.
 
         Args:
             source: Stream to read.
             progress: Function that is called now and then with the number of bytes of the file and
                 the number of records read so far.
-            verify_crc: Whether the checksums of lengths are compared, if the format has some.
         """
-        del verify_crc
         bounds, error = find_boundaries(self.boundaries, source, progress)
         return ScanResult(bounds[:-1], int(bounds[-1]) if len(bounds) else 0, error)
 
@@ -320,7 +316,7 @@ class TFRecordFormat(RecordFormat):
     def scan(
         self, source: ByteSource, progress: Progress | None = None, *, verify_crc: bool = True
     ) -> ScanResult:
-        """Find all records. The checksums of lengths may be compared, those of data are not."""
+        """Find all records. ``verify_crc`` compares the checksums of lengths, never those of data."""
         stream_end = UNKNOWN_END if source.size is None else source.size
         buffer = np.empty(self._WINDOW_BYTES, np.uint8)
         window = self._WINDOW_BYTES
@@ -356,7 +352,8 @@ class TFRecordFormat(RecordFormat):
         if is_at_end and len(starts) and at > source.find_size()[0]:
             at = int(starts[-1])
             starts = starts[:-1]
-            error = error or self.error_of(FrameFault.past_end, source.path, at)
+            head = np.frombuffer(source.head(), np.uint8) if at == 0 else None
+            error = error or self.error_of(FrameFault.past_end, source.path, at, head)
         if error is not None and error.record is None:
             error.record = len(starts)
         return ScanResult(starts, at, error)
@@ -376,8 +373,10 @@ class TFRecordFormat(RecordFormat):
         has_length = fault in (FrameFault.length_crc, FrameFault.past_end)
         if offset == 0 and has_length and head is not None:
             start = head[:HEAD_BYTES].tobytes()
-            if not is_record_header(start):  # without verify_crc, its length may be past the end
-                reason = foreign_file(start) or reason + "; is this a TFRecord file?"
+            if not is_record_header(start):  # past_end without verify_crc
+                if (foreign := foreign_file(start)) is not None:
+                    return CorruptRecordError(foreign, path=path, offset=0)
+                reason += "; is this a TFRecord file?"
         return error_class(reason, path=path, offset=offset)
 
     def check(

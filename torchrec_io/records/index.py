@@ -54,7 +54,11 @@ class RecordIndex:
         data_stamp: Stamp of the data file when it was last found to match this index; None if it
             has not been compared yet.
         remote: Options for the data file if it is a remote object; else None.
+        is_verified: False if a length in the data file does not match its checksum. Such an index
+            is not kept in the cache: those who verify checksums would take its lengths for right.
     """
+
+    is_verified = True
 
     def __init__(
         self,
@@ -141,8 +145,8 @@ class RecordIndex:
     ) -> tuple[RecordIndex, TorchRecIOError | None]:
         """Find the records of a data file that may be damaged.
 
-        Takes the arguments of :meth:`build`; and ``verify_crc``, whether the checksums of lengths
-        are compared.
+        Takes the arguments of :meth:`build`, and ``verify_crc``: without it, records are found by
+        their lengths alone in a TFRecord file in which a checksum of a length is wrong.
 
         Returns:
             The index of the records before any damage, and the damage, or None.
@@ -154,10 +158,15 @@ class RecordIndex:
         file = open_file(path, remote)
         limit = max_index_bytes or max(_INDEX_BYTES, _INDEX_BYTES_PER_BYTE * file.stamp.size)
         detected = format.detect(file) if compression == "auto" else compression
+        limited = _limited(progress, limit, file.path)
         recorder = None if detected is None else make_recorder(seek_point_bytes)
         source = open_decompressed(file, detected, recorder)
-        checked = _limited(progress, limit, file.path)
-        found = format.scan(source, checked, verify_crc=verify_crc)
+        found = format.scan(source, limited)
+        is_verified = verify_crc or found.error is None
+        if not is_verified and format is TFRECORD:
+            recorder = None if detected is None else make_recorder(seek_point_bytes)
+            source = open_decompressed(file, detected, recorder)
+            found = TFRECORD.scan(source, limited, verify_crc=False)
         size, damage = (file.stamp.size, None) if detected is None else source.find_size()
         if damage is not None and not format.is_self_checking:
             found = found.up_to(source.sound_end, damage)
@@ -177,6 +186,7 @@ class RecordIndex:
         )
         index = cls(file.path, IndexFile.decode(content, file.path), format, remote)
         index.data_stamp = file.stamp
+        index.is_verified = is_verified
         return index, found.error
 
     @classmethod

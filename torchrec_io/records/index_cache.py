@@ -58,7 +58,7 @@ class _Search(NamedTuple):
         remote: Options for remote objects; None for a local file.
         facts: Facts of the index of the object as it was listed, if they are known.
         max_index_bytes: Most bytes that a new index may have; see :meth:`RecordIndex.build`.
-        verify_crc: Whether the checksums of lengths are compared.
+        verify_crc: See :meth:`RecordIndex.build_partial`.
     """
 
     path: str
@@ -69,7 +69,7 @@ class _Search(NamedTuple):
     max_index_bytes: int | None = None
     verify_crc: bool = True
 
-    def build(self, *, verify_crc: bool = True) -> tuple[RecordIndex, TorchRecIOError | None]:
+    def build(self) -> tuple[RecordIndex, TorchRecIOError | None]:
         """Build the index, as far as the file is not damaged."""
         return RecordIndex.build_partial(
             self.path,
@@ -77,7 +77,7 @@ class _Search(NamedTuple):
             format=self.record_format,
             storage_options=self.remote,
             max_index_bytes=self.max_index_bytes,
-            verify_crc=verify_crc,
+            verify_crc=self.verify_crc,
         )
 
 
@@ -103,6 +103,8 @@ def find_or_build(
     path: StrPath,
     compression: CompressionChoice = "auto",
     remote: RemoteOptions | None = None,
+    *,
+    verify_crc: bool = True,
 ) -> tuple[RecordIndex, TorchRecIOError | None]:
     """Return the index of a data file: the one beside it, else the cached one, else a new one.
 
@@ -113,7 +115,7 @@ def find_or_build(
         The index, and the damage that ended building it early, if any.
     """
     remote = options_for(path, remote)
-    search = _Search(public_name(path, remote), compression, remote=remote)
+    search = _Search(public_name(path, remote), compression, remote=remote, verify_crc=verify_crc)
     return _find_or_build(search, _Cache())
 
 
@@ -146,8 +148,7 @@ def open_indexes(
         allow_missing: Whether given indexes may leave out records of their files.
         remote: Options for remote objects.
         max_index_bytes: Most bytes that a new index may have; see :meth:`RecordIndex.build`.
-        verify_crc: Whether the checksums of lengths are compared. If some are wrong, the index is
-            not cached, because others who verify them would take them for right.
+        verify_crc: See :meth:`RecordIndex.build_partial`.
 
     Returns:
         An index for each file, and the damages that ended building some of them early.
@@ -273,8 +274,6 @@ def _find_or_build(search: _Search, cache: _Cache) -> tuple[RecordIndex, TorchRe
     index, error = search.build()
     if error is None:
         _save_to_cache(index, cached)
-    elif not search.verify_crc and search.record_format.is_self_checking:
-        return search.build(verify_crc=False)
     return index, error
 
 
@@ -374,6 +373,8 @@ def _if_matching(load: Callable[[], RecordIndex], search: _Search) -> RecordInde
 
 
 def _save_to_cache(index: RecordIndex, target: str) -> None:
+    if not index.is_verified:
+        return
     try:
         index.save_to_cache(target)
     except OSError as error:  # for example a read-only home directory

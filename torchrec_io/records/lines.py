@@ -32,10 +32,7 @@ class TextLines(RecordFormat):
         self.skip_header_lines = check_integer("skip_header_lines", skip_header_lines)
         self.name = f"lines, skip_header_lines={self.skip_header_lines}"
 
-    def scan(
-        self, source: ByteSource, progress: Progress | None = None, *, verify_crc: bool = True
-    ) -> ScanResult:
-        del verify_crc
+    def scan(self, source: ByteSource, progress: Progress | None = None) -> ScanResult:
         buffer = np.empty(_CHUNK_BYTES, np.uint8)
         found = [np.zeros(1, np.uint64)]  # starts of lines
         at = last = lines = 0  # last: start of the last line

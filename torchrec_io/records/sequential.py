@@ -185,6 +185,10 @@ def iter_blocks(
             continue
         if allowed < len(starts):
             start, size = window.at, int(sizes[0])
+            if not verify_crc:  # what a file of another format starts with is no length
+                foreign = _error_at_end(window, FrameFault.past_end)
+                if isinstance(foreign, CorruptRecordError):
+                    raise foreign
             yield _too_large(window, size, count, max_record_bytes)
             if not window.skip(size):
                 raise _error_past_end(window, start, count)

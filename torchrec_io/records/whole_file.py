@@ -28,10 +28,7 @@ class WholeFile(RecordFormat):
         del file
         return None
 
-    def scan(
-        self, source: ByteSource, progress: Progress | None = None, *, verify_crc: bool = True
-    ) -> ScanResult:
-        del verify_crc
+    def scan(self, source: ByteSource, progress: Progress | None = None) -> ScanResult:
         size, error = source.find_size(None if progress is None else lambda done: progress(done, 0))
         return ScanResult(np.zeros(1, np.uint64), size, error)
 
