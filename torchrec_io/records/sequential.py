@@ -186,9 +186,10 @@ def iter_blocks(
         if allowed < len(starts):
             start, size = window.at, int(sizes[0])
             if not verify_crc:  # what a file of another format starts with is no length
-                foreign = _error_at_end(window, FrameFault.past_end)
-                if isinstance(foreign, CorruptRecordError):
-                    raise foreign
+                error = TFRECORD.error_of(FrameFault.past_end, source.path, start, window.content)
+                if isinstance(error, CorruptRecordError):
+                    error.record = count
+                    raise error
             yield _too_large(window, size, count, max_record_bytes)
             if not window.skip(size):
                 raise _error_past_end(window, start, count)
