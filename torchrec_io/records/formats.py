@@ -316,7 +316,7 @@ class TFRecordFormat(RecordFormat):
     def scan(
         self, source: ByteSource, progress: Progress | None = None, *, verify_crc: bool = True
     ) -> ScanResult:
-        """Find all records. ``verify_crc`` compares the checksums of lengths, never those of data."""
+        """Find all records. The checksums of data are never compared."""
         stream_end = UNKNOWN_END if source.size is None else source.size
         buffer = np.empty(self._WINDOW_BYTES, np.uint8)
         window = self._WINDOW_BYTES

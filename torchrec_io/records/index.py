@@ -106,9 +106,10 @@ class RecordIndex:
             storage_options: Options of a remote object; see :class:`TFRecordDataset`.
             seek_point_bytes: Number of decompressed bytes between two seek points of a compressed
                 file. Default: about 4 MiB, so that they take less than 1 % of the file.
-            max_index_bytes: Most bytes that the index may have, at 4 for each record, and twice as
-                many in memory meanwhile. Default: 64 MiB, or 64 times the size of the file if that
-                is more, so that a small compressed file of tiny records cannot fill the memory.
+            max_index_bytes: Most bytes that the index may have, at 4 for each record. Building it
+                takes up to 6 times as many bytes of memory. Default: 64 MiB, or 64 times the size
+                of the file if that is more, so that a small compressed file of tiny records cannot
+                fill the memory.
 
         Raises:
             CorruptRecordError: If a length does not match its checksum, or a compressed stream is

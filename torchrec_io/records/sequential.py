@@ -186,10 +186,11 @@ def iter_blocks(
         if allowed < len(starts):
             start, size = window.at, int(sizes[0])
             if not verify_crc:  # what a file of another format starts with is no length
-                error = TFRECORD.error_of(FrameFault.past_end, source.path, start, window.content)
-                if isinstance(error, CorruptRecordError):
-                    error.record = count
-                    raise error
+                past_end = FrameFault.past_end
+                foreign = TFRECORD.error_of(past_end, source.path, start, window.content)
+                if isinstance(foreign, CorruptRecordError):
+                    foreign.record = count
+                    raise foreign
             yield _too_large(window, size, count, max_record_bytes)
             if not window.skip(size):
                 raise _error_past_end(window, start, count)
