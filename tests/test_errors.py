@@ -24,6 +24,7 @@ CLASSES = [
     errors.TruncatedFileError,
     errors.StaleIndexError,
     errors.IndexFormatError,
+    errors.IndexTooLargeError,
     errors.InterruptedCommitError,
     errors.WrongShardError,
     errors.SchemaError,

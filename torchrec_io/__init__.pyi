@@ -20,6 +20,7 @@ from .errors import ConversionError as ConversionError
 from .errors import CorruptRecordError as CorruptRecordError
 from .errors import DecodeError as DecodeError
 from .errors import IndexFormatError as IndexFormatError
+from .errors import IndexTooLargeError as IndexTooLargeError
 from .errors import InterruptedCommitError as InterruptedCommitError
 from .errors import RecordTooLargeError as RecordTooLargeError
 from .errors import SchemaError as SchemaError

@@ -104,7 +104,7 @@ class FrameScan:
     def fault(self) -> FrameFault | None:
         """Fault of the frame at `next`; None if it has none."""
 
-def scan_frames(window: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], at: int, stream_end: int) -> FrameScan:
+def scan_frames(window: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], at: int, stream_end: int, check_lengths: bool = True) -> FrameScan:
     """
     Find the frames in a part of a stream.
 
@@ -112,9 +112,10 @@ def scan_frames(window: Annotated[NDArray[numpy.uint8], dict(shape=(None,), orde
         window: Bytes of the stream.
         at: Stream offset of the window. A frame must start there.
         stream_end: Size of the stream, or more if it is unknown.
+        check_lengths: Whether to check the CRCs of lengths.
     """
 
-def check_frames(buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], lengths: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], check_data: bool) -> list[tuple[int, FrameFault]]:
+def check_frames(buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], lengths: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], check_crcs: bool) -> list[tuple[int, FrameFault]]:
     """
     Check frames in a buffer, and return the position and fault of each invalid one.
 
@@ -122,7 +123,7 @@ def check_frames(buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), ord
         buffer: Bytes that contain the frames.
         starts: Offset of each frame in the buffer.
         lengths: Expected number of data bytes of each frame.
-        check_data: Whether to check the CRC of the data, besides that of the length.
+        check_crcs: Whether to check the CRCs of the length and the data.
     """
 
 class FrameGap:
@@ -874,7 +875,7 @@ class LoadedRows:
     def waits(self) -> int:
         """Number of times that the thread slept because data was not cached."""
 
-def load_rows(parser: ExampleParser, reads: Sequence[BatchReads], writers: Sequence[RowWriter], formats: Sequence[RowFormat], others: Sequence[ColumnTargets], others_at: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], arenas: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]], check_data: bool) -> LoadedRows:
+def load_rows(parser: ExampleParser, reads: Sequence[BatchReads], writers: Sequence[RowWriter], formats: Sequence[RowFormat], others: Sequence[ColumnTargets], others_at: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], arenas: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]], check_crcs: bool) -> LoadedRows:
     """
     Read, check and parse documents, and write their rows. Stop at the first batch that cannot
     be read or parsed, or whose documents are not as long as planned.
@@ -887,7 +888,7 @@ def load_rows(parser: ExampleParser, reads: Sequence[BatchReads], writers: Seque
         others: Offsets of the columns that are not packed.
         others_at: Offset in the arena that these offsets count from.
         arenas: Arena of each batch.
-        check_data: Whether to check the CRC of the data.
+        check_crcs: Whether to check the CRCs of lengths and data.
     """
 
 def row_writer(plan: RowPlan, length: int, records: int, sources: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None) -> RowWriter:
@@ -1366,14 +1367,14 @@ class LoadResult:
     def waits(self) -> int:
         """Number of times that the thread slept because data was not cached."""
 
-def load_batches(parser: ExampleParser, reads: Sequence[BatchReads], check_data: bool) -> LoadResult:
+def load_batches(parser: ExampleParser, reads: Sequence[BatchReads], check_crcs: bool) -> LoadResult:
     """
     Read, check and locate batches. Stop at the first that cannot be read or parsed.
 
     Args:
         parser: Parser of the records.
         reads: Reads of each batch.
-        check_data: Whether to check the CRC of the data.
+        check_crcs: Whether to check the CRCs of lengths and data.
     """
 
 class FixedLoadResult:
@@ -1387,7 +1388,7 @@ class FixedLoadResult:
     def waits(self) -> int:
         """Number of times that the thread slept because data was not cached."""
 
-def load_fixed_batches(parser: ExampleParser, reads: Sequence[BatchReads], targets: Sequence[ColumnTargets], arenas: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]], check_data: bool) -> FixedLoadResult:
+def load_fixed_batches(parser: ExampleParser, reads: Sequence[BatchReads], targets: Sequence[ColumnTargets], arenas: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]], check_crcs: bool) -> FixedLoadResult:
     """
     Read, check and parse batches, if the parser is fixed. Stop at the first that cannot be
     read or parsed.
@@ -1397,7 +1398,7 @@ def load_fixed_batches(parser: ExampleParser, reads: Sequence[BatchReads], targe
         reads: Reads of each batch. Batches may share a buffer.
         targets: Offsets that the columns of each batch are written to.
         arenas: Arena of each batch.
-        check_data: Whether to check the CRC of the data.
+        check_crcs: Whether to check the CRCs of lengths and data.
     """
 
 def fill_batches(located: Sequence[LocatedBatch], targets: Sequence[ColumnTargets], arenas: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]]) -> int:

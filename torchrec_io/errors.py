@@ -119,6 +119,10 @@ class IndexFormatError(TorchRecIOError):
     """An index file is damaged, or is not an index."""
 
 
+class IndexTooLargeError(TorchRecIOError):
+    """The index of a file would be far larger than the file."""
+
+
 class InterruptedCommitError(TorchRecIOError):
     """A process was interrupted while it replaced files, so some of them may be missing."""
 

@@ -198,3 +198,12 @@ def test_seek_points(run: Run, tmp_path: Path) -> None:
     assert 10 <= counts[1] <= 16
     result = run("index", path, "--force", "--seek-points", "much")
     assert result.returncode == 2
+
+
+def test_an_index_has_a_limit(run: Run, tmp_path: Path) -> None:
+    path = write_tfrecord(tmp_path / "data", [b"x"] * 40)
+    refused = run("index", path, "--max-index-size", "159")
+    assert refused.returncode == 1
+    assert "the index of 40 records or more has over 159 bytes" in refused.stderr
+    assert run("index", path, "--max-index-size", "160").returncode == 0
+    assert run("index", path, "--check", "--max-index-size", "160").returncode == 0

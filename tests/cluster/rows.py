@@ -19,7 +19,8 @@ from torchrec_io.records.index_cache import open_indexes
 def source_of(paths: list[str], schema: Any, **options: Any) -> TFRecordDatasource:
     """Return the source that ``read_tfrecords`` gives to Ray."""
     on_error = options.pop("on_error", "raise")
-    indexes, _ = open_indexes(paths, "auto", "auto")
+    checks = options.get("verify_crc", True)
+    indexes, _ = open_indexes(paths, "auto", "auto", verify_crc=checks)
     reader = TableReader.of(schema, with_key=options.pop("with_key", False), **options)
     return TFRecordDatasource(DividedRecords(indexes), reader, on_error)
 

@@ -15,7 +15,10 @@ import torchrec_io as tio
 from tests.cluster.rows import rows_of, source_of, tables_of
 from tests.support.datasets import SCHEMA, record, write_files
 from tests.support.examples import example_of
-from tests.support.tfrecord import write_tfrecord
+from tests.support.tfrecord import frame, write_tfrecord
+from torchrec_io.cluster.shared_indexes import open_shared_indexes
+from torchrec_io.records.index_cache import cache_path
+from torchrec_io.storage.remote.options import RemoteOptions
 
 
 def damage(path: Path, number: int) -> None:
@@ -80,6 +83,19 @@ def test_a_damaged_record_raises_with_its_place(tmp_path: Path, schema: Any) -> 
         tables_of(source, 3)
     assert (raised.value.path, raised.value.record) == (name, 17)
     assert len(rows_of(tables_of(source_of([name], None, verify_crc=False)))) == 30
+
+
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_files_without_right_checksums(tmp_path: Path, blocks: int) -> None:
+    path = tmp_path / "a"
+    frames = [frame(record(i)) for i in range(30)]
+    path.write_bytes(b"".join(each[:8] + bytes(4) + each[12:-4] + bytes(4) for each in frames))
+    source = source_of([str(path)], SCHEMA, verify_crc=False)
+    assert [row["id"] for row in rows_of(tables_of(source, blocks))] == [*range(30)]
+    for verify_crc in (True, False):
+        [index], errors = open_shared_indexes([str(path)], RemoteOptions(), verify_crc=verify_crc)
+        assert (len(index), len(errors)) == ((0, 1) if verify_crc else (30, 0))
+    assert not cache_path(path).exists()
 
 
 def test_a_record_that_does_not_fit_raises_with_its_place(tmp_path: Path) -> None:

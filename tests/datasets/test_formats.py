@@ -218,7 +218,7 @@ def test_signature_has_all_options_of_tfrecord(kind: str) -> None:
     """Options that only TFRecord files have, or that whole files do not need, are missing."""
     others = {"batch_tokens", "length_key", "pack", "verify_crc"}
     if kind == "whole":
-        others |= {"index", "compression", "decode_cache_bytes"}
+        others |= {"index", "max_index_bytes", "compression", "decode_cache_bytes"}
     wanted = inspect.signature(tio.TFRecordDataset).parameters
     classes = {
         "lines": tio.TextLineDataset,

@@ -62,8 +62,10 @@ def test_the_page_of_presets(tmp_path: Path) -> None:
         assert f"`{name}`" in text
 
 
-def test_the_page_of_bad_input(tmp_path: Path) -> None:
-    names = run_page("bad-input.md", tmp_path, [5, 8, 11], 2)
+def test_the_page_of_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = run_page("bad-input.md", tmp_path, [5, 8, 11], 3)
+    assert len(tio.TFRecordDataset("right.tfrecord")) == 24
     assert names["skipping"].skipped == 2
     text = (ROOT / "docs" / "bad-input.md").read_text("utf-8")
     for test in re.findall(r"`([\w/]+\.py)` \|$", text, re.MULTILINE):

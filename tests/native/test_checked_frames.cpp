@@ -27,7 +27,7 @@ struct Batch {
                 .buffer_bytes = 42};
   std::vector<std::string> stored = {bytes.substr(0, 20), bytes.substr(20, 20), bytes.substr(40)};
 
-  bool is_sound(bool check_data, std::size_t blocks = 3) const {
+  bool is_sound(bool check_crcs, std::size_t blocks = 3) const {
     std::vector<std::unique_ptr<File>> files;
     CheckedBlocks from{.files = {}, .block_bytes = kBlock};
     for (std::size_t i = 0; i < blocks; ++i) {
@@ -38,7 +38,7 @@ struct Batch {
                       chunk_checksums(std::as_bytes(std::span(original)))}));
     }
     std::vector<std::byte> buffer(42);  // of exactly that size, so that sanitizers see overruns
-    const bool good = read_checked_frames(from, plan, buffer, check_data);
+    const bool good = read_checked_frames(from, plan, buffer, check_crcs);
     if (good) CHECK(std::ranges::equal(std::span(buffer).subspan(23), exact(frame("cde"))));
     return good;
   }

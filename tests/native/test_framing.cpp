@@ -116,6 +116,14 @@ void test_damaged_length() {
       CHECK_EQ(scan.next, second);
       CHECK_EQ(scan.starts, std::vector<std::uint64_t>{0});
       CHECK_EQ(check_frame(exact(damaged), second, 1, true), FrameFault::length_crc);
+      const bool is_crc = at >= second + 8;
+      CHECK_EQ(check_frame(exact(damaged), second, 1, false),
+               is_crc ? kNoFault : FrameFault::length_mismatch);
+      if (is_crc) {
+        const FrameScan lenient = scan_frames(exact(damaged), 0, file.size(), false);
+        CHECK_EQ(lenient.fault, kNoFault);
+        CHECK_EQ(lenient.next, file.size());
+      }
     }
   }
 }
@@ -131,10 +139,11 @@ void test_huge_lengths() {
       const FrameScan scan = scan_frames(file, 0, end);
       CHECK_EQ_IN(scan.fault, FrameFault::past_end, length);
       CHECK_EQ_IN(scan.next, 18U, length);
+      CHECK_EQ_IN(scan_frames(file, 0, end, false).fault, FrameFault::past_end, length);
     }
-    for (const bool check_data : {false, true}) {
-      CHECK_EQ_IN(check_frame(file, 18, length, check_data), FrameFault::past_end, length);
-      CHECK_EQ_IN(check_frame(file, 18, 2, check_data), FrameFault::length_mismatch, length);
+    for (const bool check_crcs : {false, true}) {
+      CHECK_EQ_IN(check_frame(file, 18, length, check_crcs), FrameFault::past_end, length);
+      CHECK_EQ_IN(check_frame(file, 18, 2, check_crcs), FrameFault::length_mismatch, length);
     }
     // With an unknown end: a length that extends past the largest offset.
     if (length > kUnknownEnd - 18 - kFrameOverheadBytes) {

@@ -31,11 +31,11 @@ struct Batch {
                                            {Bytes(second).subspan(20), kBegin + 20},
                                            {first, kBegin + 37}};
 
-  bool is_sound(bool check_data = true, std::int64_t begin = kBegin) const {
+  bool is_sound(bool check_crcs = true, std::int64_t begin = kBegin) const {
     auto memory = std::make_shared<LentMemory>();
     memory->pieces = pieces;
     std::vector<std::byte> buffer(37);  // of exactly that size, so that sanitizers see overruns
-    const bool good = copy_checked_frames({std::move(memory), begin}, plan, buffer, check_data);
+    const bool good = copy_checked_frames({std::move(memory), begin}, plan, buffer, check_crcs);
     if (good) CHECK(std::ranges::equal(buffer, second));
     return good;
   }

@@ -205,13 +205,17 @@ class TestDamage:
         assert isinstance(error, CorruptRecordError)
         assert (error.path, error.record, error.offset) == (str(path), 1, 20)
 
-    def test_only_the_data_crc_can_be_unchecked(self, tmp_path: Path) -> None:
+    def test_checksums_can_be_unchecked(self, tmp_path: Path) -> None:
         path, reader = self.make(tmp_path, flip=20 + 13, verify_crc=False)
-        self.flip(path, 40 + 9)  # no fingerprint shows it
+        self.flip(path, 40 + 9)  # in the checksum of a length; no fingerprint shows it
         reader.indexes[0].data_stamp = LocalFile(path).stamp
-        assert fetch(reader, [1]) == [b"bcbb"]
+        assert fetch(reader, [1, 2]) == [b"bcbb", b"cccc"]
+        path, reader = self.make(tmp_path, verify_crc=False)
+        self.flip(path, 40)  # a length
+        reader.indexes[0].data_stamp = LocalFile(path).stamp
         _, (error,) = reader.fetch(reader.plan(np.array([2])))
-        assert isinstance(error, CorruptRecordError)
+        assert isinstance(error, StaleIndexError)
+        assert "length differs from the one in the index" in str(error)
 
     def test_file_changed_during_an_epoch(self, tmp_path: Path) -> None:
         path, reader = self.make(tmp_path)

@@ -32,6 +32,7 @@ from tests.support.tfds import (
     write_shard,
     write_tfds,
 )
+from tests.support.tfrecord import frame
 from torchrec_io.records.index_cache import find_or_build
 from torchrec_io.tfds import shard_index
 
@@ -213,9 +214,9 @@ def test_nothing_is_indexed_before_it_is_needed(
 ) -> None:
     used: list[str] = []
 
-    def noted(path: str, *options: Any) -> Any:
+    def noted(path: str, *options: Any, **others: Any) -> Any:
         used.append(Path(path).name)
-        return find_or_build(path, *options)
+        return find_or_build(path, *options, **others)
 
     monkeypatch.setattr(shard_index, "find_or_build", noted)
     dataset = tio.TFRecordMapDataset.from_tfds(data, "train")
@@ -228,6 +229,24 @@ def test_nothing_is_indexed_before_it_is_needed(
     used.clear()
     tio.TFRecordDataset.from_tfds(data, "train")
     assert used == []
+
+
+@pytest.mark.parametrize("has_lengths", [True, False])
+@pytest.mark.parametrize("is_cached", [True, False])
+def test_shards_without_right_checksums(
+    data: Path, monkeypatch: pytest.MonkeyPatch, *, has_lengths: bool, is_cached: bool
+) -> None:
+    for path in data.glob("*-of-*"):
+        frames = [frame(record) for record in tio.TFRecordDataset(path)]
+        path.write_bytes(b"".join(each[:8] + bytes(4) + each[12:-4] + bytes(4) for each in frames))
+    if not has_lengths:
+        change_info(data, shardLengths=None)
+    if not is_cached:
+        monkeypatch.setenv("TORCHREC_IO_CACHE", str(data / "features.json"))
+    for open_tfds in (tio.TFRecordDataset.from_tfds, tio.TFRecordMapDataset.from_tfds):
+        assert ids(open_tfds(data, "train", verify_crc=False)) == [*range(20)]
+        with pytest.raises(tio.CorruptRecordError, match="length does not match its checksum"):
+            ids(open_tfds(data, "train"))
 
 
 def test_without_stored_indexes_all_are_built_at_once(

@@ -99,6 +99,14 @@ def make_indexes(
             "such as 1MB. By default about 4 MiB, so that they take less than 1 % of the file.",
         ),
     ] = None,
+    max_index_size: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Most bytes of an index, such as 1GB. By default 64 MiB, or 64 times the size of "
+            "the file if that is more.",
+        ),
+    ] = None,
     ray: RayOption = None,
     allow_missing: AllowMissingOption = False,
     as_json: JsonLinesOption = False,
@@ -120,6 +128,7 @@ def make_indexes(
     files = files_of(paths, allow_missing=allow_missing, remote=remote)
     with usage_errors():
         span_bytes = None if seek_points is None else parse_size(seek_points)
+        max_bytes = None if max_index_size is None else parse_size(max_index_size)
         places = IndexPlaces(index_format, remote, output_dir)
         _check_places(places, files, upload=upload, writes=not check)
     if not check:
@@ -129,8 +138,10 @@ def make_indexes(
 
     def work(path: str, progress: Progress) -> _Indexed:
         if check:
-            return _check(path, places, progress)
-        return _make(path, places, force, span_bytes, progress)
+            return _check(path, places, max_bytes, progress)
+        return _make(
+            path, places, progress, force=force, span_bytes=span_bytes, max_bytes=max_bytes
+        )
 
     def done(meter: Meter, outcome: FileOutcome[_Indexed]) -> None:
         if outcome.error is not None:
@@ -203,7 +214,13 @@ def _show(meter: Meter, outcome: FileOutcome[_Indexed], *, as_json: bool) -> Non
 
 
 def _make(
-    path: str, places: IndexPlaces, force: bool, span_bytes: int | None, progress: Progress
+    path: str,
+    places: IndexPlaces,
+    progress: Progress,
+    *,
+    force: bool,
+    span_bytes: int | None,
+    max_bytes: int | None,
 ) -> _Indexed:
     is_text = places.index_format == "text"
     if is_text:
@@ -218,6 +235,7 @@ def _make(
             force=force,
             replaces_others=not is_text,  # other programs use the suffix of text indexes, too
             seek_point_bytes=span_bytes,
+            max_index_bytes=max_bytes,
             remote=places.remote,
             progress=progress,
         )
@@ -233,12 +251,14 @@ def _known(path: str, places: IndexPlaces, force: bool) -> _Indexed | None:
     return None if entry is None else _Indexed("up to date", entry.facts.records, entry)
 
 
-def _check(path: str, places: IndexPlaces, progress: Progress) -> _Indexed:
+def _check(path: str, places: IndexPlaces, max_bytes: int | None, progress: Progress) -> _Indexed:
     try:
         index = places.load(path)
     except FileNotFoundError:
         raise ValueError("the index does not exist") from None
-    fresh = RecordIndex.build(path, progress=progress, storage_options=places.remote)
+    fresh = RecordIndex.build(
+        path, progress=progress, storage_options=places.remote, max_index_bytes=max_bytes
+    )
     same_end = index.stream_end == fresh.stream_end
     if not (same_end and np.array_equal(index.offsets, fresh.offsets)):
         raise StaleIndexError(

@@ -70,7 +70,7 @@ def read_tfrecords(
         schema: Features to read; None for a column ``bytes`` of the records.
         split: A slice of the records, as for :class:`TFRecordDataset`: ``"[:80%]"``.
         with_key: Whether the first column, ``__key__``, has the key ``path:offset`` of each record.
-        verify_crc: Whether the data of each record is checked against its checksum.
+        verify_crc: Whether checksums are compared, those of lengths and of data.
         on_error: ``"raise"``, or ``"skip"`` to leave out records that are damaged or do not fit the
             schema. Each task logs their number in each file.
         allow_missing: Read the files that exist, even if their names ``name-00001-of-00003`` say
@@ -95,7 +95,7 @@ def read_tfrecords(
     )
     remote = RemoteOptions.of(storage_options) or RemoteOptions()
     files = expand_shared_paths(paths, allow_missing=allow_missing, remote=remote)
-    indexes, errors = open_shared_indexes(files, remote)
+    indexes, errors = open_shared_indexes(files, remote, verify_crc=verify_crc)
     for error in errors:
         if on_error == "raise":
             raise error

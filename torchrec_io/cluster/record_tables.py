@@ -60,7 +60,7 @@ class TableReader:
     Attributes:
         schema: Features to read; None for the records as bytes.
         names: Names of the columns, in order.
-        verify_crc: Whether the data of each record is checked against its checksum.
+        verify_crc: Whether checksums are compared, those of lengths and of data.
         max_record_bytes: Largest size of a record in bytes.
     """
 

@@ -16,13 +16,14 @@ from . import tasks
 
 
 def open_shared_indexes(
-    files: Sequence[str], remote: RemoteOptions
+    files: Sequence[str], remote: RemoteOptions, *, verify_crc: bool = True
 ) -> tuple[list[RecordIndex], list[TorchRecIOError]]:
     """Return the indexes of files. Tasks build those that do not exist; this process caches them.
 
     Args:
         files: Absolute paths or URLs.
         remote: Options for remote objects.
+        verify_crc: See :meth:`RecordIndex.build_partial`.
 
     Returns:
         An index for each file, and the damages that ended building some of them early.
@@ -34,7 +35,7 @@ def open_shared_indexes(
     missing = [number for number, index in enumerate(found) if index is None]
     sizes = sizes_of([files[number] for number in missing], remote)
     errors = []
-    work = functools.partial(_build, remote=remote)
+    work = functools.partial(_build, remote=remote, verify_crc=verify_crc)
     built = tasks.run_tasks(work, [files[number] for number in missing], sizes)
     with closing(built):
         for number, ((index, error), _) in zip(missing, built, strict=True):
@@ -57,5 +58,7 @@ def sizes_of(files: Sequence[str], remote: RemoteOptions) -> list[int]:
     return map_in_threads(lambda path: file_size(path, remote), files, threads)
 
 
-def _build(path: str, *, remote: RemoteOptions) -> tuple[RecordIndex, TorchRecIOError | None]:
-    return RecordIndex.build_partial(path, storage_options=remote)
+def _build(
+    path: str, *, remote: RemoteOptions, verify_crc: bool
+) -> tuple[RecordIndex, TorchRecIOError | None]:
+    return RecordIndex.build_partial(path, storage_options=remote, verify_crc=verify_crc)

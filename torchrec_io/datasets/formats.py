@@ -44,6 +44,7 @@ def _pipeline(
         record_format,
         allow_missing=options["allow_missing"],
         remote=remote_options(options),
+        max_index_bytes=options.get("max_index_bytes"),
     )
     return IndexedPipeline.build(files, schema, make_parser, options)
 

@@ -83,6 +83,8 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
             known["compression"],
             allow_missing=known["allow_missing"],
             remote=remote_options(known),
+            max_index_bytes=known["max_index_bytes"],
+            verify_crc=known["verify_crc"],
         )
         if files.errors:
             raise files.errors[0]
@@ -127,7 +129,7 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
             config: Name of the config, if the directory has several.
             version: Version; by default the greatest.
             features: Features to read, or specs in place of the dataset's own.
-            verify_crc: Verify the checksum of each record's data.
+            verify_crc: As for :class:`TFRecordDataset`.
             with_key: Return ``(key, sample)``.
             storage_options: Options of remote objects, as for :class:`TFRecordDataset`.
 
@@ -137,7 +139,7 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
         from ..tfds.directory import Directory  # noqa: PLC0415  # an optional room
 
         found = Directory(directory, config, version, storage_options=storage_options)
-        plan = found.open(split, features)
+        plan = found.open(split, features, verify_crc=verify_crc)
         files = DataFiles(plan.paths, plan.indexes, (), plan.selection)
         return cls(files, plan.schema, verify_crc=verify_crc, with_key=with_key)
 

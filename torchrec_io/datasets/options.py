@@ -270,9 +270,11 @@ class IndexOptions(TypedDict, total=False):
         index: ``"auto"`` uses the index beside each data file, else one from the user's cache
             directory, else builds a new one and caches it. A path or a list of paths names the
             index file (``.tfidx`` or text) of each data file.
+        max_index_bytes: Most bytes that a new index may have; see :meth:`RecordIndex.build`.
     """
 
     index: Annotated[IndexChoice, Option("auto")]
+    max_index_bytes: Annotated[int | None, Option(None, _none_or_at_least(1))]
 
 
 @_documented
@@ -344,7 +346,8 @@ class ChecksumOptions(TypedDict, total=False):
     """Checksums of TFRecord files.
 
     Attributes:
-        verify_crc: Verify the checksum of each record's data. Those of lengths are always verified.
+        verify_crc: Verify checksums. False ignores those of lengths and of data: only that each
+            record ends inside its file is checked then, and damage is returned as data.
     """
 
     verify_crc: Annotated[bool, Option(True)]

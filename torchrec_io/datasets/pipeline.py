@@ -59,6 +59,8 @@ class DataFiles:
         *,
         allow_missing: bool = False,
         remote: RemoteOptions | None = None,
+        max_index_bytes: int | None = None,
+        verify_crc: bool = True,
     ) -> DataFiles:
         """Find the files that paths stand for, and open or build their indexes."""
         if isinstance(paths, DataFiles):
@@ -75,7 +77,14 @@ class DataFiles:
             remote=remote,
         )
         indexes = open_indexes(
-            found, index, compression, record_format, allow_missing=allow_missing, remote=remote
+            found,
+            index,
+            compression,
+            record_format,
+            allow_missing=allow_missing,
+            remote=remote,
+            max_index_bytes=max_index_bytes,
+            verify_crc=verify_crc,
         )
         return cls(found, *indexes)
 

@@ -76,6 +76,8 @@ class TFRecordDataset(IndexedDataset):
             known["compression"],
             allow_missing=known["allow_missing"],
             remote=remote_options(known),
+            max_index_bytes=known["max_index_bytes"],
+            verify_crc=known["verify_crc"],
         )
         super().__init__(IndexedPipeline.build(files, schema, parser_of_messages, known))
 
@@ -137,7 +139,7 @@ class TFRecordDataset(IndexedDataset):
             check_no_length_batches(options, "a dataset of steps")
         remote = remote_options(complete(TfdsOptions, options))
         found = Directory(directory, config, version, storage_options=remote)
-        plan = found.open(split, features)
+        plan = found.open(split, features, verify_crc=options.get("verify_crc", True))
         files = DataFiles(plan.paths, plan.indexes, (), plan.selection, plan.described)
         dataset = cls(files, plan.schema, **options)
         if steps == "ragged":

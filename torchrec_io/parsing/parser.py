@@ -165,7 +165,7 @@ class ExampleParser:
             reads: Reads of each block.
             randoms: Source of random numbers of each block.
             threads: Number of threads that decode images; by default that of the CPUs.
-            verify_crc: Whether to check the CRC of the records' data.
+            verify_crc: Whether to check the CRCs of lengths and data.
 
         Returns:
             The blocks before the first fault, and the number of reads that waited for storage.
@@ -206,7 +206,7 @@ class ExampleParser:
             reads: Reads of each block.
             located: The blocks, which are all fixed.
             arenas: Arena of each block.
-            verify_crc: Whether to check the CRC of the records' data.
+            verify_crc: Whether to check the CRCs of lengths and data.
 
         Returns:
             The number of blocks before the first fault, and of reads that waited for storage.

@@ -129,7 +129,7 @@ class FilePiece:
         machine does not find an index, the rest of the piece is lost, which is one error.
 
         Args:
-            verify_crc: Whether data is checked against its checksum. Lengths always are.
+            verify_crc: Whether checksums are compared, those of lengths and of data.
             max_record_bytes: Largest size of a record in bytes.
 
         Raises:
@@ -262,7 +262,7 @@ def blocks_by_number(
         index: Index of the file.
         numbers: Numbers of the records in the file.
         shift: Difference between the numbers of the records in the dataset and in the file.
-        verify_crc: Whether data is checked against its checksum.
+        verify_crc: Whether checksums are compared, those of lengths and of data.
         max_record_bytes: Largest size of a record in bytes.
 
     Raises:

@@ -44,6 +44,8 @@ class FixedLength(RecordFormat):
             size = source.sound_end
         room = size - self.header_bytes - self.footer_bytes
         count = max(0, room) // self.record_bytes
+        if progress is not None:
+            progress(source.file_bytes_read(size), count)
         bounds = np.arange(count + 1, dtype=np.uint64)
         bounds *= np.uint64(self.record_bytes)
         bounds += np.uint64(self.header_bytes)

@@ -57,8 +57,9 @@ class ScanResult:
 
     def up_to(self, stream_offset: int, damage: TorchRecIOError) -> ScanResult:
         """Return the records that end at or before a stream offset; the damage ends the scan."""
-        ends = np.append(self.starts[1:], np.uint64(self.end))[: len(self.starts)]
-        count = int(np.searchsorted(ends, np.uint64(stream_offset), side="right"))
+        count = int(np.searchsorted(self.starts[1:], np.uint64(stream_offset), side="right"))
+        if self.end <= stream_offset:
+            count = len(self.starts)
         end = int(self.starts[count]) if count < len(self.starts) else self.end
         error = self.error or damage
         error.record = count
@@ -183,7 +184,7 @@ class RecordFormat:
             buffer: Buffer with the frames; uint8.
             frame_starts: Offset of each frame in the buffer; int64 ``[n]``.
             frame_sizes: Size of each frame in bytes; int64 ``[n]``.
-            verify_crc: Whether data is checked against its checksum, if the format has one.
+            verify_crc: Whether checksums are compared, if the format has some.
         """
         del verify_crc  # a user's method checks what its format has
         if getattr(self.record, "__func__", None) is RecordFormat.record:
@@ -312,8 +313,10 @@ class TFRecordFormat(RecordFormat):
     def detect(self, file: ByteSource) -> Compression | None:
         return detect_compression(file.head())
 
-    def scan(self, source: ByteSource, progress: Progress | None = None) -> ScanResult:
-        """Find all records. The length of each is checked against its checksum, data is not."""
+    def scan(
+        self, source: ByteSource, progress: Progress | None = None, *, verify_crc: bool = True
+    ) -> ScanResult:
+        """Find all records. The checksums of data are never compared."""
         stream_end = UNKNOWN_END if source.size is None else source.size
         buffer = np.empty(self._WINDOW_BYTES, np.uint8)
         window = self._WINDOW_BYTES
@@ -324,7 +327,8 @@ class TFRecordFormat(RecordFormat):
         while error is None:
             got, error = source.read_before_damage(front, buffer.data[:window])
             is_at_end = got == 0 or error is not None
-            scan = _core.scan_frames(buffer[min(at - front, got) : got], at, stream_end)
+            content = buffer[min(at - front, got) : got]
+            scan = _core.scan_frames(content, at, stream_end, verify_crc)
             starts, following = scan.starts, scan.next
             found.append(starts)
             if scan.fault is not None:
@@ -348,7 +352,8 @@ class TFRecordFormat(RecordFormat):
         if is_at_end and len(starts) and at > source.find_size()[0]:
             at = int(starts[-1])
             starts = starts[:-1]
-            error = error or self.error_of(FrameFault.past_end, source.path, at)
+            head = np.frombuffer(source.head(), np.uint8) if at == 0 else None
+            error = error or self.error_of(FrameFault.past_end, source.path, at, head)
         if error is not None and error.record is None:
             error.record = len(starts)
         return ScanResult(starts, at, error)
@@ -365,9 +370,13 @@ class TFRecordFormat(RecordFormat):
             head: Bytes at the offset, to recognize other kinds of files.
         """
         error_class, reason = _FAULTS[fault]
-        if offset == 0 and fault is FrameFault.length_crc and head is not None:
+        has_length = fault in (FrameFault.length_crc, FrameFault.past_end)
+        if offset == 0 and has_length and head is not None:
             start = head[:HEAD_BYTES].tobytes()
-            reason = foreign_file(start) or reason + "; is this a TFRecord file?"
+            if not is_record_header(start):  # past_end without verify_crc
+                if (foreign := foreign_file(start)) is not None:
+                    return CorruptRecordError(foreign, path=path, offset=0)
+                reason += "; is this a TFRecord file?"
         return error_class(reason, path=path, offset=offset)
 
     def check(
@@ -379,7 +388,7 @@ class TFRecordFormat(RecordFormat):
             buffer: Buffer with the frames; uint8.
             starts: Offset of each frame in the buffer; int64 ``[n]``.
             lengths: Size of each record's data in bytes; int64 ``[n]``.
-            verify_crc: Whether data is checked against its checksum. Lengths always are.
+            verify_crc: Whether checksums are compared, those of lengths and of data.
 
         Returns:
             Position, error class and reason of each damaged record.
@@ -414,9 +423,8 @@ class TFRecordFormat(RecordFormat):
             before = self.find_mismatch(file, starts[:short], ends[:short])
             return int(starts[short]) if before is None else before
         for start, end, header in zip(starts.tolist(), ends.tolist(), heads, strict=True):
-            head = header.tobytes()
-            length = int.from_bytes(head[:8], "little")
-            if not is_record_header(head) or length != end - start - self.overhead_bytes:
+            length = int.from_bytes(header[:8].tobytes(), "little")
+            if length != end - start - self.overhead_bytes:
                 return int(start)
         return None
 

@@ -13,6 +13,7 @@ from ..checks import check_integer, counted
 from ..errors import (
     CorruptRecordError,
     IndexFormatError,
+    IndexTooLargeError,
     StaleIndexError,
     TorchRecIOError,
     TruncatedFileError,
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 _SAMPLED_RECORDS = 64
 # Seek points that are further apart are searched again.
 _LONG_SPAN_BYTES = 16 << 20
+# Most bytes of an index by default, and how many there may be for each byte of the data file.
+_INDEX_BYTES, _INDEX_BYTES_PER_BYTE = 64 << 20, 64
+_OFFSET_BYTES = 4  # of a record in an index
 
 
 class RecordIndex:
@@ -50,7 +54,11 @@ class RecordIndex:
         data_stamp: Stamp of the data file when it was last found to match this index; None if it
             has not been compared yet.
         remote: Options for the data file if it is a remote object; else None.
+        is_verified: False if a length in the data file does not match its checksum. Such an index
+            is not kept in the cache: those who verify checksums would take its lengths for right.
     """
+
+    is_verified = True
 
     def __init__(
         self,
@@ -84,6 +92,7 @@ class RecordIndex:
         progress: Progress | None = None,
         storage_options: StorageOptions = None,
         seek_point_bytes: int | None = None,
+        max_index_bytes: int | None = None,
     ) -> RecordIndex:
         """Find the records of a data file. The lengths of TFRecords are checked, not their data.
 
@@ -97,11 +106,16 @@ class RecordIndex:
             storage_options: Options of a remote object; see :class:`TFRecordDataset`.
             seek_point_bytes: Number of decompressed bytes between two seek points of a compressed
                 file. Default: about 4 MiB, so that they take less than 1 % of the file.
+            max_index_bytes: Most bytes that the index may have, at 4 for each record. Building it
+                takes up to 6 times as many bytes of memory. Default: 64 MiB, or 64 times the size
+                of the file if that is more, so that a small compressed file of tiny records cannot
+                fill the memory.
 
         Raises:
             CorruptRecordError: If a length does not match its checksum, or a compressed stream is
                 damaged.
             TruncatedFileError: If the file ends inside a record or a compressed stream.
+            IndexTooLargeError: If the index would have more than ``max_index_bytes``.
             FileNotFoundError, IsADirectoryError: If there is no such file.
         """
         index, error = cls.build_partial(
@@ -111,6 +125,7 @@ class RecordIndex:
             progress=progress,
             storage_options=storage_options,
             seek_point_bytes=seek_point_bytes,
+            max_index_bytes=max_index_bytes,
         )
         if error is not None:
             raise error
@@ -126,21 +141,33 @@ class RecordIndex:
         progress: Progress | None = None,
         storage_options: StorageOptions = None,
         seek_point_bytes: int | None = None,
+        max_index_bytes: int | None = None,
+        verify_crc: bool = True,
     ) -> tuple[RecordIndex, TorchRecIOError | None]:
         """Find the records of a data file that may be damaged.
 
-        Takes the arguments of :meth:`build`.
+        Takes the arguments of :meth:`build`, and ``verify_crc``: without it, records are found by
+        their lengths alone in a TFRecord file in which a checksum of a length is wrong.
 
         Returns:
             The index of the records before any damage, and the damage, or None.
         """
         check_compression(compression)
+        if max_index_bytes is not None:
+            check_integer("max_index_bytes", max_index_bytes, 1)
         remote = options_for(path, RemoteOptions.of(storage_options))
         file = open_file(path, remote)
+        limit = max_index_bytes or max(_INDEX_BYTES, _INDEX_BYTES_PER_BYTE * file.stamp.size)
         detected = format.detect(file) if compression == "auto" else compression
+        limited = _limited(progress, limit, file.path)
         recorder = None if detected is None else make_recorder(seek_point_bytes)
         source = open_decompressed(file, detected, recorder)
-        found = format.scan(source, progress)
+        found = format.scan(source, limited)
+        is_verified = verify_crc or found.error is None
+        if not is_verified and format is TFRECORD:
+            recorder = None if detected is None else make_recorder(seek_point_bytes)
+            source = open_decompressed(file, detected, recorder)
+            found = TFRECORD.scan(source, limited, verify_crc=False)
         size, damage = (file.stamp.size, None) if detected is None else source.find_size()
         if damage is not None and not format.is_self_checking:
             found = found.up_to(source.sound_end, damage)
@@ -160,6 +187,7 @@ class RecordIndex:
         )
         index = cls(file.path, IndexFile.decode(content, file.path), format, remote)
         index.data_stamp = file.stamp
+        index.is_verified = is_verified
         return index, found.error
 
     @classmethod
@@ -629,6 +657,23 @@ class RecordIndex:
         # An index is checked when it is made, not again in another process: its file may have
         # changed, and an error at unpickling would end a worker before it can report it.
         return object.__new__, (RecordIndex,), self.__dict__
+
+
+def _limited(progress: Progress | None, limit: int, path: str) -> Progress:
+    """Return a progress function that ends the search for records if their index is too large."""
+
+    def check(file_bytes: int, records: int) -> None:
+        if _OFFSET_BYTES * records > limit:
+            raise IndexTooLargeError(
+                f"the index of {records:,} records or more has over {limit:,} bytes: pass a larger "
+                "max_index_bytes (torchrec-io index --max-index-size) if the file is meant to have "
+                "so many",
+                path=path,
+            )
+        if progress is not None:
+            progress(file_bytes, records)
+
+    return check
 
 
 def make_recorder(span_bytes: int | None) -> SeekPointRecorder:

@@ -57,6 +57,8 @@ class _Search(NamedTuple):
         record_format: Record format of the file.
         remote: Options for remote objects; None for a local file.
         facts: Facts of the index of the object as it was listed, if they are known.
+        max_index_bytes: Most bytes that a new index may have; see :meth:`RecordIndex.build`.
+        verify_crc: See :meth:`RecordIndex.build_partial`.
     """
 
     path: str
@@ -64,6 +66,8 @@ class _Search(NamedTuple):
     record_format: RecordFormat = TFRECORD
     remote: RemoteOptions | None = None
     facts: IndexFacts | None = None
+    max_index_bytes: int | None = None
+    verify_crc: bool = True
 
     def build(self) -> tuple[RecordIndex, TorchRecIOError | None]:
         """Build the index, as far as the file is not damaged."""
@@ -72,6 +76,8 @@ class _Search(NamedTuple):
             compression=self.compression,
             format=self.record_format,
             storage_options=self.remote,
+            max_index_bytes=self.max_index_bytes,
+            verify_crc=self.verify_crc,
         )
 
 
@@ -97,6 +103,8 @@ def find_or_build(
     path: StrPath,
     compression: CompressionChoice = "auto",
     remote: RemoteOptions | None = None,
+    *,
+    verify_crc: bool = True,
 ) -> tuple[RecordIndex, TorchRecIOError | None]:
     """Return the index of a data file: the one beside it, else the cached one, else a new one.
 
@@ -107,7 +115,7 @@ def find_or_build(
         The index, and the damage that ended building it early, if any.
     """
     remote = options_for(path, remote)
-    search = _Search(public_name(path, remote), compression, remote=remote)
+    search = _Search(public_name(path, remote), compression, remote=remote, verify_crc=verify_crc)
     return _find_or_build(search, _Cache())
 
 
@@ -125,6 +133,8 @@ def open_indexes(
     *,
     allow_missing: bool = False,
     remote: RemoteOptions | None = None,
+    max_index_bytes: int | None = None,
+    verify_crc: bool = True,
 ) -> tuple[list[RecordIndex], list[TorchRecIOError]]:
     """Return the indexes of several data files, opened in a pool of threads.
 
@@ -137,6 +147,8 @@ def open_indexes(
         record_format: Record format of the files.
         allow_missing: Whether given indexes may leave out records of their files.
         remote: Options for remote objects.
+        max_index_bytes: Most bytes that a new index may have; see :meth:`RecordIndex.build`.
+        verify_crc: See :meth:`RecordIndex.build_partial`.
 
     Returns:
         An index for each file, and the damages that ended building some of them early.
@@ -144,6 +156,7 @@ def open_indexes(
     Raises:
         StaleIndexError, IndexFormatError: If a given index does not match its file, leaves out
             records of it, or is damaged.
+        IndexTooLargeError: If a new index would be too large.
         ValueError: If ``index`` is neither, or does not have one path for each file.
         FileNotFoundError, IsADirectoryError: If a file does not exist.
     """
@@ -156,7 +169,9 @@ def open_indexes(
 
         def find(path: str) -> tuple[RecordIndex, TorchRecIOError | None]:
             options, facts = options_for(path, remote), listed.get(path)
-            search = _Search(path, compression, record_format, options, facts)
+            search = _Search(
+                path, compression, record_format, options, facts, max_index_bytes, verify_crc
+            )
             return _find_or_build(search, cache) if facts is None else (_defer(search, facts), None)
 
         found = map_in_threads(find, paths, threads)
@@ -358,6 +373,8 @@ def _if_matching(load: Callable[[], RecordIndex], search: _Search) -> RecordInde
 
 
 def _save_to_cache(index: RecordIndex, target: str) -> None:
+    if not index.is_verified:
+        return
     try:
         index.save_to_cache(target)
     except OSError as error:  # for example a read-only home directory

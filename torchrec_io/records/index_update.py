@@ -33,6 +33,7 @@ def update_index(
     force: bool = False,
     replaces_others: bool = True,
     seek_point_bytes: int | None = None,
+    max_index_bytes: int | None = None,
     remote: RemoteOptions | None = None,
     progress: Progress | None = None,
 ) -> UpdatedIndex:
@@ -45,12 +46,14 @@ def update_index(
         force: Whether an index that is up to date is built again.
         replaces_others: Whether a file in the place of the index that is no index is replaced.
         seek_point_bytes: See :meth:`RecordIndex.build`.
+        max_index_bytes: See :meth:`RecordIndex.build`.
         remote: Options for remote objects.
         progress: See :meth:`RecordIndex.build`.
 
     Raises:
         IndexFormatError: If another file is in the place of the index, and may not be replaced.
         CorruptRecordError, TruncatedFileError: If the data file is damaged.
+        IndexTooLargeError: If the index would be too large.
         OSError: If a file cannot be read or written.
     """
     if not force:
@@ -65,7 +68,11 @@ def update_index(
             if not replaces_others:
                 raise
     index = RecordIndex.build(
-        path, progress=progress, storage_options=remote, seek_point_bytes=seek_point_bytes
+        path,
+        progress=progress,
+        storage_options=remote,
+        seek_point_bytes=seek_point_bytes,
+        max_index_bytes=max_index_bytes,
     )
     write(index)
     return UpdatedIndex("indexed", index)

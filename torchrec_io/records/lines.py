@@ -35,7 +35,7 @@ class TextLines(RecordFormat):
     def scan(self, source: ByteSource, progress: Progress | None = None) -> ScanResult:
         buffer = np.empty(_CHUNK_BYTES, np.uint8)
         found = [np.zeros(1, np.uint64)]  # starts of lines
-        at = lines = 0
+        at = last = lines = 0  # last: start of the last line
         chunk = np.empty(0, np.uint8)
         error: TorchRecIOError | None = None
         while error is None:
@@ -43,16 +43,20 @@ class TextLines(RecordFormat):
             if got == 0:
                 break
             chunk = buffer[:got]
-            found.append((np.flatnonzero(chunk == _NEWLINE) + (at + 1)).astype(np.uint64))
+            starts = np.flatnonzero(chunk == _NEWLINE)
+            starts += at + 1
+            found.append(starts.view(np.uint64))
+            if len(starts):
+                last = int(starts[-1])
             at += got
-            lines += len(found[-1])
+            lines += len(starts)
             if progress is not None:
                 progress(source.file_bytes_read(at), lines)
-        bounds = np.concatenate(found)
-        left = at - int(bounds[-1])
+        left = at - last
         # The last line of a damaged stream is not a record: it may have been longer.
         if error is None and (left > 1 or (left == 1 and chunk[-1] != _RETURN)):
-            bounds = np.append(bounds, np.uint64(at))
+            found.append(np.array([at], np.uint64))
+        bounds = np.concatenate(found)
         if error is not None:
             error.record = max(0, len(bounds) - 1 - self.skip_header_lines)
         bounds = bounds[self.skip_header_lines :]

@@ -72,8 +72,7 @@ class Reader(ABC):
     Readers can be pickled and forked. Each process opens its own files.
 
     Attributes:
-        verify_crc: Whether the data of each record is checked against its checksum. Lengths always
-            are.
+        verify_crc: Whether checksums are compared, those of lengths and of data.
         max_record_bytes: Largest size of a record in bytes.
         compressions: How files are compressed, as far as that is known before they are read.
     """

@@ -65,8 +65,7 @@ class RecordReader(Reader):
 
     Args:
         indexes: Index of each file, all of the same record format.
-        verify_crc: Whether the data of each record is checked against its checksum. Lengths always
-            are.
+        verify_crc: Whether checksums are compared, those of lengths and of data.
         max_record_bytes: Largest size of a record in bytes. Larger ones are not read.
         decode_cache_bytes: Memory for decoded parts of compressed files, in bytes.
         cache: Cache on the local disk that keeps decoded parts of compressed files.

@@ -182,7 +182,7 @@ def _sampled_rows(found: PieceBlock, kept: Ints, path: str) -> SampledBlock:
 
 
 def _is_chain(source: ByteSource, start: int, max_records: int, max_bytes: int) -> bool:
-    blocks = _limited(iter_blocks(source, start=start, verify_crc=False), max_records, max_bytes)
+    blocks = _limited(iter_blocks(source, start=start, checks_data=False), max_records, max_bytes)
     try:
         return all(not block.faults and block.too_large is None for block, _ in blocks)
     except (CorruptRecordError, TruncatedFileError):

@@ -92,7 +92,7 @@ def iter_records(
         path: Data file, or a pipe such as ``/dev/stdin``.
         compression: Compression of the file: ``"auto"`` (by content), None, ``"gzip"``,
             ``"zlib"`` or ``"zstd"``.
-        verify_crc: Whether data is checked against its checksum. Lengths always are.
+        verify_crc: Whether checksums are compared, those of lengths and of data.
         max_record_bytes: Largest size of a record in bytes.
         remote: Options for remote objects.
 
@@ -146,6 +146,7 @@ def iter_blocks(
     start: int = 0,
     first: int = 0,
     verify_crc: bool = True,
+    checks_data: bool = True,
     max_record_bytes: int = MAX_RECORD_BYTES,
 ) -> Iterator[FrameBlock]:
     """Iterate over the frames of a stream, about a MiB at a time.
@@ -156,7 +157,8 @@ def iter_blocks(
         source: Stream to read.
         start: Stream offset of a frame, to start from.
         first: Number of the record at that offset.
-        verify_crc: Whether data is checked against its checksum. Lengths always are.
+        verify_crc: Whether checksums are compared, those of lengths and of data.
+        checks_data: Whether those of data are, too; False if the caller does that.
         max_record_bytes: Largest size of a record in bytes.
 
     Raises:
@@ -167,7 +169,7 @@ def iter_blocks(
     max_frame_bytes = max_record_bytes + TFRECORD.overhead_bytes
     count = first
     while True:
-        scan = _core.scan_frames(window.content, window.at, window.stream_end)
+        scan = _core.scan_frames(window.content, window.at, window.stream_end, verify_crc)
         starts, following, fault = scan.starts, scan.next, scan.fault
         ends = np.append(starts, np.uint64(following))[1:]
         whole = int(np.searchsorted(ends, window.at + len(window.content), side="right"))
@@ -177,12 +179,18 @@ def iter_blocks(
             allowed = int(np.argmax(sizes > max_frame_bytes))
         whole = min(whole, allowed)
         if whole:
-            yield _block(window, starts[:whole], ends[:whole], count, verify_crc)
+            yield _block(window, starts[:whole], ends[:whole], count, verify_crc and checks_data)
             count += whole
             window.drop(int(ends[whole - 1]) - window.at)
             continue
         if allowed < len(starts):
             start, size = window.at, int(sizes[0])
+            if not verify_crc:  # what a file of another format starts with is no length
+                past_end = FrameFault.past_end
+                foreign = TFRECORD.error_of(past_end, source.path, start, window.content)
+                if isinstance(foreign, CorruptRecordError):
+                    foreign.record = count
+                    raise foreign
             yield _too_large(window, size, count, max_record_bytes)
             if not window.skip(size):
                 raise _error_past_end(window, start, count)

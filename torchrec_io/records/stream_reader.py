@@ -106,8 +106,7 @@ class StreamReader(Reader):
         paths: Files or pipes.
         compression: Compression of the files: ``"auto"`` (by content), None, ``"gzip"``,
             ``"zlib"`` or ``"zstd"``.
-        verify_crc: Whether the data of each record is checked against its checksum. Lengths always
-            are.
+        verify_crc: Whether checksums are compared, those of lengths and of data.
         max_record_bytes: Largest size of a record in bytes.
         remote: Options for remote objects.
 
@@ -257,7 +256,7 @@ class StreamReader(Reader):
             count = file
             source = open_stream(path, self.compression, self._remote)
             try:
-                for block in _read_blocks(source, self.max_record_bytes):
+                for block in _read_blocks(source, self.verify_crc, self.max_record_bytes):
                     first = (partition - count) % num_partitions
                     yield _copy_frames(
                         block, file, slice(None) if by_file else slice(first, None, num_partitions)
@@ -278,13 +277,17 @@ class StreamReader(Reader):
                 source.close()
 
 
-def _read_blocks(source: ByteSource, max_record_bytes: int) -> Iterator[FrameBlock]:
-    """Yield the frames of a stream, unchecked.
+def _read_blocks(
+    source: ByteSource, verify_crc: bool, max_record_bytes: int
+) -> Iterator[FrameBlock]:
+    """Yield the frames of a stream, whose data is unchecked.
 
     Raises:
         StaleIndexError: If the file was changed in place, other than by appending to it.
     """
-    blocks = iter_blocks(source, verify_crc=False, max_record_bytes=max_record_bytes)
+    blocks = iter_blocks(
+        source, verify_crc=verify_crc, checks_data=False, max_record_bytes=max_record_bytes
+    )
     while True:
         try:
             with reading():

@@ -123,8 +123,11 @@ class SplitInfo:
             names = self._find_names()
         return self._as_stored([os.path.join(self._folder, name) for name in names])
 
-    def shards(self) -> Shards:
+    def shards(self, *, verify_crc: bool = True) -> Shards:
         """Return the shards, after counting their records if dataset_info.json does not say them.
+
+        Args:
+            verify_crc: See :meth:`RecordIndex.build_partial`.
 
         Raises:
             FileNotFoundError: If a shard is missing.
@@ -136,7 +139,9 @@ class SplitInfo:
         if self.shard_lengths is not None:
             return Shards(self.paths, self.shard_lengths, self.num_bytes)
         get_stamps(self.paths, self._remote)  # reports all missing shards at once
-        indexes, errors = open_indexes(self.paths, "auto", "auto", remote=self._remote)
+        indexes, errors = open_indexes(
+            self.paths, "auto", "auto", remote=self._remote, verify_crc=verify_crc
+        )
         if errors:
             raise errors[0]
         lengths = [len(index) for index in indexes]
@@ -306,12 +311,15 @@ class Directory:
         chosen = choose(dict(inferred), features)
         return chosen._replace(keys=StoredKeys())  # only some records were inspected
 
-    def open(self, split: str | Split, features: FeatureChoice | None = None) -> OpenedSplit:
+    def open(
+        self, split: str | Split, features: FeatureChoice | None = None, *, verify_crc: bool = True
+    ) -> OpenedSplit:
         """Open the shards of a split; see :meth:`TFRecordDataset.from_tfds`.
 
         Args:
             split: Split to open.
             features: Features to read. Default: all features.
+            verify_crc: Verify checksums.
 
         Raises:
             ValueError: If the split or a feature does not exist, or if the split has no records.
@@ -323,7 +331,11 @@ class Directory:
         """
         wanted = Split.of(split)
         names = set(self.splits) if ALL in wanted.names else set(wanted.names)
-        shards = {name: info.shards() for name, info in self.splits.items() if name in names}
+        shards = {
+            name: info.shards(verify_crc=verify_crc)
+            for name, info in self.splits.items()
+            if name in names
+        }
         # Other splits only appear in error messages.
         lengths = {
             name: shards[name].lengths if name in shards else [info.num_examples or 0]
@@ -335,7 +347,9 @@ class Directory:
                 f"split {str(wanted)!r} has no records; the splits are {list_splits(lengths)}"
             )
         chosen = self.choose(features)
-        indexes, selection = open_shards(ranges, shards, chosen.keys, self.remote)
+        indexes, selection = open_shards(
+            ranges, shards, chosen.keys, self.remote, verify_crc=verify_crc
+        )
         used = dict.fromkeys(each.split for each in ranges if each.end > each.begin)
         name = "/".join(filter(None, (self.name, self.config)))
         described = f"{name}:{self.version} {'+'.join(used)}"

@@ -34,6 +34,7 @@ class ShardIndex(DeferredIndex):
         keys: Stored features that the first record must have.
         found: The index, if it is known already.
         remote: Options for the shard if it is a remote object.
+        verify_crc: See :meth:`RecordIndex.build_partial`.
 
     Raises:
         WrongShardError: On first use, if the shard has another number of records, or if its first
@@ -52,8 +53,9 @@ class ShardIndex(DeferredIndex):
         *,
         found: RecordIndex | None = None,
         remote: RemoteOptions | None = None,
+        verify_crc: bool = True,
     ) -> None:
-        find = functools.partial(_find_or_raise, data_path, remote, stamp, None)
+        find = functools.partial(_find_or_raise, data_path, remote, stamp, None, verify_crc)
         compression = None if found is None else found.compression
         # A local file may be touched, or replaced by a copy, before it is used.
         seen = None if remote is None else stamp
@@ -107,11 +109,12 @@ def _find_or_raise(
     remote: RemoteOptions | None,
     stamp: Stamp,
     compression: CompressionChoice,
+    verify_crc: bool = True,
 ) -> RecordIndex:
     """Return the index of a shard, maybe in another process than the one that found its stamp."""
     if remote is not None:
         remote.stamps.setdefault(path, stamp)
-    found, error = find_or_build(path, compression, remote)
+    found, error = find_or_build(path, compression, remote, verify_crc=verify_crc)
     if error is not None:
         raise error
     return found

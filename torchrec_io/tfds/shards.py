@@ -65,6 +65,8 @@ def open_shards(
     splits: Mapping[str, Shards],
     keys: StoredKeys,
     remote: RemoteOptions | None = None,
+    *,
+    verify_crc: bool = True,
 ) -> tuple[list[ShardIndex], Selection]:
     """Open the shards of some records, and check as much as is possible without reading them.
 
@@ -77,6 +79,7 @@ def open_shards(
         splits: Shards of each split.
         keys: Stored features that the first record of each shard must have.
         remote: Options for shards that are remote objects.
+        verify_crc: See :meth:`RecordIndex.build_partial`.
 
     Returns:
         Index of the shard of each piece of the ranges, and the selection of their records.
@@ -93,11 +96,17 @@ def open_shards(
     for name in dict.fromkeys(piece.split for piece in pieces):
         shards = splits[name]
         numbers = sorted({piece.shard for piece in pieces if piece.split == name})
-        indexes = _find_indexes(shards, numbers, remote)
+        indexes = _find_indexes(shards, numbers, remote, verify_crc)
         for number, index in zip(numbers, indexes, strict=True):
             path = shards.paths[number]
             found[name, number] = ShardIndex(
-                path, shards.lengths[number], stamps[path], keys, found=index, remote=remote
+                path,
+                shards.lengths[number],
+                stamps[path],
+                keys,
+                found=index,
+                remote=remote,
+                verify_crc=verify_crc,
             )
     lengths = [splits[piece.split].lengths[piece.shard] for piece in pieces]
     return [found[piece.split, piece.shard] for piece in pieces], _select(pieces, lengths)
@@ -140,7 +149,7 @@ def get_stamp(path: str, remote: RemoteOptions | None) -> Stamp | None:
 
 
 def _find_indexes(
-    shards: Shards, numbers: Sequence[int], remote: RemoteOptions | None
+    shards: Shards, numbers: Sequence[int], remote: RemoteOptions | None, verify_crc: bool
 ) -> Sequence[RecordIndex | None]:
     """Return the indexes of shards that must be checked now, and None for the others."""
     if shards.indexes is not None:
@@ -150,7 +159,7 @@ def _find_indexes(
         return [None] * len(numbers)
     _check_empty(shards, remote)
     paths = [shards.paths[number] for number in numbers]
-    indexes, errors = open_indexes(paths, "auto", "auto", remote=remote)
+    indexes, errors = open_indexes(paths, "auto", "auto", remote=remote, verify_crc=verify_crc)
     if errors:
         raise errors[0]
     return indexes

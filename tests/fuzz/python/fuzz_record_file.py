@@ -20,6 +20,7 @@ from torchrec_io.errors import (
     TorchRecIOError,
     TruncatedFileError,
 )
+from torchrec_io.records.foreign_files import HEAD_BYTES, foreign_file
 from torchrec_io.records.record_size import MAX_RECORD_BYTES
 from torchrec_io.records.verify import verify_file
 
@@ -44,8 +45,8 @@ def check(data: bytes) -> None:
         file = _with_right_checksums(file, of_data=bool(bits & _REPAIRED_DATA))
     checked = not bits & _UNCHECKED
     is_compressed = bool(bits & _GZIP)
-    walk = _walk(file, check_data=checked, is_compressed=is_compressed)
-    whole = _walk(file, check_data=True, is_compressed=is_compressed)
+    walk = _walk(file, checked=checked, is_compressed=is_compressed)
+    whole = _walk(file, checked=True, is_compressed=is_compressed)
     compression: Any = "gzip" if is_compressed else None
     with empty_folder() as folder:
         path = folder / "data.tfrecord"
@@ -97,22 +98,24 @@ def _check_index(path: Path, options: dict[str, Any], walk: _Walk) -> None:
     _check_skipping(again, walk)
 
 
-def _walk(file: bytes, *, check_data: bool, is_compressed: bool) -> _Walk:
+def _walk(file: bytes, *, checked: bool, is_compressed: bool) -> _Walk:
     records: list[bytes | None] = []
     at = 0
     while at < len(file):
         head = file[at : at + 12]
-        if len(head) < 12 or head[8:] != _crc(head[:8]):
+        is_right = head[8:] == _crc(head[:8])
+        if len(head) < 12 or (checked and not is_right):
             return _Walk(records, is_whole=False)
         (length,) = struct.unpack("<Q", head[:8])
-        if is_compressed and MAX_RECORD_BYTES < length < 1 << 63:
+        is_foreign = at == 0 and not is_right and foreign_file(file[:HEAD_BYTES]) is not None
+        if is_compressed and MAX_RECORD_BYTES < length < 1 << 63 and not is_foreign:
             # Whether the stream is long enough is known only after the record was skipped.
             records.append(None)
         end = at + 16 + length
         if end > len(file):
             return _Walk(records, is_whole=False)
         record = file[at + 12 : end - 4]
-        is_sound = not check_data or file[end - 4 : end] == _crc(record)
+        is_sound = not checked or file[end - 4 : end] == _crc(record)
         records.append(record if is_sound else None)
         at = end
     return _Walk(records, is_whole=True)
@@ -140,7 +143,10 @@ def seeds() -> Iterator[bytes]:
     usual = b"".join(frame(bytes([65 + size % 26]) * size) for size in (0, 3, 200, 1))
     broken = bytearray(usual)
     broken[30] ^= 1
+    wrong = bytearray(usual)
+    wrong[25] ^= 1  # in the checksum of a length
     for bits in range(16):
+        yield bytes([bits]) + bytes(wrong)
         yield bytes([bits]) + usual
         yield bytes([bits]) + bytes(broken)
     yield b"\0" + usual[:-3]

@@ -358,6 +358,20 @@ def test_damaged_blocks_are_downloaded_again(web: WebServer, cache: tio.BlockCac
     assert not web.gets()
 
 
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_objects_without_right_checksums(
+    web: WebServer, cache: tio.BlockCache, *, shuffle: bool
+) -> None:
+    frames = [frame(record) for record in RECORDS]
+    content = b"".join(each[:8] + bytes(4) + each[12:-4] + bytes(4) for each in frames)
+    url = web.put("/a.tfrecord", content)
+    options: dict[str, Any] = {"cache": cache, "shuffle": shuffle}
+    for _ in range(2):
+        assert sorted(tio.TFRecordDataset(url, verify_crc=False, **options)) == sorted(RECORDS)
+    with pytest.raises(tio.CorruptRecordError, match="length does not match its checksum"):
+        tio.TFRecordDataset(url, **options)
+
+
 @pytest.mark.parametrize("verify_crc", [True, False])
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_batches_of_damaged_blocks(

@@ -11,19 +11,20 @@
 namespace tio {
 namespace {
 
-FrameScan bind_scan_frames(const Buffer& window, std::uint64_t at, std::uint64_t stream_end) {
+FrameScan bind_scan_frames(const Buffer& window, std::uint64_t at, std::uint64_t stream_end,
+                           bool check_lengths) {
   if (at > stream_end) throw nb::value_error("at must not exceed stream_end");
   const ReleasedGil unlocked;
-  return scan_frames(bytes_of(window), at, stream_end);
+  return scan_frames(bytes_of(window), at, stream_end, check_lengths);
 }
 
 auto bind_check_frames(const Buffer& buffer, const Numbers& starts, const Numbers& lengths,
-                       bool check_data) {
+                       bool check_crcs) {
   if (starts.size() != lengths.size()) {
     throw nb::value_error("starts and lengths must have the same size");
   }
   const ReleasedGil unlocked;
-  return check_frames(bytes_of(buffer), span_of(starts), span_of(lengths), check_data);
+  return check_frames(bytes_of(buffer), span_of(starts), span_of(lengths), check_crcs);
 }
 
 FrameSweep bind_sweep_frames(const Buffer& window, std::uint64_t left,
@@ -94,18 +95,20 @@ void bind_framing(nb::module_& m) {
       .def_ro("next", &FrameScan::next, "Stream offset where the next header should start.")
       .def_ro("fault", &FrameScan::fault, "Fault of the frame at `next`; None if it has none.");
   m.def("scan_frames", &bind_scan_frames, "window"_a, "at"_a, "stream_end"_a,
+        "check_lengths"_a = true,
         "Find the frames in a part of a stream.\n\n"
         "Args:\n"
         "    window: Bytes of the stream.\n"
         "    at: Stream offset of the window. A frame must start there.\n"
-        "    stream_end: Size of the stream, or more if it is unknown.");
-  m.def("check_frames", &bind_check_frames, "buffer"_a, "starts"_a, "lengths"_a, "check_data"_a,
+        "    stream_end: Size of the stream, or more if it is unknown.\n"
+        "    check_lengths: Whether to check the CRCs of lengths.");
+  m.def("check_frames", &bind_check_frames, "buffer"_a, "starts"_a, "lengths"_a, "check_crcs"_a,
         "Check frames in a buffer, and return the position and fault of each invalid one.\n\n"
         "Args:\n"
         "    buffer: Bytes that contain the frames.\n"
         "    starts: Offset of each frame in the buffer.\n"
         "    lengths: Expected number of data bytes of each frame.\n"
-        "    check_data: Whether to check the CRC of the data, besides that of the length.");
+        "    check_crcs: Whether to check the CRCs of the length and the data.");
   nb::class_<FrameGap>(m, "FrameGap", "A part of a stream without sound frames.")
       .def_ro("start", &FrameGap::start, "Offset in the window.")
       .def_ro("end", &FrameGap::end, "Offset of its end in the window.")

@@ -121,24 +121,24 @@ std::vector<BatchTarget> to_targets(const TargetItems& target_items, const Arena
 }
 
 LoadResult bind_load_batches(nb::handle_t<ExampleParser> parser, const Sequence<BatchReads>& reads,
-                             bool check_data) {
+                             bool check_crcs) {
   const auto shared_parser = share(parser);
   const Items<const BatchReads*> batches(reads);
   const ReleasedGil unlocked;
-  return load_batches(shared_parser, batches.values(), check_data);
+  return load_batches(shared_parser, batches.values(), check_crcs);
 }
 
 FixedLoadResult bind_load_fixed_batches(const ExampleParser& parser,
                                         const Sequence<BatchReads>& reads,
                                         const Sequence<ColumnTargets>& column_targets,
-                                        const Sequence<WritableBuffer>& arenas, bool check_data) {
+                                        const Sequence<WritableBuffer>& arenas, bool check_crcs) {
   const Items<const BatchReads*> batches(reads);
   const TargetItems target_items(column_targets);
   const ArenaItems arena_items(arenas);
   const std::vector<BatchTarget> targets =
       to_targets(target_items, arena_items, batches.values().size());
   const ReleasedGil unlocked;
-  const auto result = load_fixed_batches(parser, batches.values(), targets, check_data);
+  const auto result = load_fixed_batches(parser, batches.values(), targets, check_crcs);
   check_fits(result.has_value());
   return *result;
 }
@@ -216,19 +216,19 @@ void bind_loading(nb::module_& m) {
       .def_ro("located", &LoadResult::located, "Located batches.")
       .def_ro("waits", &LoadResult::waits,
               "Number of times that the thread slept because data was not cached.");
-  m.def("load_batches", &bind_load_batches, "parser"_a, "reads"_a, "check_data"_a,
+  m.def("load_batches", &bind_load_batches, "parser"_a, "reads"_a, "check_crcs"_a,
         "Read, check and locate batches. Stop at the first that cannot be read or parsed.\n\n"
         "Args:\n"
         "    parser: Parser of the records.\n"
         "    reads: Reads of each batch.\n"
-        "    check_data: Whether to check the CRC of the data.");
+        "    check_crcs: Whether to check the CRCs of lengths and data.");
 
   nb::class_<FixedLoadResult>(m, "FixedLoadResult", "The number of batches that were loaded.")
       .def_ro("loaded", &FixedLoadResult::loaded, "Number of loaded batches.")
       .def_ro("waits", &FixedLoadResult::waits,
               "Number of times that the thread slept because data was not cached.");
   m.def("load_fixed_batches", &bind_load_fixed_batches, "parser"_a, "reads"_a, "targets"_a,
-        "arenas"_a, "check_data"_a,
+        "arenas"_a, "check_crcs"_a,
         "Read, check and parse batches, if the parser is fixed. Stop at the first that cannot be\n"
         "read or parsed.\n\n"
         "Args:\n"
@@ -236,7 +236,7 @@ void bind_loading(nb::module_& m) {
         "    reads: Reads of each batch. Batches may share a buffer.\n"
         "    targets: Offsets that the columns of each batch are written to.\n"
         "    arenas: Arena of each batch.\n"
-        "    check_data: Whether to check the CRC of the data.");
+        "    check_crcs: Whether to check the CRCs of lengths and data.");
   m.def("fill_batches", &bind_fill_batches, "located"_a, "targets"_a, "arenas"_a,
         "Fill the arenas of located batches. Stop at the first that cannot be parsed, and return\n"
         "the number of filled batches.");

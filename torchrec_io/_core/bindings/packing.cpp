@@ -194,7 +194,7 @@ bool bind_write(const RowWriter& writer, const LocatedBatch& documents, const Ro
 LoadedRows bind_load_rows(nb::handle_t<ExampleParser> parser, const Sequence<BatchReads>& reads,
                           const Sequence<RowWriter>& writers, const Sequence<RowFormat>& formats,
                           const Sequence<ColumnTargets>& others, const Numbers& others_at,
-                          const Sequence<WritableBuffer>& arenas, bool check_data) {
+                          const Sequence<WritableBuffer>& arenas, bool check_crcs) {
   const auto shared_parser = share(parser);
   const Items<const BatchReads*> batches(reads);
   const Items<const RowWriter*> writer_items(writers);
@@ -218,7 +218,7 @@ LoadedRows bind_load_rows(nb::handle_t<ExampleParser> parser, const Sequence<Bat
                        {other_items.values()[i]->columns, arena.subspan(at)}});
   }
   const ReleasedGil unlocked;
-  const auto result = load_rows(shared_parser, batches.values(), targets, check_data);
+  const auto result = load_rows(shared_parser, batches.values(), targets, check_crcs);
   if (!result) throw nb::value_error("the rows must fit the documents and the arena");
   return *result;
 }
@@ -341,7 +341,7 @@ void bind_packing(nb::module_& m) {
               "Number of times that the thread slept because data was not cached.");
   m.def(
       "load_rows", &bind_load_rows, "parser"_a, "reads"_a, "writers"_a, "formats"_a, "others"_a,
-      "others_at"_a, "arenas"_a, "check_data"_a,
+      "others_at"_a, "arenas"_a, "check_crcs"_a,
       "Read, check and parse documents, and write their rows. Stop at the first batch that cannot\n"
       "be read or parsed, or whose documents are not as long as planned.\n\n"
       "Args:\n"
@@ -352,7 +352,7 @@ void bind_packing(nb::module_& m) {
       "    others: Offsets of the columns that are not packed.\n"
       "    others_at: Offset in the arena that these offsets count from.\n"
       "    arenas: Arena of each batch.\n"
-      "    check_data: Whether to check the CRC of the data.");
+      "    check_crcs: Whether to check the CRCs of lengths and data.");
   m.def("row_writer", &open_writer, "plan"_a, "length"_a, "records"_a, "sources"_a.none(),
         "Return the writer of the rows of a plan.\n\n"
         "Args:\n"

@@ -4,29 +4,29 @@
 
 namespace tio {
 
-bool fetch_frames(const BatchReads& batch, bool check_data, std::uint64_t& waits) {
+bool fetch_frames(const BatchReads& batch, bool check_crcs, std::uint64_t& waits) {
   if (const auto* blocks = std::get_if<BatchBlocks>(&batch.from)) {
-    return gather_checked_frames(*blocks, *batch.plan, batch.buffer, check_data);
+    return gather_checked_frames(*blocks, *batch.plan, batch.buffer, check_crcs);
   }
   if (const auto* checked = std::get_if<CheckedBlocks>(&batch.from)) {
-    return read_checked_frames(*checked, *batch.plan, batch.buffer, check_data);
+    return read_checked_frames(*checked, *batch.plan, batch.buffer, check_crcs);
   }
   if (const auto* lent = std::get_if<LentBatch>(&batch.from)) {
-    return copy_checked_frames(*lent, *batch.plan, batch.buffer, check_data);
+    return copy_checked_frames(*lent, *batch.plan, batch.buffer, check_crcs);
   }
   if (const auto* descriptors = std::get_if<std::vector<int>>(&batch.from)) {
-    return read_frames(*batch.plan, *descriptors, batch.buffer, check_data, waits);
+    return read_frames(*batch.plan, *descriptors, batch.buffer, check_crcs, waits);
   }
   const StepScope step(Counter::checking);
-  return check_frames(*batch.plan, batch.buffer, check_data);
+  return check_frames(*batch.plan, batch.buffer, check_crcs);
 }
 
 LoadResult load_batches(const std::shared_ptr<const ExampleParser>& parser,
-                        const std::vector<const BatchReads*>& batches, bool check_data) {
+                        const std::vector<const BatchReads*>& batches, bool check_crcs) {
   const StepScope step(Counter::parsing);
   LoadResult result;
   for (const BatchReads* batch : batches) {
-    if (!fetch_frames(*batch, check_data, result.waits)) break;
+    if (!fetch_frames(*batch, check_crcs, result.waits)) break;
     LocatedBatch located(parser, batch->records);
     if (located.has_failed()) break;
     result.located.push_back(std::move(located));
@@ -37,13 +37,13 @@ LoadResult load_batches(const std::shared_ptr<const ExampleParser>& parser,
 std::optional<FixedLoadResult> load_fixed_batches(const ExampleParser& parser,
                                                   std::span<const BatchReads* const> batches,
                                                   std::span<const BatchTarget> targets,
-                                                  bool check_data) {
+                                                  bool check_crcs) {
   const StepScope step(Counter::parsing);
   FixedLoadResult result;
   std::vector<Failure> failures;
   for (std::size_t& i = result.loaded; i < batches.size(); ++i) {
     const BatchReads& batch = *batches[i];
-    if (!fetch_frames(batch, check_data, result.waits)) break;
+    if (!fetch_frames(batch, check_crcs, result.waits)) break;
     const BatchTarget& target = targets[i];
     if (!parser.parse_fixed(*batch.records, target.columns, target.arena, failures)) return {};
     if (!failures.empty()) break;

@@ -75,21 +75,21 @@ struct FixedLoadResult {
 };
 
 // Fetches and checks the frames of a batch. Returns false if one is missing or invalid.
-bool fetch_frames(const BatchReads& batch, bool check_data, std::uint64_t& waits);
+bool fetch_frames(const BatchReads& batch, bool check_crcs, std::uint64_t& waits);
 
 // The functions below stop at the first batch that cannot be read or parsed. Callers that need the
 // reason load that batch again by itself.
 
 // Reads, checks and locates batches.
 LoadResult load_batches(const std::shared_ptr<const ExampleParser>& parser,
-                        const std::vector<const BatchReads*>& batches, bool check_data);
+                        const std::vector<const BatchReads*>& batches, bool check_crcs);
 
 // Reads, checks and parses batches of a parser that is fixed. Batches may share a buffer. Returns
 // nothing if the columns of a batch do not fit.
 std::optional<FixedLoadResult> load_fixed_batches(const ExampleParser& parser,
                                                   std::span<const BatchReads* const> batches,
                                                   std::span<const BatchTarget> targets,
-                                                  bool check_data);
+                                                  bool check_crcs);
 
 // Fills the columns of located batches, which fit. Returns the number of filled batches.
 std::size_t fill_batches(std::span<const LocatedBatch* const> batches,

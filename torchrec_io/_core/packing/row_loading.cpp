@@ -6,11 +6,11 @@ namespace tio {
 
 std::optional<LoadedRows> load_rows(const std::shared_ptr<const ExampleParser>& parser,
                                     std::span<const BatchReads* const> batches,
-                                    std::span<const RowsTarget> targets, bool check_data) {
+                                    std::span<const RowsTarget> targets, bool check_crcs) {
   const StepScope step(Counter::parsing);
   LoadedRows result;
   for (std::size_t& i = result.loaded; i < batches.size(); ++i) {
-    if (!fetch_frames(*batches[i], check_data, result.waits)) break;
+    if (!fetch_frames(*batches[i], check_crcs, result.waits)) break;
     const LocatedBatch documents(parser, batches[i]->records);
     if (documents.has_failed()) break;
     const RowsTarget& target = targets[i];

@@ -30,6 +30,6 @@ struct LoadedRows {
 // Returns nothing if the rows of a batch do not fit.
 std::optional<LoadedRows> load_rows(const std::shared_ptr<const ExampleParser>& parser,
                                     std::span<const BatchReads* const> batches,
-                                    std::span<const RowsTarget> targets, bool check_data);
+                                    std::span<const RowsTarget> targets, bool check_crcs);
 
 }  // namespace tio

@@ -20,6 +20,6 @@ struct CheckedBlocks {
 // Reads the frames of a plan from blocks, and checks them. Returns false if a block is missing,
 // cannot be read or is damaged, or if a frame is invalid.
 bool read_checked_frames(const CheckedBlocks& from, const ReadPlan& plan, MutableBytes buffer,
-                         bool check_data);
+                         bool check_crcs);
 
 }  // namespace tio

@@ -68,12 +68,12 @@ std::optional<std::size_t> gather_frames(std::span<const FrameBlock* const> bloc
 }
 
 bool gather_checked_frames(const BatchBlocks& from, const ReadPlan& plan, MutableBytes buffer,
-                           bool check_data) {
+                           bool check_crcs) {
   StepScope step(Counter::reading);
   const auto block_at = [&](std::size_t at) -> const FrameBlock& { return from.blocks[at]; };
   if (gather(block_at, from.numbers, plan, from.record_blocks, buffer, true)) return false;
   step.next(Counter::checking);
-  return check_frames(plan, buffer, check_data);
+  return check_frames(plan, buffer, check_crcs);
 }
 
 }  // namespace tio

@@ -39,6 +39,6 @@ struct BatchBlocks {
 // Copies the frames of a plan from blocks that hold all of them, and checks them. Returns false if
 // a frame is missing or invalid.
 bool gather_checked_frames(const BatchBlocks& from, const ReadPlan& plan, MutableBytes buffer,
-                           bool check_data);
+                           bool check_crcs);
 
 }  // namespace tio

@@ -31,7 +31,8 @@ void write_frame(Bytes record, MutableBytes out) {
 
 }  // namespace
 
-FrameScan scan_frames(Bytes window, std::uint64_t at, std::uint64_t stream_end) {
+FrameScan scan_frames(Bytes window, std::uint64_t at, std::uint64_t stream_end,
+                      bool check_lengths) {
   FrameScan scan;
   scan.next = at;
   while (true) {
@@ -40,7 +41,7 @@ FrameScan scan_frames(Bytes window, std::uint64_t at, std::uint64_t stream_end) 
     if (inside > window.size()) return scan;
     Cursor cursor(window.subspan(inside));
     if (!read_header(cursor, header)) return scan;
-    if (!header.is_sound) {
+    if (check_lengths && !header.is_sound) {
       scan.fault = FrameFault::length_crc;
       return scan;
     }
@@ -56,28 +57,28 @@ FrameScan scan_frames(Bytes window, std::uint64_t at, std::uint64_t stream_end) 
 }
 
 std::optional<FrameFault> check_frame(Bytes buffer, std::uint64_t start, std::uint64_t length,
-                                      bool check_data) {
+                                      bool check_crcs) {
   if (start > buffer.size()) return FrameFault::past_end;
   Cursor cursor(buffer.subspan(start));
   Header header;
   Bytes data;
   std::uint32_t crc = 0;
   if (!read_header(cursor, header)) return FrameFault::past_end;
-  if (!header.is_sound) return FrameFault::length_crc;
+  if (check_crcs && !header.is_sound) return FrameFault::length_crc;
   if (header.length != length) return FrameFault::length_mismatch;
   if (!cursor.read_bytes(length, data) || !cursor.read(crc)) return FrameFault::past_end;
-  if (check_data && mask_crc(crc32c(data)) != crc) return FrameFault::data_crc;
+  if (check_crcs && mask_crc(crc32c(data)) != crc) return FrameFault::data_crc;
   return std::nullopt;
 }
 
 std::vector<std::pair<std::size_t, FrameFault>> check_frames(Bytes buffer,
                                                              std::span<const std::int64_t> starts,
                                                              std::span<const std::int64_t> lengths,
-                                                             bool check_data) {
+                                                             bool check_crcs) {
   std::vector<std::pair<std::size_t, FrameFault>> faults;
   for (std::size_t i = 0; i < starts.size(); ++i) {
     const auto fault = check_frame(buffer, static_cast<std::uint64_t>(starts[i]),
-                                   static_cast<std::uint64_t>(lengths[i]), check_data);
+                                   static_cast<std::uint64_t>(lengths[i]), check_crcs);
     if (fault) faults.emplace_back(i, *fault);
   }
   return faults;

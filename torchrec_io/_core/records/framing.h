@@ -36,20 +36,22 @@ struct FrameScan {
 
 // Walks the frames of `window`, which are the bytes of a stream from offset `at` on. A frame must
 // start at `at`. Stops at the first frame whose header is not wholly inside the window. A frame
-// that extends past `stream_end`, the size of the stream or more if it is unknown, is a fault.
-FrameScan scan_frames(Bytes window, std::uint64_t at, std::uint64_t stream_end);
+// that extends past `stream_end`, the size of the stream or more if it is unknown, is a fault. The
+// CRCs of lengths are optional.
+FrameScan scan_frames(Bytes window, std::uint64_t at, std::uint64_t stream_end,
+                      bool check_lengths = true);
 
 // Checks the frame that starts at offset `start` of `buffer` and has `length` bytes of data. The
-// CRC of the data is optional.
+// CRCs of the length and the data are optional.
 std::optional<FrameFault> check_frame(Bytes buffer, std::uint64_t start, std::uint64_t length,
-                                      bool check_data);
+                                      bool check_crcs);
 
 // Checks many frames, and returns the positions and faults of the invalid ones. `starts` and
 // `lengths` have the same size.
 std::vector<std::pair<std::size_t, FrameFault>> check_frames(Bytes buffer,
                                                              std::span<const std::int64_t> starts,
                                                              std::span<const std::int64_t> lengths,
-                                                             bool check_data);
+                                                             bool check_crcs);
 
 // The bytes before and after the data of a record in its frame.
 struct FrameEnds {

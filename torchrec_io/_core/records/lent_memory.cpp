@@ -29,7 +29,7 @@ std::int64_t copy_pieces(const LentBatch& from, MutableBytes buffer) {
 }  // namespace
 
 bool copy_checked_frames(const LentBatch& from, const ReadPlan& plan, MutableBytes buffer,
-                         bool check_data) {
+                         bool check_crcs) {
   StepScope step(Counter::reading);
   std::int64_t wanted = 0;
   for (const Range& range : plan.ranges) wanted += range.size;
@@ -38,7 +38,7 @@ bool copy_checked_frames(const LentBatch& from, const ReadPlan& plan, MutableByt
   // missing.
   if (copy_pieces(from, buffer.first(size)) != wanted) return false;
   step.next(Counter::checking);
-  return check_frames(plan, buffer, check_data);
+  return check_frames(plan, buffer, check_crcs);
 }
 
 }  // namespace tio

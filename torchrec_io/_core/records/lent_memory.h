@@ -30,6 +30,6 @@ struct LentBatch {
 // Copies the bytes that a plan reads from lent memory, and checks its frames. Returns false if some
 // bytes are missing, or a frame is invalid.
 bool copy_checked_frames(const LentBatch& from, const ReadPlan& plan, MutableBytes buffer,
-                         bool check_data);
+                         bool check_crcs);
 
 }  // namespace tio

@@ -52,20 +52,20 @@ std::optional<ReadPlan> join_reads(std::span<const ReadPlan* const> plans) {
 }
 
 bool read_frames(const ReadPlan& plan, std::span<const int> descriptors, MutableBytes buffer,
-                 bool check_data, std::uint64_t& waits) {
+                 bool check_crcs, std::uint64_t& waits) {
   StepScope step(Counter::reading);
   const ReadResult read = read_ranges(descriptors, plan.ranges, plan.range_bounds, buffer);
   waits += read.waits;
   if (read.error != 0 || read.truncated_range) return false;
   step.next(Counter::checking);
-  return check_frames(plan, buffer, check_data);
+  return check_frames(plan, buffer, check_crcs);
 }
 
-bool check_frames(const ReadPlan& plan, MutableBytes buffer, bool check_data) {
+bool check_frames(const ReadPlan& plan, MutableBytes buffer, bool check_crcs) {
   for (std::size_t i = 0; i < plan.frame_sizes.size(); ++i) {
     const auto start = static_cast<std::uint64_t>(plan.frame_starts[i]);
     const auto length = static_cast<std::uint64_t>(plan.frame_sizes[i]) - kFrameOverheadBytes;
-    if (check_frame(buffer, start, length, check_data)) return false;
+    if (check_frame(buffer, start, length, check_crcs)) return false;
   }
   return true;
 }

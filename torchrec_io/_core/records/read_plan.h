@@ -35,10 +35,10 @@ std::optional<ReadPlan> join_reads(std::span<const ReadPlan* const> plans);
 // has at least `buffer_bytes`. Returns false if a frame cannot be read or is invalid; callers that
 // need the reason read again. Adds the number of times that the thread slept to `waits`.
 bool read_frames(const ReadPlan& plan, std::span<const int> descriptors, MutableBytes buffer,
-                 bool check_data, std::uint64_t& waits);
+                 bool check_crcs, std::uint64_t& waits);
 
 // Checks the frames of a plan in its buffer, which has at least `buffer_bytes`. Returns false if
 // one is invalid.
-bool check_frames(const ReadPlan& plan, MutableBytes buffer, bool check_data);
+bool check_frames(const ReadPlan& plan, MutableBytes buffer, bool check_crcs);
 
 }  // namespace tio
