@@ -25,7 +25,6 @@ CLASSES = [
     errors.StaleIndexError,
     errors.IndexFormatError,
     errors.IndexTooLargeError,
-    errors.InterruptedCommitError,
     errors.WrongShardError,
     errors.SchemaError,
     errors.DecodeError,

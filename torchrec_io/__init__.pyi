@@ -21,7 +21,6 @@ from .errors import CorruptRecordError as CorruptRecordError
 from .errors import DecodeError as DecodeError
 from .errors import IndexFormatError as IndexFormatError
 from .errors import IndexTooLargeError as IndexTooLargeError
-from .errors import InterruptedCommitError as InterruptedCommitError
 from .errors import RecordTooLargeError as RecordTooLargeError
 from .errors import SchemaError as SchemaError
 from .errors import StaleIndexError as StaleIndexError

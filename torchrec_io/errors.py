@@ -123,10 +123,6 @@ class IndexTooLargeError(TorchRecIOError):
     """The index of a file would be far larger than the file."""
 
 
-class InterruptedCommitError(TorchRecIOError):
-    """A process was interrupted while it replaced files, so some of them may be missing."""
-
-
 class WrongShardError(TorchRecIOError):
     """A file is not the shard that its dataset describes: its records or their number differ."""
 

@@ -15,7 +15,6 @@ from tests.support.tfds import numbered, write_tfds
 from tests.support.tfrecord import frame
 from torchrec_io.cli.commands import app
 from torchrec_io.storage.cache.folder import CacheFolder
-from torchrec_io.storage.temporary import make_temporary_folder
 
 # Commands whose output is an object, and others, whose output is an object a line.
 OBJECTS = {
@@ -38,7 +37,6 @@ LINES = {
     "head": ["head", "in"],
     "index": ["index", "in"],
     "verify": ["verify", "in"],
-    "clean": ["clean", "."],
 }
 
 
@@ -70,12 +68,11 @@ def test_objects(run: Run, arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize("arguments", LINES.values(), ids=LINES)
-def test_lines(run: Run, tmp_path: Path, arguments: list[str]) -> None:
-    make_temporary_folder(str(tmp_path / "left"))
-    done = run(*arguments, "--json", *(["--older-than", "0"] if arguments[0] == "clean" else []))
+def test_lines(run: Run, arguments: list[str]) -> None:
+    done = run(*arguments, "--json")
     assert done.returncode == 0, done.stderr
     found = lines_of(done)
-    assert arguments[0] == "clean" or len(found) == (2 if arguments[0] != "head" else 4)
+    assert len(found) == (2 if arguments[0] != "head" else 4)
     assert all(isinstance(line, dict) for line in found)
 
 
@@ -90,7 +87,7 @@ def test_errors(run: Run, arguments: list[str]) -> None:
         "blocks": "away",
     }
     given = [places.get(argument, argument) for argument in arguments]
-    failed = run(*given[:1], *(["away/x"] if given[0] == "clean" else given[1:]), "--json")
+    failed = run(*given, "--json")
     assert failed.returncode in (1, 2)
     assert failed.stdout == ""
     assert "away" in failed.stderr

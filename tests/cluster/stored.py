@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torchrec_io as tio
 from torchrec_io.storage.opening import open_file
-from torchrec_io.storage.remote.object_commit import list_folder
+from torchrec_io.storage.remote.listing import list_folder
 from torchrec_io.storage.remote.options import RemoteOptions
 
 

@@ -140,7 +140,8 @@ import os, sys
 from tests.cluster.local_ray import LocalRay
 import torchrec_io as tio
 from torchrec_io.cluster import tasks
-from torchrec_io.storage.commit_journal import CommitJournal
+from torchrec_io.writing import output_group
+from torchrec_io.writing.adopted_file import AdoptedFile
 from torchrec_io.writing.output_group import OutputGroup
 
 stand_in = LocalRay()
@@ -149,16 +150,17 @@ if sys.argv[1] == "adopting":
     adopt = OutputGroup.adopt
     OutputGroup.adopt = lambda *args, **options: (adopt(*args, **options), os._exit(9))
 elif sys.argv[1] == "named":
-    follow = CommitJournal.follow
-    CommitJournal.follow = lambda self: (follow(self), os._exit(9))
+    replace = output_group._replace_files
+    output_group._replace_files = lambda *args: (replace(*args), os._exit(9))
 else:
-    CommitJournal.follow = lambda self: os._exit(9)
+    rename = AdoptedFile.rename
+    AdoptedFile.rename = lambda *args: (rename(*args), os._exit(9))
 getattr(tio.cluster, sys.argv[3])(sys.argv[4:], sys.argv[2], num_shards=3)
 """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("state", ["named", "journal", "adopting"])
+@pytest.mark.parametrize("state", ["named", "begun", "adopting"])
 @pytest.mark.parametrize("job", ["reshard", "shuffle"])
 def test_a_job_that_was_killed_while_shards_got_their_names(
     tmp_path: Path, local_ray: LocalRay, monkeypatch: pytest.MonkeyPatch, job: str, state: str
@@ -168,14 +170,17 @@ def test_a_job_that_was_killed_while_shards_got_their_names(
     arguments = [sys.executable, "-c", _KILLED, state, str(name), job, str(path)]
     assert subprocess.run(arguments, check=False, timeout=60, cwd=ROOT).returncode == 9
     run = getattr(tio.cluster, job)
-    if state == "journal":
-        with pytest.raises(tio.InterruptedCommitError):
+    if state == "begun":
+        with pytest.raises(FileNotFoundError, match="2 of 3 shards"):
+            tio.TFRecordDataset(f"{name}-*")
+        with pytest.raises(FileExistsError):
             run(path, name, num_shards=3)
-        tio.tools.clean(tmp_path)
-    with monkeypatch.context() as patch:
-        patch.setattr(PartFolder, "write", None)  # nothing is written again
-        result = run(path, name, num_shards=3)
-    assert job == "shuffle" or local_ray.sent == []
+        result = run(path, name, num_shards=3, force=True)
+    else:
+        with monkeypatch.context() as patch:
+            patch.setattr(PartFolder, "write", None)  # nothing is written again
+            result = run(path, name, num_shards=3)
+        assert job == "shuffle" or local_ray.sent == []
     assert result.counts == (27, 27, 26)
     getattr(tio.tools, job)(path, tmp_path / "one", num_shards=3)
     assert contents(tmp_path, "ray") == contents(tmp_path, "one")

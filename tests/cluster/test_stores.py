@@ -6,7 +6,6 @@ import functools
 import itertools
 import os
 import signal
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,11 +22,9 @@ from tests.support.stores import S3Server
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io.cluster import spills, tasks
 from torchrec_io.cluster.parts import PartFolder
-from torchrec_io.errors import InterruptedCommitError
 from torchrec_io.records.index_manifest import MANIFEST_NAME
-from torchrec_io.storage.commit_journal import JOURNAL_NAME
-from torchrec_io.storage.remote import object_lock
 from torchrec_io.storage.remote.adopted_object import AdoptedObject
+from torchrec_io.storage.remote.listing import list_folder
 from torchrec_io.storage.remote.options import RemoteOptions
 from torchrec_io.storage.remote.process import ObjectAccess
 from torchrec_io.storage.remote.upload import put_object
@@ -112,7 +109,8 @@ def test_options_of_the_store(
     assert job(sources, f"{in_store}/x", num_shards=2, force=True, storage_options=options)
     dataset = tio.TFRecordDataset(f"{in_store}/x-*", storage_options=options)
     assert dataset.num_records == result.records
-    assert not tio.tools.clean(in_store, storage_options=options)
+    left = list_folder(in_store, RemoteOptions(options), is_recursive=True)
+    assert not any(each.startswith(".") for each in left)
 
 
 def test_a_job_whose_driver_was_killed_continues(
@@ -132,13 +130,11 @@ def test_a_job_whose_driver_was_killed_continues(
     left = names(in_store)
     assert not visible(in_store)
     assert sum(name.endswith(".json") for name in left) >= 7
-    [lock] = [name for name in left if name.endswith(".lock")]
     result = tio.cluster.reshard(inputs, f"{in_store}/x", num_shards=4)
     assert result.counts == (20, 20, 20, 20)
     assert len(local_ray.sent) <= 9 - 7
     tio.tools.reshard(inputs, tmp_path / "x", num_shards=4)
     assert_same_as_local(in_store, tmp_path)
-    assert lock not in names(in_store)
 
 
 def kill(work: Callable[[], object]) -> None:
@@ -182,12 +178,12 @@ def test_a_job_that_was_killed_while_shards_got_their_names(
     if copies is None:
         assert len(visible(in_store)) == 6
     else:
-        with pytest.raises(InterruptedCommitError):
+        with pytest.raises(FileNotFoundError):
             tio.TFRecordDataset(f"{in_store}/x-*")
-        tio.tools.clean(in_store, older_than=24)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(PartFolder, "write", None)  # nothing is written again
-        assert run(inputs, f"{in_store}/x", num_shards=3).counts == (27, 27, 26)
+        found = run(inputs, f"{in_store}/x", num_shards=3, force=copies == 3)
+        assert found.counts == (27, 27, 26)
     getattr(tio.tools, job)(inputs, tmp_path / "x", num_shards=3)
     assert_same_as_local(in_store, tmp_path)
 
@@ -261,104 +257,14 @@ def test_a_driver_that_is_killed_at_any_request(tmp_path: Path, in_store: str) -
             found = list(tio.TFRecordDataset(f"{folder}/x-*"))
             assert sorted(found) == sorted(RECORDS[:18])
             assert visible(folder) == wanted
-        except (InterruptedCommitError, FileNotFoundError):
+        except FileNotFoundError:
             assert is_killed
-        if is_killed and visible(folder) != wanted:
-            tio.tools.clean(folder)  # the folder of the job is kept for a day
-            job()
-        if visible(folder) == wanted:
-            tio.tools.clean(folder, older_than=0)
+        if is_killed:
+            job(force=True)
         assert_same_as_local(folder, tmp_path)
         if not is_killed:
             break
     assert number > 40
-
-
-@pytest.mark.usefixtures("local_ray")
-def test_a_long_commit_shows_that_it_lives(
-    inputs: list[Path], in_store: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(object_lock, "RENEW_SECONDS", 0.01)
-    written = threading.Event()
-    ask = ObjectAccess.ask
-    seen: list[str] = []
-
-    def asking(way: ObjectAccess, url: str, name: str, *rest: Any, **others: Any) -> Any:
-        if name == "copy":
-            assert written.wait(30)
-        done = ask(way, url, name, *rest, **others)
-        seen.extend([url] if name == "put" and url.endswith(JOURNAL_NAME) else [])
-        if len(seen) > 2:
-            written.set()
-        return done
-
-    monkeypatch.setattr(ObjectAccess, "ask", asking)
-    tio.cluster.reshard(inputs, f"{in_store}/x", num_shards=2)
-    assert len(names(in_store)) == 4
-
-
-# ---- the lock ----
-
-
-def job(folder: str) -> Any:
-    return PartFolder.of_job(f"{folder}/x", ["job"], None, index=False)
-
-
-def test_the_same_job_runs_once_at_a_time(in_store: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(object_lock, "RENEW_SECONDS", 0.01)
-    with job(in_store) as folder:
-        folder.write(0, RECORDS, key="k")
-        with (
-            pytest.raises(BlockingIOError, match="another process runs the same job"),
-            job(in_store),
-        ):
-            pass
-        assert folder.find(0, "k") is not None
-        [kept] = tio.tools.clean(in_store, older_than=0)
-        assert (kept.path, kept.action, kept.reason) == (folder.path, "keep", "a job uses it")
-    assert not names(in_store)
-
-
-def test_a_lock_of_another_machine(in_store: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with job(in_store) as folder:
-        pass
-    lock = f"{folder.path}.lock"
-    put_object(lock, b'["00000000", 1, "x"]', RemoteOptions())
-    with (
-        pytest.raises(BlockingIOError, match="10 minutes if it was killed on another"),
-        job(in_store),
-    ):
-        pass
-    monkeypatch.setattr(object_lock, "LOST_SECONDS", -1.0)
-    with job(in_store):
-        assert names(in_store) == {os.path.basename(lock)}
-    assert not names(in_store)
-
-
-# ---- cleaning ----
-
-
-def test_what_a_killed_job_leaves_is_cleaned(in_store: str) -> None:
-    def stopped(open_folder: Callable[[], Any]) -> None:
-        with open_folder() as folder:
-            folder.write(0, RECORDS, key="k")
-            folder.stage("spills").write(1, RECORDS)
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    kill(lambda: stopped(lambda: job(in_store)))
-    kill(lambda: stopped(lambda: PartFolder.beside(f"{in_store}/y", None, index=True)))
-    before = names(in_store)
-    assert len(before) == 3 + 1 + 4
-    assert not tio.tools.clean(f"{in_store}/other", older_than=0)
-    [kept, temporary] = sorted(tio.tools.clean(in_store, dry_run=True), key=lambda each: each.path)
-    assert "a job that does not run wrote it 0.0 hours ago" in kept.reason
-    assert (kept.kind, kept.action) == ("folder", "keep")
-    assert "has ended" in temporary.reason
-    assert (temporary.kind, temporary.action) == ("folder", "remove")
-    assert kept.size > sum(map(len, RECORDS))
-    assert names(in_store) == before
-    assert len(tio.tools.clean(in_store, older_than=0)) == 2
-    assert not names(in_store)
 
 
 # ---- arguments ----

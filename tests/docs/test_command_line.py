@@ -17,4 +17,4 @@ def test_it_is_up_to_date() -> None:
     )  # fmt: skip
     page = (ROOT / "docs" / "command-line.md").read_text("utf-8")
     assert page.strip() == made.stdout.strip()
-    assert page.count("\n## ") == 17
+    assert page.count("\n## ") == 16

@@ -225,7 +225,7 @@ class TestWriting:
     ) -> None:
         monkeypatch.chdir(tmp_path)
         (tmp_path / "data").mkdir()
-        names = run_page("writing.md", tmp_path / "data", [], 8)
+        names = run_page("writing.md", tmp_path / "data", [], 7)
         assert "data/train-00000-of-00004" in capsys.readouterr().out
         assert names["shard"] == 1
         assert sorted(path.name for path in tmp_path.iterdir()) == [

@@ -73,11 +73,6 @@ class Fault:
 
 KILL = Fault("killed", Action.KILL)
 EIO = Fault("EIO", Action.FAIL, error=errno.EIO)
-# Of a process that completes a commit: it opens files mostly to read them.
-KILL_AT_CHANGE = Fault(
-    "killed", Action.KILL, Call.WRITE | Call.SYNC | Call.RENAME | Call.UNLINK | Call.TRUNCATE
-)
-EIO_AT_CHANGE = Fault("EIO", Action.FAIL, KILL_AT_CHANGE.calls, errno.EIO)
 ENOSPC = Fault(
     "ENOSPC",
     Action.FAIL,

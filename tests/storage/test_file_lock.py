@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from torchrec_io.storage.file_lock import file_lock, is_locked
+from torchrec_io.storage.file_lock import file_lock
 
 
 def never() -> None:
@@ -28,17 +28,6 @@ def test_the_file_is_removed(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), file_lock(str(path), never):
         raise ZeroDivisionError
     assert not path.exists()
-
-
-def test_is_locked(tmp_path: Path) -> None:
-    path = str(tmp_path / "lock")
-    assert not is_locked(path)
-    with file_lock(path, never):
-        assert is_locked(path)
-    Path(path).touch()
-    assert not is_locked(path)
-    (tmp_path / "link").symlink_to("link")
-    assert is_locked(str(tmp_path / "link"))  # it cannot be known
 
 
 def test_one_at_a_time(tmp_path: Path) -> None:
@@ -101,7 +90,7 @@ def test_without_locks_the_block_runs(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(fcntl, "flock", refuse)
     with file_lock(str(tmp_path / "lock"), never):
-        assert not is_locked(str(tmp_path / "lock"))
+        pass
     assert not list(tmp_path.iterdir())
 
 

@@ -68,7 +68,6 @@ def test_discarded_group_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_old_and_new_files_are_never_mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not even for programs that do not know of the journal."""
     paths = [tmp_path / name for name in ("a", "b", "c")]
     for path in paths:
         path.write_text("old")

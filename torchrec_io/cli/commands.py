@@ -13,7 +13,6 @@ import typer
 from typer.core import TyperGroup
 
 from .cache import show_cache
-from .clean import clean_folders
 from .convert import convert
 from .head import show_head
 from .index import make_indexes
@@ -53,7 +52,6 @@ app.command("report")(write_report)
 app.command("tfds")(show_tfds)
 app.command("verify")(verify_files)
 app.command("repair")(repair_file)
-app.command("clean")(clean_folders)
 app.command("cache")(show_cache)
 for command in COMMANDS:
     app.command()(command)

@@ -62,7 +62,6 @@ def from_csv(
         FileExistsError: If an output exists, unless ``force``.
         FileNotFoundError: If a source does not exist, or machines do not share the folder.
         ImportError: If Ray is not installed.
-        InterruptedCommitError: If another process writes to the folder of a store.
         ValueError: If an argument is invalid, or ``max_bytes`` is given with ``compression``.
         OSError: If a file cannot be read or written, or the destination is a URL of HTTP.
     """
@@ -98,7 +97,6 @@ def from_jsonl(
         FileExistsError: If an output exists, unless ``force``.
         FileNotFoundError: If a source does not exist, or machines do not share the folder.
         ImportError: If Ray is not installed.
-        InterruptedCommitError: If another process writes to the folder of a store.
         ValueError: If an argument is invalid, or ``max_bytes`` is given with ``compression``.
         OSError: If a file cannot be read or written, or the destination is a URL of HTTP.
     """
@@ -130,7 +128,6 @@ def from_npz(
         FileExistsError: If an output exists, unless ``force``.
         FileNotFoundError: If a source does not exist, or machines do not share the folder.
         ImportError: If Ray is not installed.
-        InterruptedCommitError: If another process writes to the folder of a store.
         ValueError: If an argument is invalid, or ``max_bytes`` is given with ``compression``.
         OSError: If a file cannot be read or written, or the destination is a URL of HTTP.
     """
@@ -161,7 +158,6 @@ def from_parquet(
         FileExistsError: If an output exists, unless ``force``.
         FileNotFoundError: If a source does not exist, or machines do not share the folder.
         ImportError: If Ray or pyarrow is not installed.
-        InterruptedCommitError: If another process writes to the folder of a store.
         ValueError: If an argument is invalid, or ``max_bytes`` is given with ``compression``.
         OSError: If a file cannot be read or written, or the destination is a URL of HTTP.
     """
@@ -206,7 +202,6 @@ def from_images(
         FileExistsError: If an output exists, unless ``force``.
         FileNotFoundError: If a source does not exist, or machines do not share the folder.
         ImportError: If Ray is not installed.
-        InterruptedCommitError: If another process writes to the folder of a store.
         ValueError: If an argument is invalid, or ``max_bytes`` is given with ``compression``.
         OSError: If a file cannot be read or written, or the destination is a URL of HTTP.
     """

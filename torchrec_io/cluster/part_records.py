@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -12,7 +11,6 @@ from typing import Any, NamedTuple
 from .. import errors as error_classes
 from ..errors import TorchRecIOError
 from ..records.formats import TFRECORD
-from ..storage.folders import check_committed
 from ..storage.opening import is_remote, open_now
 from ..storage.outputs import remove_output, write_output
 from ..storage.remote.options import RemoteOptions
@@ -139,8 +137,6 @@ def save_outputs(
 def load_outputs(path: str, identity: str | None, remote: RemoteOptions) -> list[str] | None:
     """Return the outputs that got their names, or None if there is no record or not all have them.
 
-    Renames that were interrupted are completed first; in a store, they are taken back.
-
     Args:
         path: Path of the record.
         identity: Identity of the work that makes the parts; outputs of other work do not count.
@@ -150,7 +146,6 @@ def load_outputs(path: str, identity: str | None, remote: RemoteOptions) -> list
     try:
         members = json.loads(_read(path, remote))
         listed = members["outputs"]
-        check_committed(os.path.dirname(listed[0][0]), remote)
         if identity not in (None, members["identity"]):
             return None
         outputs = [str(output) for output, _, _ in listed]

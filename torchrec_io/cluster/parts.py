@@ -14,7 +14,7 @@ from typing import Any
 from ..checks import counted, printable
 from ..storage.compression import Compression
 from ..storage.digest import digest_text
-from ..storage.folders import has_files, lock_of, make_folder, remove_folder, remove_unless_needed
+from ..storage.folders import has_files, lock_of, make_folder, remove_folder
 from ..storage.opening import is_remote, public_name
 from ..storage.outputs import names_in
 from ..storage.remote.options import RemoteOptions
@@ -79,7 +79,7 @@ class PartFolder:
         try:
             yield cls(path, compression, index, remote)
         finally:
-            remove_unless_needed(path, remote)
+            remove_folder(path, remote)
 
     @classmethod
     @contextmanager
@@ -97,7 +97,7 @@ class PartFolder:
 
         A job that is started again finds the parts that it has finished. The folder is removed when
         the last block ends. After an error it is kept if it has parts. It is locked during the
-        block, if the file system has locks; in a store by an object.
+        block, if the file system has locks. A store has none.
 
         Args:
             name: Path of the output, or common start of the paths of the shards.
@@ -114,7 +114,7 @@ class PartFolder:
         folder = cls.named(name, arguments, compression, index=index, remote=remote)
         path, remote = folder.path, folder.remote
         make_folder(os.path.dirname(path))
-        with lock_of(job_lock(path), remote, functools.partial(_refuse_second, path)):
+        with lock_of(job_lock(path), functools.partial(_refuse_second, path)):
             make_folder(path)
             try:
                 yield folder
@@ -302,7 +302,5 @@ def _shared_name(name: str, remote: RemoteOptions) -> str:
 
 
 def _refuse_second(path: str) -> None:
-    reason = "another process runs the same job, or removes what was left of it; wait until it ends"
-    if is_remote(path):
-        reason += ", or for 10 minutes if it was killed on another machine"
+    reason = "another process runs the same job; wait until it ends"
     raise BlockingIOError(errno.EWOULDBLOCK, reason, path)

@@ -72,7 +72,6 @@ def reshard(
         FileNotFoundError: If a path matches no file, shards are missing, or machines do not share
             the folder.
         BlockingIOError: If another process runs the same job.
-        InterruptedCommitError: If another process writes to the folder of a store.
         FileExistsError: If there are shards of this name, unless they may be replaced.
         ValueError: If not exactly one of ``num_shards`` and ``max_bytes`` is given, an argument is
             invalid, the name is a folder, an input could be a shard, or shards would have more than

@@ -98,7 +98,6 @@ def shuffle(
         FileNotFoundError: If a path matches no file, shards are missing, or machines do not share
             the folder of the outputs.
         BlockingIOError: If another process runs the same job.
-        InterruptedCommitError: If another process writes to the folder of a store.
         FileExistsError: If there are shards of this name, unless they may be replaced.
         OSError: If a file cannot be read or written, or the name is a URL of HTTP.
         ValueError: If an argument is invalid, the name is a folder, an input could be a shard, or

@@ -62,7 +62,6 @@ def write_tfrecords(
             has different types in different blocks, or a value does not fit.
         FileExistsError: If there are shards of this name, unless ``force``.
         FileNotFoundError: If machines do not share the folder.
-        InterruptedCommitError: If another process writes to the folder of a store.
         ValueError: If another argument is invalid.
         OSError: If a file cannot be written, or the name is a URL of HTTP.
     """

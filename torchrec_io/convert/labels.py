@@ -138,7 +138,7 @@ def _images_in(
 
 def _objects_in(folder: str, remote: RemoteOptions, ignored: Counter[str]) -> Iterator[FoundImage]:
     """Yield the images of a folder of a store, in the order of :func:`_images_in`."""
-    from ..storage.remote.object_commit import list_folder  # noqa: PLC0415  # not for local files
+    from ..storage.remote.listing import list_folder  # noqa: PLC0415  # not for local files
     from ..storage.remote.remote_file import stamp_of_info  # noqa: PLC0415  # as above
 
     root = folder.rstrip("/")

@@ -36,33 +36,12 @@ def file_lock(path: str, waiting: Callable[[], None]) -> Iterator[None]:
             os.close(descriptor)
 
 
-def is_locked(path: str) -> bool:
-    """Return whether a process holds the lock of a file, or this process may not find out.
-
-    A file that does not exist is not locked, and neither is one on a file system without locks.
-    """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
-    except OSError as error:
-        return error.errno in (errno.EWOULDBLOCK, errno.EACCES)
-    finally:
-        os.close(descriptor)
-    return False
-
-
 def _locked_file(path: str, waiting: Callable[[], None]) -> int | None:
     kind = fcntl.LOCK_EX | fcntl.LOCK_NB
     while True:
         is_held = False
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         except OSError:
             return None
         try:

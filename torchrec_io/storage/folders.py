@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from .commit_journal import pending_names, refuse_interrupted
 from .file_lock import file_lock
 from .local import StrPath
 from .opening import find_stamp, is_remote, public_name
@@ -100,7 +99,7 @@ def has_files(folder: str, remote: RemoteOptions) -> bool:
     """
     if not is_remote(folder):
         return any(files for _, _, files in os.walk(folder))
-    from .remote.object_commit import list_folder  # noqa: PLC0415  # not for local files
+    from .remote.listing import list_folder  # noqa: PLC0415  # not for local files
 
     return bool(list_folder(folder, remote, is_recursive=True))
 
@@ -110,7 +109,7 @@ def remove_folder(folder: str, remote: RemoteOptions) -> None:
     if not is_remote(folder):
         shutil.rmtree(folder, ignore_errors=True)
         return
-    from .remote.object_commit import list_folder  # noqa: PLC0415  # as above
+    from .remote.listing import list_folder  # noqa: PLC0415  # as above
     from .remote.upload import delete_objects  # noqa: PLC0415  # as above
 
     with contextlib.suppress(OSError):
@@ -118,40 +117,11 @@ def remove_folder(folder: str, remote: RemoteOptions) -> None:
         delete_objects([f"{folder}/{name}" for name in names], remote)
 
 
-def remove_unless_needed(folder: str, remote: RemoteOptions) -> None:
-    """Remove a folder, unless a commit to the folder above could not be completed and needs it."""
-    above, name = os.path.split(folder)
-    if is_remote(folder) or name not in pending_names(above):
-        remove_folder(folder, remote)
-
-
-def check_committed(folder: str, remote: RemoteOptions) -> None:
-    """Check that no commit to a folder was interrupted.
-
-    Raises:
-        InterruptedCommitError: If one was, or, in a store, if a process may still be at it.
-        OSError: If a request failed.
-    """
-    if not is_remote(folder):
-        refuse_interrupted(folder)
-        return
-    from .remote.object_commit import prepare_folder  # noqa: PLC0415  # as above
-
-    prepare_folder(folder, remote)
-
-
-def lock_of(
-    path: str, remote: RemoteOptions, waiting: Callable[[], None]
-) -> AbstractContextManager[None]:
-    """Return a lock, to be held during a ``with`` block.
+def lock_of(path: str, waiting: Callable[[], None]) -> AbstractContextManager[None]:
+    """Return a lock, to be held during a ``with`` block. Stores have none.
 
     Args:
-        path: Name of its file or object, which exists while the lock is held.
-        remote: Options for remote objects.
-        waiting: Called if another process holds the lock; it must raise an error for a URL.
+        path: Name of its file, which exists while the lock is held.
+        waiting: Called if another process holds the lock.
     """
-    if not is_remote(path):
-        return file_lock(path, waiting)
-    from .remote.object_lock import object_lock  # noqa: PLC0415  # as above
-
-    return object_lock(path, remote, waiting)
+    return contextlib.nullcontext() if is_remote(path) else file_lock(path, waiting)

@@ -125,7 +125,7 @@ def names_in(folder: str, remote: RemoteOptions) -> set[str]:
     if not is_remote(folder):
         listed = local_name(folder) or os.curdir
         return set(os.listdir(listed)) if os.path.isdir(listed) else set()
-    from .remote.object_commit import list_folder  # noqa: PLC0415  # as above
+    from .remote.listing import list_folder  # noqa: PLC0415  # as above
 
     return set(list_folder(public_name(folder, remote), remote))
 

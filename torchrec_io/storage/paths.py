@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from .commit_journal import refuse_interrupted
 from .file_sets import check_one_set, file_sets, named_some
 from .local import StrPath
 from .opening import local_name
@@ -69,9 +68,6 @@ def expand_paths(
     ``{00000..01023}`` stands for the numbers of a range, all of which must exist. The result has
     URLs without secrets, which ``remote`` remembers.
 
-    A directory where a process was interrupted while it replaced files is refused, so that old and
-    new files are never mixed. Nothing in it is changed.
-
     Args:
         paths: A name, pattern or directory, or several.
         tfrecord_names: Take only files with names of TFRecord files from a directory. If False, all
@@ -82,7 +78,6 @@ def expand_paths(
     Raises:
         FileNotFoundError: If a file does not exist, a pattern or directory has no matching file, or
             shards are missing.
-        InterruptedCommitError: If a process was interrupted while it replaced files.
         OSError: If a request to a store failed.
         ValueError: If ``paths`` is empty, a URL is not valid, a directory has several sets of
             files, or there are two sets of shards of one name.
@@ -139,27 +134,13 @@ def _find(
     found = _expand_urls(urls, tfrecord_names, remote, allow_missing=allow_missing) if urls else {}
     local = [name for name in names if name not in found]
     companion = _COMPANION_NAME if tfrecord_names else _INDEX_NAME
-    for name, files in zip(local, _expand_local(local, tfrecord_names), strict=True):
+    for name in local:
+        files = _expand(name, tfrecord_names)
         data = [] if files == [name] else [file for file in files if not companion.search(file)]
         found[name] = _Given(name, files, data, bool(data) and os.path.isdir(name))
     if not any(given.files for given in found.values()):
         raise ValueError("paths is empty: name at least one file")
     return [found[name] for name in names]
-
-
-def _expand_local(names: list[str], tfrecord_names: bool) -> list[list[str]]:
-    """Return the files of each local name, after waiting for commits to their folders."""
-    for folder in _folders_of(names):
-        refuse_interrupted(folder)
-    found = [_expand(name, tfrecord_names) for name in names]
-    linked = {
-        os.path.dirname(os.path.realpath(file))
-        for files in found
-        for file in files
-        if os.path.islink(file)
-    }
-    changed = [folder for folder in linked if refuse_interrupted(folder)]
-    return [_expand(name, tfrecord_names) for name in names] if changed else found
 
 
 def _expand_urls(
@@ -178,14 +159,6 @@ def _expand_urls(
         is_folder = not (found.is_exact or glob.has_magic(url))
         given[url] = _Given(public_url(url), found.urls, data, is_folder)
     return given
-
-
-def _folders_of(names: Iterable[str]) -> set[str]:
-    """Return the directories of names and patterns, and those that are named."""
-    folders = {os.path.dirname(name) for name in names}
-    patterns = {folder for folder in folders if glob.has_magic(folder)}
-    found = {match for pattern in patterns for match in glob.iglob(pattern, recursive=True)}
-    return {*(folders - patterns), *found, *filter(os.path.isdir, names)}
 
 
 def _expand(name: str, tfrecord_names: bool) -> list[str]:

@@ -49,19 +49,14 @@ class PendingFile:
         self._owner = os.getpid()
         check_replaceable(self.path)
         with _errors_naming(self.path):
-            while True:
-                self.temporary = temporary_name(self.path)
-                opened: list[FileIO] = []
-                # Registered first, because Ctrl-C may come right after the file is created. Not a
-                # method of this object, which would keep the object alive.
-                self._remove = weakref.finalize(
-                    self, _remove_unfinished, opened, self.temporary, self._owner
-                )
-                try:
-                    opened.append(_create(self.temporary, mode))
-                    break
-                except FileExistsError:  # created by another process
-                    self._remove.detach()
+            self.temporary = temporary_name(self.path)
+            opened: list[FileIO] = []
+            # Registered first, because Ctrl-C may come right after the file is created. Not a
+            # method of this object, which would keep the object alive.
+            self._remove = weakref.finalize(
+                self, _remove_unfinished, opened, self.temporary, self._owner
+            )
+            opened.append(_create(self.temporary, mode))
         [self._file] = opened
 
     def __enter__(self) -> Self:
@@ -112,10 +107,6 @@ class PendingFile:
         target = self.path if path is None else os.fspath(path)
         with _errors_naming(target):
             os.replace(self.temporary, target)
-        self._remove.detach()
-
-    def keep(self) -> None:
-        """Keep the temporary file from now on, unless it is discarded."""
         self._remove.detach()
 
     def discard(self) -> None:

@@ -1,5 +1,3 @@
-from .cleaning import Leftover as Leftover
-from .cleaning import clean as clean
 from .rearrange import merge as merge
 from .rearrange import reshard as reshard
 from .rearrange import split as split

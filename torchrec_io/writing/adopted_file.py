@@ -30,8 +30,5 @@ class AdoptedFile:
         """Rename the file, replacing any file of that name."""
         os.replace(self.temporary, path)
 
-    def keep(self) -> None:
-        """Do nothing: nobody removes the file."""
-
     def discard(self) -> None:
         """Do nothing: who wrote the file may adopt it again."""

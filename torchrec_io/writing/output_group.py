@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import logging
 import os
-import stat
+import shutil
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias, cast
 
-from ..checks import check_choice
+from ..checks import check_choice, printable
 from ..records.index_file import SUFFIX
-from ..storage.commit_journal import CommitJournal, Rename, refuse_interrupted, remove_file
 from ..storage.compression import COMPRESSIONS, Compression
-from ..storage.folders import check_committed, make_folder
+from ..storage.file_lock import file_lock
+from ..storage.folders import make_folder
 from ..storage.local import StrPath
 from ..storage.opening import is_remote, public_name
 from ..storage.outputs import names_in, open_pending, refuse_existing, split_output
@@ -29,9 +32,13 @@ if TYPE_CHECKING:
     from ..storage.remote.object_commit import NewObject
     from ..storage.remote.pending_object import PendingObject
 
-_Output: TypeAlias = "PendingFile | PendingFolder | AdoptedFile | PendingObject | AdoptedObject"
+_Local: TypeAlias = "PendingFile | PendingFolder | AdoptedFile"
+_Output: TypeAlias = "_Local | PendingObject | AdoptedObject"
+
+logger = logging.getLogger("torchrec_io")
 
 _COMPRESSIONS = (None, *COMPRESSIONS)
+_LOCK_NAME = ".torchrec_io.lock"
 
 
 class OutputGroup:
@@ -80,7 +87,6 @@ class OutputGroup:
         self._folder: str | None = None
         self._present: set[str] | None = None  # names in a folder of a store, once it was listed
         self._adoptable: dict[str, dict[str, int]] = {}  # sizes of objects in folders, by name
-        self._is_decided = False
 
     def __enter__(self) -> Self:
         return self
@@ -200,54 +206,53 @@ class OutputGroup:
     def commit(self) -> None:
         """Prepare all files and rename them to their targets.
 
-        A single output needs no journal: its old index is removed, then the file is renamed, then
-        its index. Whenever that ends, the old or the new file is there, with its own index or
-        without one.
+        A single output replaces an old one in one step: the old index is removed, then the file is
+        renamed, then its index. Whenever that ends, the old or the new file is there, with its own
+        index or without one.
 
-        The renames of several outputs are written to a :class:`CommitJournal`. Until it is on
-        storage, the old files are untouched. Afterwards the commit can only be completed, if need
-        be by ``torchrec-io clean``.
+        Of several outputs, the old files are removed before the first new one is renamed. So a kill
+        leaves old files, or new ones, which may be too few, and never a mixture. Commits to a
+        folder of files take turns.
 
         Raises:
-            FileExistsError: If there is a file of one of the names, and it may not be replaced.
-            InterruptedCommitError: If an earlier commit to the folder was interrupted.
-            OSError: If the system refuses a write, a removal or a renaming. If it says that the new
-                files are complete, they are kept.
+            FileExistsError: If there is a file of one of the names, and it may not be replaced; or
+                if another process wrote objects of the same names at the same time.
+            OSError: If the system refuses a write, a removal or a renaming. No new file is left.
         """
         self.prepare()
         if self._folder is None:
             return
-        if not self.force and not is_remote(self._folder):
-            for output in (*self._records, *self._others):
-                refuse_existing(output.path)  # it may be new
-        indexes = [file.path + SUFFIX for file in self._records] + self._removed
+        stale = [file.path + SUFFIX for file in self._records] + self._removed
         pending: list[tuple[_Output, str]] = []
         for records in self._records:
             pending += records.pending
         pending += [(other, other.path) for other in self._others]
         is_single = not self._removed and len(self._records) + len(self._others) == 1
         if is_remote(self._folder):
-            self._commit_objects(self._folder, pending, indexes, is_single=is_single)
-        elif is_single:
-            self._commit_one(self._folder, pending, indexes)
-        else:
-            self._commit_several(self._folder, pending, indexes)
+            self._commit_objects(self._folder, pending, stale, is_single=is_single)
+            return
+        local = cast("Sequence[tuple[_Local, str]]", pending)
+        with file_lock(os.path.join(self._folder, _LOCK_NAME), self._wait):
+            if not self.force:
+                for output in (*self._records, *self._others):
+                    refuse_existing(output.path)  # it may be new
+            if is_single:
+                for path in stale:
+                    _remove_file(path)
+                for file, path in local:
+                    file.rename(path)
+            else:
+                _replace_files(local, stale)
+            sync_folder(self._folder)
 
-    def _commit_one(
-        self, folder: str, pending: Sequence[tuple[_Output, str]], indexes: Sequence[str]
-    ) -> None:
-        refuse_interrupted(folder)
-        for path in indexes:
-            remove_file(path)
-        for output, target in pending:
-            output.rename(target)
-        sync_folder(folder)
+    def _wait(self) -> None:
+        logger.info("waiting for the process that renames files in %s", printable(self._folder))
 
     def _commit_objects(
         self,
         folder: str,
         pending: Sequence[tuple[_Output, str]],
-        indexes: Sequence[str],
+        stale: Sequence[str],
         *,
         is_single: bool,
     ) -> None:
@@ -255,37 +260,18 @@ class OutputGroup:
 
         objects = cast("Sequence[tuple[NewObject, str]]", pending)
         commit = object_commit.commit_one if is_single else object_commit.commit_several
-        commit(folder, objects, indexes, self.remote, must_be_new=not self.force)
-
-    def _commit_several(
-        self, folder: str, pending: Sequence[tuple[_Output, str]], indexes: Sequence[str]
-    ) -> None:
-        local = cast("Sequence[tuple[PendingFile | PendingFolder | AdoptedFile, str]]", pending)
-        renames = [_as_rename(folder, output.temporary, target) for output, target in local]
-        stale = {*map(os.path.basename, indexes)} - {rename.target for rename in renames}
-        journal = CommitJournal(folder, sorted(stale), renames)
-        # The files belong to the journal from now on, even if the interpreter exits.
-        for output, _ in local:
-            output.keep()
-        try:
-            self._is_decided = True
-            journal.write()
-            journal.follow()
-        except BaseException:
-            self._is_decided = not journal.revoke()
-            raise
+        commit(folder, objects, stale, self.remote, must_be_new=not self.force)
 
     def discard(self) -> None:
-        """Remove all files that were not renamed, unless a later process will rename them."""
-        if not self._is_decided:
-            for output in (*self._records, *self._others):
-                output.discard()
+        """Remove all files that were not renamed."""
+        for output in (*self._records, *self._others):
+            output.discard()
 
     def _adopted(self, complete: str, target: str) -> AdoptedFile | AdoptedObject:
         if not is_remote(complete):
             return AdoptedFile(complete, target)
         from ..storage.remote.adopted_object import AdoptedObject  # noqa: PLC0415  # as above
-        from ..storage.remote.object_commit import list_folder  # noqa: PLC0415  # as above
+        from ..storage.remote.listing import list_folder  # noqa: PLC0415  # as above
 
         folder, name = os.path.split(complete)
         if folder not in self._adoptable:
@@ -300,8 +286,13 @@ class OutputGroup:
         if target in self._targets:
             raise ValueError(f"{target!r} would be written twice; choose another name")
         if self._folder is None:
-            self._begin(folder)
+            if self._create_folders:
+                make_folder(folder or os.curdir)
             self._folder = folder
+            if is_remote(path):  # wrong credentials are an error now, not after all was written
+                from ..storage.remote.upload import exists  # noqa: PLC0415  # not for local files
+
+                exists(target, self.remote)
         elif folder != self._folder:
             raise ValueError(
                 f"all outputs must be in the folder {self._folder or os.curdir!r}, got {target!r}"
@@ -322,17 +313,35 @@ class OutputGroup:
         if name in self._present:
             raise output_exists(path)
 
-    def _begin(self, folder: str) -> None:
-        """Prepare the folder of the outputs."""
-        if self._create_folders:
-            make_folder(folder or os.curdir)
-        check_committed(folder, self.remote)
+
+def _replace_files(pending: Sequence[tuple[_Local, str]], stale: Iterable[str]) -> None:
+    """Remove old files, then rename all new ones, or none."""
+    replaced = [path for output, path in pending if not isinstance(output, PendingFolder)]
+    removed = []
+    try:
+        for path in (*stale, *replaced):
+            if _remove_file(path):
+                removed.append(path)
+        for output, path in pending:
+            output.rename(path)
+    except BaseException as error:
+        for output, path in pending:
+            if not os.path.lexists(output.temporary):  # it was renamed
+                with contextlib.suppress(OSError):
+                    (shutil.rmtree if isinstance(output, PendingFolder) else os.unlink)(path)
+        if isinstance(error, OSError) and removed:
+            reason = f"{error.strerror}; the old files were removed before: write them again"
+            raise OSError(error.errno, reason, error.filename) from error
+        raise
 
 
-def _as_rename(folder: str, temporary: str, target: str) -> Rename:
-    status = os.stat(temporary)
-    return Rename(
-        os.path.relpath(temporary, folder or os.curdir),
-        os.path.basename(target),
-        None if stat.S_ISDIR(status.st_mode) else status.st_size,
-    )
+def _remove_file(path: str) -> bool:
+    """Remove a file, and return whether it existed."""
+    try:
+        os.unlink(path)
+    except OSError as error:
+        # The name of an index may be too long; then there is no such file.
+        if error.errno in (errno.ENOENT, errno.ENAMETOOLONG):
+            return False
+        raise
+    return True

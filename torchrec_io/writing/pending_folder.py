@@ -30,9 +30,6 @@ class PendingFolder:
         """Rename the folder."""
         os.rename(self.temporary, path)
 
-    def keep(self) -> None:
-        """Keep the temporary folder, unless it is discarded. Nothing else would remove it."""
-
     def discard(self) -> None:
         """Remove the folder. Nothing happens if it was renamed."""
         shutil.rmtree(self.temporary, ignore_errors=True)

@@ -93,9 +93,7 @@ class Writer(ABC):
         Closing again does nothing.
 
         Raises:
-            OSError: If the system refuses a call, now or earlier. No file is kept, unless the
-                message says that the new files are complete.
-            InterruptedCommitError: If an earlier commit to the folder was interrupted.
+            OSError: If the system refuses a call, now or earlier. No new file is kept.
             RuntimeError: If this process is a fork of the one that opened the writer.
         """
         if not self._is_open and self._failure is None:

@@ -220,8 +220,8 @@ class ShardedWriter(Writer):
     The writer is a context manager. No file has its name before the writer is closed or the
     ``with`` block ends. Then all files are written to storage, existing files of the same names are
     removed, and the new ones are renamed. A failure before the first removal leaves the existing
-    files as they were. After a later one, or a kill, the next reader or writer that opens the
-    folder renames the rest: all files are old, or all are new.
+    files as they were. A kill after it leaves some of the new files, which readers refuse, because
+    their names say how many there must be.
 
     Args:
         name: Common start of the paths of the files, including the folder; :func:`shard_path`
@@ -240,7 +240,6 @@ class ShardedWriter(Writer):
             is out of its range.
         FileExistsError: If there are shards of this name and another number, which readers would
             mix up with these. With ``max_bytes``, ``close`` raises it.
-        InterruptedCommitError: If an earlier commit to the folder was interrupted.
         TypeError: If ``kinds`` is not a mapping of names to dtypes.
         SchemaError: If ``kinds`` contains an unknown dtype.
         OSError: If a file cannot be created, as in :class:`TFRecordWriter`.

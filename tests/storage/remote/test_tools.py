@@ -24,7 +24,7 @@ from tests.support.tfrecord import frame
 from tests.support.web import WebServer
 from torchrec_io.cli.commands import app
 from torchrec_io.storage.opening import file_size, open_file
-from torchrec_io.storage.remote.object_commit import list_folder
+from torchrec_io.storage.remote.listing import list_folder
 from torchrec_io.storage.remote.options import RemoteOptions
 
 RECORDS = [
@@ -177,7 +177,7 @@ def test_tools(places: Places, tmp_path: Path, name: str) -> None:
 def test_every_tool_is_here() -> None:
     named = {name.split(" ")[0] for name in TOOLS}
     public = {name for name in (*dir(tio.tools), *dir(tio.convert)) if name[0].islower()}
-    assert public - named == {"clean", "to_files"}
+    assert public - named == {"to_files"}
 
 
 def test_files_are_exported_from_a_store(places: Places, tmp_path: Path) -> None:
@@ -263,6 +263,7 @@ def test_commands(
     for source, target in ((places.local, str(tmp_path / "out")), (places.remote, out)):
         ended = run(*command.replace("IN", source).replace("OUT", target).split(" "))
         shown = without_times(ended.stdout).replace(target, "OUT").replace(source, "IN")
+        shown = shown.replace("?????", "*")  # other files of a store are not known
         seen.append((ended.exit_code, shown))
     assert seen[0] == seen[1]
     found, expected = remote_files(out, options), local_files(tmp_path / "out")

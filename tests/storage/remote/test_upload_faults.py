@@ -16,7 +16,7 @@ from tests.support.proxy import Proxy, proxy_to
 from tests.support.stores import S3Server
 from torchrec_io.storage.remote import pending_object
 from torchrec_io.storage.remote.large_uploads import PART_BYTES
-from torchrec_io.storage.remote.object_commit import list_folder
+from torchrec_io.storage.remote.listing import list_folder
 from torchrec_io.storage.remote.options import RemoteOptions
 from torchrec_io.storage.remote.process import access
 
@@ -116,7 +116,7 @@ def test_statuses_that_are_tried_again(faulty: dict[str, Any]) -> None:
     ("statuses", "count", "kind", "message"),
     [
         ([503] * 9, 3, ConnectionError, r"failed after 3 attempts; last reason: HTTP 503: 's3://d"),
-        ([403], 1, PermissionError, r"access denied \(HTTP 403\).*may write and delete objects"),
+        ([403], 1, PermissionError, r"access denied \(HTTP 403\).*may write objects"),
         ([400], 1, OSError, r"the request was refused \(HTTP 400\): 's3://data/a'"),
     ],
 )

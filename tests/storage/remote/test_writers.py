@@ -21,7 +21,7 @@ from tests.conftest import ROOT
 from tests.support.stores import S3Server
 from tests.support.web import WebServer
 from torchrec_io.storage.opening import open_file
-from torchrec_io.storage.remote.object_commit import list_folder
+from torchrec_io.storage.remote.listing import list_folder
 from torchrec_io.storage.remote.options import RemoteOptions
 from torchrec_io.writing.output_group import OutputGroup
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 
+from ..byte_source import Stamp
 from ..pending_file import output_exists
 from ..thread_pool import REMOTE_THREADS
 from .options import RemoteOptions
@@ -48,12 +49,15 @@ class AdoptedObject:
     def sync(self) -> None:
         """Do nothing: the object is complete."""
 
-    def rename(self, url: str, *, must_be_new: bool = False) -> None:
+    def rename(self, url: str, *, must_be_new: bool = False) -> Stamp | None:
         """Give the object its name, replacing any object of that name.
 
         Args:
             url: Public URL.
             must_be_new: Whether an object of that name is an error.
+
+        Returns:
+            None: the store does not tell the stamp of a copy.
 
         Raises:
             FileExistsError: If there is an object of that name, and it must be new.
@@ -64,6 +68,7 @@ class AdoptedObject:
         keys = [access(each, self._options).key for each in (self._complete, url)]
         ask_again(url, self._options, "copy", *keys, needs=WRITE)
         self.has_name = True
+        return None
 
     def discard(self) -> None:
         """Do nothing: a job that is started again needs the object."""

@@ -9,14 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ..byte_source import Stamp
-from ..commit_journal import JOURNAL_NAME
 from ..file_sets import named_some
 from ..thread_pool import REMOTE_THREADS, map_in_threads
 from .messages import ObjectInfo
-from .object_commit import read_journal, refuse_interrupted
 from .options import RemoteOptions
 from .patterns import matcher_of
-from .process import ask_again
+from .process import access, ask_again
 from .remote_file import stamp_of_info
 from .urls import can_pin, expand_ranges, has_ranges, is_url, is_web_url, split_url
 from .web import store_of
@@ -193,33 +191,9 @@ def _matches(pattern: str, options: RemoteOptions) -> list[str]:
     matcher = matcher_of(pattern)
     found = _list(folder, options, is_recursive=is_recursive)
     matches = sorted(url for url in found if matcher(url) and not url.endswith(".tfidx"))
-    _check_commits(
-        [url for url in found if os.path.basename(url) == JOURNAL_NAME], matcher, options
-    )
     if not matches and pattern not in found:
         raise FileNotFoundError(f"the pattern {pattern!r} matches no object")
     return matches
-
-
-def _check_commits(
-    journals: Sequence[str], matcher: Callable[[str], bool], options: RemoteOptions
-) -> None:
-    """Refuse folders where objects that a pattern matches may not be all there.
-
-    Args:
-        journals: URLs of the journals of commits, also in folders that do not matter.
-        matcher: Function that tells whether a URL matches.
-        options: Options for remote objects.
-
-    Raises:
-        InterruptedCommitError: If a journal lists such an object, or cannot be read.
-    """
-    for url in journals:
-        folder = os.path.dirname(url)
-        journal = read_journal(folder, options)
-        names = {} if journal is None else {**journal.targets, **journal.old}
-        if any(matcher(f"{folder}/{name}") for name in names):
-            raise refuse_interrupted(folder)
 
 
 def _files_in(folder: str, options: RemoteOptions, is_data: Callable[[str], bool]) -> list[str]:
@@ -249,17 +223,33 @@ def _list(folder: str, options: RemoteOptions, *, is_recursive: bool) -> list[st
         infos = []
     root = split_url(folder).root
     listed: dict[str, list[str]] = {folder: []}
-    unfinished = set()
     for info in infos:
         url = info.key if is_url(info.key) else f"{root}/{info.key}"
-        if os.path.basename(url) == JOURNAL_NAME:
-            if not is_recursive:
-                raise refuse_interrupted(os.path.dirname(url))  # the objects may not be all there
-            unfinished.add(f"{os.path.dirname(url)}/")
         options.stamps[url] = stamp_of_info(info)
         listed.setdefault(f"{os.path.dirname(url)}/" if is_recursive else folder, []).append(url)
-    options.folders.update((each, listed[each]) for each in listed.keys() - unfinished)
+    options.folders.update(listed)
     return [url for urls in listed.values() for url in urls]
+
+
+def list_folder(
+    folder: str, options: RemoteOptions, *, is_recursive: bool = False
+) -> dict[str, ObjectInfo]:
+    """Return the objects of a folder as they are now, by their names in it.
+
+    Args:
+        folder: Public URL, without a slash at its end.
+        options: Options for remote objects.
+        is_recursive: Whether the objects in folders of the folder are listed, too.
+    """
+    key = access(f"{folder}/", options).key
+    try:
+        infos: Sequence[ObjectInfo] = ask_again(folder, options, "list", key, is_recursive)
+    except FileNotFoundError:
+        return {}
+    start = len(folder) + 1
+    root = split_url(folder).root
+    urls = (info.key if is_url(info.key) else f"{root}/{info.key}" for info in infos)
+    return {url[start:]: info for url, info in zip(urls, infos, strict=True)}
 
 
 def list_once(folder: str, options: RemoteOptions) -> list[str]:

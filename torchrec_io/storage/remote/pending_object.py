@@ -8,11 +8,11 @@ import itertools
 import os
 import tempfile
 import weakref
-from typing import Any
+from typing import Any, Literal
 
 from ..byte_source import ByteSource, Stamp
 from ..pending_file import output_exists
-from ..temporary import owner_of, temporary_name
+from ..temporary import temporary_name
 from .connection import HelperError
 from .large_uploads import PART_BYTES
 from .options import RemoteOptions
@@ -74,7 +74,13 @@ class PendingObject:
             prefix="torchrec_io-", buffering=0
         )
         self._drop = weakref.finalize(
-            self, _give_up, self._way, options, self._sent_name, self._number, os.getpid()
+            self,
+            _give_up,
+            self._way,
+            options,
+            None if has_name else self._sent_name,
+            self._number,
+            os.getpid(),
         )
 
     def write(self, *parts: bytes | memoryview) -> None:
@@ -96,20 +102,25 @@ class PendingObject:
         """Return what was written, of which only the two ends can be read."""
         return _Ends(self.path, self.size, self._head, self._rest()[-_END_BYTES:])
 
-    def rename(self, url: str, *, must_be_new: bool = False) -> None:
+    def rename(self, url: str, *, must_be_new: bool = False) -> Stamp | None:
         """Give the object its name, replacing any object of that name.
 
         Args:
             url: Public URL.
             must_be_new: Whether an object of that name is an error.
 
+        Returns:
+            Stamp of the object, if the store has told it.
+
         Raises:
             FileExistsError: If there is an object of that name, and it must be new.
             OSError: If a request failed.
         """
-        if must_be_new and not self._way and self.size <= PART_BYTES:
+        stamp = None
+        if not self._way and self.size <= PART_BYTES:
+            condition: Literal["absent"] | None = "absent" if must_be_new else None
             try:
-                put_object(url, self._rest(), self._options, only_if="absent")
+                stamp = put_object(url, self._rest(), self._options, only_if=condition)
             except FileExistsError:
                 raise output_exists(url) from None
         else:
@@ -120,6 +131,7 @@ class PendingObject:
         self.has_name = True
         self._drop.detach()
         self._file.close()
+        return stamp
 
     def discard(self) -> None:
         """Drop what was written. Nothing happens if the object has its name."""
@@ -179,15 +191,23 @@ class PendingObject:
 
 
 def _give_up(
-    ways: list[ObjectAccess], options: RemoteOptions, url: str, number: int, owner: int
+    ways: list[ObjectAccess], options: RemoteOptions, temporary: str | None, number: int, owner: int
 ) -> None:
-    """Drop what was sent of an object that did not get its name."""
+    """Drop what was sent of an object that did not get its name.
+
+    Args:
+        ways: The way of its parts, if one was sent.
+        options: Options for remote objects.
+        temporary: Public URL of its temporary name; None if it has none.
+        number: Number of its upload.
+        owner: Number of the process that writes it.
+    """
     if not ways or os.getpid() != owner:
         return
     with contextlib.suppress(OSError):
         ways[0].fetcher.client.ask("give_up", ways[0].store, number)
-        if owner_of(os.path.basename(url)) is not None:  # it may be complete under this name
-            delete_objects([url], options)
+        if temporary is not None:  # it may be complete under this name
+            delete_objects([temporary], options)
 
 
 class _Ends(ByteSource):
