@@ -67,6 +67,16 @@ FACADE = {
     ("datasets/formats.py", "TYPE_CHECKING", "csv"),
 }
 
+# Functions below the public ones that take ``storage_options``, to make the locations of files.
+LOCATING = {
+    ("cluster/shared_paths.py", "expand_shared_paths"),
+    ("datasets/pipeline.py", "DataFiles.open"),
+    ("schema/infer.py", "infer_parts"),
+    ("tools/outputs.py", "check_file_name"),
+    ("tools/record_files.py", "RecordFiles.__init__"),
+    ("writing/record_writer.py", "Writer.__init__"),
+}
+
 SOURCES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
 
 
@@ -149,6 +159,41 @@ def test_a_room_imports_only_rooms_above_it(path: Path) -> None:
         if target is None or target in above:
             continue
         assert (name, function, target) in FACADE, f"imports {imported} in {function or 'the file'}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=module_of)
+def test_only_storage_knows_what_is_remote(path: Path) -> None:
+    """Other rooms have locations: they do not carry options for stores, nor ask what is remote."""
+    if room_of(module_of(path)) == "storage":
+        return
+    name = str(path.relative_to(PACKAGE))
+    imported = {each.name.rpartition(".")[2] for each in imports_of(path)}
+    assert not imported & {"RemoteOptions", "is_remote", "is_url"}
+    public = set(public_names(torchrec_io)).union(
+        *(getattr(torchrec_io, room).__all__ for room in ROOMS_OF_NAMES)
+    )
+    found = _functions_in(ast.parse(path.read_text("utf-8")))
+    for function, node in found:
+        arguments = {each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)}
+        assert "remote" not in arguments, function
+        if "storage_options" in arguments:
+            assert function.partition(".")[0] in public or (name, function) in LOCATING, function
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Attribute) and name != "cluster/tasks.py":  # ray.remote
+                assert inner.attr != "remote", f"{function} has an attribute of that name"
+                owner = inner.value
+                is_location = isinstance(owner, ast.Attribute) and owner.attr == "location"
+                assert not (is_location and inner.attr == "options"), function
+
+
+def _functions_in(node: ast.AST, scope: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
+    for child in ast.iter_child_nodes(node):
+        inner = scope
+        if isinstance(child, (ast.FunctionDef, ast.ClassDef)):
+            inner = f"{scope}.{child.name}".lstrip(".")
+        if isinstance(child, ast.FunctionDef):
+            yield inner, child
+        yield from _functions_in(child, inner)
 
 
 @pytest.mark.slow

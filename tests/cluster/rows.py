@@ -14,13 +14,14 @@ from torchrec_io.cluster.datasource import TFRecordDatasource
 from torchrec_io.cluster.record_tables import TableReader
 from torchrec_io.records.division import DividedRecords
 from torchrec_io.records.index_cache import open_indexes
+from torchrec_io.storage.paths import expand_paths
 
 
 def source_of(paths: list[str], schema: Any, **options: Any) -> TFRecordDatasource:
     """Return the source that ``read_tfrecords`` gives to Ray."""
     on_error = options.pop("on_error", "raise")
     checks = options.get("verify_crc", True)
-    indexes, _ = open_indexes(paths, "auto", "auto", verify_crc=checks)
+    indexes, _ = open_indexes(expand_paths(paths), "auto", "auto", verify_crc=checks)
     reader = TableReader.of(schema, with_key=options.pop("with_key", False), **options)
     return TFRecordDatasource(DividedRecords(indexes), reader, on_error)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import torchrec_io as tio
-from torchrec_io.storage.opening import open_file
+from torchrec_io.storage.location import Location
 from torchrec_io.storage.remote.listing import list_folder
 from torchrec_io.storage.remote.options import RemoteOptions
 
@@ -26,7 +26,7 @@ def assert_same_as_local(folder: str, local: Path, name: str = "x") -> None:
     assert names(folder) == files.keys()
     for each, path in files.items():
         if not each.endswith(".tfidx"):
-            source = open_file(f"{folder}/{each}")
+            source = Location.of(f"{folder}/{each}").open()
             assert source.read(0, source.stamp.size) == path.read_bytes()
         elif each.removesuffix(".tfidx") in files:
             index = tio.RecordIndex.load(f"{folder}/{each}", f"{folder}/{each[:-6]}")

@@ -23,14 +23,15 @@ from torchrec_io.cluster.part_records import Content
 from torchrec_io.cluster.parts import Part, PartFolder
 from torchrec_io.convert.arrow_rows import ColumnTypes
 from torchrec_io.records.sequential import iter_records
+from torchrec_io.storage.location import Location
 
 
 def written(folder: Path, tables: list[Any]) -> list[bytes]:
     """Return the records that a task makes of tables."""
-    with PartFolder.beside(str(folder / "out"), None, index=False) as parts:
+    with PartFolder.beside(Location.of(folder / "out"), None, index=False) as parts:
         sink = TFRecordDatasink(parts, "out", ColumnTypes({}, frozenset()))
         part = sink.write(tables, SimpleNamespace(task_idx=3))
-        records = [data for _, data in iter_records(part.path)]
+        records = [data for _, data in iter_records(parts.file_of(part.number))]
         assert part.records == len(records)
     assert not [name for name in os.listdir(folder) if name.startswith(".")]
     return records
@@ -106,14 +107,15 @@ def test_tasks_store_a_column_with_one_type(tmp_path: Path) -> None:
     assert types == ColumnTypes({"x": "float32"}, frozenset())
 
     def parts_of(types: ColumnTypes, tables: list[Any]) -> list[list[bytes]]:
-        with PartFolder.beside(str(tmp_path / "out"), None, index=False) as folder:
+        with PartFolder.beside(Location.of(tmp_path / "out"), None, index=False) as folder:
             sink = TFRecordDatasink(folder, "out", types)
             tasks = [
                 sink.write([table], SimpleNamespace(task_idx=number))
                 for number, table in enumerate(tables)
             ]
             sink.on_write_complete(SimpleNamespace(write_returns=tasks))
-            return [[data for _, data in iter_records(part.path)] for part in sink.parts]
+            files = [folder.file_of(part.number) for part in sink.parts]
+            return [[data for _, data in iter_records(file)] for file in files]
 
     assert parts_of(types, [blocks[0], blocks[1].select(["x"])]) == [
         tio.encode_examples([{"x": value}], {"x": "float32"}) for value in (1, 0.5)
@@ -126,12 +128,12 @@ def test_tasks_store_a_column_with_one_type(tmp_path: Path) -> None:
 
 
 def test_parts_get_their_names_together(tmp_path: Path) -> None:
-    name = str(tmp_path / "out")
+    name = Location.of(tmp_path / "out")
     with PartFolder.beside(name, "gzip", index=True) as folder:
         folder.write(1, [b"never seen"])
         parts = [folder.write(number, [b"%d" % number] * number) for number in (0, 1, 2)]
         assert [path.name[0] for path in tmp_path.iterdir()] == ["."]
-        paths = folder.commit(name, parts, force=False)
+        paths = [shard.name for shard in folder.commit(name, parts, force=False)]
     assert paths == [tio.shard_path(name, i, 3) for i in range(3)]
     assert sorted(map(str, tmp_path.iterdir())) == sorted(
         [*paths, *(f"{path}.tfidx" for path in paths)]
@@ -141,7 +143,7 @@ def test_parts_get_their_names_together(tmp_path: Path) -> None:
 
 
 def test_old_shards_are_replaced_only_with_force(tmp_path: Path) -> None:
-    name = str(tmp_path / "out")
+    name = Location.of(tmp_path / "out")
     old = [tio.shard_path(name, i, 2) for i in range(2)]
     for path in old:
         write_tfrecord(path, [b"old"])
@@ -152,19 +154,17 @@ def test_old_shards_are_replaced_only_with_force(tmp_path: Path) -> None:
             folder.commit(name, [part, folder.write(1, [])], force=False)
     assert len(list(tmp_path.iterdir())) == 4
     with PartFolder.beside(name, None, index=False) as folder:
-        [path] = folder.commit(name, [folder.write(0, [b"new"])], force=True)
-    assert [str(each) for each in tmp_path.iterdir()] == [path]
-    assert list(tio.TFRecordDataset(path)) == [b"new"]
+        [shard] = folder.commit(name, [folder.write(0, [b"new"])], force=True)
+    assert [str(each) for each in tmp_path.iterdir()] == [shard.name]
+    assert list(tio.TFRecordDataset(shard)) == [b"new"]
 
 
 def test_a_folder_that_machines_do_not_share_is_an_error(tmp_path: Path) -> None:
-    elsewhere = PartFolder(str(tmp_path / "elsewhere"), None, index=False)
+    elsewhere = PartFolder(Location.of(tmp_path / "elsewhere"), None, index=False)
     with pytest.raises(FileNotFoundError):
         elsewhere.write(0, [b"record"])
     with pytest.raises(FileNotFoundError, match="write to a folder that all machines share"):
-        elsewhere.commit(
-            str(tmp_path / "out"), [Part(0, str(tmp_path / "x"), 1, Content(0, 0))], force=True
-        )
+        elsewhere.commit(Location.of(tmp_path / "out"), [Part(0, 1, Content(0, 0))], force=True)
 
 
 def test_numbers_of_other_sizes(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tests.support.examples import example_of
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io.cluster.shared_indexes import open_shared_indexes
 from torchrec_io.records.index_cache import cache_path
-from torchrec_io.storage.remote.options import RemoteOptions
+from torchrec_io.storage.location import Location
 
 
 def damage(path: Path, number: int) -> None:
@@ -93,7 +93,7 @@ def test_files_without_right_checksums(tmp_path: Path, blocks: int) -> None:
     source = source_of([str(path)], SCHEMA, verify_crc=False)
     assert [row["id"] for row in rows_of(tables_of(source, blocks))] == [*range(30)]
     for verify_crc in (True, False):
-        [index], errors = open_shared_indexes([str(path)], RemoteOptions(), verify_crc=verify_crc)
+        [index], errors = open_shared_indexes([Location.of(path)], verify_crc=verify_crc)
         assert (len(index), len(errors)) == ((0, 1) if verify_crc else (30, 0))
     assert not cache_path(path).exists()
 

@@ -144,7 +144,7 @@ def test_an_interrupted_job_continues(
         if len(written) == 12:
             raise KeyboardInterrupt
         done = write(folder, number, *args, **options)
-        written.append((folder.path, number))
+        written.append((folder.location.name, number))
         return done
 
     monkeypatch.setattr(PartFolder, "write", write_some)
@@ -166,7 +166,7 @@ def test_damage_of_files_of_the_first_pass_is_noticed(
     finish = BucketFiles.finish
 
     def damage(buckets: BucketFiles, parts: Any) -> None:
-        path = Path(parts[4].path)
+        path = Path(buckets.folder.file_of(parts[4].number))
         content = bytearray(path.read_bytes())
         content[40] ^= 1
         path.write_bytes(content)

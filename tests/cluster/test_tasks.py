@@ -18,7 +18,7 @@ from tests.support.tfrecord import write_tfrecord
 from torchrec_io.cluster import tasks
 from torchrec_io.cluster.shared_indexes import open_shared_indexes
 from torchrec_io.records.index_cache import open_indexes
-from torchrec_io.storage.remote.options import RemoteOptions
+from torchrec_io.storage.location import Location
 
 
 @pytest.mark.usefixtures("local_ray")
@@ -104,14 +104,14 @@ def test_files_without_an_index_are_indexed_by_tasks(
     tio.RecordIndex.build(paths[0]).save()
     if damaged:
         damage_silently(Path(paths[2]), [46 + 2])
-    found, errors = open_shared_indexes(paths, RemoteOptions())
+    found, errors = open_shared_indexes([Location.of(path) for path in paths])
     assert len(local_ray.sent) == 2
-    wanted, wanted_errors = open_indexes(paths, "auto", "auto")
+    wanted, wanted_errors = open_indexes([Location.of(path) for path in paths], "auto", "auto")
     assert [index.offsets.tolist() for index in found] == [i.offsets.tolist() for i in wanted]
     assert list(map(str, errors)) == list(map(str, wanted_errors))
     assert len(errors) == damaged
     local_ray.sent.clear()
-    open_shared_indexes(paths, RemoteOptions())
+    open_shared_indexes([Location.of(path) for path in paths])
     assert len(local_ray.sent) == damaged  # the others are in the cache
 
 

@@ -12,6 +12,7 @@ from torchrec_io.episodes.reader import StepNumbers, StepReader
 from torchrec_io.errors import CorruptRecordError
 from torchrec_io.records.index_cache import open_indexes
 from torchrec_io.records.record_reader import RecordReader
+from torchrec_io.storage.location import Location
 
 RECORDS = [b"one", b"", b"three", b"four" * 3000]
 COUNTS = [2, 0, 3, 2]
@@ -23,7 +24,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def open_reader(path: Path) -> StepReader:
-    indexes, _ = open_indexes([str(path)], "auto", "auto")
+    indexes, _ = open_indexes([Location.of(path)], "auto", "auto")
     return StepReader(RecordReader(indexes), StepNumbers(np.array(COUNTS, np.int64)))
 
 

@@ -34,6 +34,7 @@ from torchrec_io.storage.cache.filling import BlockFill
 from torchrec_io.storage.cache.object_blocks import ObjectBlocks
 from torchrec_io.storage.cache.open_blocks import OpenBlocks
 from torchrec_io.storage.compression import Compression
+from torchrec_io.storage.location import Location
 from torchrec_io.storage.paths import expand_paths, expand_sets
 
 # Imported here once, and not in each of the processes that run a program.
@@ -83,8 +84,8 @@ def read_records(folder: Path) -> dict[str, list[bytes]]:
     found = {}
     for path in itertools.chain.from_iterable(expand_sets(folder / "out")):
         found[os.path.basename(path)] = [record for _, record in iter_records(path)]
-        if os.path.exists(path + SUFFIX):
-            offsets = tio.RecordIndex.load(path + SUFFIX, path).offsets
+        if os.path.exists(path.beside(SUFFIX)):
+            offsets = tio.RecordIndex.load(path.beside(SUFFIX), path).offsets
             assert offsets.tolist() == tio.RecordIndex.build(path).offsets.tolist()
     return found
 
@@ -267,7 +268,7 @@ def write_without_index(folder: Path) -> None:
 
 def write_parts(folder: Path) -> None:
     """Write shards as the tasks and the driver of a cluster do."""
-    name = str(folder / "out" / "x")
+    name = Location.of(folder / "out" / "x")
     with PartFolder.beside(name, None, index=True) as parts:
         written = [parts.write(number, NEW[number::2]) for number in range(2)]
         parts.commit(name, written, force=True)

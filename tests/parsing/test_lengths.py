@@ -20,12 +20,13 @@ from torchrec_io.parsing.lengths import LengthFeature, find_lengths
 from torchrec_io.records.index_cache import cache_path, open_indexes
 from torchrec_io.records.record_reader import RecordReader
 from torchrec_io.schema.schema import Schema
+from torchrec_io.storage.location import Location
 
 TOKENS = LengthFeature("tokens", "int64", "example")
 
 
 def reader_of(*paths: Path, verify_crc: bool = True) -> RecordReader:
-    indexes, _ = open_indexes([str(path) for path in paths], "auto", "auto")
+    indexes, _ = open_indexes([Location.of(path) for path in paths], "auto", "auto")
     return RecordReader(indexes, verify_crc=verify_crc)
 
 

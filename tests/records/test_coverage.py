@@ -25,6 +25,7 @@ from torchrec_io import (
 )
 from torchrec_io.records.index_cache import cache_path, find_or_build, open_indexes
 from torchrec_io.records.lines import TextLines
+from torchrec_io.storage.location import Location
 
 RECORDS = [b"%03d" % number for number in range(100)]
 FRAME = 19
@@ -69,7 +70,7 @@ def test_wrong_index_is_built_again_or_refused(data: Path, kind: str) -> None:
 
 def test_right_index_is_used(data: Path) -> None:
     path = write_index(data, ALL, TOTAL)
-    assert find_or_build(data)[0].index_path == str(path)
+    assert find_or_build(Location.of(data))[0].index_path == str(path)
     assert (
         RecordIndex.load(data).file_bytes.tobytes() == RecordIndex.build(data).file_bytes.tobytes()
     )
@@ -143,7 +144,7 @@ def test_saved_index_of_a_damaged_file_says_so(tmp_path: Path, compressed: bool)
     path = built.save()
     loaded = RecordIndex.load(data)
     assert len(loaded) == len(built)
-    found, errors = open_indexes([str(data)], path, "auto")
+    found, errors = open_indexes([Location.of(data)], path, "auto")
     assert len(found[0]) == len(built)
     [error] = errors
     assert isinstance(error, CorruptRecordError)
@@ -179,20 +180,20 @@ def test_text_index_that_leaves_out_records(data: Path, left_out: set[int]) -> N
             load(path, data)
         assert caught.value.path == str(path)
     with pytest.raises(StaleIndexError, match=message):
-        open_indexes([str(data)], path, "auto")
+        open_indexes([Location.of(data)], path, "auto")
 
     index = RecordIndex.from_text(path, data, allow_missing=True)
     wanted = [start for start in ALL if start // FRAME not in left_out]
     assert index.offsets.tolist() == wanted
     assert index.lengths.tolist() == [3] * len(wanted)
-    [again], errors = open_indexes([str(data)], path, "auto", allow_missing=True)
+    [again], errors = open_indexes([Location.of(data)], path, "auto", allow_missing=True)
     assert (again.offsets.tolist(), errors) == (wanted, [])
 
     saved = index.save()
     with pytest.raises(StaleIndexError, match=message):
         RecordIndex.load(saved)
     assert RecordIndex.load(saved, allow_missing=True).offsets.tolist() == wanted
-    assert len(find_or_build(data)[0]) == 100  # "auto" wants all records
+    assert len(find_or_build(Location.of(data))[0]) == 100  # "auto" wants all records
 
 
 def test_gaps_of_text_indexes_have_room_for_records(data: Path) -> None:
@@ -241,7 +242,7 @@ def test_index_of_an_earlier_release(data: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(IndexFormatError, match="an earlier release wrote it"):
         RecordIndex.load(data)
-    assert len(find_or_build(data)[0]) == 100
+    assert len(find_or_build(Location.of(data))[0]) == 100
 
 
 def test_every_number_in_the_header(data: Path) -> None:

@@ -17,6 +17,7 @@ from torchrec_io.records.index_cache import cache_path, open_indexes
 from torchrec_io.records.lines import TextLines
 from torchrec_io.records.whole_file import WholeFile
 from torchrec_io.storage.local import LocalFile
+from torchrec_io.storage.location import Location
 
 NETSTRINGS = Netstrings()
 
@@ -30,17 +31,17 @@ class TestIndexes:
 
     def test_each_format_has_its_own_cached_index(self, path: Path) -> None:
         formats = [TextLines(), TextLines(1), NETSTRINGS]
-        found = [open_indexes([str(path)], "auto", "auto", each)[0][0] for each in formats]
+        found = [open_indexes([Location.of(path)], "auto", "auto", each)[0][0] for each in formats]
         assert [len(index) for index in found] == [1, 0, 50]
         names = [cache_path(path, each) for each in (*formats, TFRECORD)]
         assert len(set(names)) == 4
         assert [name.exists() for name in names] == [True, True, True, False]
-        again = [open_indexes([str(path)], "auto", "auto", each)[0][0] for each in formats]
+        again = [open_indexes([Location.of(path)], "auto", "auto", each)[0][0] for each in formats]
         assert [index.index_path for index in again] == [str(name) for name in names[:3]]
 
     def test_indexes_computed_from_the_size_are_not_cached(self, path: Path) -> None:
         for each in (FixedLength(8), WholeFile()):
-            open_indexes([str(path)], "auto", "auto", each)
+            open_indexes([Location.of(path)], "auto", "auto", each)
             assert not cache_path(path, each).exists()
 
     def test_index_of_another_format_is_rejected(self, path: Path) -> None:
@@ -50,9 +51,9 @@ class TestIndexes:
             with pytest.raises(tio.IndexFormatError, match="is of another record format"):
                 tio.RecordIndex.load(path, format=other)
         assert len(tio.RecordIndex.load(path, format=TextLines())) == 1
-        found, _ = open_indexes([str(path)], "auto", "auto", NETSTRINGS)
+        found, _ = open_indexes([Location.of(path)], "auto", "auto", NETSTRINGS)
         assert len(found[0]) == 50  # the sidecar is for another format
-        given, _ = open_indexes([str(path)], [f"{path}.tfidx"], "auto", TextLines())
+        given, _ = open_indexes([Location.of(path)], [f"{path}.tfidx"], "auto", TextLines())
         assert len(given[0]) == 1
 
     def test_text_indexes_are_of_tfrecord_files(self, path: Path) -> None:
@@ -89,7 +90,7 @@ class TestIndexes:
         path.write_bytes(head + middle[1] * 3000 + tail)
         with pytest.raises(tio.StaleIndexError, match="no record of that size"):
             tio.RecordIndex.load(path, format=each)
-        found, _ = open_indexes([str(path)], "auto", "auto", each)
+        found, _ = open_indexes([Location.of(path)], "auto", "auto", each)
         assert len(found[0]) != len(index)
 
     @pytest.mark.parametrize("beside", [False, True])
@@ -98,7 +99,7 @@ class TestIndexes:
         lines = [b"%d," % number * (1 + number % 3) for number in range(30_000)]
         path = tmp_path / "x"
         path.write_bytes(b"\n".join(lines))
-        index, _ = open_indexes([str(path)], "auto", "auto", TextLines())
+        index, _ = open_indexes([Location.of(path)], "auto", "auto", TextLines())
         if beside:
             index[0].save()
         lines[15_000:15_002] = lines[15_001], lines[15_000]
@@ -107,7 +108,8 @@ class TestIndexes:
         assert len(tio.RecordIndex.load(cache_path(path, TextLines()), path, format=TextLines()))
         for _ in range(2):
             assert list(tio.TextLineDataset(path)) == lines
-        assert not open_indexes([str(path)], "auto", "auto", TextLines())[0][0].is_data_touched
+        [found], _ = open_indexes([Location.of(path)], "auto", "auto", TextLines())
+        assert not found.is_data_touched
 
     @pytest.mark.parametrize(
         ("start", "end", "is_line"),

@@ -31,7 +31,8 @@ from torchrec_io.records.lines import TextLines
 from torchrec_io.records.record_reader import RecordReader
 from torchrec_io.records.whole_file import WholeFile
 from torchrec_io.storage.binary_file import SourceReader
-from torchrec_io.storage.opening import open_decompressed, open_file
+from torchrec_io.storage.location import Location
+from torchrec_io.storage.opening import open_decompressed
 from torchrec_io.storage.paths import expand_paths
 
 NETSTRINGS = Netstrings()
@@ -186,7 +187,8 @@ def test_whole_files_are_not_read_before_they_are_needed(
     pread, preadv = os.pread, os.preadv
     monkeypatch.delattr(os, "pread")
     monkeypatch.delattr(os, "preadv")
-    indexes, errors = open_indexes(paths, "auto", "auto", WholeFile())
+    files = [Location.of(path) for path in paths]
+    indexes, errors = open_indexes(files, "auto", "auto", WholeFile())
     monkeypatch.setattr(os, "pread", pread, raising=False)
     monkeypatch.setattr(os, "preadv", preadv, raising=False)
     assert errors == []
@@ -388,7 +390,7 @@ def test_only_plain_files_seek_backwards(tmp_path: Path) -> None:
 def test_compressed_stream_seeks_only_forwards(tmp_path: Path) -> None:
     path = stored(tmp_path / "x", b"0123456789", "gzip")
     index = tio.RecordIndex.build(path, format=TextLines())
-    file = SourceReader(open_decompressed(open_file(path), "gzip"))
+    file = SourceReader(open_decompressed(Location.of(path).open(), "gzip"))
     assert len(index) == 1
     assert file.seek(4) == 4
     assert file.read(3) == b"456"

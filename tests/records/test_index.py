@@ -26,6 +26,7 @@ from torchrec_io import (
     TruncatedFileError,
 )
 from torchrec_io.records.index_cache import cache_path, find_or_build, open_indexes
+from torchrec_io.storage.location import Location
 
 RECORDS = [bytes([i]) * (i * i) for i in range(40)]
 OFFSETS = np.cumsum([0] + [len(r) + 16 for r in RECORDS])
@@ -303,7 +304,7 @@ class TestFinding:
     def test_sidecar_precedes_cache_precedes_new_index(
         self, data: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        built, _ = find_or_build(data)
+        built, _ = find_or_build(Location.of(data))
         assert built.index_path == str(cache_path(data))
         assert sorted(os.listdir(data.parent)) == ["data.tfrecord"]  # no file next to the data
 
@@ -311,23 +312,23 @@ class TestFinding:
             raise AssertionError("built again")
 
         monkeypatch.setattr(RecordIndex, "build_partial", no_scan)
-        assert find_or_build(data)[0].index_path == str(cache_path(data))
+        assert find_or_build(Location.of(data))[0].index_path == str(cache_path(data))
         built.save()
-        assert find_or_build(data)[0].index_path == str(data) + ".tfidx"
+        assert find_or_build(Location.of(data))[0].index_path == str(data) + ".tfidx"
 
     def test_a_stale_or_damaged_sidecar_is_ignored(self, data: Path) -> None:
         sidecar = RecordIndex.build(data).save()
         write_tfrecord(data, RECORDS[:3])
-        assert len(find_or_build(data)[0]) == 3
+        assert len(find_or_build(Location.of(data))[0]) == 3
         sidecar.write_bytes(b"garbage")
-        assert len(find_or_build(data)[0]) == 3
+        assert len(find_or_build(Location.of(data))[0]) == 3
         assert sidecar.read_bytes() == b"garbage"  # it belongs to the user
 
     def test_index_without_a_cache_is_in_memory(
         self, data: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("TORCHREC_IO_CACHE", "/proc/nowhere")
-        index, error = find_or_build(data)
+        index, error = find_or_build(Location.of(data))
         assert (len(index), index.index_path, error) == (len(RECORDS), None, None)
 
     def test_unreadable_indexes_are_ignored(
@@ -336,12 +337,12 @@ class TestFinding:
         Path(f"{data}.tfidx").mkdir()
         (tmp_path / "file").touch()
         monkeypatch.setenv("TORCHREC_IO_CACHE", str(tmp_path / "file"))
-        index, error = find_or_build(data)
+        index, error = find_or_build(Location.of(data))
         assert (len(index), index.index_path, error) == (len(RECORDS), None, None)
 
     def test_index_of_a_damaged_file_is_not_saved(self, data: Path) -> None:
         data.write_bytes(data.read_bytes()[:-3])
-        index, error = find_or_build(data)
+        index, error = find_or_build(Location.of(data))
         assert len(index) == len(RECORDS) - 1
         assert isinstance(error, TruncatedFileError)
         assert not cache_path(data).exists()
@@ -351,6 +352,10 @@ class TestFinding:
         (tmp_path / "to_folder").symlink_to(data.parent)
         for name in ("to_file", "to_folder/data.tfrecord", "to_folder/to_file"):
             assert cache_path(tmp_path / name) == cache_path(data)
+
+
+def located(paths: list[str]) -> list[Location]:
+    return [Location.of(path) for path in paths]
 
 
 class TestOpeningMany:
@@ -366,7 +371,7 @@ class TestOpeningMany:
 
     def test_each_file_gets_its_own(self, paths: list[str]) -> None:
         for _ in range(2):  # built, then cached
-            indexes, errors = open_indexes(paths, "auto", "auto")
+            indexes, errors = open_indexes(located(paths), "auto", "auto")
             assert errors == []
             assert [index.data_path for index in indexes] == paths
             assert [len(index) for index in indexes] == [i % 40 for i in range(100)]
@@ -374,26 +379,26 @@ class TestOpeningMany:
     def test_damage_is_reported_in_order(self, paths: list[str]) -> None:
         for number in (70, 4, 33):
             os.truncate(paths[number], os.path.getsize(paths[number]) - 1)
-        indexes, errors = open_indexes(paths, "auto", "auto")
+        indexes, errors = open_indexes(located(paths), "auto", "auto")
         assert [error.path for error in errors] == [paths[number] for number in (4, 33, 70)]
         assert len(indexes[4]) == 3
 
     def test_given_indexes(self, paths: list[str]) -> None:
         names = [RecordIndex.build(path).save(path + ".mine.tfidx") for path in paths]
-        indexes, errors = open_indexes(paths, names, "auto")
+        indexes, errors = open_indexes(located(paths), names, "auto")
         assert errors == []
         assert [index.index_path for index in indexes] == [str(name) for name in names]
-        (one,), _ = open_indexes(paths[5:6], names[5], "auto")
+        (one,), _ = open_indexes(located(paths[5:6]), names[5], "auto")
         assert len(one) == 5
         with pytest.raises(StaleIndexError):
-            open_indexes(paths[5:6], names[6], "auto")
+            open_indexes(located(paths[5:6]), names[6], "auto")
 
     def test_invalid_choices_are_rejected(self, paths: list[str]) -> None:
         with pytest.raises(ValueError, match="'auto', a path or a list of paths"):
-            open_indexes(paths, None, "auto")  # type: ignore[arg-type]
+            open_indexes(located(paths), None, "auto")  # type: ignore[arg-type]
         with pytest.raises(
             ValueError, match="index must have 100 paths, one for each data file, got 1"
         ):
-            open_indexes(paths, paths[0], "auto")
+            open_indexes(located(paths), paths[0], "auto")
         with pytest.raises(FileNotFoundError):
-            open_indexes([*paths, "/no/such/file"], "auto", "auto")
+            open_indexes(located([*paths, "/no/such/file"]), "auto", "auto")

@@ -18,6 +18,7 @@ from torchrec_io.records.native_frames import NativeReads
 from torchrec_io.records.reader import Plan, Reader, RecordLocation
 from torchrec_io.records.record_reader import RecordReader
 from torchrec_io.records.stream_reader import StreamReader
+from torchrec_io.storage.location import Location
 
 RECORDS = [b"%d" % number for number in range(12)]
 KINDS = ["records", "blocks", "stream", "steps", "steps of blocks"]
@@ -29,7 +30,7 @@ def reader_and_records(kind: str, path: Path) -> tuple[Reader, Any, Any]:
     blocks = BlockReader(reader, lambda n: n // 4, lambda b: np.arange(4 * b, 4 * b + 4), 2)
     first, second = np.arange(4), np.arange(4, 8)
     if kind == "stream":
-        stream = StreamReader([str(path)])
+        stream = StreamReader([Location.of(path)])
         one, other, _ = stream.chunks(0, 1, size=4)
         return stream, one, other
     if kind.startswith("steps"):
@@ -89,7 +90,7 @@ def test_plain_tfrecord_files_and_blocks_are_read_natively(tmp_path: Path, kind:
 def test_native_code_parses_the_records_of_streams_where_they_are(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "x", RECORDS)
     path.write_bytes(path.read_bytes()[:-1])  # ends inside the last record
-    reader = StreamReader([str(path)])
+    reader = StreamReader([Location.of(path)])
     *sound, last = reader.chunks(0, 1, size=4, window=3)
     for chunk in sound:
         frames = reader.open_frames(chunk)
@@ -106,9 +107,9 @@ def test_native_code_parses_the_records_of_streams_where_they_are(tmp_path: Path
 def test_a_batch_of_a_slow_stream_does_not_wait_for_others(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     path = str(write_tfrecord(tmp_path / "x", RECORDS))
-    assert StreamReader([path]).is_native
+    assert StreamReader([Location.of(path)]).is_native
     for slow in (str(tmp_path / "pipe"), "s3://bucket/object"):
-        assert not StreamReader([path, slow]).is_native
+        assert not StreamReader([Location.of(path), Location.of(slow)]).is_native
 
 
 @pytest.mark.parametrize(

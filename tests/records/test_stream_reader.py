@@ -21,6 +21,7 @@ from tests.support.tfrecord import frame, masked_crc, write_tfrecord
 from torchrec_io import CorruptRecordError, TorchRecIOError, TruncatedFileError
 from torchrec_io.records.record_block import RecordBlock
 from torchrec_io.records.stream_reader import STREAM_LOCATION, StreamChunk, StreamReader
+from torchrec_io.storage.location import Location
 
 
 class Record(NamedTuple):
@@ -185,7 +186,7 @@ def test_every_partition_matches_the_model(
     tmp_path_factory: pytest.TempPathFactory, files: Contents, partitions: int, size: int, skip: int
 ) -> None:
     paths = write(tmp_path_factory.mktemp("files"), files)
-    reader = StreamReader(paths, compression=None)
+    reader = StreamReader([Location.of(path) for path in paths], compression=None)
     for partition in range(partitions):
         chunks = list(reader.chunks(partition, partitions, size=size, skip=skip))
         expected = grouped(assign(paths, partition, partitions), size, skip)
@@ -213,7 +214,7 @@ def test_shuffle_keeps_all_records_near_their_positions(
     epoch: int,
 ) -> None:
     paths = write(tmp_path_factory.mktemp("files"), files)
-    reader = StreamReader(paths, compression=None)
+    reader = StreamReader([Location.of(path) for path in paths], compression=None)
     options: dict[str, Any] = {"size": size, "window": window, "seed": seed, "epoch": epoch}
     for partition in range(partitions):
         chunks = list(reader.chunks(partition, partitions, **options))
@@ -253,14 +254,14 @@ def test_pipes_read_like_files(
     paths = write(folder, files)
     whole = [Path(path).read_bytes() for path in paths]
     options: dict[str, Any] = {"size": size, "window": window, "skip": skip}
-    reader = StreamReader(paths, compression=None)
+    reader = StreamReader([Location.of(path) for path in paths], compression=None)
     expected = [events_of(reader, chunk) for chunk in reader.chunks(0, 1, **options)]
     with ExitStack() as pipes:
         for path, content in zip(paths, whole, strict=True):
             os.unlink(path)
             parts = [content[at : at + part] for at in range(0, len(content), part)]
             pipes.enter_context(feeding(Path(path), parts))
-        reader = StreamReader(paths, compression=None)
+        reader = StreamReader([Location.of(path) for path in paths], compression=None)
         found = [events_of(reader, chunk) for chunk in reader.chunks(0, 1, **options)]
     assert found == expected
 
@@ -281,7 +282,7 @@ def test_larger_files(
         str(write_tfrecord(tmp_path / f"{number}", file, compression))
         for number, file in enumerate(records)
     ]
-    reader = StreamReader(paths)
+    reader = StreamReader([Location.of(path) for path in paths])
     found = []
     for partition in range(partitions):
         for chunk in reader.chunks(partition, partitions, size=64, window=window):
@@ -305,7 +306,7 @@ def numbers_of(reader: StreamReader, **options: Any) -> list[int]:
 
 def test_orders_are_repeatable_and_different(tmp_path: Path) -> None:
     path = str(write_tfrecord(tmp_path / "x", [b"%d" % i for i in range(500)]))
-    reader = StreamReader([path, path])
+    reader = StreamReader([Location.of(path)] * 2)
     orders = [
         numbers_of(reader, num_partitions=2, window=100, **options)
         for options in ({}, {"seed": 1}, {"epoch": 1}, {"partition": 1})
@@ -322,7 +323,7 @@ def test_orders_are_repeatable_and_different(tmp_path: Path) -> None:
 def test_data_is_not_checked_without_verify_crc(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(content_of([(b"abcd", 13), (b"efgh", None)], 0))
-    reader = StreamReader([str(path)], verify_crc=False)
+    reader = StreamReader([Location.of(path)], verify_crc=False)
     (chunk,) = reader.chunks(0, 1, size=9)
     block, errors = reader.fetch(chunk)
     assert errors == []
@@ -335,7 +336,7 @@ def test_split_and_joined_are_inverse(
 ) -> None:
     path = tmp_path_factory.mktemp("x") / "x"
     path.write_bytes(b"".join(frame(bytes([i] * n)) for i, n in enumerate(sizes)) + b"stray")
-    reader = StreamReader([str(path)], compression=None)
+    reader = StreamReader([Location.of(path)], compression=None)
     (chunk,) = reader.chunks(0, 1, size=100)
     first, rest = chunk.split(cut)
     assert len(first) == min(cut, len(sizes))
@@ -350,7 +351,7 @@ def test_split_and_joined_are_inverse(
 
 def test_blocks_of_chunks_have_all_methods_of_blocks(tmp_path: Path) -> None:
     path = str(write_tfrecord(tmp_path / "x", [b"ab", b"c", b"", b"def"]))
-    reader = StreamReader([path])
+    reader = StreamReader([Location.of(path)])
     (chunk,) = reader.chunks(0, 1, size=4)
     block = chunk.block.without([1])
     assert [bytes(block.view(i)) for i in range(3)] == [b"ab", b"", b"def"]
@@ -374,24 +375,24 @@ class TestRefused:
         ],
     )
     def test_bad_arguments(self, tmp_path: Path, options: dict[str, int], message: str) -> None:
-        reader = StreamReader([str(write_tfrecord(tmp_path / "x", [b"a"]))])
+        reader = StreamReader([Location.of(write_tfrecord(tmp_path / "x", [b"a"]))])
         with pytest.raises(ValueError, match=message):
             reader.chunks(**{"partition": 0, "num_partitions": 1, "size": 1, **options})
 
     def test_invalid_compression_and_missing_file(self, tmp_path: Path) -> None:
         path = str(write_tfrecord(tmp_path / "x", [b"a"]))
         with pytest.raises(ValueError, match="'gzip', 'zlib'"):
-            StreamReader([path], compression="bz2")  # type: ignore[arg-type]
+            StreamReader([Location.of(path)], compression="bz2")  # type: ignore[arg-type]
         with pytest.raises(FileNotFoundError):
-            StreamReader([path, path + "y"])
-        reader = StreamReader([path])
+            StreamReader([Location.of(path), Location.of(path + "y")])
+        reader = StreamReader([Location.of(path)])
         os.unlink(path)
         with pytest.raises(FileNotFoundError):
             next(reader.chunks(0, 1, size=1))
 
     def test_pipe_for_several_processes_or_read_twice(self, tmp_path: Path) -> None:
         with feeding(tmp_path / "pipe", [frame(b"abc")]) as pipe:
-            reader = StreamReader([str(pipe)])
+            reader = StreamReader([Location.of(pipe)])
             with pytest.raises(ValueError, match="only one process can read it, not 2"):
                 reader.chunks(0, 2, size=1)
             assert len(list(reader.chunks(0, 1, size=1))) == 1
@@ -403,7 +404,7 @@ class TestRefused:
 def test_dropped_iterator_closes_its_file(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     with feeding(tmp_path / "pipe", itertools.repeat(frame(b"abc"))) as pipe:
-        chunks = StreamReader([str(pipe)]).chunks(0, 1, size=5, window=3)
+        chunks = StreamReader([Location.of(pipe)]).chunks(0, 1, size=5, window=3)
         next(chunks)
         assert len(os.listdir("/proc/self/fd")) > before
         chunks.close()  # type: ignore[attr-defined]

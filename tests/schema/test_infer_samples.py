@@ -18,6 +18,7 @@ from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io.records import record_sample
 from torchrec_io.records.index_cache import cache_path
 from torchrec_io.records.record_sample import choose_records, spread_numbers
+from torchrec_io.storage.location import Location
 
 TAXI = "spotify__spotify-tensorflow/tests/resources/tf-test-resource/tf-records-taxi"
 
@@ -37,7 +38,7 @@ def numbered(tmp_path: Path, count: int, name: str = "x", compression: str | Non
 
 def inspected_numbers(path: Path) -> list[int]:
     numbers = []
-    for piece in choose_records([str(path)], "auto").pieces:
+    for piece in choose_records([Location.of(path)], "auto").pieces:
         for block, *_ in piece.blocks(skip_errors=False):
             parsed = tio.parse_examples(
                 [block[position] for position in range(len(block))],
@@ -103,7 +104,7 @@ def test_several_threads_find_the_same(tmp_path: Path, monkeypatch: pytest.Monke
     expected = tio.Schema.infer(path).findings
     tio.RecordIndex.build(path).save()
     monkeypatch.setattr(record_sample, "_PIECE_BYTES", 4 << 10)
-    assert len(choose_records([str(path)], None).pieces) > 10
+    assert len(choose_records([Location.of(path)], None).pieces) > 10
     assert tio.Schema.infer(path, None).findings == expected
 
 

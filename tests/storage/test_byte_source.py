@@ -14,7 +14,6 @@ import pytest
 from tests.support.reading import read
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io import RecordIndex, StaleIndexError, TruncatedFileError
-from torchrec_io.records import index, index_file, stream_reader
 from torchrec_io.records.formats import RecordFormat
 from torchrec_io.records.lines import TextLines
 from torchrec_io.records.reader import RecordLocation
@@ -22,9 +21,10 @@ from torchrec_io.records.record_reader import RecordReader
 from torchrec_io.records.stream_reader import StreamReader
 from torchrec_io.records.verify import verify_file
 from torchrec_io.records.whole_file import WholeFile
-from torchrec_io.storage import opening
+from torchrec_io.storage import location
 from torchrec_io.storage.byte_source import ByteSource, Stamp
 from torchrec_io.storage.local import LocalFile, StrPath
+from torchrec_io.storage.location import Location
 from torchrec_io.storage.several_sources import descriptors_of, read_ranges
 
 OBJECTS: dict[str, bytes] = {}
@@ -57,8 +57,8 @@ class MemorySource(ByteSource):
         pass
 
 
-def stamp_of(path: StrPath, *_: object) -> Stamp:
-    if path not in OBJECTS:
+def stamp_of(path: StrPath) -> Stamp:
+    if os.fspath(path) not in OBJECTS:
         raise FileNotFoundError(path)
     content = OBJECTS[os.fspath(path)]
     return Stamp((str(path), f"tag {zlib.crc32(content)}"), len(content), 1)
@@ -68,11 +68,9 @@ def stamp_of(path: StrPath, *_: object) -> Stamp:
 def store(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     """Create an empty store whose objects replace files."""
     OBJECTS.clear()
-    monkeypatch.setattr(opening, "LocalFile", MemorySource)
-    monkeypatch.setattr(index, "read_stamp", stamp_of)
-    monkeypatch.setattr(index_file, "read_stamp", stamp_of)
-    for module in (opening, stream_reader):
-        monkeypatch.setattr(module, "is_seekable", lambda _: True)
+    monkeypatch.setattr(location, "LocalFile", MemorySource)
+    monkeypatch.setattr(Location, "stamp_now", stamp_of)
+    monkeypatch.setattr(Location, "is_seekable", lambda _: True)
     return OBJECTS
 
 
@@ -104,7 +102,7 @@ def test_objects_without_an_index(store: dict[str, bytes]) -> None:
     records, error = read("mem/a")  # type: ignore[arg-type]
     assert [data for _, data in records] == RECORDS
     assert isinstance(error, TruncatedFileError)
-    [chunk] = StreamReader(["mem/a"]).chunks(0, 1, size=9)
+    [chunk] = StreamReader([Location.of("mem/a")]).chunks(0, 1, size=9)
     assert [chunk.block[i] for i in range(len(chunk))] == RECORDS
     report = verify_file("mem/a")
     assert (report.records, report.lost_bytes, report.file_bytes) == (4, 5, len(store["mem/a"]))
@@ -147,7 +145,7 @@ def test_file_that_shrinks_during_a_scan(tmp_path: Path, monkeypatch: pytest.Mon
     size = LocalFile.size.fget(LocalFile(path))  # type: ignore[attr-defined]
     sizes = iter([size, 60, 60])
     os.truncate(path, 60)
-    monkeypatch.setattr(opening, "LocalFile", LocalFile)
+    monkeypatch.setattr(location, "LocalFile", LocalFile)
     monkeypatch.setattr(LocalFile, "size", property(lambda _: next(sizes)))
     found, error = RecordIndex.build_partial(path)
     assert found.offsets.tolist() == [0]

@@ -21,7 +21,8 @@ from torchrec_io.storage.compressed import CompressedFile
 from torchrec_io.storage.compression import detect_compression
 from torchrec_io.storage.inflater import Inflater
 from torchrec_io.storage.local import LocalFile
-from torchrec_io.storage.opening import open_decompressed, open_file
+from torchrec_io.storage.location import Location
+from torchrec_io.storage.opening import open_decompressed
 
 DATA = b"".join(frame(bytes([i % 251]) * (i * 37 % 2000)) for i in range(300))
 
@@ -238,6 +239,6 @@ def test_read_ranges_of_both_sources_equal_slices(
     ).reshape(-1, 3)
     for name, kind in (("plain", None), ("gz", "gzip")):
         out = np.zeros(int(places[-1]), np.uint8)
-        source = open_decompressed(open_file(folder / name), kind)  # type: ignore[arg-type]
+        source = open_decompressed(Location.of(folder / name).open(), kind)  # type: ignore[arg-type]
         assert source.read_ranges(ranges, out) is None
         assert out.tobytes() == b"".join(DATA[o : o + s] for o, s in rows)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from torchrec_io.storage.location import Location
 from torchrec_io.storage.paths import expand_paths
 
 
@@ -51,7 +52,7 @@ def test_names_of_tfrecord_files(tmp_path: Path) -> None:
     for name in ("h.tfrecord-00000-of-00001", "k-000000-of-000001"):
         (tmp_path / name).mkdir()
         (tmp_path / name / name).touch()
-        assert expand_paths(tmp_path / name) == [str(tmp_path / name / name)]
+        assert expand_paths(tmp_path / name) == [Location.of(tmp_path / name / name)]
 
 
 def test_paths_that_match_nothing(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from torchrec_io.records.native_frames import LentFrames, NativeReads
 from torchrec_io.records.reader import Reader
 from torchrec_io.records.record_reader import RecordReader
 from torchrec_io.storage.byte_source import Loan
+from torchrec_io.storage.location import Location
 from torchrec_io.storage.several_sources import descriptors_of, lend_ranges
 from torchrec_io.tensors.native_run import load_run
 from torchrec_io.tensors.parse import parse_block
@@ -36,7 +37,7 @@ SCHEMAS = {"fixed": tio.Schema(FIXED), "raw": tio.Schema(RAW), "any": tio.Schema
 
 
 def reader_of(paths: list[str], **options: Any) -> RecordReader:
-    indexes, errors = open_indexes(paths, "auto", "auto")
+    indexes, errors = open_indexes([Location.of(path) for path in paths], "auto", "auto")
     assert not errors
     return RecordReader(indexes, **options)
 

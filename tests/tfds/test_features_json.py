@@ -23,6 +23,7 @@ from tests.support.tfds import (
     tensor,
     text,
 )
+from torchrec_io.storage.location import Location
 from torchrec_io.tfds import connectors as c
 from torchrec_io.tfds.feature_choice import choose
 from torchrec_io.tfds.features_json import read_features
@@ -34,7 +35,7 @@ GOLDEN = TESTS / "data" / "tfds"
 def read(folder: Path, features: Any) -> c.Connector:
     content = features if isinstance(features, str) else json.dumps(features)
     (folder / "features.json").write_text(content)
-    found = read_features(str(folder))
+    found = read_features(Location.of(folder))
     assert found is not None
     return found
 
@@ -144,14 +145,14 @@ def test_json_in_json(tmp_path: Path) -> None:
 def test_every_layout_of_a_golden_dataset() -> None:
     # The datasets differ, what they have in common is the layouts' doing.
     for name in ("legacy", "legacy_proto"):
-        found = read_features(str(GOLDEN / name / "1.0.0"))
+        found = read_features(Location.of(GOLDEN / name / "1.0.0"))
         assert isinstance(found, c.FeaturesDict)
         assert not [leaf for leaf in found.leaves() if isinstance(leaf.feature, c.Unknown)]
 
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("**/features.json")), ids=str)
 def test_everything_that_tfds_writes_can_be_read(path: Path) -> None:
-    found = read_features(str(path.parent))
+    found = read_features(Location.of(path.parent))
     assert found is not None
     assert not list(choose(to_specs(found, "")).unreadable())
 
@@ -300,12 +301,12 @@ def test_files_that_are_too_large_or_not_files(tmp_path: Path) -> None:
     with open(tmp_path / "features.json", "wb") as file:
         file.truncate((32 << 20) + 1)
     with pytest.raises(tio.SchemaError, match="more than 33554432 bytes"):
-        read_features(str(tmp_path))
+        read_features(Location.of(tmp_path))
     (tmp_path / "features.json").unlink()
-    assert read_features(str(tmp_path)) is None
+    assert read_features(Location.of(tmp_path)) is None
     (tmp_path / "features.json").mkdir()
     with pytest.raises(tio.SchemaError, match="this is not a regular file"):
-        read_features(str(tmp_path))
+        read_features(Location.of(tmp_path))
 
 
 VALUES: list[Any] = [

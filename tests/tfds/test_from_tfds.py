@@ -34,6 +34,7 @@ from tests.support.tfds import (
 )
 from tests.support.tfrecord import frame
 from torchrec_io.records.index_cache import find_or_build
+from torchrec_io.storage.location import Location
 from torchrec_io.tfds import shard_index
 
 GOLDEN = TESTS / "data" / "tfds"
@@ -214,7 +215,7 @@ def test_nothing_is_indexed_before_it_is_needed(
 ) -> None:
     used: list[str] = []
 
-    def noted(path: str, *options: Any, **others: Any) -> Any:
+    def noted(path: Location, *options: Any, **others: Any) -> Any:
         used.append(Path(path).name)
         return find_or_build(path, *options, **others)
 

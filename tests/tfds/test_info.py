@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import torchrec_io as tio
 from tests.conftest import TESTS, Wild
 from tests.support.tfds import NUMBERS, change_info, numbered, shard_path, write_tfds
+from torchrec_io.storage.location import Location
 from torchrec_io.tfds import info as info_module
 from torchrec_io.tfds.info import DatasetInfo, read_info
 from torchrec_io.tfds.json_text import Node
@@ -23,7 +24,7 @@ GOLDEN = TESTS / "data" / "tfds"
 
 def read(folder: Path, **info: Any) -> DatasetInfo:
     (folder / "dataset_info.json").write_text(json.dumps(info))
-    return read_info(str(folder))
+    return read_info(Location.of(folder))
 
 
 def refusal(folder: Path, **info: Any) -> str:
@@ -98,7 +99,7 @@ def test_a_file_that_is_too_large(tmp_path: Path) -> None:
     with open(tmp_path / "dataset_info.json", "wb") as file:
         file.truncate((32 << 20) + 1)
     with pytest.raises(tio.SchemaError, match="more than 33554432 bytes"):
-        read_info(str(tmp_path))
+        read_info(Location.of(tmp_path))
 
 
 @pytest.mark.parametrize("form", ["array_record", "riegeli", "parquet", "bagz"])

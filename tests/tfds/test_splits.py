@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.conftest import TESTS
+from torchrec_io.storage.location import Location
 from torchrec_io.tfds.shards import Shards, find_pieces
 from torchrec_io.tfds.splits import Split, SplitRange
 
@@ -24,7 +25,7 @@ EVEN_CASES: list[list[Any]] = [case for case in RECORDED["cases"] if isinstance(
 def answer(dataset: str, split: str | Split) -> list[list[Any]] | None:
     """What TFDS was asked: the pieces of shards, or None for a refusal."""
     lengths = LENGTHS[dataset]
-    shards = {name: Shards([""] * len(of), of, 0) for name, of in lengths.items()}
+    shards = {name: Shards([Location("")] * len(of), of, 0) for name, of in lengths.items()}
     try:
         ranges = Split.of(split).ranges(lengths)
     except ValueError:

@@ -19,6 +19,7 @@ from torchrec_io.records.index import RecordIndex
 from torchrec_io.records.index_file import SUFFIX
 from torchrec_io.records.sequential import iter_records
 from torchrec_io.storage.compression import Compression
+from torchrec_io.storage.location import Location
 from torchrec_io.storage.paths import expand_paths
 from torchrec_io.writing.record_writer import TFRecordWriter, Writer
 from torchrec_io.writing.shards import ShardedWriter, shard_path
@@ -114,7 +115,7 @@ def killed_one(folder: Path) -> None:
         assert set(found) <= {path, path + SUFFIX}
         if found:
             assert read(path) in (OLD, NEW)
-            assert expand_paths(folder) == expand_paths(f"{folder}/*") == [path]
+            assert expand_paths(folder) == expand_paths(f"{folder}/*") == [Location.of(path)]
             check_index(path)
 
     steps = kill_everywhere(folder, lambda: TFRecordWriter(path, index=True), check)
@@ -133,7 +134,7 @@ def killed_shards(folder: Path) -> None:
         assert {path.removesuffix(SUFFIX) for path in found} <= set(shards)
         assert version_of(shards) is not None, "a mixture of old and new"
         try:
-            assert expand_paths(folder) == paths
+            assert expand_paths(folder) == [Location.of(path) for path in paths]
         except FileNotFoundError as error:  # too few, or none
             assert len(shards) < 3
             assert not shards or re.search("restore what is missing", str(error))  # noqa: PT017
@@ -166,7 +167,7 @@ def two_writers(folder: Path) -> None:
         for _ in range(5):
             write_all(ShardedWriter(name, 3, index=True), NEW)
         assert os.waitpid(child, 0)[1] == 0
-        assert expand_paths(folder) == paths
+        assert expand_paths(folder) == [Location.of(path) for path in paths]
         assert sorted(os.listdir(folder)) == sorted([*paths_of(paths), *paths_of(paths, SUFFIX)])
         assert [read(path) for path in paths] in (
             [records[shard::3] for shard in range(3)] for records in (OLD, NEW)

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.tfrecord import frame
 from torchrec_io.records.index import RecordIndex
+from torchrec_io.storage.location import Location
 from torchrec_io.storage.temporary import make_temporary_folder
 from torchrec_io.writing.output_group import OutputGroup
 
@@ -21,7 +22,7 @@ def names(folder: Path) -> set[str]:
 
 
 def write(group: OutputGroup, path: Path, text: str) -> None:
-    with group.open_file(path) as file:
+    with group.open_file(Location.of(path)) as file:
         file.write(text.encode())
 
 
@@ -42,10 +43,10 @@ def test_files_are_renamed_at_the_end(tmp_path: Path) -> None:
 
 def test_all_kinds_of_files_in_one_group(tmp_path: Path) -> None:
     group = OutputGroup()
-    records = group.open_records(tmp_path / "a.tfrecord", index=True)
+    records = group.open_records(Location.of(tmp_path / "a.tfrecord"), index=True)
     records.write(b"record")
     write(group, tmp_path / "a.labels.txt", "cat")
-    (Path(group.open_folder(tmp_path / "folder")) / "x").write_text("x")
+    (Path(group.open_folder(Location.of(tmp_path / "folder"))) / "x").write_text("x")
     assert all(path.name.startswith(".") for path in tmp_path.iterdir())
     group.prepare()
     assert all(path.name.startswith(".") for path in tmp_path.iterdir())
@@ -59,9 +60,9 @@ def test_all_kinds_of_files_in_one_group(tmp_path: Path) -> None:
 
 def test_discarded_group_leaves_nothing(tmp_path: Path) -> None:
     group = OutputGroup()
-    group.open_records(tmp_path / "a", index=True).write(b"record")
+    group.open_records(Location.of(tmp_path / "a"), index=True).write(b"record")
     write(group, tmp_path / "b", "b")
-    (Path(group.open_folder(tmp_path / "c")) / "x").write_text("x")
+    (Path(group.open_folder(Location.of(tmp_path / "c"))) / "x").write_text("x")
     group.prepare()
     group.discard()
     assert list(tmp_path.iterdir()) == []
@@ -80,7 +81,7 @@ def test_old_and_new_files_are_never_mixed(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(os, "replace", note)
     with OutputGroup() as group:
-        group.open_records(paths[0]).write(b"new")
+        group.open_records(Location.of(paths[0])).write(b"new")
         for path in paths[1:]:
             write(group, path, "new")
     assert seen == [[False] * 3, [True, False, False], [True, True, False]]
@@ -160,14 +161,14 @@ def test_target_that_cannot_be_replaced(tmp_path: Path) -> None:
 
 def test_missing_folders_are_created_on_request(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError), OutputGroup(create_folders=False) as group:
-        group.open_records(tmp_path / "new" / "a")
+        group.open_records(Location.of(tmp_path / "new" / "a"))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_duplicate_name_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="written twice"), OutputGroup() as group:
         write(group, tmp_path / "a", "a")
-        group.open_records(f"{tmp_path}/./a")
+        group.open_records(Location.of(f"{tmp_path}/./a"))
     assert names(tmp_path) == set()
 
 
@@ -177,7 +178,7 @@ def test_existing_files_are_refused_if_asked(tmp_path: Path) -> None:
     group = OutputGroup(force=False)
     for name in ("a", "link"):
         with pytest.raises(FileExistsError, match="the output exists; choose another name"):
-            group.open_records(tmp_path / name)
+            group.open_records(Location.of(tmp_path / name))
     write(group, tmp_path / "b", "new")
     (tmp_path / "b").write_text("old")
     with pytest.raises(FileExistsError, match="the output exists"):
@@ -194,13 +195,13 @@ def test_other_files_are_removed_with_the_commit(tmp_path: Path, count: int) -> 
         path.write_text("old")
     with pytest.raises(KeyboardInterrupt), OutputGroup() as group:
         write(group, tmp_path / "new", "new")
-        group.remove([str(tmp_path / "old"), str(tmp_path / "older")])
+        group.remove([Location.of(tmp_path / "old"), Location.of(tmp_path / "older")])
         raise KeyboardInterrupt
     assert names(tmp_path) == {"old", "old.tfidx", "older"}
     with OutputGroup() as group:
         for number in range(count):
             write(group, tmp_path / f"new{number}", "new")
-        group.remove([str(tmp_path / "old"), str(tmp_path / "older")])
+        group.remove([Location.of(tmp_path / "old"), Location.of(tmp_path / "older")])
         assert names(tmp_path) >= {"old", "old.tfidx", "older"}
     assert names(tmp_path) == {f"new{number}" for number in range(count)}
 
@@ -210,7 +211,7 @@ def staged(tmp_path: Path) -> str:
     """Write a complete file with an index to a hidden folder, and return its name."""
     staging = Path(make_temporary_folder(tmp_path / "a"))
     with OutputGroup() as group:
-        group.open_records(staging / "0", index=True).write(b"new")
+        group.open_records(Location.of(staging / "0"), index=True).write(b"new")
     return str(staging / "0")
 
 
@@ -219,7 +220,7 @@ def test_a_complete_file_is_adopted(tmp_path: Path, staged: str, index: bool) ->
     (tmp_path / "a").write_bytes(frame(b"old"))
     RecordIndex.build(tmp_path / "a").save()
     group = OutputGroup()
-    group.adopt(staged, tmp_path / "a", index=index)
+    group.adopt(Location.of(staged), Location.of(tmp_path / "a"), index=index)
     assert (tmp_path / "a").read_bytes() == frame(b"old")
     group.commit()
     assert (tmp_path / "a").read_bytes() == frame(b"new")
@@ -230,7 +231,7 @@ def test_a_complete_file_is_adopted(tmp_path: Path, staged: str, index: bool) ->
 
 def test_adopted_files_stay_if_their_group_fails(tmp_path: Path, staged: str) -> None:
     with pytest.raises(KeyError), OutputGroup(force=False) as group:
-        group.adopt(staged, tmp_path / "a", index=True)
+        group.adopt(Location.of(staged), Location.of(tmp_path / "a"), index=True)
         raise KeyError
     assert not list(tmp_path.glob("a*"))
     assert sorted(os.listdir(os.path.dirname(staged))) == ["0", "0.tfidx"]
@@ -240,5 +241,5 @@ def test_an_adopted_file_replaces_nothing_without_force(tmp_path: Path) -> None:
     (tmp_path / "0").write_bytes(frame(b"new"))
     (tmp_path / "a").write_bytes(frame(b"old"))
     with pytest.raises(FileExistsError), OutputGroup(force=False) as group:
-        group.adopt(str(tmp_path / "0"), tmp_path / "a", index=False)
+        group.adopt(Location.of(tmp_path / "0"), Location.of(tmp_path / "a"), index=False)
     assert names(tmp_path) == {"0", "a"}

@@ -19,6 +19,7 @@ import torchrec_io as tio
 from tests.support.tfrecord import frame
 from torchrec_io.records.sequential import iter_records
 from torchrec_io.storage.compression import Compression
+from torchrec_io.storage.location import Location
 from torchrec_io.storage.paths import expand_paths
 from torchrec_io.writing.output_group import OutputGroup
 
@@ -64,7 +65,9 @@ def test_any_records_can_be_read(
 ) -> None:
     path = tmp_path / "x.tfrecord"
     with OutputGroup() as group:
-        writer = group.open_records(path, compression, index=True, buffer_bytes=buffer_bytes)
+        writer = group.open_records(
+            Location.of(path), compression, index=True, buffer_bytes=buffer_bytes
+        )
         for record in records:
             writer.write(record)
     assert writer.counts == [len(records)]
@@ -210,8 +213,8 @@ def test_no_file_has_its_name_before_the_end(
     writer = tio.TFRecordWriter(path, compression, index=True)
     writer.write(b"new" * 200_000)
     assert read(path) == [b"old"]
-    assert expand_paths(tmp_path) == [str(path)]
-    assert expand_paths(tmp_path / "*") == [str(path)]
+    assert expand_paths(tmp_path) == [Location.of(path)]
+    assert expand_paths(tmp_path / "*") == [Location.of(path)]
     assert len(os.listdir(tmp_path)) == 2
     writer.close()
     assert read(path) == [b"new" * 200_000]

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import torchrec_io as tio
 from tests.writing.test_record_writer import COMPRESSIONS, every_compression, read
 from torchrec_io.storage.compression import Compression
+from torchrec_io.storage.location import Location
 from torchrec_io.storage.paths import expand_paths
 
 
@@ -44,7 +45,7 @@ def test_records_go_to_shards_in_turn(
     paths = write(tmp_path / "train", records, num_shards=4, compression=compression, index=index)
     assert paths == [tmp_path / f"train-0000{shard}-of-00004" for shard in range(4)]
     assert [read(path) for path in paths] == [records[shard::4] for shard in range(4)]
-    assert expand_paths(tmp_path) == [str(path) for path in paths]
+    assert expand_paths(tmp_path) == [Location.of(path) for path in paths]
     for path in paths:
         assert os.path.exists(f"{path}.tfidx") == index
         if index:

@@ -15,8 +15,7 @@ import typer
 from .. import convert as conversions
 from ..errors import SchemaError
 from ..schema.schema import Schema
-from ..storage.opening import is_remote, local_name
-from ..storage.remote.options import RemoteOptions
+from ..storage.location import Location
 from ..tools.report import OnError, Result, Watcher
 from .options import (
     DEFAULT_JOBS,
@@ -60,7 +59,6 @@ def _convert(
     **options: Any,
 ) -> None:
     given = given_options(options)
-    remote = RemoteOptions()
     if target != "tfrecord":
         if ray is not None:
             raise typer.BadParameter("--ray cannot be used with --to: Ray Data writes such formats")
@@ -70,9 +68,8 @@ def _convert(
         _check_allowed(given, function, f"--to {target}")
         if target == "files" and "feature" not in given:
             raise typer.BadParameter("--to files needs --feature")
-        files = files_of(sources, allow_missing=allow_missing, remote=remote)
-        arguments = {**given, "storage_options": remote}
-        result = run_job(functools.partial(_export, function, files, destination, arguments))
+        files = files_of(sources, allow_missing=allow_missing)
+        result = run_job(functools.partial(_export, function, files, destination, given))
         print_result(result, as_json=as_json)
         return
     if allow_missing:
@@ -89,8 +86,7 @@ def _convert(
         del given["jobs"]
         connect_to_ray(ray)
     source = sources[0] if kind == "images" else sources
-    job = functools.partial(function, source, destination, **given, storage_options=remote)
-    result = run_job(job)
+    result = run_job(functools.partial(function, source, destination, **given))
     if as_json:
         print_result(result, as_json=True)
     else:
@@ -213,11 +209,11 @@ def _kind_of(source: str) -> SourceKind:
     suffix = os.path.splitext(source)[1].lower()
     if suffix in _KINDS:
         return _KINDS[suffix]
-    if is_remote(source):
+    path = Location.of(source).local_path
+    if path is None:
         is_folder, is_there = source.endswith("/"), True
     else:
-        is_folder = os.path.isdir(local_name(source))
-        is_there = os.path.exists(local_name(source))
+        is_folder, is_there = os.path.isdir(path), os.path.exists(path)
     if is_folder:
         return "images"
     if not is_there:
@@ -240,7 +236,7 @@ def _check_allowed(given: Iterable[str], function: Callable[..., Result], choice
 
 def _export(
     function: Callable[..., Result],
-    files: Sequence[str],
+    files: Sequence[Location],
     destination: str,
     options: dict[str, Any],
     watcher: Watcher,

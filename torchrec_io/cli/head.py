@@ -20,8 +20,7 @@ from ..errors import TorchRecIOError
 from ..records.sequential import iter_blocks
 from ..schema.record_kind import Parts, RecordKind, group_by_kind
 from ..schema.sniff import IMAGES, file_format
-from ..storage.opening import open_stream
-from ..storage.remote.options import RemoteOptions
+from ..storage.location import Location
 from .head_json import record_json
 from .head_table import Column, Layout
 from .options import Paths, files_of, interruptible, parse_range, usage_errors
@@ -92,12 +91,11 @@ def show_head(
     """
     with usage_errors():
         start, stop = parse_range("--records", records or str(_DEFAULT_RECORDS))
-    remote = RemoteOptions()
-    files = files_of(paths, allow_missing=True, remote=remote)
+    files = files_of(paths, allow_missing=True)
     if file >= len(files):
         raise typer.BadParameter(f"--file must be less than {len(files)}, the number of files")
-    path = files[file]
-    found = islice(_iter_numbered(path, remote), start, stop)
+    path = files[file].name
+    found = islice(_iter_numbered(files[file]), start, stop)
     if as_json:
         is_intact = _print_json(path, found)
     else:
@@ -136,9 +134,9 @@ def _print_errors(path: str, records: Sequence[_Record], end: Exception | None) 
     return bool(errors)
 
 
-def _iter_numbered(path: str, remote: RemoteOptions) -> Iterator[_Record]:
+def _iter_numbered(file: Location) -> Iterator[_Record]:
     """Yield the records of a file; damaged ones and those that are too large have no data."""
-    with contextlib.closing(open_stream(path, "auto", remote)) as source:
+    with contextlib.closing(file.open_stream()) as source:
         for block in iter_blocks(source):
             errors = {error.record: error for error in block.errors(source.path)}
             for number, (offset, data) in enumerate(block.records(len(block)), block.first):

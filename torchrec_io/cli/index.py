@@ -20,9 +20,7 @@ from ..records.index_places import IndexFormat, IndexPlaces
 from ..records.index_update import update_index
 from ..records.manifests import update_manifest
 from ..storage.compression import detect_compression
-from ..storage.opening import is_remote, open_file
-from ..storage.remote.options import RemoteOptions
-from ..storage.remote.urls import is_web_url
+from ..storage.location import Location
 from .options import (
     DEFAULT_JOBS,
     AllowMissingOption,
@@ -124,23 +122,22 @@ def make_indexes(
     """
     if check and force:
         raise typer.BadParameter("--check cannot be used with --force: it builds nothing")
-    remote = RemoteOptions()
-    files = files_of(paths, allow_missing=allow_missing, remote=remote)
+    files = files_of(paths, allow_missing=allow_missing)
     with usage_errors():
         span_bytes = None if seek_points is None else parse_size(seek_points)
         max_bytes = None if max_index_size is None else parse_size(max_index_size)
-        places = IndexPlaces(index_format, remote, output_dir)
+        places = IndexPlaces(index_format, None if output_dir is None else Location.of(output_dir))
         _check_places(places, files, upload=upload, writes=not check)
     if not check:
         places.read_manifests(files)
     states: Counter[str] = Counter()
-    entries: dict[str, ManifestEntry] = {}
+    entries: dict[Location, ManifestEntry] = {}
 
-    def work(path: str, progress: Progress) -> _Indexed:
+    def work(file: Location, progress: Progress) -> _Indexed:
         if check:
-            return _check(path, places, max_bytes, progress)
+            return _check(file, places, max_bytes, progress)
         return _make(
-            path, places, progress, force=force, span_bytes=span_bytes, max_bytes=max_bytes
+            file, places, progress, force=force, span_bytes=span_bytes, max_bytes=max_bytes
         )
 
     def done(meter: Meter, outcome: FileOutcome[_Indexed]) -> None:
@@ -149,12 +146,13 @@ def make_indexes(
         indexed = outcome.value
         states[indexed.state if indexed else "failed"] += 1
         if indexed and indexed.entry:
-            entries[outcome.path] = indexed.entry
+            entries[outcome.file] = indexed.entry
         _show(meter, outcome, as_json=as_json)
 
-    at_once = jobs or (_REMOTE_JOBS if any(map(is_remote, files)) else DEFAULT_JOBS)
+    has_objects = any(file.local_path is None for file in files)
+    at_once = jobs or (_REMOTE_JOBS if has_objects else DEFAULT_JOBS)
     known = functools.partial(_known, places=places, force=force)
-    meter = for_each_file(files, at_once, work, done, remote, ray=ray, known=known)
+    meter = for_each_file(files, at_once, work, done, ray=ray, known=known)
     has_manifests = _write_manifests(places, entries, is_silent=as_json)
     if meter.has_bar and not as_json:
         totals = ", ".join(f"{count:,} {state}" for state, count in states.items())
@@ -163,12 +161,14 @@ def make_indexes(
         raise typer.Exit(1)
 
 
-def _check_places(places: IndexPlaces, files: Sequence[str], *, upload: bool, writes: bool) -> None:
+def _check_places(
+    places: IndexPlaces, files: Sequence[Location], *, upload: bool, writes: bool
+) -> None:
     """Check that the indexes of files have places; make a local directory for them.
 
     Args:
         places: The places.
-        files: Data files; public URLs of remote objects.
+        files: Data files.
         upload: Whether indexes may be written beside remote objects.
         writes: Whether indexes are written, not only read.
 
@@ -176,28 +176,28 @@ def _check_places(places: IndexPlaces, files: Sequence[str], *, upload: bool, wr
         ValueError: If they have none.
         OSError: If the directory cannot be made.
     """
-    remote = next(filter(is_remote, files), None)
-    folder = places.output_dir
+    first = next((file for file in files if file.local_path is None), None)
+    folder = places.folder
     if upload and folder is not None:
         raise ValueError("--upload cannot be used with --output-dir: choose one place")
     if folder is not None:
-        names = Counter(map(os.path.basename, files))
+        names = Counter(file.basename for file in files)
         name, count = max(names.items(), key=lambda item: item[1])
         if count > 1:
             raise ValueError(
                 f"--output-dir needs files with different names, got {count} named {name!r}"
             )
-    elif writes and remote is not None and not upload:
+    elif writes and first is not None and not upload:
         raise ValueError(
-            f"{remote} is a remote object: add --upload to write its index beside it, or "
+            f"{first} is a remote object: add --upload to write its index beside it, or "
             "--output-dir DIR"
         )
-    target = places.index_of(files[0] if remote is None else remote)
-    if writes and is_web_url(target):
+    target = places.index_of(first or files[0])
+    if writes and not target.has_listing:
         raise ValueError(f"an HTTP server cannot be written: use --output-dir, got {target}")
-    if places.index_format == "text" and is_remote(target):
+    if places.index_format == "text" and target.local_path is None:
         raise ValueError("--format text needs a local directory: use --output-dir DIR")
-    if writes and folder is not None and not is_remote(folder):
+    if writes and folder is not None and folder.local_path is not None:
         os.makedirs(folder, exist_ok=True)
 
 
@@ -214,7 +214,7 @@ def _show(meter: Meter, outcome: FileOutcome[_Indexed], *, as_json: bool) -> Non
 
 
 def _make(
-    path: str,
+    file: Location,
     places: IndexPlaces,
     progress: Progress,
     *,
@@ -224,19 +224,18 @@ def _make(
 ) -> _Indexed:
     is_text = places.index_format == "text"
     if is_text:
-        _refuse_compressed(path, places.remote)
-    if (known := _known(path, places, force)) is not None:
+        _refuse_compressed(file)
+    if (known := _known(file, places, force)) is not None:
         return known
     try:
         updated = update_index(
-            path,
+            file,
             places.load,
             places.write,
             force=force,
             replaces_others=not is_text,  # other programs use the suffix of text indexes, too
             seek_point_bytes=span_bytes,
             max_index_bytes=max_bytes,
-            remote=places.remote,
             progress=progress,
         )
     except IndexFormatError as error:
@@ -245,38 +244,38 @@ def _make(
     return _Indexed(updated.state, len(updated.index), places.entry_of(updated.index))
 
 
-def _known(path: str, places: IndexPlaces, force: bool) -> _Indexed | None:
+def _known(file: Location, places: IndexPlaces, force: bool) -> _Indexed | None:
     """Return the state of an index that is up to date, as the manifest of its folder says."""
-    entry = None if force else places.entry_up_to_date(path)
+    entry = None if force else places.entry_up_to_date(file)
     return None if entry is None else _Indexed("up to date", entry.facts.records, entry)
 
 
-def _check(path: str, places: IndexPlaces, max_bytes: int | None, progress: Progress) -> _Indexed:
+def _check(
+    file: Location, places: IndexPlaces, max_bytes: int | None, progress: Progress
+) -> _Indexed:
     try:
-        index = places.load(path)
+        index = places.load(file)
     except FileNotFoundError:
         raise ValueError("the index does not exist") from None
-    fresh = RecordIndex.build(
-        path, progress=progress, storage_options=places.remote, max_index_bytes=max_bytes
-    )
+    fresh = RecordIndex.build(file, progress=progress, max_index_bytes=max_bytes)
     same_end = index.stream_end == fresh.stream_end
     if not (same_end and np.array_equal(index.offsets, fresh.offsets)):
         raise StaleIndexError(
-            "the index does not match the records of the data file", path=places.index_of(path)
+            "the index does not match the records of the data file", path=places.index_of(file).name
         )
     return _Indexed("index matches", len(index))
 
 
 def _write_manifests(
-    places: IndexPlaces, entries: Mapping[str, ManifestEntry], *, is_silent: bool
+    places: IndexPlaces, entries: Mapping[Location, ManifestEntry], *, is_silent: bool
 ) -> bool:
     """Write the manifest of each folder; return whether that was possible."""
     is_done = True
     for folder, found in places.by_folder(entries).items():
         try:
-            written = update_manifest(folder, found, places.remote)
+            written = update_manifest(folder, found)
         except (OSError, StaleIndexError, ValueError) as error:
-            typer.echo(error_line(folder, error), err=True)
+            typer.echo(error_line(folder.name, error), err=True)
             is_done = False
             continue
         if not is_silent:
@@ -285,8 +284,8 @@ def _write_manifests(
     return is_done
 
 
-def _refuse_compressed(path: str, remote: RemoteOptions) -> None:
-    compression = detect_compression(open_file(path, remote).head())
+def _refuse_compressed(file: Location) -> None:
+    compression = detect_compression(file.open().head())
     if compression is not None:
         raise ValueError(
             f"a text index of a {compression} file is not possible: its readers do not decompress; "

@@ -13,8 +13,8 @@ import typer
 
 from ..errors import TorchRecIOError
 from ..storage.compression import Compression
+from ..storage.location import Location
 from ..storage.paths import expand_paths, expand_sets
-from ..storage.remote.options import RemoteOptions
 from ..tools.report import OnError
 from .interrupt import MESSAGE, STATUS, raised_at_interrupt
 from .text import printable
@@ -106,33 +106,31 @@ def usage_errors() -> Iterator[None]:
         raise typer.BadParameter(printable(str(error))) from None
 
 
-def files_of(
-    paths: Sequence[str], *, allow_missing: bool = False, remote: RemoteOptions | None = None
-) -> list[str]:
+def files_of(paths: Sequence[str], *, allow_missing: bool = False) -> list[Location]:
     """Return the data files that arguments match, each once.
 
-    The credentials of remote objects are those of the environment. ``remote`` remembers what is
-    secret in URLs, and what the objects were like.
+    The credentials of remote objects are those of the environment.
 
     Exit with status 2 without a match, or if shards of a set are missing that may not be.
     """
-    return _expanded(lambda: [expand_paths(paths, allow_missing=allow_missing, remote=remote)])[0]
+    return _expanded(lambda: [expand_paths(paths, allow_missing=allow_missing)])[0]
 
 
-def sets_of(paths: Sequence[str], *, allow_missing: bool, remote: RemoteOptions) -> list[list[str]]:
+def sets_of(paths: Sequence[str], *, allow_missing: bool) -> list[list[Location]]:
     """Return the files of :func:`files_of` by sets, where a directory may have several."""
-    return _expanded(lambda: expand_sets(paths, allow_missing=allow_missing, remote=remote))
+    return _expanded(lambda: expand_sets(paths, allow_missing=allow_missing))
 
 
-def _expanded(expand: Callable[[], list[list[str]]]) -> list[list[str]]:
+def _expanded(expand: Callable[[], list[list[Location]]]) -> list[list[Location]]:
     try:
         sets = expand()
     except (OSError, ValueError, ImportError, TorchRecIOError) as error:
         typer.echo(f"error: {printable(str(error))}", err=True)
         raise typer.Exit(2) from None
     # A shell's `*` also matches the indexes of the files.
-    indexes = {file + suffix for files in sets for file in files for suffix in (".tfidx", ".idx")}
-    return [[file for file in dict.fromkeys(files) if file not in indexes] for files in sets]
+    names = [file.name for files in sets for file in files]
+    indexes = {name + suffix for name in names for suffix in (".tfidx", ".idx")}
+    return [[file for file in dict.fromkeys(files) if file.name not in indexes] for files in sets]
 
 
 def given_options(options: Mapping[str, Any]) -> dict[str, Any]:

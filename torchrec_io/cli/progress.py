@@ -23,9 +23,8 @@ from rich.text import Text
 from ..checks import counted
 from ..errors import TorchRecIOError
 from ..records.formats import Progress
-from ..storage.opening import file_size
+from ..storage.location import Location
 from ..storage.ordered_pool import OrderedPool
-from ..storage.remote.options import RemoteOptions
 from ..storage.thread_pool import map_in_threads
 from ..tools.report import Result, Watcher
 from .options import usage_errors
@@ -46,12 +45,12 @@ class Meter(Watcher):
     It is also the watcher of a tool or conversion.
     """
 
-    def __init__(self, files: Sequence[str], remote: RemoteOptions | None = None) -> None:
+    def __init__(self, files: Sequence[Location]) -> None:
         self.records = 0
         self.bytes = 0
         self.has_bar = False
         self._console = Console()
-        self._total = sum(_size(path, remote) for path in files)
+        self._total = sum(map(_size, files))
         self._lock = threading.Lock()
         self._began = time.perf_counter()
 
@@ -122,9 +121,9 @@ class Meter(Watcher):
             typer.echo(error_line(path, error), err=True)
 
 
-def _size(path: str, remote: RemoteOptions | None) -> int:
+def _size(file: Location) -> int:
     try:
-        return file_size(path, remote)
+        return file.stamp().size
     except OSError:
         return 0
 
@@ -139,11 +138,16 @@ class FileOutcome(Generic[T]):
     The duration is not known if several tasks of a cluster have read the file.
     """
 
-    path: str
+    file: Location
     file_bytes: int
     seconds: float | None
     value: T | None
     error: Exception | None
+
+    @property
+    def path(self) -> str:
+        """Name of the file."""
+        return self.file.name
 
     def as_json(self, found: Mapping[str, Any]) -> str:
         """Return a JSON object with the file, what was found in it, and the error."""
@@ -157,31 +161,29 @@ class _Cancelled(Exception):  # noqa: N818  # not an error: it ends threads afte
 
 
 def for_each_file(
-    files: Sequence[str],
+    files: Sequence[Location],
     jobs: int,
-    work: Callable[[str, Progress], T],
+    work: Callable[[Location, Progress], T],
     done: Callable[[Meter, FileOutcome[T]], None],
-    remote: RemoteOptions | None = None,
     *,
     ray: str | None = None,
-    known: Callable[[str], T | None] = lambda _: None,
+    known: Callable[[Location], T | None] = lambda _: None,
 ) -> Meter:
     """Process files in threads, or on a cluster, and report the outcomes in order.
 
     Args:
-        files: Paths of the files.
+        files: The files.
         jobs: Number of files that are processed at the same time.
-        work: Function that processes a file, called in a thread with the path and a function that
+        work: Function that processes a file, called in a thread with the file and a function that
             receives the progress. It must be possible to pickle it for a cluster.
         done: Function that is called in the main thread with the outcome of each file.
-        remote: Options for remote objects.
         ray: Address of a Ray cluster that does the work; None for this process.
         known: Function that returns the value of a file that a cluster need not process, or None.
     """
     if ray is not None:
-        return _for_each_file_on_ray(files, work, done, remote, address=ray, known=known)
+        return _for_each_file_on_ray(files, work, done, address=ray, known=known)
 
-    def run(path: str) -> FileOutcome[T]:
+    def run(file: Location) -> FileOutcome[T]:
         seen = (0, 0)
 
         def progress(file_bytes: int, records: int) -> None:
@@ -191,52 +193,50 @@ def for_each_file(
             meter.advanced(file_bytes - seen[0], records - seen[1])
             seen = (file_bytes, records)
 
-        outcome = _outcome(path, work, progress, remote)
+        outcome = _outcome(file, work, progress)
         meter.advance_bar(outcome.file_bytes - seen[0])
         return outcome
 
     # All files may wait in the pool, so that no thread is idle while a large file is processed.
-    with Meter(files, remote) as meter, OrderedPool(run, jobs, max_items=len(files)) as pool:
+    with Meter(files) as meter, OrderedPool(run, jobs, max_items=len(files)) as pool:
         for outcome in pool.map(files):
             done(meter, outcome)
     return meter
 
 
 def _outcome(
-    path: str, work: Callable[[str, Progress], T], progress: Progress, remote: RemoteOptions | None
+    file: Location, work: Callable[[Location, Progress], T], progress: Progress
 ) -> FileOutcome[T]:
     began = time.perf_counter()
     value, error = None, None
     try:
-        value = work(path, progress)
+        value = work(file, progress)
     except _FILE_ERRORS as raised:
         error = raised
-    return FileOutcome(path, _size(path, remote), time.perf_counter() - began, value, error)
+    return FileOutcome(file, _size(file), time.perf_counter() - began, value, error)
 
 
 def _for_each_file_on_ray(
-    files: Sequence[str],
-    work: Callable[[str, Progress], T],
+    files: Sequence[Location],
+    work: Callable[[Location, Progress], T],
     done: Callable[[Meter, FileOutcome[T]], None],
-    remote: RemoteOptions | None,
     *,
     address: str,
-    known: Callable[[str], T | None],
+    known: Callable[[Location], T | None],
 ) -> Meter:
-    from ..cluster.shared_paths import absolute_paths  # noqa: PLC0415  # rarely needed
-    from ..cluster.tasks import run_tasks  # noqa: PLC0415
+    from ..cluster.tasks import run_tasks  # noqa: PLC0415  # rarely needed
 
     connect_to_ray(address)
-    run = functools.partial(_outcome, work=work, progress=_no_progress, remote=remote)
-    paths = absolute_paths(files)
-    sizes = map_in_threads(lambda path: _size(path, remote), paths)
-    values = [known(path) for path in paths]
+    run = functools.partial(_outcome, work=work, progress=_no_progress)
+    files = [file.absolute() for file in files]
+    sizes = map_in_threads(_size, files)
+    values = [known(file) for file in files]
     left = [number for number, value in enumerate(values) if value is None]
-    results = run_tasks(run, [paths[number] for number in left], [sizes[n] for n in left])
+    results = run_tasks(run, [files[number] for number in left], [sizes[n] for n in left])
     with Meter([]) as meter, ray_errors(), closing(results):
         meter.started(sum(sizes))
-        for path, size, value in zip(paths, sizes, values, strict=True):
-            outcome = FileOutcome(path, size, 0.0, value, None)
+        for file, size, value in zip(files, sizes, values, strict=True):
+            outcome = FileOutcome(file, size, 0.0, value, None)
             if value is None:
                 outcome, _ = next(results)
             meter.advanced(size, getattr(outcome.value, "records", 0))

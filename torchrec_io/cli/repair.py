@@ -14,7 +14,6 @@ from rich.filesize import decimal
 from ..checks import counted
 from ..records.record_size import MAX_RECORD_BYTES
 from ..storage.compression import CompressionChoice
-from ..storage.remote.options import RemoteOptions
 from ..tools.repairing import Loss, OutputCompression, RepairReport, repair
 from .options import IndexOption, interruptible, parse_size, usage_errors
 from .progress import run_job
@@ -71,7 +70,6 @@ def repair_file(
             force=force,
             dry_run=dry_run,
             max_record_bytes=limit,
-            storage_options=RemoteOptions(),
         )
     )
     if as_json:

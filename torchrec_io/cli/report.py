@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..checks import counted
-from ..storage.remote.options import RemoteOptions
+from ..storage.location import Location
 from .options import (
     DEFAULT_JOBS,
     AllowMissingOption,
@@ -66,8 +66,8 @@ def write_report(
 
     if output is None and not as_json:
         raise typer.BadParameter("--output FILE is missing; --json prints the report instead")
-    remote = RemoteOptions()
-    sets = sets_of(paths, allow_missing=allow_missing, remote=remote)
+    sets = sets_of(paths, allow_missing=allow_missing)
+    target = None if output is None else Location.of(output)
     job = functools.partial(
         report_sets,
         sets,
@@ -75,17 +75,16 @@ def write_report(
         label=label,
         duplicates=duplicates,
         jobs=jobs,
-        remote=remote,
     )
 
     def make(watcher: Watcher) -> Report:
-        if output is not None:
-            refuse_inputs([file for files in sets for file in files], [output])
+        if target is not None:
+            refuse_inputs([file for files in sets for file in files], [target])
             if not force:
-                refuse_existing(output, remote)
+                refuse_existing(target)
         made = job(watcher=watcher)
-        if output is not None:
-            made.save(output, force=force, storage_options=remote)
+        if target is not None:
+            made.save(target, force=force)
         return made
 
     made = run_job(make)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
@@ -18,7 +17,7 @@ from ..records.record_sample import MaxRecords
 from ..schema.infer import Finding, Inspected
 from ..schema.schema import Schema
 from ..storage.folders import has_file
-from ..storage.remote.options import RemoteOptions
+from ..storage.location import Location
 from ..tools.report import OnError
 from .options import Paths, RayOption, files_of, interruptible
 from .progress import Meter, connect_to_ray, ray_errors
@@ -68,15 +67,14 @@ def print_schema(
         raise typer.BadParameter("--all cannot be used with --max-records")
     if ray is not None and max_records is not None:
         raise typer.BadParameter("--ray cannot be used with --max-records: it inspects all records")
-    remote = RemoteOptions()
-    files = files_of(paths, allow_missing=True, remote=remote)
+    files = files_of(paths, allow_missing=True)
     try:
         if ray is None:
             limit: MaxRecords = None if all_records else max_records or "auto"
-            schema: AnySchema = infer_any(files, limit, on_error, remote)
+            schema: AnySchema = infer_any(files, limit, on_error)
         else:
-            schema = _infer_on_ray(files, on_error, remote, ray)
-        preset = recognize_schema(schema, files, remote)
+            schema = _infer_on_ray(files, on_error, ray)
+        preset = recognize_schema(schema, files)
     except (TorchRecIOError, OSError, MemoryError) as error:
         typer.echo(error_line(getattr(error, "filename", None) or "error", error), err=True)
         raise typer.Exit(1) from None
@@ -85,29 +83,27 @@ def print_schema(
     if preset is not None:
         why = printable(preset.why)
         typer.echo(f"tio.presets.{preset.name} reads these records: {why}.", err=True)
-    _point_to_tfds(files, remote)
+    _point_to_tfds(files)
     if as_json or schema_format == "json":
         typer.echo((preset.schema if preset else schema).to_json(indent=2))
     else:
         typer.echo((preset or schema).to_python(), nl=False)
 
 
-def _infer_on_ray(
-    files: Sequence[str], on_error: OnError, remote: RemoteOptions, address: str
-) -> Schema:
+def _infer_on_ray(files: Sequence[Location], on_error: OnError, address: str) -> Schema:
     from ..cluster.inference import infer  # noqa: PLC0415  # rarely needed
 
     connect_to_ray(address)
     with ray_errors(), Meter([]) as meter:
-        return infer(files, on_error=on_error, watcher=meter, storage_options=remote)
+        return infer(files, on_error=on_error, watcher=meter)
 
 
-def _point_to_tfds(files: Sequence[str], remote: RemoteOptions) -> None:
+def _point_to_tfds(files: Sequence[Location]) -> None:
     """Print a hint if the files are in a directory with a features.json."""
-    for folder in dict.fromkeys(os.path.dirname(file) for file in files):
-        if has_file(os.path.join(folder, "features.json"), remote):
+    for folder in dict.fromkeys(file.parent for file in files):
+        if has_file(folder.child("features.json")):
             typer.echo(
-                f"{printable(folder or '.')} is a directory of TensorFlow Datasets: use "
+                f"{printable(folder.name or '.')} is a directory of TensorFlow Datasets: use "
                 "tio.Schema.from_tfds to get the schema of its features.json.",
                 err=True,
             )

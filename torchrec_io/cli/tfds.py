@@ -15,7 +15,8 @@ from rich.filesize import decimal
 from ..checks import counted
 from ..errors import TorchRecIOError
 from ..records.formats import Progress
-from ..storage.remote.options import RemoteOptions
+from ..storage.folders import folder_of
+from ..storage.location import Location
 from ..tfds.connectors import (
     Audio,
     BBox,
@@ -58,14 +59,14 @@ def show_tfds(
     its first record with features.json. The exit status is 1 if anything is wrong. If there are
     several configs, they are listed.
     """
-    remote = RemoteOptions()
-    configs = find_configs(directory, remote)
+    folder = folder_of(directory)
+    configs = find_configs(folder)
     if config is None and len(configs) > 1 and "" not in configs:
         _list_configs(configs, as_json=as_json)
         return
     try:
         with usage_errors():
-            found = Directory(directory, config, version, storage_options=remote)
+            found = Directory(folder, config, version)
             outline = found.outline()
             files = _shards(found)
     except (TorchRecIOError, OSError, MemoryError) as error:
@@ -155,14 +156,14 @@ def _names(names: tuple[str, ...]) -> str:
 # ---- splits ----
 
 
-def _shards(found: Directory) -> dict[str, tuple[str, int | None]]:
-    """Return the split and expected number of records of each shard, by path."""
-    shards: dict[str, tuple[str, int | None]] = {}
+def _shards(found: Directory) -> dict[Location, tuple[str, int | None]]:
+    """Return the split and expected number of records of each shard."""
+    shards: dict[Location, tuple[str, int | None]] = {}
     for name, info in found.splits.items():
-        lengths = info.shard_lengths or [None] * len(info.paths)
-        for path, length in zip(info.paths, lengths, strict=True):
+        lengths = info.shard_lengths or [None] * len(info.files)
+        for file, length in zip(info.files, lengths, strict=True):
             if length != 0:  # TFDS may omit the file of an empty shard
-                shards[path] = name, length
+                shards[file] = name, length
     return shards
 
 
@@ -207,18 +208,18 @@ class _Split:
 
 
 def _check(
-    found: Directory, shards: dict[str, tuple[str, int | None]], outline: Outline, jobs: int
+    found: Directory, shards: dict[Location, tuple[str, int | None]], outline: Outline, jobs: int
 ) -> list[_Split]:
     """Read all shards, print their errors, and return what was found in each split."""
     counts: Counter[tuple[str, str]] = Counter()
 
-    def work(path: str, progress: Progress) -> int:
-        records = check_shard(path, shards[path][1], outline.keys, found.remote)
+    def work(file: Location, progress: Progress) -> int:
+        records = check_shard(file, shards[file][1], outline.keys)
         progress(0, records)
         return records
 
     def done(meter: Meter, outcome: FileOutcome[int]) -> None:
-        split = shards[outcome.path][0]
+        split = shards[outcome.file][0]
         counts[split, "records"] += outcome.value or 0
         counts[split, "bytes"] += outcome.file_bytes
         if outcome.error is not None:
@@ -226,11 +227,11 @@ def _check(
             counts[split, "missing" if is_missing else "invalid"] += 1
             meter.error(outcome.path, outcome.error)
 
-    for_each_file(list(shards), jobs, work, done, found.remote)
+    for_each_file(list(shards), jobs, work, done)
     return [
         _Split(
             name,
-            len(info.paths),
+            len(info.files),
             counts[name, "records"],
             info.num_examples,
             counts[name, "bytes"],

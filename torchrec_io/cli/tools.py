@@ -12,7 +12,6 @@ import typer
 
 from .. import tools
 from ..storage.compression import Compression
-from ..storage.remote.options import RemoteOptions
 from .options import (
     DEFAULT_JOBS,
     AllowMissingOption,
@@ -70,9 +69,7 @@ def _calls_tool(command: Callable[..., None]) -> Callable[..., None]:
         if ray is not None:
             _check_options(tool, arguments)
             connect_to_ray(ray)
-        remote = RemoteOptions()
-        files = files_of(paths, allow_missing=allow_missing, remote=remote)
-        arguments["storage_options"] = remote
+        files = files_of(paths, allow_missing=allow_missing)
         result = run_job(functools.partial(tool, files, output, **arguments))
         print_result(result, as_json=as_json)
 

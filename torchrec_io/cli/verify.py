@@ -14,7 +14,7 @@ from ..checks import counted
 from ..records.foreign_files import FOREIGN_REASONS
 from ..records.formats import Progress
 from ..records.verify import VerifyReport, verify_file
-from ..storage.remote.options import RemoteOptions
+from ..storage.location import Location
 from .options import (
     DEFAULT_JOBS,
     AllowMissingOption,
@@ -48,10 +48,9 @@ def verify_files(
     where several tasks read a large file).
     """
     totals: Counter[str] = Counter()
-    remote = RemoteOptions()
 
-    def work(path: str, progress: Progress) -> VerifyReport:
-        return verify_file(path, progress=progress, storage_options=remote)
+    def work(file: Location, progress: Progress) -> VerifyReport:
+        return verify_file(file, progress=progress)
 
     def done(meter: Meter, outcome: FileOutcome[VerifyReport]) -> None:
         report = outcome.value
@@ -63,13 +62,13 @@ def verify_files(
         elif report is not None:
             _print_report(meter, report, outcome.seconds)
 
-    files = files_of(paths, allow_missing=allow_missing, remote=remote)
+    files = files_of(paths, allow_missing=allow_missing)
     if ray is None:
-        meter = for_each_file(files, jobs, work, done, remote)
+        meter = for_each_file(files, jobs, work, done)
     else:
         meter = Meter([])
-        for report in _verify_on_ray(files, remote, ray, meter):
-            done(meter, FileOutcome(report.path, report.file_bytes, None, report, None))
+        for file, report in zip(files, _verify_on_ray(files, ray, meter), strict=True):
+            done(meter, FileOutcome(file.absolute(), report.file_bytes, None, report, None))
     with_errors = totals["files with errors"]
     if not as_json:
         typer.echo(f"{counted(len(files), 'file')}, {with_errors:,} with errors; {meter.summary()}")
@@ -77,13 +76,11 @@ def verify_files(
         raise typer.Exit(1)
 
 
-def _verify_on_ray(
-    files: Sequence[str], remote: RemoteOptions, address: str, meter: Meter
-) -> list[VerifyReport]:
+def _verify_on_ray(files: Sequence[Location], address: str, meter: Meter) -> list[VerifyReport]:
     from ..cluster.verification import verify  # noqa: PLC0415  # rarely needed
 
     connect_to_ray(address)
-    return run_job(functools.partial(verify, files, storage_options=remote), meter)
+    return run_job(functools.partial(verify, files), meter)
 
 
 def _members(report: VerifyReport) -> dict[str, Any]:

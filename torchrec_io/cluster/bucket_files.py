@@ -18,7 +18,6 @@ from ..records.record_block import RecordBlock
 from ..records.sequential import iter_blocks
 from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Stamp
 from ..storage.front import FrontOfStream
-from ..storage.opening import open_file, open_now
 from ..storage.ordered_pool import OrderedPool
 from ..tools.record_chunks import RECORD_BYTES, decode_chunks, encode_chunk
 from .part_records import TaskErrors
@@ -232,7 +231,7 @@ class BucketFiles:
             begin, end, stamp = ranges[number]
             if begin == end:
                 return ()
-            file = open_file(self.folder.path_of(number), self.folder.remote, stamp)
+            file = self.folder.file_of(number).open(stamp)
             chunks = _chunks_in(file, begin, end)
             return chunks if threads == 1 else [chunk.copy() for chunk in chunks]
 
@@ -243,7 +242,7 @@ class BucketFiles:
     def _range_of(self, bucket: int, number: int) -> _Range:
         """Return the range of a file that has the chunks of a bucket."""
         table_bytes = 8 * (len(self.layout) + 1)
-        with closing(open_now(self.folder.path_of(number), self.folder.remote)) as file:
+        with closing(self.folder.file_of(number).open_now()) as file:
             table = file.stamp.size - TFRECORD.footer_bytes - table_bytes
             begin, end = np.frombuffer(file.read(table + 8 * bucket, 16), np.uint64).tolist()
             return _Range(begin, end, file.stamp)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -21,14 +20,13 @@ from ..convert.conversion import (
 from ..convert.value_counts import ValueCounts
 from ..schema.schema import Schema
 from ..storage.local import StrPath
-from ..storage.opening import is_remote, public_name, read_stamp
+from ..storage.location import Location
 from ..storage.thread_pool import map_in_threads
 from ..tools.report import Result
 from .extra import import_ray
 from .part_records import TaskErrors
 from .parts import Part, PartFolder
 from .shard_job import Item, Output, TaskRecords, run_parts, write_shards
-from .shared_paths import absolute_paths
 
 T = TypeVar("T")
 
@@ -61,7 +59,7 @@ class ClusterConversion(Conversion):
             raise ValueError("jobs cannot be used on a cluster, which has a task for each CPU")
         super().__init__(destination, options)
         self._arguments = [repr(argument) for argument in arguments]
-        self._others = absolute_paths(public_name(path, self.remote) for path in others)
+        self._others = [self.locate(path).absolute() for path in others]
         self._output = Output(
             self._name,
             self._num_shards,
@@ -69,15 +67,12 @@ class ClusterConversion(Conversion):
             options.get("compression"),
             options.get("index", True),
             self._force,
-            self.remote,
         )
 
     def source_files(self, sources: StrPath | Sequence[StrPath]) -> list[SourceFile]:
         # Tasks have other working directories.
-        return [
-            file if is_remote(file.path) else file._replace(path=os.path.abspath(file.path))
-            for file in super().source_files(sources)
-        ]
+        files = super().source_files(sources)
+        return [file._replace(location=file.location.absolute()) for file in files]
 
     def find_dtypes(
         self, work: Callable[[T], KindsOfPiece], parts: Sequence[SourcePart[T]], types: Types
@@ -103,7 +98,7 @@ class ClusterConversion(Conversion):
         schema_of: Callable[[ValueCounts, int], Schema | None],
         *,
         processes: bool = True,
-        companions: Mapping[str, bytes] | None = None,
+        companions: Mapping[Location, bytes] | None = None,
     ) -> Result:
         del processes
         written = write_shards(
@@ -118,16 +113,16 @@ class ClusterConversion(Conversion):
         for facts in written.facts:
             counts.merge(ValueCounts.from_json(facts["counts"]))
         schema = schema_of(counts, self.report.records)
-        return self.report.result(written.paths, written.counts, schema=schema, remote=self.remote)
+        return self.report.result(written.outputs, written.counts, schema=schema)
 
     def _refuse_outputs(self) -> None:
         self._output.check_new(self._identity())
 
     def _identity(self) -> list[str]:
         """Return the arguments and the identity of the files that are read."""
-        paths = [*self._others, *(file.path for file in self._sources)]
-        stamps = map_in_threads(lambda path: read_stamp(path, self.remote), paths)
-        texts = [f"{path} {stamp}" for path, stamp in zip(paths, stamps, strict=True)]
+        files = [*self._others, *(file.location for file in self._sources)]
+        stamps = map_in_threads(Location.stamp_now, files)
+        texts = [f"{file} {stamp}" for file, stamp in zip(files, stamps, strict=True)]
         return [*self._arguments, *texts]
 
 

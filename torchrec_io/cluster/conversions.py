@@ -11,7 +11,6 @@ JSON lines or NumPy arrays is read by one task, a Parquet file by a task for som
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -25,7 +24,7 @@ from ..convert.jsonl_import import convert_jsonl
 from ..convert.npz_import import convert_npz
 from ..convert.parquet_import import convert_parquet
 from ..storage.local import StrPath
-from ..storage.opening import is_remote, local_name
+from ..storage.location import Location
 from ..tools.report import Result
 from .conversion import ClusterConversion
 
@@ -206,7 +205,7 @@ def from_images(
         OSError: If a file cannot be read or written, or the destination is a URL of HTTP.
     """
     coding = Coding(resize, encode, quality)
-    folder = source if is_remote(source) else os.path.abspath(local_name(source))
+    folder = Location.of(source, options.get("storage_options")).absolute()
     pattern = label_pattern
     if isinstance(pattern, re.Pattern):
         pattern = f"{pattern.flags} {pattern.pattern}"
@@ -214,7 +213,7 @@ def from_images(
     return convert_images(
         ClusterConversion(destination, options, arguments, [] if labels is None else [labels]),
         folder,
-        f"{local_name(destination)}.labels.txt",
+        destination,
         label_pattern=label_pattern,
         labels=labels,
         coding=coding,

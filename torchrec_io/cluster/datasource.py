@@ -77,7 +77,7 @@ class TFRecordDatasource(Datasource):
                 num_rows=count,
                 size_bytes=self._table_bytes(sum(piece.end - piece.begin for piece in pieces)),
                 exec_stats=None,
-                input_files=tuple(dict.fromkeys(piece.path for piece in pieces)),
+                input_files=tuple(dict.fromkeys(piece.location.name for piece in pieces)),
             )
             read = functools.partial(_read, reader, pieces, self._on_error)
             tasks.append(ReadTask(read, metadata, schema, per_task_row_limit))

@@ -9,8 +9,7 @@ from ..records.division import DividedRecords
 from ..records.file_piece import FilePiece, PieceBlock, blocks_of_file
 from ..records.index_cache import find_matching
 from ..records.sample_pieces import Piece, SampledBlock, sampled
-from ..storage.opening import file_size
-from ..storage.remote.options import RemoteOptions
+from ..storage.location import Location
 from . import tasks
 
 
@@ -19,16 +18,14 @@ class FilePart(Piece):
     """A file, or a part of one. It is small, whatever the number of records.
 
     Attributes:
-        path: Path of the file.
+        location: The file.
         size: Number of bytes to read, as they are stored.
         piece: Records to read; None for the whole file.
-        remote: Options for remote objects.
     """
 
-    path: str
+    location: Location
     size: int
     piece: FilePiece | None
-    remote: RemoteOptions
 
     @property
     def key(self) -> str:
@@ -48,28 +45,25 @@ class FilePart(Piece):
             OSError: If the file cannot be read.
         """
         if self.piece is None:
-            return blocks_of_file(self.path, self.remote)
+            return blocks_of_file(self.location)
         return self.piece.blocks()
 
     def blocks(self, *, skip_errors: bool) -> Iterator[SampledBlock]:
-        return sampled(self.read(), self.path, skip_errors=skip_errors)
+        return sampled(self.read(), self.location.name, skip_errors=skip_errors)
 
 
-def divide_file(
-    path: str, remote: RemoteOptions, *, cuts_compressed: bool = True
-) -> list[FilePart]:
+def divide_file(file: Location, *, cuts_compressed: bool = True) -> list[FilePart]:
     """Return the parts of a file: one, or several if it is large and has an index.
 
     Args:
-        path: Path of the file.
-        remote: Options for remote objects.
+        file: The file.
         cuts_compressed: Whether a compressed file is divided at the seek points of its index.
     """
-    size = file_size(path, remote)
-    whole = [FilePart(path, size, None, remote)]
+    size = file.stamp().size
+    whole = [FilePart(file, size, None)]
     if size <= tasks.TASK_BYTES:
         return whole
-    index = find_matching(path, remote)
+    index = find_matching(file)
     if index is None:
         return whole
     if index.compression is None and index.stream_end != size:
@@ -79,6 +73,5 @@ def divide_file(
     parts = DividedRecords([index]).divide(-(-size // tasks.TASK_BYTES))
     stored = size / max(1, index.stream_end)
     return [
-        FilePart(path, round((piece.end - piece.begin) * stored), piece, remote)
-        for [piece] in parts
+        FilePart(file, round((piece.end - piece.begin) * stored), piece) for [piece] in parts
     ] or whole

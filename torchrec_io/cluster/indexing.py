@@ -16,9 +16,9 @@ from ..records.index_places import IndexPlaces
 from ..records.index_update import update_index
 from ..records.manifests import update_manifest
 from ..storage.local import StrPath
-from ..storage.opening import file_size, is_remote
+from ..storage.location import Location
 from ..storage.outputs import check_output
-from ..storage.remote.options import RemoteOptions, StorageOptions
+from ..storage.remote.options import StorageOptions
 from ..tools.report import OnError, Watcher
 from . import tasks
 from .extra import import_ray
@@ -89,64 +89,59 @@ def index(
     import_ray()
     check_choice("on_error", on_error, ("raise", "skip"))
     watcher = watcher or Watcher()
-    remote = RemoteOptions.of(storage_options) or RemoteOptions()
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     for path in given:
-        if is_remote(path):
-            check_output(path)
-    files = expand_shared_paths(given, allow_missing=allow_missing, remote=remote)
-    sizes = sizes_of(files, remote)
+        location = Location.of(path, storage_options)
+        if location.local_path is None:
+            check_output(location)
+    files = expand_shared_paths(given, allow_missing=allow_missing, storage_options=storage_options)
+    sizes = sizes_of(files)
     watcher.started(sum(sizes))
-    places = IndexPlaces("tfidx", remote, None)
+    places = IndexPlaces("tfidx")
     work = functools.partial(
         _index_file, places=places, force=force, seek_point_bytes=seek_point_bytes
     )
-    known = {} if force else _known_entries(files, remote)
-    left = [number for number, path in enumerate(files) if path not in known]
+    known = {} if force else _known_entries(files)
+    left = [number for number, file in enumerate(files) if file not in known]
     entries = dict(known)
     found = []
     done = tasks.run_tasks(work, [files[number] for number in left], [sizes[n] for n in left])
     with closing(done):
-        for path, size in zip(files, sizes, strict=True):
-            if path in known:
-                result = IndexedFile(path, "up to date", known[path].facts.records, size)
+        for file, size in zip(files, sizes, strict=True):
+            if file in known:
+                result = IndexedFile(file.name, "up to date", known[file].facts.records, size)
             else:
                 (result, entry), _ = next(done)
-                entries.update({} if entry is None else {path: entry})
+                entries.update({} if entry is None else {file: entry})
             watcher.advanced(size, result.records)
             if result.error is not None and on_error == "skip":
                 watcher.skipped(result.error)
             found.append(result)
     for folder, new in places.by_folder(entries).items():
-        update_manifest(folder, new, remote)
+        update_manifest(folder, new)
     first = next((result.error for result in found if result.error is not None), None)
     if first is not None and on_error == "raise":
         raise first
     return found
 
 
-def _known_entries(files: Sequence[str], remote: RemoteOptions) -> dict[str, ManifestEntry]:
+def _known_entries(files: Sequence[Location]) -> dict[Location, ManifestEntry]:
     """Return the entries of objects whose indexes are up to date, as their manifests say."""
-    places = IndexPlaces("tfidx", remote, None)
+    places = IndexPlaces("tfidx")
     places.read_manifests(files)
-    entries = {path: places.entry_up_to_date(path) for path in files}
-    return {path: entry for path, entry in entries.items() if entry is not None}
+    entries = {file: places.entry_up_to_date(file) for file in files}
+    return {file: entry for file, entry in entries.items() if entry is not None}
 
 
 def _index_file(
-    path: str, *, places: IndexPlaces, force: bool, seek_point_bytes: int | None
+    file: Location, *, places: IndexPlaces, force: bool, seek_point_bytes: int | None
 ) -> tuple[IndexedFile, ManifestEntry | None]:
-    size = file_size(path, places.remote)
+    size = file.stamp().size
     try:
         made = update_index(
-            path,
-            places.load,
-            places.write,
-            force=force,
-            seek_point_bytes=seek_point_bytes,
-            remote=places.remote,
+            file, places.load, places.write, force=force, seek_point_bytes=seek_point_bytes
         )
     except TorchRecIOError as error:
-        return IndexedFile(path, "failed", 0, size, error), None
-    result = IndexedFile(path, made.state, len(made.index), size)
+        return IndexedFile(file.name, "failed", 0, size, error), None
+    result = IndexedFile(file.name, made.state, len(made.index), size)
     return result, places.entry_of(made.index)

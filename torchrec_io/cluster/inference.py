@@ -11,7 +11,7 @@ from ..schema.infer import infer_surveyed
 from ..schema.schema import Schema
 from ..schema.survey_files import PieceSurvey, merge_surveys, survey_piece
 from ..storage.local import StrPath
-from ..storage.remote.options import RemoteOptions, StorageOptions
+from ..storage.remote.options import StorageOptions
 from ..storage.thread_pool import map_in_threads
 from ..tools.report import OnError, Watcher
 from . import tasks
@@ -53,10 +53,9 @@ def infer(
     import_ray()
     check_choice("on_error", on_error, ("raise", "skip"))
     watcher = watcher or Watcher()
-    remote = RemoteOptions.of(storage_options) or RemoteOptions()
     # As in Schema.infer, shards may be missing.
-    files = expand_shared_paths(paths, allow_missing=True, remote=remote)
-    divided = map_in_threads(lambda path: divide_file(path, remote), files)
+    files = expand_shared_paths(paths, allow_missing=True, storage_options=storage_options)
+    divided = map_in_threads(divide_file, files)
     items = [part for parts in divided for part in parts]
     sizes = [part.size for part in items]
     watcher.started(sum(sizes))

@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 from .. import errors as error_classes
 from ..errors import TorchRecIOError
 from ..records.formats import TFRECORD
-from ..storage.opening import is_remote, open_now
+from ..storage.location import Location, threads_for
 from ..storage.outputs import remove_output, write_output
-from ..storage.remote.options import RemoteOptions
-from ..storage.thread_pool import REMOTE_THREADS, map_in_threads
+from ..storage.thread_pool import map_in_threads
 from ..tools.report import MOST_KEPT_ERRORS
 
 RECORD_SUFFIX = ".json"
@@ -56,7 +55,6 @@ class Part(NamedTuple):
 
     Attributes:
         number: Position of the part among all parts.
-        path: Path of its file.
         records: Number of records.
         content: Content of its file.
         errors: Errors of the first records that the part lacks, at most 1,000.
@@ -65,7 +63,6 @@ class Part(NamedTuple):
     """
 
     number: int
-    path: str
     records: int
     content: Content
     errors: tuple[TorchRecIOError, ...] = ()
@@ -73,13 +70,13 @@ class Part(NamedTuple):
     facts: Mapping[str, Any] = {}
 
 
-def save_part(part: Part, key: str, remote: RemoteOptions) -> None:
+def save_part(file: Location, part: Part, key: str) -> None:
     """Write the record of a part whose file is complete.
 
     Args:
+        file: The file.
         part: The part.
         key: Identity of the work: of the input, and of the options that change the part.
-        remote: Options for remote objects.
     """
     members = {
         "key": key,
@@ -89,68 +86,61 @@ def save_part(part: Part, key: str, remote: RemoteOptions) -> None:
         "more_errors": part.more_errors,
         "facts": dict(part.facts),
     }
-    write_output(part.path + RECORD_SUFFIX, json.dumps(members).encode(), remote)
+    write_output(file.beside(RECORD_SUFFIX), json.dumps(members).encode())
 
 
-def forget_part(path: str, remote: RemoteOptions) -> None:
+def forget_part(file: Location) -> None:
     """Remove the record of a part, if there is one."""
-    remove_output(path + RECORD_SUFFIX, remote)
+    remove_output(file.beside(RECORD_SUFFIX))
 
 
-def load_part(
-    number: int, path: str, key: str, remote: RemoteOptions, *, has_moved: bool = False
-) -> Part | None:
+def load_part(number: int, file: Location, key: str, *, has_moved: bool = False) -> Part | None:
     """Return a part that was finished before, or None.
 
     A part does not count if its record is damaged or of other work, or if its file is not the one
     that was written. A file that has moved to its output is not compared.
     """
     try:
-        members = json.loads(_read(path + RECORD_SUFFIX, remote))
+        members = json.loads(_read(file.beside(RECORD_SUFFIX)))
         content = Content(*members["content"])
-        if members["key"] != key or not (has_moved or content == content_of(path, remote)):
+        if members["key"] != key or not (has_moved or content == content_of(file)):
             return None
         errors = tuple(_error(error) for error in members["errors"])
         records = int(members["records"])
         more, facts = int(members["more_errors"]), dict(members["facts"])
-        return Part(number, path, records, content, errors, more, facts)
+        return Part(number, records, content, errors, more, facts)
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 
 
-def save_outputs(
-    path: str, outputs: Mapping[str, Part], identity: str, remote: RemoteOptions
-) -> None:
+def save_outputs(record: Location, outputs: Mapping[Location, Part], identity: str) -> None:
     """Write a record of the outputs that are about to get their names.
 
     Args:
-        path: Path of the record.
-        outputs: The part that becomes each output, by the path of the output.
+        record: Location of the record.
+        outputs: The part that becomes each output.
         identity: Identity of the work that made the parts.
-        remote: Options for remote objects.
     """
-    listed = [[output, *part.content] for output, part in outputs.items()]
+    listed = [[output.name, *part.content] for output, part in outputs.items()]
     members = {"identity": identity, "outputs": listed}
-    write_output(path, json.dumps(members).encode(), remote)
+    write_output(record, json.dumps(members).encode())
 
 
-def load_outputs(path: str, identity: str | None, remote: RemoteOptions) -> list[str] | None:
+def load_outputs(record: Location, identity: str | None) -> list[Location] | None:
     """Return the outputs that got their names, or None if there is no record or not all have them.
 
     Args:
-        path: Path of the record.
+        record: Location of the record.
         identity: Identity of the work that makes the parts; outputs of other work do not count.
             None for any.
-        remote: Options for remote objects.
     """
     try:
-        members = json.loads(_read(path, remote))
+        members = json.loads(_read(record))
         listed = members["outputs"]
         if identity not in (None, members["identity"]):
             return None
-        outputs = [str(output) for output, _, _ in listed]
-        threads = REMOTE_THREADS if is_remote(path) else None
-        found = map_in_threads(lambda output: content_of(output, remote), outputs, threads)
+        outputs = [record.at(str(output)) for output, _, _ in listed]
+        found = map_in_threads(content_of, outputs, threads_for(outputs))
         if found == [Content(size, digest) for _, size, digest in listed]:
             return outputs
     except (OSError, ValueError, TypeError, LookupError):
@@ -158,16 +148,16 @@ def load_outputs(path: str, identity: str | None, remote: RemoteOptions) -> list
     return None
 
 
-def content_of(path: str, remote: RemoteOptions) -> Content:
+def content_of(file: Location) -> Content:
     """Return what identifies the content of a file as it is now."""
-    with closing(open_now(path, remote)) as file:
-        size = file.stamp.size
-        return Content(size, TFRECORD.fingerprint(file, size))
+    with closing(file.open_now()) as source:
+        size = source.stamp.size
+        return Content(size, TFRECORD.fingerprint(source, size))
 
 
-def _read(path: str, remote: RemoteOptions) -> bytes:
-    with closing(open_now(path, remote)) as file:
-        return file.read(0, file.stamp.size)
+def _read(file: Location) -> bytes:
+    with closing(file.open_now()) as source:
+        return source.read(0, source.stamp.size)
 
 
 def _members(error: TorchRecIOError) -> dict[str, Any]:

@@ -5,24 +5,22 @@ from __future__ import annotations
 import errno
 import functools
 import logging
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ..checks import counted, printable
 from ..storage.compression import Compression
 from ..storage.digest import digest_text
 from ..storage.folders import has_files, lock_of, make_folder, remove_folder
-from ..storage.opening import is_remote, public_name
+from ..storage.location import Location
 from ..storage.outputs import names_in
-from ..storage.remote.options import RemoteOptions
-from ..storage.temporary import job_folder, job_lock, temporary_name
+from ..storage.temporary import job_folder, temporary_name
 from ..storage.thread_pool import REMOTE_THREADS
 from ..writing.frame_writer import BUFFER_BYTES
 from ..writing.output_group import OutputGroup
-from ..writing.shards import find_shards, shard_paths
+from ..writing.shards import find_shards, shards_of
 from .part_records import (
     RECORD_SUFFIX,
     Part,
@@ -34,7 +32,6 @@ from .part_records import (
     save_outputs,
     save_part,
 )
-from .shared_paths import absolute_paths
 
 __all__ = ["Part", "PartFolder"]
 
@@ -51,46 +48,37 @@ class PartFolder:
     """A hidden folder of parts, beside the outputs.
 
     Attributes:
-        path: Path or public URL of the folder, which all machines can write to.
+        location: The folder, which all machines can write to.
         compression: Compression of the parts.
         index: Whether each part gets an index.
-        remote: Options for remote objects.
     """
 
-    path: str
+    location: Location
     compression: Compression | None
     index: bool
-    remote: RemoteOptions = field(default_factory=RemoteOptions)
 
     @classmethod
     @contextmanager
     def beside(
-        cls,
-        name: str,
-        compression: Compression | None,
-        *,
-        index: bool,
-        remote: RemoteOptions | None = None,
+        cls, name: Location, compression: Compression | None, *, index: bool
     ) -> Iterator[PartFolder]:
         """Create a folder beside shards, and remove it at the end of the block."""
-        remote = remote or RemoteOptions()
-        path = temporary_name(_shared_name(name, remote))
-        make_folder(path)
+        location = name.at(temporary_name(name.absolute()))
+        make_folder(location)
         try:
-            yield cls(path, compression, index, remote)
+            yield cls(location, compression, index)
         finally:
-            remove_folder(path, remote)
+            remove_folder(location)
 
     @classmethod
     @contextmanager
     def of_job(
         cls,
-        name: str,
+        name: Location,
         arguments: Sequence[str],
         compression: Compression | None,
         *,
         index: bool,
-        remote: RemoteOptions | None = None,
         is_last: bool = True,
     ) -> Iterator[PartFolder]:
         """Open the folder of a job, whose name depends only on the arguments.
@@ -100,64 +88,60 @@ class PartFolder:
         block, if the file system has locks. A store has none.
 
         Args:
-            name: Path of the output, or common start of the paths of the shards.
+            name: The output, or common start of the shards.
             arguments: Name of the job, its inputs, and the options that change its parts.
             compression: Compression of the parts.
             index: Whether each part gets an index.
-            remote: Options for remote objects.
             is_last: Whether the job ends with the block.
 
         Raises:
             BlockingIOError: If another process or thread runs the same job.
             OSError: If the folder cannot be created.
         """
-        folder = cls.named(name, arguments, compression, index=index, remote=remote)
-        path, remote = folder.path, folder.remote
-        make_folder(os.path.dirname(path))
-        with lock_of(job_lock(path), functools.partial(_refuse_second, path)):
-            make_folder(path)
+        folder = cls.named(name, arguments, compression, index=index)
+        location = folder.location
+        make_folder(location.parent)
+        with lock_of(location.beside(".lock"), functools.partial(_refuse_second, location)):
+            make_folder(location)
             try:
                 yield folder
             except BaseException:
-                if has_files(path, remote):
+                if has_files(location):
                     logger.warning(
                         "finished parts are kept in %r: start the job again to continue, or remove "
                         "the folder",
-                        printable(path),
+                        printable(location),
                     )
                 else:
-                    remove_folder(path, remote)
+                    remove_folder(location)
                 raise
             if is_last:
-                remove_folder(path, remote)
+                remove_folder(location)
 
     @classmethod
     def named(
         cls,
-        name: str,
+        name: Location,
         arguments: Sequence[str],
         compression: Compression | None,
         *,
         index: bool,
-        remote: RemoteOptions | None = None,
     ) -> PartFolder:
         """Return the folder of a job, which may not exist; see :meth:`of_job`."""
-        remote = remote or RemoteOptions()
         digest = digest_text("\0".join([*arguments, str(compression), str(index)]), size=16)
-        path = job_folder(_shared_name(name, remote), digest)
-        return cls(path, compression, index, remote)
+        return cls(name.at(job_folder(name.absolute(), digest)), compression, index)
 
     def stage(
         self, name: str, compression: Compression | None = None, *, index: bool = False
     ) -> PartFolder:
         """Return a folder in this one for other parts of the job, such as those of a first pass."""
-        path = os.path.join(self.path, name)
-        make_folder(path)
-        return replace(self, path=path, compression=compression, index=index)
+        location = self.location.child(name)
+        make_folder(location)
+        return PartFolder(location, compression, index)
 
-    def path_of(self, number: int) -> str:
-        """Return the path of a part."""
-        return os.path.join(self.path, f"{number:0{_DIGITS}d}")
+    def file_of(self, number: int) -> Location:
+        """Return the location of a part."""
+        return self.location.child(f"{number:0{_DIGITS}d}")
 
     def threads(self, mean_bytes: int) -> int:
         """Return the number of threads that read pieces of the parts at the same time.
@@ -167,7 +151,7 @@ class PartFolder:
         Args:
             mean_bytes: Mean size of a piece in bytes, which bounds the memory.
         """
-        if not is_remote(self.path):
+        if self.location.local_path is not None:
             return 1
         return max(1, min(REMOTE_THREADS, _AHEAD_BYTES // max(1, mean_bytes)))
 
@@ -195,20 +179,19 @@ class PartFolder:
             FileNotFoundError: If this machine does not have the folder.
             OSError: If the system refuses a write.
         """
-        path = self.path_of(number)
-        forget_part(path, self.remote)
-        with OutputGroup(create_folders=False, remote=self.remote) as group:
+        file = self.file_of(number)
+        forget_part(file)
+        with OutputGroup(create_folders=False) as group:
             writer = group.open_records(
-                path, self.compression, index=self.index, buffer_bytes=buffer_bytes
+                file, self.compression, index=self.index, buffer_bytes=buffer_bytes
             )
             for record in records:
                 writer.write(record)
             writer.finish()
-        content = content_of(path, self.remote)
+        content = content_of(file)
         left_out = errors or TaskErrors()
         part = Part(
             number,
-            path,
             sum(writer.counts),
             content,
             tuple(left_out.first),
@@ -216,7 +199,7 @@ class PartFolder:
             dict(facts or {}),
         )
         if key:
-            save_part(part, key, self.remote)
+            save_part(file, part, key)
         return part
 
     def find(self, number: int, key: str, *, has_moved: bool = False) -> Part | None:
@@ -227,14 +210,14 @@ class PartFolder:
             key: Identity of the work.
             has_moved: Whether its file has become an output, so that it is not compared.
         """
-        return load_part(number, self.path_of(number), key, self.remote, has_moved=has_moved)
+        return load_part(number, self.file_of(number), key, has_moved=has_moved)
 
     def numbers(self) -> set[int]:
         """Return the numbers of the parts that were finished before, whatever their work."""
-        names = names_in(self.path, self.remote)
+        names = names_in(self.location)
         return {int(name[:_DIGITS]) for name in names if name[_DIGITS:] == RECORD_SUFFIX}
 
-    def commit(self, name: str, parts: Sequence[Part], *, force: bool) -> list[str]:
+    def commit(self, name: Location, parts: Sequence[Part], *, force: bool) -> list[Location]:
         """Give all parts the names of shards, and return these.
 
         Args:
@@ -247,18 +230,18 @@ class PartFolder:
             FileNotFoundError: If a part is not in the folder of this machine.
             OSError: If the system refuses to rename a file.
         """
-        paths = shard_paths(name, len(parts))
-        with OutputGroup(force=force, remote=self.remote) as group:
-            self.adopt(group, parts, paths)
+        shards = shards_of(name, len(parts))
+        with OutputGroup(force=force) as group:
+            self.adopt(group, parts, shards)
             if force:
-                group.remove(find_shards(name, outputs=paths, remote=group.remote))
-        return paths
+                group.remove(find_shards(name, outputs=shards))
+        return shards
 
     def adopt(
         self,
         group: OutputGroup,
         parts: Sequence[Part],
-        paths: Sequence[str],
+        outputs: Sequence[Location],
         identity: str = "",
     ) -> None:
         """Add all parts to the outputs of a group.
@@ -266,7 +249,7 @@ class PartFolder:
         Args:
             group: Group of the outputs.
             parts: The parts.
-            paths: Path of each part when the group is committed.
+            outputs: Location of each part when the group is committed.
             identity: Identity of the work, as far as the name of the folder does not have it.
 
         Raises:
@@ -274,33 +257,28 @@ class PartFolder:
             FileNotFoundError: If a part is not in the folder of this machine.
             OSError: If the system refuses to rename a file.
         """
-        present = names_in(self.path, self.remote)
-        missing = [part.path for part in parts if os.path.basename(part.path) not in present]
+        present = names_in(self.location)
+        files = [self.file_of(part.number) for part in parts]
+        missing = [file for file in files if file.basename not in present]
         if missing:
             raise FileNotFoundError(
                 f"{counted(len(missing), 'shard')} cannot be found where a task wrote it, such as "
                 f"{missing[0]!r}; write to a folder that all machines share"
             )
-        record = os.path.join(self.path, _OUTPUTS)
-        save_outputs(record, dict(zip(paths, parts, strict=True)), identity, self.remote)
-        for part, path in zip(parts, paths, strict=True):
-            group.adopt(part.path, path, index=self.index)
+        record = self.location.child(_OUTPUTS)
+        save_outputs(record, dict(zip(outputs, parts, strict=True)), identity)
+        for file, output in zip(files, outputs, strict=True):
+            group.adopt(file, output, index=self.index)
 
-    def find_outputs(self, identity: str | None = None) -> list[str] | None:
+    def find_outputs(self, identity: str | None = None) -> list[Location] | None:
         """Return the outputs of a job that was killed after they got their names, or None.
 
         Args:
             identity: Identity of the work, as for :meth:`adopt`; None for any.
         """
-        return load_outputs(os.path.join(self.path, _OUTPUTS), identity, self.remote)
+        return load_outputs(self.location.child(_OUTPUTS), identity)
 
 
-def _shared_name(name: str, remote: RemoteOptions) -> str:
-    """Return an absolute path, or a public URL."""
-    [path] = absolute_paths([public_name(name, remote)])
-    return path
-
-
-def _refuse_second(path: str) -> None:
+def _refuse_second(folder: Location) -> None:
     reason = "another process runs the same job; wait until it ends"
-    raise BlockingIOError(errno.EWOULDBLOCK, reason, path)
+    raise BlockingIOError(errno.EWOULDBLOCK, reason, folder.name)

@@ -11,7 +11,7 @@ from ..order.split import parse_slice
 from ..records.division import DividedRecords
 from ..records.record_size import MAX_RECORD_BYTES
 from ..storage.local import StrPath
-from ..storage.remote.options import RemoteOptions, StorageOptions
+from ..storage.remote.options import StorageOptions
 from ..tools.report import OnError
 from .extra import import_ray
 from .record_tables import TableReader
@@ -93,9 +93,8 @@ def read_tfrecords(
     reader = TableReader.of(
         schema, with_key=with_key, verify_crc=verify_crc, max_record_bytes=max_record_bytes
     )
-    remote = RemoteOptions.of(storage_options) or RemoteOptions()
-    files = expand_shared_paths(paths, allow_missing=allow_missing, remote=remote)
-    indexes, errors = open_shared_indexes(files, remote, verify_crc=verify_crc)
+    files = expand_shared_paths(paths, allow_missing=allow_missing, storage_options=storage_options)
+    indexes, errors = open_shared_indexes(files, verify_crc=verify_crc)
     for error in errors:
         if on_error == "raise":
             raise error

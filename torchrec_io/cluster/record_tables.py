@@ -19,6 +19,7 @@ from ..records.record_size import MAX_RECORD_BYTES
 from ..schema.nesting import nested
 from ..schema.schema import Schema
 from ..schema.specs import RaggedFeature
+from ..storage.location import Location
 from .arrow_columns import arrow_array, bytes_array, without_padding
 from .extra import import_arrow
 from .numpy_columns import numpy_columns
@@ -139,7 +140,7 @@ class TableReader:
         return import_arrow().schema([schema.field(name) for name in self.names])
 
     def _empty_table(self) -> Any:
-        piece = FilePiece("", 0, 0, 0, 0, 0, None, None, (0, 0), None, None)
+        piece = FilePiece(Location(""), 0, 0, 0, 0, 0, None, None, (0, 0), None)
         return self._table(piece, PieceBlock.of_errors()).table
 
     def _table(self, piece: FilePiece, found: PieceBlock) -> RecordTable:
@@ -155,7 +156,7 @@ class TableReader:
             columns[BYTES_COLUMN] = bytes_array(block)
         if KEY_COLUMN in self.names:
             offsets = found.offsets[np.searchsorted(found.block.numbers, block.numbers)]
-            columns[KEY_COLUMN] = [f"{piece.path}:{offset}" for offset in offsets.tolist()]
+            columns[KEY_COLUMN] = [f"{piece.location}:{offset}" for offset in offsets.tolist()]
         table = import_arrow().table({name: columns[name] for name in self.names})
         errors.sort(key=lambda error: error.record or 0)
         size = int(block.lengths.sum()) + len(block) * TFRECORD.overhead_bytes
@@ -193,7 +194,7 @@ def _error(
     position = int(np.searchsorted(found.block.numbers, number))
     return DecodeError(
         failure.message(with_offset=True),
-        path=piece.path,
+        path=piece.location.name,
         record=int(found.records[position]),
         offset=int(found.offsets[position]),
         feature=failure.feature,

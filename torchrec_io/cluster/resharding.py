@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from ..storage.compression import Compression
 from ..storage.local import StrPath
-from ..storage.opening import read_stamp
-from ..storage.remote.options import RemoteOptions, StorageOptions
+from ..storage.location import Location
+from ..storage.remote.options import StorageOptions
 from ..storage.thread_pool import map_in_threads
 from ..tools.outputs import check_file_name, refuse_shard_inputs
 from ..tools.report import JobReport, OnError, Result, Watcher
@@ -81,20 +81,19 @@ def reshard(
     import_ray()
     if (num_shards is None) == (max_bytes is None):
         raise ValueError("exactly one of num_shards and max_bytes must be given")
-    start = check_file_name(name)
+    start = check_file_name(name, storage_options)
     report = JobReport(on_error, watcher)
-    remote = RemoteOptions.of(storage_options) or RemoteOptions()
-    output = Output(start, num_shards, max_bytes, compression, index, force, remote)
-    files = expand_shared_paths(paths, allow_missing=allow_missing, remote=remote)
+    output = Output(start, num_shards, max_bytes, compression, index, force)
+    files = expand_shared_paths(paths, allow_missing=allow_missing, storage_options=storage_options)
     refuse_shard_inputs(files, start, None if force else num_shards)
-    stamps = map_in_threads(lambda path: read_stamp(path, remote), files)
-    arguments = ["reshard", *(f"{path} {stamp}" for path, stamp in zip(files, stamps, strict=True))]
+    stamps = map_in_threads(Location.stamp_now, files)
+    arguments = ["reshard", *(f"{file} {stamp}" for file, stamp in zip(files, stamps, strict=True))]
     output.check_new(arguments)
-    divided = map_in_threads(lambda path: divide_file(path, remote), files)
+    divided = map_in_threads(divide_file, files)
     items = [_RecordItem(part, part.size) for parts in divided for part in parts]
     report.watcher.started(sum(item.size for item in items))
     written = write_shards(items, output, arguments, report)
-    return report.result(written.paths, written.counts, remote=remote)
+    return report.result(written.outputs, written.counts)
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ class _RecordItem(Item):
 
     @property
     def key(self) -> str:
-        return f"{self.part.path} {self.part.key}"
+        return f"{self.part.location} {self.part.key}"
 
     def open(self) -> TaskRecords:
         read = TaskRecords(iter(()))

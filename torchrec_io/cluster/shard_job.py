@@ -21,11 +21,10 @@ from ..checks import check_choice, check_integer
 from ..storage.byte_source import Ints
 from ..storage.compression import COMPRESSIONS, Compression
 from ..storage.digest import digest_text
-from ..storage.opening import is_remote
+from ..storage.location import Location, threads_for
 from ..storage.ordered_pool import OrderedPool
 from ..storage.outputs import refuse_existing, split_output
-from ..storage.remote.options import RemoteOptions
-from ..storage.thread_pool import REMOTE_THREADS, map_in_threads
+from ..storage.thread_pool import map_in_threads
 from ..tools.report import JobReport
 from ..writing.output_group import OutputGroup
 from ..writing.shards import (
@@ -36,7 +35,7 @@ from ..writing.shards import (
     refuse_other_shards,
     refuse_shards,
     shard_path,
-    shard_paths,
+    shards_of,
 )
 from . import tasks
 from .part_records import TaskErrors
@@ -88,26 +87,24 @@ class Output:
     """The outputs of a job.
 
     Attributes:
-        name: Path or public URL of a single file, or common start of those of the shards.
+        name: Location of a single file, or common start of those of the shards.
         num_shards: Number of shards.
         max_bytes: Largest size of a shard in bytes. Without both there is a single file.
         compression: Compression of the files.
         index: Whether each file gets an index.
         force: Whether outputs that exist are replaced.
-        remote: Options for remote objects.
 
     Raises:
         OSError: If the name is a URL of HTTP.
         ValueError: If a member is invalid.
     """
 
-    name: str
+    name: Location
     num_shards: int | None
     max_bytes: int | None
     compression: Compression | None
     index: bool
     force: bool
-    remote: RemoteOptions
 
     def __post_init__(self) -> None:
         split_output(self.name)  # a URL that cannot be written is refused
@@ -129,13 +126,8 @@ class Output:
 
     def folder(self, arguments: Sequence[str]) -> PartFolder:
         """Return the folder of a job with these outputs, which may not exist."""
-        return PartFolder.named(
-            self.name,
-            [*arguments, self.identity],
-            self.compression,
-            index=self.index,
-            remote=self.remote,
-        )
+        arguments = [*arguments, self.identity]
+        return PartFolder.named(self.name, arguments, self.compression, index=self.index)
 
     def open_folder(
         self, arguments: Sequence[str], *, is_last: bool = True
@@ -146,29 +138,28 @@ class Output:
             [*arguments, self.identity],
             self.compression,
             index=self.index,
-            remote=self.remote,
             is_last=is_last,
         )
 
     def check_new(
         self,
         arguments: Sequence[str],
-        companions: Iterable[str] = (),
+        companions: Iterable[Location] = (),
         identity: str | None = None,
     ) -> None:
         """Raise FileExistsError if an output exists, is not of this job and may not be replaced.
 
         Args:
             arguments: Name of the job, identity of its inputs, and the options.
-            companions: Paths of other outputs.
+            companions: Other outputs.
             identity: Identity of the work, as far as the arguments do not have it; None for any.
         """
         if self.force or self.folder(arguments).find_outputs(identity) is not None:
             return
         if self.is_sharded:
-            refuse_shards(self.name, remote=self.remote)
-        for path in [*companions, *([] if self.is_sharded else [self.name])]:
-            refuse_existing(path, self.remote)
+            refuse_shards(self.name)
+        for output in [*companions, *([] if self.is_sharded else [self.name])]:
+            refuse_existing(output)
 
     def check_sizes(self, size: int) -> None:
         """Raise ValueError if uncompressed files would be too large for a store.
@@ -176,7 +167,7 @@ class Output:
         Args:
             size: Size of all records with their frames in bytes.
         """
-        if self.compression is None and self.max_bytes is None and is_remote(self.name):
+        if self.compression is None and self.max_bytes is None and self.name.local_path is None:
             least = -(-size // MOST_OBJECT_BYTES)
             if least > (self.num_shards or 1):
                 raise ValueError(
@@ -193,40 +184,40 @@ class Output:
         self,
         folder: PartFolder,
         parts: Sequence[Part],
-        companions: Mapping[str, bytes] | None = None,
+        companions: Mapping[Location, bytes] | None = None,
         identity: str = "",
-    ) -> list[str]:
+    ) -> list[Location]:
         """Give all parts their names together, and return these.
 
         Args:
             folder: Folder of the parts.
             parts: The parts, in order.
-            companions: Contents of other files by path.
+            companions: Contents of other files.
             identity: Identity of the work, as far as the name of the folder does not have it.
         """
-        paths = shard_paths(self.name, len(parts)) if self.is_sharded else [self.name]
-        with OutputGroup(force=self.force, remote=self.remote) as group:
+        outputs = shards_of(self.name, len(parts)) if self.is_sharded else [self.name]
+        with OutputGroup(force=self.force) as group:
             if self.is_sharded and self.force:
-                group.remove(find_shards(self.name, outputs=paths, remote=group.remote))
+                group.remove(find_shards(self.name, outputs=outputs))
             elif self.is_sharded:
-                refuse_other_shards(self.name, paths, group.remote)
-            for path, content in (companions or {}).items():
-                with group.open_file(path) as file:
+                refuse_other_shards(self.name, outputs)
+            for companion, content in (companions or {}).items():
+                with group.open_file(companion) as file:
                     file.write(content)
-            folder.adopt(group, parts, paths, identity)
-        return paths
+            folder.adopt(group, parts, outputs, identity)
+        return outputs
 
 
 class Written(NamedTuple):
     """The result of a job.
 
     Attributes:
-        paths: Paths of the outputs.
+        outputs: The outputs.
         counts: Number of records of each.
         facts: Facts that were found in each item, in order.
     """
 
-    paths: list[str]
+    outputs: list[Location]
     counts: list[int]
     facts: list[Mapping[str, Any]]
 
@@ -237,7 +228,7 @@ def write_shards(
     arguments: Sequence[str],
     report: JobReport,
     *,
-    companions: Mapping[str, bytes] | None = None,
+    companions: Mapping[Location, bytes] | None = None,
     check: Callable[[int], None] = lambda _: None,
 ) -> Written:
     """Write the records of all items to shards, in tasks.
@@ -247,7 +238,7 @@ def write_shards(
         output: The outputs.
         arguments: Name of the job, identity of its inputs, and the options that change records.
         report: Report that receives errors, and the progress: half of the bytes in each pass.
-        companions: Contents of other files by path, which appear together with the shards.
+        companions: Contents of other files, which appear together with the shards.
         check: Function that is called with the number of records before shards are written.
 
     Raises:
@@ -291,9 +282,9 @@ def write_shards(
             for part, size in zip(found, sizes, strict=True):
                 report.add(part.records, size)
                 done.append(part)
-        paths = outputs or output.commit(folder, done, companions, work)
+        outputs = outputs or output.commit(folder, done, companions, work)
     facts = [found for part in parts for found in part.facts["items"]]
-    return Written(paths, [part.records for part in done], facts)
+    return Written(outputs, [part.records for part in done], facts)
 
 
 # ---- both passes ----
@@ -324,7 +315,7 @@ def run_parts(
             folder.find(number, keys[number], has_moved=is_complete) if number in finished else None
         ),
         range(len(items)),
-        REMOTE_THREADS if is_remote(folder.path) else None,
+        threads_for([folder.location]),
     )
     missing = [number for number, part in enumerate(found) if part is None]
     done = tasks.run_tasks(
@@ -359,11 +350,11 @@ def _spill(
             errors.add(read.errors.first, read.errors.more)
             facts.append(read.facts)
 
-    path, remote = folder.path_of(number), folder.remote
+    file = folder.file_of(number)
     if output.max_bytes is None:
-        records = spilled(read_all(), path, output.num_shards or 1, remote)
+        records = spilled(read_all(), file, output.num_shards or 1)
     else:
-        records = measured(read_all(), path, remote)
+        records = measured(read_all(), file)
     return folder.write(number, records, key=key, errors=errors, facts={"items": facts})
 
 
@@ -394,8 +385,7 @@ class _BucketShard:
 
         def read_one(place: tuple[int, int]) -> Iterable[bytes]:
             number, bucket = place
-            path = self.spills.path_of(number)
-            records = read_bucket(path, bucket, self.num_shards, self.spills.remote)
+            records = read_bucket(self.spills.file_of(number), bucket, self.num_shards)
             return records if threads == 1 else list(records)
 
         with OrderedPool(read_one, threads, max_items=threads) as pool:
@@ -417,8 +407,7 @@ class _SliceShard:
 
     def read(self) -> Iterator[bytes]:
         for number, begin, end in self.slices:
-            path = self.spills.path_of(number)
-            yield from read_slices(path, [(begin, end)], self.spills.remote)
+            yield from read_slices(self.spills.file_of(number), [(begin, end)])
 
 
 def _shards_of(
@@ -430,9 +419,9 @@ def _shards_of(
         first = ends[:-1] % count
         mean = sum(part.content.size for part in parts) // max(1, len(parts) * count)
         return [_BucketShard(spills, shard, count, first, mean) for shard in range(count)]
-    sizes = functools.partial(read_sizes, remote=spills.remote)
-    with OrderedPool(sizes, spills.threads(_SIZES_BYTES)) as pool:
-        slices = slices_by_size(pool.map([part.path for part in parts]), output.max_bytes)
+    with OrderedPool(read_sizes, spills.threads(_SIZES_BYTES)) as pool:
+        files = [spills.file_of(part.number) for part in parts]
+        slices = slices_by_size(pool.map(files), output.max_bytes)
         shards = [_SliceShard(spills, each) for each in slices]
     shard_path(output.name, 0, len(shards))  # too many are refused
     return shards

@@ -9,20 +9,18 @@ from contextlib import closing
 from ..errors import TorchRecIOError
 from ..records.index import RecordIndex
 from ..records.index_cache import find_indexes, keep_index
-from ..storage.opening import file_size, is_remote, options_for
-from ..storage.remote.options import RemoteOptions
-from ..storage.thread_pool import REMOTE_THREADS, map_in_threads
+from ..storage.location import Location, threads_for
+from ..storage.thread_pool import map_in_threads
 from . import tasks
 
 
 def open_shared_indexes(
-    files: Sequence[str], remote: RemoteOptions, *, verify_crc: bool = True
+    files: Sequence[Location], *, verify_crc: bool = True
 ) -> tuple[list[RecordIndex], list[TorchRecIOError]]:
     """Return the indexes of files. Tasks build those that do not exist; this process caches them.
 
     Args:
         files: Absolute paths or URLs.
-        remote: Options for remote objects.
         verify_crc: See :meth:`RecordIndex.build_partial`.
 
     Returns:
@@ -31,15 +29,15 @@ def open_shared_indexes(
     Raises:
         OSError: If a file cannot be read.
     """
-    found = find_indexes(files, remote)
+    found = find_indexes(files)
     missing = [number for number, index in enumerate(found) if index is None]
-    sizes = sizes_of([files[number] for number in missing], remote)
+    sizes = sizes_of([files[number] for number in missing])
     errors = []
-    work = functools.partial(_build, remote=remote, verify_crc=verify_crc)
+    work = functools.partial(_build, verify_crc=verify_crc)
     built = tasks.run_tasks(work, [files[number] for number in missing], sizes)
     with closing(built):
         for number, ((index, error), _) in zip(missing, built, strict=True):
-            index.remote = options_for(files[number], remote)  # secrets were not sent
+            index.location = files[number]  # secrets were not sent
             if error is None:
                 keep_index(index)
             else:
@@ -48,17 +46,14 @@ def open_shared_indexes(
     return [index for index in found if index is not None], errors
 
 
-def sizes_of(files: Sequence[str], remote: RemoteOptions) -> list[int]:
+def sizes_of(files: Sequence[Location]) -> list[int]:
     """Return the size of each file in bytes, found in a pool of threads.
 
     Raises:
         OSError: If a file cannot be found.
     """
-    threads = REMOTE_THREADS if any(map(is_remote, files)) else None
-    return map_in_threads(lambda path: file_size(path, remote), files, threads)
+    return map_in_threads(lambda file: file.stamp().size, files, threads_for(files))
 
 
-def _build(
-    path: str, *, remote: RemoteOptions, verify_crc: bool
-) -> tuple[RecordIndex, TorchRecIOError | None]:
-    return RecordIndex.build_partial(path, storage_options=remote, verify_crc=verify_crc)
+def _build(file: Location, *, verify_crc: bool) -> tuple[RecordIndex, TorchRecIOError | None]:
+    return RecordIndex.build_partial(file, verify_crc=verify_crc)  # a method would be sent whole

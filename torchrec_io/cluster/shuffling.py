@@ -23,7 +23,7 @@ from ..records.index import RecordIndex
 from ..storage.compression import Compression
 from ..storage.digest import digest_text
 from ..storage.local import StrPath
-from ..storage.remote.options import RemoteOptions, StorageOptions
+from ..storage.remote.options import StorageOptions
 from ..tools.outputs import check_file_name, refuse_shard_inputs
 from ..tools.report import JobReport, OnError, Result, Watcher
 from ..writing.shards import buffer_bytes_of
@@ -104,14 +104,13 @@ def shuffle(
             shards would have more than the 5 GiB that a store copies.
     """
     import_ray()
-    start = check_file_name(name)
+    start = check_file_name(name, storage_options)
     report = JobReport(on_error, watcher)
-    remote = RemoteOptions.of(storage_options) or RemoteOptions()
     num_shards = check_integer("num_shards", num_shards, 1)
-    output = Output(start, num_shards, None, compression, index, force, remote)
-    files = expand_shared_paths(paths, allow_missing=allow_missing, remote=remote)
+    output = Output(start, num_shards, None, compression, index, force)
+    files = expand_shared_paths(paths, allow_missing=allow_missing, storage_options=storage_options)
     refuse_shard_inputs(files, start, None if force else num_shards)
-    indexes, errors = open_shared_indexes(files, remote)
+    indexes, errors = open_shared_indexes(files)
     for error in errors:
         report.skip(with_loss(error))
     records = DividedRecords(indexes)
@@ -130,14 +129,18 @@ def shuffle(
         parts = _write_shards(
             folder, buckets, records.size, report, is_complete=outputs is not None
         )
-        paths = outputs or output.commit(folder, parts)
-    return report.result(paths, [part.records for part in parts], remote=remote)
+        outputs = outputs or output.commit(folder, parts)
+    return report.result(outputs, [part.records for part in parts])
 
 
 def _identity(indexes: Sequence[RecordIndex]) -> str:
     """Return a digest of the input."""
     parts = [
-        (index.data_path, index.identity, index.data_stamp if index.remote is not None else None)
+        (
+            index.data_path,
+            index.identity,
+            index.data_stamp if index.location.local_path is None else None,
+        )
         for index in indexes
     ]
     return digest_text(repr(parts), size=16)

@@ -22,9 +22,8 @@ from ..records.formats import TFRECORD
 from ..records.sequential import iter_blocks
 from ..storage.byte_source import Ints
 from ..storage.front import FrontOfStream
-from ..storage.opening import open_now
+from ..storage.location import Location
 from ..storage.outputs import write_output
-from ..storage.remote.options import RemoteOptions
 
 # Memory for the records of a run.
 RUN_BYTES = 256 << 20
@@ -32,16 +31,13 @@ _TABLE = ".offsets"
 _SIZES = ".sizes"
 
 
-def spilled(
-    records: Iterable[bytes], path: str, buckets: int, remote: RemoteOptions
-) -> Iterator[bytes]:
+def spilled(records: Iterable[bytes], file: Location, buckets: int) -> Iterator[bytes]:
     """Yield records in the order of a spill, and write its table when they end.
 
     Args:
         records: Records of the part.
-        path: Path of the spill.
+        file: Location of the spill.
         buckets: Number of buckets.
-        remote: Options for remote objects.
     """
     table: list[Ints] = []
     run: list[list[bytes]] = [[] for _ in range(buckets)]
@@ -55,7 +51,7 @@ def spilled(
             end, size = end + size, 0
     table.append(_offsets(run, end))
     yield from _emptied(run)
-    write_output(path + _TABLE, np.concatenate(table).tobytes(), remote)
+    write_output(file.beside(_TABLE), np.concatenate(table).tobytes())
 
 
 def _offsets(run: Sequence[Sequence[bytes]], begin: int) -> Ints:
@@ -70,7 +66,7 @@ def _emptied(run: list[list[bytes]]) -> Iterator[bytes]:
         bucket.clear()
 
 
-def read_bucket(path: str, bucket: int, buckets: int, remote: RemoteOptions) -> Iterator[bytes]:
+def read_bucket(file: Location, bucket: int, buckets: int) -> Iterator[bytes]:
     """Yield the records of a bucket of a spill.
 
     From a store, they take four requests: two for the table, and two for the records.
@@ -80,56 +76,52 @@ def read_bucket(path: str, bucket: int, buckets: int, remote: RemoteOptions) -> 
         OSError: If it cannot be read.
     """
     row_bytes = (buckets + 1) * 8
-    with closing(open_now(path + _TABLE, remote)) as table:
+    with closing(file.beside(_TABLE).open_now()) as table:
         ends = [
             np.frombuffer(table.read(row * row_bytes + bucket * 8, 16), np.int64).tolist()
             for row in range(table.stamp.size // row_bytes)
         ]
     slices = [(begin, end) for begin, end in ends if begin < end]
     if slices:
-        yield from read_slices(path, slices, remote)
+        yield from read_slices(file, slices)
 
 
-def measured(records: Iterable[bytes], path: str, remote: RemoteOptions) -> Iterator[bytes]:
+def measured(records: Iterable[bytes], file: Location) -> Iterator[bytes]:
     """Yield records, and write the sizes of their frames when they end.
 
     Args:
         records: Records of the part.
-        path: Path of the part.
-        remote: Options for remote objects.
+        file: Location of the part.
     """
     sizes = array("q")
     for record in records:
         sizes.append(len(record) + TFRECORD.overhead_bytes)
         yield record
-    write_output(path + _SIZES, sizes.tobytes(), remote)
+    write_output(file.beside(_SIZES), sizes.tobytes())
 
 
-def read_sizes(path: str, remote: RemoteOptions) -> Ints:
+def read_sizes(file: Location) -> Ints:
     """Return the sizes of the frames of a part."""
-    with closing(open_now(path + _SIZES, remote)) as file:
-        return np.frombuffer(file.read(0, file.stamp.size), np.int64)
+    with closing(file.beside(_SIZES).open_now()) as sizes:
+        return np.frombuffer(sizes.read(0, sizes.stamp.size), np.int64)
 
 
-def read_slices(
-    path: str, slices: Sequence[tuple[int, int]], remote: RemoteOptions
-) -> Iterator[bytes]:
+def read_slices(file: Location, slices: Sequence[tuple[int, int]]) -> Iterator[bytes]:
     """Yield the records between two offsets of a file, several times.
 
     Args:
-        path: Path of the file.
+        file: The file.
         slices: Offset of the first frame and after the last of each slice.
-        remote: Options for remote objects.
 
     Raises:
         CorruptRecordError: If a record is damaged.
         OSError: If the file cannot be read.
     """
-    with closing(open_now(path, remote)) as file:
+    with closing(file.open_now()) as source:
         for begin, end in slices:
-            for block in iter_blocks(FrontOfStream(file, end), start=begin):
-                rows, _, _, errors = intact_records(block, path)
-                if errors:
-                    raise CorruptRecordError(errors[0].reason, path=path, offset=errors[0].offset)
+            for block in iter_blocks(FrontOfStream(source, end), start=begin):
+                rows, _, _, [*errors] = intact_records(block, file.name)
+                for error in errors:
+                    raise CorruptRecordError(error.reason, path=file.name, offset=error.offset)
                 for position in range(len(rows)):
                     yield rows[position]

@@ -8,7 +8,8 @@ from contextlib import closing
 
 from ..records.verify import VerifyReport, joined_reports, verify_file, verify_piece
 from ..storage.local import StrPath
-from ..storage.remote.options import RemoteOptions, StorageOptions
+from ..storage.location import Location
+from ..storage.remote.options import StorageOptions
 from ..storage.thread_pool import map_in_threads
 from ..tools.report import Watcher
 from . import tasks
@@ -49,37 +50,36 @@ def verify(
     """
     import_ray()
     watcher = watcher or Watcher()
-    remote = RemoteOptions.of(storage_options) or RemoteOptions()
-    files = expand_shared_paths(paths, allow_missing=allow_missing, remote=remote)
-    divide = functools.partial(divide_file, remote=remote, cuts_compressed=False)
+    files = expand_shared_paths(paths, allow_missing=allow_missing, storage_options=storage_options)
+    divide = functools.partial(divide_file, cuts_compressed=False)
     work = map_in_threads(divide, files)
     items = [part for parts in work for part in parts]
     sizes = [part.size for part in items]
     watcher.started(sum(sizes))
     reports: list[VerifyReport] = []
     with closing(tasks.run_tasks(_verify_part, items, sizes)) as results:
-        for parts in work:
+        for file, parts in zip(files, work, strict=True):
             found = []
             for _ in parts:
                 report, size = next(results)
                 watcher.advanced(size, report.records)
                 found.append(report)
-            reports.append(_joined(found, remote))
+            reports.append(_joined(file, found))
     return reports
 
 
 def _verify_part(part: FilePart) -> VerifyReport:
     if part.piece is None:
-        return verify_file(part.path, storage_options=part.remote)
+        return verify_file(part.location)
     return verify_piece(part.piece)
 
 
-def _joined(reports: list[VerifyReport], remote: RemoteOptions) -> VerifyReport:
+def _joined(file: Location, reports: list[VerifyReport]) -> VerifyReport:
     if len(reports) == 1:
         return reports[0]
     if all(report.lost is None for report in reports):
         return joined_reports(reports)
     # What follows a damaged length is lost to readers, which do not know where records start.
-    whole = FilePart(reports[0].path, reports[0].file_bytes, None, remote)
+    whole = FilePart(file, reports[0].file_bytes, None)
     [(report, _)] = tasks.run_tasks(_verify_part, [whole], [whole.size])
     return report

@@ -8,10 +8,10 @@ from ..checks import check_choice, check_integer
 from ..storage.compression import COMPRESSIONS, Compression
 from ..storage.local import StrPath
 from ..storage.outputs import split_output
-from ..storage.remote.options import RemoteOptions, StorageOptions
+from ..storage.remote.options import StorageOptions
 from ..tools.outputs import check_file_name
 from ..tools.report import JobReport, Result
-from ..writing.shards import refuse_shards, shard_paths
+from ..writing.shards import refuse_shards, shards_of
 from .extra import import_ray
 from .parts import PartFolder
 
@@ -68,22 +68,21 @@ def write_tfrecords(
     import_ray()
     from .datasink import TFRecordDatasink, types_of  # noqa: PLC0415  # it imports Ray
 
-    start = check_file_name(name)
-    remote = RemoteOptions.of(storage_options) or RemoteOptions()
+    start = check_file_name(name, storage_options)
     split_output(start)  # a URL that cannot be written is refused
     check_choice("compression", compression, (None, *COMPRESSIONS))
     if not force:
-        refuse_shards(start, remote=remote)
-    types = types_of(dataset, start)
+        refuse_shards(start)
+    types = types_of(dataset, start.name)
     if num_shards is not None:
         num_shards = check_integer("num_shards", num_shards, 1)
-        shard_paths(start, num_shards)  # a number that is too large is refused
+        shards_of(start, num_shards)  # a number that is too large is refused
         dataset = dataset.repartition(num_shards)
     report = JobReport()
-    with PartFolder.beside(start, compression, index=index, remote=remote) as folder:
-        sink = TFRecordDatasink(folder, start, types)
+    with PartFolder.beside(start, compression, index=index) as folder:
+        sink = TFRecordDatasink(folder, start.name, types)
         dataset.write_datasink(sink, **write_options)
         parts = [part for part in sink.parts if part.records or num_shards is not None]
         parts = parts or [folder.write(0, [])]
-        paths = folder.commit(start, parts, force=force)
-    return report.result(paths, [part.records for part in parts], remote=remote)
+        outputs = folder.commit(start, parts, force=force)
+    return report.result(outputs, [part.records for part in parts])

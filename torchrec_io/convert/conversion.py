@@ -13,11 +13,11 @@ from ..schema.schema import Schema
 from ..storage.binary_file import open_binary
 from ..storage.compression import Compression
 from ..storage.local import StrPath
-from ..storage.opening import file_size, is_remote, is_seekable, local_name
+from ..storage.location import Location
 from ..storage.ordered_pool import OrderedPool
 from ..storage.outputs import refuse_existing
 from ..storage.paths import expand_paths, has_data_suffix
-from ..storage.remote.options import RemoteOptions, StorageOptions
+from ..storage.remote.options import StorageOptions
 from ..tools.outputs import check_file_name, refuse_inputs, refuse_shard_inputs
 from ..tools.report import JobReport, OnError, Result, Watcher
 from ..writing.output_group import OutputGroup
@@ -63,18 +63,21 @@ class SourceFile(NamedTuple):
     """A file to convert.
 
     Attributes:
-        path: Path or URL of the file.
+        location: The file.
         size: Size in bytes.
-        remote: Options for remote objects.
     """
 
-    path: str
+    location: Location
     size: int
-    remote: RemoteOptions
+
+    @property
+    def path(self) -> str:
+        """Path or URL of the file."""
+        return self.location.name
 
     def open(self) -> BinaryIO:
         """Open the file for reading."""
-        return open_binary(self.path, self.remote)
+        return open_binary(self.location)
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,6 @@ class Conversion:
 
     Attributes:
         report: Counts of the conversion.
-        remote: Options for remote objects.
 
     Raises:
         TypeError: If there is an unknown option.
@@ -144,7 +146,6 @@ class Conversion:
             allowed = ", ".join(Options.__annotations__)
             raise TypeError(f"unknown option {min(unknown)!r}; the options are {allowed}")
         self.report = JobReport(options.get("on_error", "raise"), options.get("watcher"))
-        self.remote = RemoteOptions.of(options.get("storage_options")) or RemoteOptions()
         self._options = options
         self._jobs = options.get("jobs", 1)
         self._force = options.get("force", False)
@@ -154,9 +155,13 @@ class Conversion:
         if self._num_shards is not None and self._max_bytes is not None:
             raise ValueError("num_shards and max_bytes cannot be used together")
         self._is_sharded = self._num_shards is not None or self._max_bytes is not None
-        self._name = check_file_name(destination)
-        if not (self._is_sharded or has_data_suffix(os.path.basename(self._name))):
-            self._name += ".tfrecord"
+        self._name = check_file_name(self.locate(destination))
+        if not (self._is_sharded or has_data_suffix(self._name.basename)):
+            self._name = self._name.beside(".tfrecord")
+
+    def locate(self, path: StrPath) -> Location:
+        """Return the location of a source or output."""
+        return Location.of(path, self._options.get("storage_options"))
 
     def source_files(self, sources: StrPath | Sequence[StrPath]) -> list[SourceFile]:
         """Return the files to convert.
@@ -173,7 +178,7 @@ class Conversion:
             raise ValueError("sources is empty; name at least one file")
         files = [file for path in paths for file in self._files_of(path)]
         self._sources = files
-        inputs = [file.path for file in files]
+        inputs = [file.location for file in files]
         if self._is_sharded:
             refuse_shard_inputs(inputs, self._name, None if self._force else self._num_shards)
         else:
@@ -212,7 +217,7 @@ class Conversion:
         schema_of: Callable[[ValueCounts, int], Schema | None],
         *,
         processes: bool = True,
-        companions: Mapping[str, bytes] | None = None,
+        companions: Mapping[Location, bytes] | None = None,
     ) -> Result:
         """Convert all pieces of the source.
 
@@ -222,7 +227,7 @@ class Conversion:
             schema_of: Function that returns the schema for the numbers of values of the features
                 and the number of records.
             processes: Whether to use processes or threads.
-            companions: Contents of other files by path, which appear together with the records.
+            companions: Contents of other files, which appear together with the records.
 
         Raises:
             ConversionError: If a piece has an error, unless errors are skipped, or there is no
@@ -232,7 +237,7 @@ class Conversion:
         compression, index = self._options.get("compression"), self._options.get("index", True)
         with (
             OrderedPool(work, self._jobs, processes=processes) as pool,
-            OutputGroup(force=self._force, remote=self.remote) as group,
+            OutputGroup(force=self._force) as group,
         ):
             output = (
                 ShardFiles(
@@ -247,8 +252,8 @@ class Conversion:
                 if self._is_sharded
                 else group.open_records(self._name, compression, index=index)
             )
-            for path, content in (companions or {}).items():
-                with group.open_file(path) as file:
+            for companion, content in (companions or {}).items():
+                with group.open_file(companion) as file:
                     file.write(content)
             for converted in pool.map(_pieces_of(parts)):
                 for record in converted.records:
@@ -256,9 +261,9 @@ class Conversion:
                 counts.merge(converted.counts)
                 report.add(len(converted.records), converted.size, converted.errors)
             self._check_count(report.records)
-            paths = output.finish()
+            outputs = output.finish()
         schema = schema_of(counts, report.records)
-        return report.result(paths, output.counts, schema=schema, remote=self.remote)
+        return report.result(outputs, output.counts, schema=schema)
 
     def _refuse_outputs(self) -> None:
         """Raise an error if an output exists, before the first pass over the source.
@@ -266,9 +271,9 @@ class Conversion:
         The group of the outputs refuses all others, too.
         """
         if self._is_sharded:
-            refuse_shards(self._name, remote=self.remote)
+            refuse_shards(self._name)
         else:
-            refuse_existing(self._name, self.remote)
+            refuse_existing(self._name)
 
     def _check_count(self, records: int) -> None:
         """Raise an error if there is no record."""
@@ -278,10 +283,12 @@ class Conversion:
 
     def _files_of(self, path: StrPath) -> list[SourceFile]:
         """Return the files of a path, or those that a URL stands for."""
-        if not is_remote(path):
-            return [_local_file(local_name(path), self.remote)]
-        urls = expand_paths(path, tfrecord_names=False, remote=self.remote)
-        return [SourceFile(url, file_size(url, self.remote), self.remote) for url in urls]
+        location = self.locate(path)
+        if location.local_path is not None:
+            return [_local_file(location)]
+        options = self._options.get("storage_options")
+        found = expand_paths(path, tfrecord_names=False, storage_options=options)
+        return [SourceFile(each, each.stamp().size) for each in found]
 
 
 def _pieces_of(parts: Iterable[SourcePart[Item]]) -> Iterator[Item]:
@@ -289,10 +296,12 @@ def _pieces_of(parts: Iterable[SourcePart[Item]]) -> Iterator[Item]:
         yield from part.read()
 
 
-def _local_file(path: str, remote: RemoteOptions) -> SourceFile:
-    size = os.stat(path).st_size
-    if os.path.isdir(path):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-    if not is_seekable(path):
-        raise ValueError(f"{path!r} is a pipe, which cannot be read twice; save it to a file first")
-    return SourceFile(path, size, remote)
+def _local_file(location: Location) -> SourceFile:
+    size = location.stamp().size
+    if os.path.isdir(location):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), location.name)
+    if not location.is_seekable():
+        raise ValueError(
+            f"{location!r} is a pipe, which cannot be read twice; save it to a file first"
+        )
+    return SourceFile(location, size)

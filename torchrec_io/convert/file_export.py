@@ -15,9 +15,9 @@ from ..schema.feature import Feature
 from ..schema.schema import Schema
 from ..schema.specs import FixedLenFeature, VarLenFeature
 from ..storage.local import StrPath
-from ..storage.opening import is_remote, local_name
+from ..storage.location import Location
 from ..storage.ordered_pool import OrderedPool
-from ..storage.remote.options import RemoteOptions, StorageOptions
+from ..storage.remote.options import StorageOptions
 from ..tools.record_files import RecordFiles
 from ..tools.report import JobReport, OnError, Result, Watcher
 from ..writing.named_file import open_named
@@ -78,25 +78,24 @@ def to_files(
         FileExistsError: If the folder exists and is not empty.
         ValueError: If an argument is invalid.
     """
-    if is_remote(folder):
+    output = Location.of(folder, storage_options)
+    if output.local_path is None:
         raise ValueError(
             f"the output must be a folder of this machine, got {os.fspath(folder)!r}; upload it "
             "with the tool of the store"
         )
-    remote = RemoteOptions.of(storage_options)
-    folder = local_name(folder)
-    target = os.path.realpath(folder)  # it may be a link to an empty folder
+    target = os.path.realpath(output)  # it may be a link to an empty folder
     if os.path.lexists(target) and (not os.path.isdir(target) or os.listdir(target)):
         raise FileExistsError(errno.EEXIST, "the output must be a new or empty folder", target)
     report = JobReport(on_error, watcher)
-    files = RecordFiles(paths, report, allow_missing=allow_missing, remote=remote)
+    files = RecordFiles(paths, report, allow_missing=allow_missing, storage_options=storage_options)
     report.watcher.started(2 * files.size)
     seen = infer_schema(files, jobs)
     schema = _schema(Schema(**seen.parts), feature, name_from, by_class)
     reader = StoredReader(files, schema, survey=seen.survey, remedy=_REMEDY)
     namer = _Namer(reader, feature, name_from, by_class)
     with OutputGroup() as group:
-        temporary = group.open_folder(target)
+        temporary = group.open_folder(Location(target))
         blocks = reader.blocks(files.all, jobs, max_records=_MAX_RECORDS, max_bytes=_MAX_BYTES)
 
         def write(files: list[_File]) -> list[int]:
@@ -113,7 +112,7 @@ def to_files(
             for sizes in pool.map(map(namer.named, blocks)):
                 report.add(len(sizes), 0)
                 size += sum(sizes)
-    return report.result([os.fspath(folder)], [report.records], file_bytes=size)
+    return report.result([output], [report.records], file_bytes=size)
 
 
 class _File(NamedTuple):

@@ -26,8 +26,6 @@ from ..schema.specs import FixedLenFeature
 from ..storage.binary_file import open_binary
 from ..storage.digest import digest_text
 from ..storage.local import StrPath
-from ..storage.opening import local_name
-from ..storage.remote.options import RemoteOptions
 from ..tools.report import Result
 from ..writing.encode import encode_examples
 from .conversion import Conversion, ConvertedPiece, Options, SourcePart
@@ -156,7 +154,7 @@ def from_images(
     return convert_images(
         Conversion(destination, options),
         source,
-        f"{local_name(destination)}.labels.txt",
+        destination,
         label_pattern=label_pattern,
         labels=labels,
         coding=coding,
@@ -167,7 +165,7 @@ def from_images(
 def convert_images(
     conversion: Conversion,
     source: StrPath,
-    companion: str,
+    destination: StrPath,
     *,
     label_pattern: str | re.Pattern[str] | None,
     labels: StrPath | None,
@@ -179,7 +177,8 @@ def convert_images(
     Args:
         conversion: The conversion.
         source: Folder of the images.
-        companion: Path of the file with the names of the classes.
+        destination: Common start of the paths of the outputs; that of the file with the names of
+            the classes ends with ``.labels.txt``.
         label_pattern: Regular expression that finds the class in a file name.
         labels: CSV file with the labels.
         coding: Options that control how images are encoded.
@@ -188,14 +187,18 @@ def convert_images(
     _check_coding(coding)
     seed = None if shuffle is None else check_seed(shuffle)
     images, classes = label_images(
-        source, conversion.report, label_pattern, labels, remote=conversion.remote
+        conversion.locate(source),
+        conversion.report,
+        label_pattern,
+        None if labels is None else conversion.locate(labels),
     )
     if seed is not None:
         images = _shuffled(images, seed)
     conversion.report.watcher.started(sum(image.file.size for image in images))
+    companion = conversion.locate(destination).beside(".labels.txt")
     Image.init()  # not thread-safe, and opening an image would call it
     return conversion.write(
-        functools.partial(_convert, coding=coding, remote=conversion.remote),
+        functools.partial(_convert, coding=coding),
         list(_parts(images)),
         lambda *_: SCHEMA,
         processes=False,  # Pillow releases the GIL
@@ -255,22 +258,20 @@ def _grouped(
 # ---- in the threads ----
 
 
-def _convert(images: list[LabelledImage], coding: Coding, remote: RemoteOptions) -> ConvertedPiece:
+def _convert(images: list[LabelledImage], coding: Coding) -> ConvertedPiece:
     features, errors = [], list[TorchRecIOError]()
     for image in images:
         try:
-            features.append(_features_of(image, coding, remote))
+            features.append(_features_of(image, coding))
         except ConversionError as error:
             errors.append(error)
     size = sum(image.file.size for image in images)
     return ConvertedPiece(encode_examples(features), size, errors, ValueCounts())
 
 
-def _features_of(
-    image: LabelledImage, coding: Coding, remote: RemoteOptions
-) -> dict[str, bytes | int]:
+def _features_of(image: LabelledImage, coding: Coding) -> dict[str, bytes | int]:
     try:
-        with open_binary(image.file.path, remote) as file:
+        with open_binary(image.file.location) as file:
             data = file.read()
     except OSError as error:
         reason = f"the image cannot be read: {error.strerror}"

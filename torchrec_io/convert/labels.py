@@ -15,9 +15,9 @@ from ..checks import counted
 from ..errors import ConversionError
 from ..storage.binary_file import open_binary
 from ..storage.byte_source import Stamp
-from ..storage.local import StrPath, stamp_of
-from ..storage.opening import is_remote, public_name
-from ..storage.remote.options import RemoteOptions
+from ..storage.folders import stamps_in
+from ..storage.local import stamp_of
+from ..storage.location import Location
 from ..tools.report import JobReport
 
 # Files with other suffixes are ignored.
@@ -32,14 +32,19 @@ class FoundImage(NamedTuple):
     """A file with the suffix of an image.
 
     Attributes:
-        path: Path of the file.
+        location: The file.
         name: Path relative to the source folder, with ``/`` between its parts.
         stamp: Stamp of the file when it was found.
     """
 
-    path: str
+    location: Location
     name: str
     stamp: Stamp
+
+    @property
+    def path(self) -> str:
+        """Path or URL of the file."""
+        return self.location.name
 
     @property
     def size(self) -> int:
@@ -69,21 +74,18 @@ class LabelledImages(NamedTuple):
 
 
 def label_images(
-    source: StrPath,
+    root: Location,
     report: JobReport,
     label_pattern: str | re.Pattern[str] | None = None,
-    labels: StrPath | None = None,
-    *,
-    remote: RemoteOptions,
+    labels: Location | None = None,
 ) -> LabelledImages:
     """Find the images of a folder and their classes.
 
     Args:
-        source: Path of the folder.
+        root: The folder.
         report: Report that counts images without a class, and ignored files.
         label_pattern: Regular expression that finds the class in a file name.
-        labels: Path of a CSV file with the columns ``name`` and ``label``.
-        remote: Options for remote objects.
+        labels: A CSV file with the columns ``name`` and ``label``.
 
     Raises:
         ConversionError: If there are no images; or if an image has no class, or a class or label
@@ -93,16 +95,17 @@ def label_images(
     """
     if label_pattern is not None and labels is not None:
         raise ValueError("label_pattern and labels cannot be used together")
-    root = public_name(source, remote)
     pattern = None if label_pattern is None else _compiled(label_pattern)
-    find = _objects_in(root, remote, report.ignored) if is_remote(root) else None
-    found = list(find or _images_in(root, "", report.ignored, ()))
+    if root.local_path is None:
+        found = list(_objects_in(root, report.ignored))
+    else:
+        found = list(_images_in(root.local_path, "", report.ignored, ()))
     if not found:
-        raise ConversionError("the folder has no images", path=root)
+        raise ConversionError("the folder has no images", path=root.name)
     if pattern is not None:
         return _with_classes(_by_pattern(found, pattern, report))
     if labels is not None:
-        return _with_classes(_by_file(found, public_name(labels, remote), report, remote))
+        return _with_classes(_by_file(found, labels, report))
     return _by_folder(root, found, report)
 
 
@@ -129,27 +132,23 @@ def _images_in(
             ignored[os.path.splitext(entry.name)[1].lower() or "no suffix"] += 1
         elif entry.is_symlink() and not os.path.exists(entry.path):
             # A broken link; opening it raises the error.
-            yield FoundImage(entry.path, name, Stamp((), 0, 0))
+            yield FoundImage(Location(entry.path), name, Stamp((), 0, 0))
         elif entry.is_file():
-            yield FoundImage(entry.path, name, stamp_of(entry.stat()))
+            yield FoundImage(Location(entry.path), name, stamp_of(entry.stat()))
         else:
             ignored["not a file"] += 1
 
 
-def _objects_in(folder: str, remote: RemoteOptions, ignored: Counter[str]) -> Iterator[FoundImage]:
+def _objects_in(root: Location, ignored: Counter[str]) -> Iterator[FoundImage]:
     """Yield the images of a folder of a store, in the order of :func:`_images_in`."""
-    from ..storage.remote.listing import list_folder  # noqa: PLC0415  # not for local files
-    from ..storage.remote.remote_file import stamp_of_info  # noqa: PLC0415  # as above
-
-    root = folder.rstrip("/")
-    found = list_folder(root, remote, is_recursive=True)
+    found = stamps_in(root, is_recursive=True)
     for name in sorted(found, key=lambda name: name.split("/")):
         if name.startswith(".") or "/." in name:
             ignored["hidden"] += 1
         elif not name.lower().endswith(IMAGE_SUFFIXES):
             ignored[os.path.splitext(name)[1].lower() or "no suffix"] += 1
         else:
-            yield FoundImage(f"{root}/{name}", name, stamp_of_info(found[name]))
+            yield FoundImage(root.child(name), name, found[name])
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -164,8 +163,8 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 # ---- classes ----
 
 
-def _by_folder(root: str, found: Sequence[FoundImage], report: JobReport) -> LabelledImages:
-    if is_remote(root):  # a store has no empty folders
+def _by_folder(root: Location, found: Sequence[FoundImage], report: JobReport) -> LabelledImages:
+    if root.local_path is None:  # a store has no empty folders
         classes = sorted({image.name.partition("/")[0] for image in found if "/" in image.name})
     else:
         with os.scandir(root) as entries:
@@ -174,7 +173,7 @@ def _by_folder(root: str, found: Sequence[FoundImage], report: JobReport) -> Lab
             )
     if not classes:
         raise ConversionError(
-            "the folder has no folders for classes; use label_pattern or labels", path=root
+            "the folder has no folders for classes; use label_pattern or labels", path=root.name
         )
     pairs = []
     for image in found:
@@ -186,7 +185,7 @@ def _by_folder(root: str, found: Sequence[FoundImage], report: JobReport) -> Lab
             report.skip(ConversionError(reason, path=image.path))
     for name in sorted(set(classes) - {label for _, label in pairs}):
         reason = "the folder of the class has no images"
-        report.skip(ConversionError(reason, path=os.path.join(root, name)))
+        report.skip(ConversionError(reason, path=root.child(name).name))
     return _numbered(pairs, classes)
 
 
@@ -219,9 +218,9 @@ def _by_pattern(
 
 
 def _by_file(
-    found: Iterable[FoundImage], labels: str, report: JobReport, remote: RemoteOptions
+    found: Iterable[FoundImage], labels: Location, report: JobReport
 ) -> Iterator[tuple[FoundImage, str]]:
-    wanted = _read_labels(labels, remote)
+    wanted = _read_labels(labels)
     for image in found:
         place = wanted.pop(image.name, None)
         if place is None:
@@ -231,14 +230,14 @@ def _by_file(
             yield image, place[0]
     for name, (_, line) in wanted.items():
         reason = f"line {line}: there is no image {name!r} for this label"
-        report.skip(ConversionError(reason, path=labels))
+        report.skip(ConversionError(reason, path=labels.name))
 
 
-def _read_labels(path: str, remote: RemoteOptions) -> dict[str, tuple[str, int]]:
+def _read_labels(labels: Location) -> dict[str, tuple[str, int]]:
     """Return the label and line number of each name."""
     wanted: dict[str, tuple[str, int]] = {}
     with (
-        open_binary(path, remote) as content,
+        open_binary(labels) as content,
         io.TextIOWrapper(content, "utf-8-sig", "surrogateescape", newline="") as file,
     ):
         reader = csv.reader(file, strict=True)
@@ -254,7 +253,7 @@ def _read_labels(path: str, remote: RemoteOptions) -> dict[str, tuple[str, int]]
                         raise ValueError(f"{name!r} already has a label in line {first}")
                     wanted[name] = label, reader.line_num
         except (ValueError, csv.Error) as error:
-            raise ConversionError(f"line {reader.line_num}: {error}", path=path) from None
+            raise ConversionError(f"line {reader.line_num}: {error}", path=labels.name) from None
     return wanted
 
 

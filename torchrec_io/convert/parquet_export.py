@@ -16,12 +16,13 @@ from ..order.selection import Span
 from ..schema.schema import Schema
 from ..schema.specs import FixedLenFeature, VarLenFeature
 from ..storage.local import StrPath
-from ..storage.remote.options import RemoteOptions, StorageOptions
+from ..storage.location import Location
+from ..storage.remote.options import StorageOptions
 from ..tools.outputs import check_file_name, refuse_inputs
 from ..tools.record_files import RecordFiles
 from ..tools.report import JobReport, OnError, Result, Watcher
 from ..writing.output_group import OutputGroup
-from ..writing.shards import find_shards, refuse_shards, shard_paths
+from ..writing.shards import find_shards, refuse_shards, shards_of
 from .arrow import import_pyarrow
 from .stored_columns import StoredBlock, StoredColumn, StoredReader
 
@@ -95,38 +96,38 @@ def to_parquet(
         ValueError: If an argument is invalid or an output is an input.
     """
     import_pyarrow()
-    remote = RemoteOptions.of(storage_options) or RemoteOptions()
-    outputs, others = _outputs(destination, num_shards, remote, force=force)
+    start = os.fspath(destination).removesuffix(_SUFFIX)
+    name = check_file_name(start, storage_options)
+    outputs, others = _outputs(name, num_shards, force=force)
     report = JobReport(on_error, watcher)
-    files = RecordFiles(paths, report, allow_missing=allow_missing, remote=remote)
-    refuse_inputs(files.paths, [*outputs, *others])
+    files = RecordFiles(paths, report, allow_missing=allow_missing, storage_options=storage_options)
+    refuse_inputs(files.locations, [*outputs, *others])
     reader = StoredReader.start(files, schema, jobs)
     count = len(files)
     bounds = [count * shard // len(outputs) for shard in range(len(outputs) + 1)]
     counts = []
-    with OutputGroup(force=force, remote=remote) as group:
-        for path, begin, end in zip(outputs, bounds[:-1], bounds[1:], strict=True):
+    with OutputGroup(force=force) as group:
+        for output, begin, end in zip(outputs, bounds[:-1], bounds[1:], strict=True):
             selection = Span(begin, end - begin, count)
             blocks = reader.blocks(selection, jobs, max_records=_MAX_RECORDS, max_bytes=_MAX_BYTES)
             # Arrow gets an open file because it refuses names that are not UTF-8.
-            with closing(blocks), group.open_file(path) as file:
+            with closing(blocks), group.open_file(output) as file:
                 counts.append(_write(file, reader.schema, blocks, report))
         group.remove(others)
-    return report.result(outputs, counts, left_out=reader.left_out(), remote=remote)
+    return report.result(outputs, counts, left_out=reader.left_out())
 
 
 def _outputs(
-    destination: StrPath, num_shards: int | None, remote: RemoteOptions, *, force: bool
-) -> tuple[list[str], list[str]]:
-    """Return the paths of the outputs, and those of other shards that they replace."""
-    name = check_file_name(os.fspath(destination).removesuffix(_SUFFIX))
+    name: Location, num_shards: int | None, *, force: bool
+) -> tuple[list[Location], list[Location]]:
+    """Return the outputs, and other shards that they replace."""
     if num_shards is None:
-        return [name + _SUFFIX], []
+        return [name.beside(_SUFFIX)], []
     num_shards = check_integer("num_shards", num_shards, 1)
-    outputs = [path + _SUFFIX for path in shard_paths(name, num_shards)]
+    outputs = [shard.beside(_SUFFIX) for shard in shards_of(name, num_shards)]
     if not force:
-        refuse_shards(name, _SHARD_SUFFIX, remote=remote)
-    return outputs, find_shards(name, _SHARD_SUFFIX, outputs, remote=remote)
+        refuse_shards(name, _SHARD_SUFFIX)
+    return outputs, find_shards(name, _SHARD_SUFFIX, outputs)
 
 
 def _write(file: BinaryIO, schema: Schema, blocks: Iterable[StoredBlock], report: JobReport) -> int:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ConversionError
 from ..storage.local import StrPath
-from ..storage.opening import is_remote
 from ..tools.report import Result
 from .arrow import import_pyarrow
 from .arrow_rows import ColumnTypes, encode_columns, values_of
@@ -111,7 +110,7 @@ def _opened(source: SourceFile) -> Iterator[Any]:
     pa = import_pyarrow()
     path = source.path
     try:
-        content = source.open() if is_remote(path) else path
+        content = source.location.local_path or source.open()
         with pa.parquet.ParquetFile(content, page_checksum_verification=True) as file:
             yield file
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:

@@ -22,7 +22,8 @@ from ..schema.dtypes import is_integer_dtype
 from ..schema.schema import Schema
 from ..schema.specs import FixedLenFeature, VarLenFeature
 from ..storage.local import StrPath
-from ..storage.remote.options import RemoteOptions, StorageOptions
+from ..storage.location import Location
+from ..storage.remote.options import StorageOptions
 from ..tools.outputs import check_file_name, refuse_inputs
 from ..tools.record_files import RecordFiles
 from ..tools.report import JobReport, OnError, Result, Watcher
@@ -113,20 +114,19 @@ def to_webdataset(
         ValueError: If an argument is invalid, two features have the same extension, or an output is
             an input.
     """
-    name = check_file_name(name)
-    remote = RemoteOptions.of(storage_options) or RemoteOptions()
+    start = check_file_name(name, storage_options)
     if max_bytes is not None:
         max_bytes = check_integer("max_bytes", max_bytes, 1)
     if not force:
-        refuse_shards(name, _SHARD_SUFFIX, remote=remote)
+        refuse_shards(start, _SHARD_SUFFIX)
     report = JobReport(on_error, watcher)
-    files = RecordFiles(paths, report, allow_missing=allow_missing, remote=remote)
+    files = RecordFiles(paths, report, allow_missing=allow_missing, storage_options=storage_options)
     reader = StoredReader.start(files, schema, jobs)
     members = _members(reader.schema, extensions or {}, key)
     blocks = reader.blocks(files.all, jobs, max_records=_MAX_RECORDS, max_bytes=_MAX_BYTES)
     with (
-        OutputGroup(force=force, remote=remote) as group,
-        closing(_TarFiles(group, name, max_bytes)) as tars,
+        OutputGroup(force=force) as group,
+        closing(_TarFiles(group, start, max_bytes)) as tars,
         closing(blocks),
     ):
         for rows in blocks:
@@ -139,13 +139,13 @@ def to_webdataset(
                     reader.skip(int(rows.block.numbers[position]), str(error), key)
             report.add(count, 0)
         tars.close()
-        others = find_shards(name, _SHARD_SUFFIX, tars.paths, remote=remote)
-        refuse_inputs(files.paths, [*tars.paths, *others])
+        others = find_shards(start, _SHARD_SUFFIX, tars.files)
+        refuse_inputs(files.locations, [*tars.files, *others])
         if force:
             group.remove(others)
         else:
-            refuse_shards(name, _SHARD_SUFFIX, remote=remote)  # they may have appeared meanwhile
-    return report.result(tars.paths, tars.counts, left_out=reader.left_out(), remote=remote)
+            refuse_shards(start, _SHARD_SUFFIX)  # they may have appeared meanwhile
+    return report.result(tars.files, tars.counts, left_out=reader.left_out())
 
 
 def _key_of(rows: StoredBlock, position: int, key: str | None) -> str:
@@ -307,12 +307,12 @@ class _TarFiles:
     """A writer of samples to one tar file after another.
 
     Attributes:
-        paths: Paths of the tar files so far.
+        files: The tar files so far.
         counts: Number of samples in each.
     """
 
-    def __init__(self, group: OutputGroup, name: str, max_bytes: int | None) -> None:
-        self.paths: list[str] = []
+    def __init__(self, group: OutputGroup, name: Location, max_bytes: int | None) -> None:
+        self.files: list[Location] = []
         self.counts: list[int] = []
         self._group = group
         self._name = name
@@ -357,10 +357,10 @@ class _TarFiles:
 
     def _begin(self) -> None:
         self._stack.close()
-        self.paths.append(f"{self._name}-{len(self.paths):06d}.tar")
+        self.files.append(self._name.beside(f"-{len(self.files):06d}.tar"))
         self.counts.append(0)
         self._keys: set[str] = set()
-        file = self._stack.enter_context(self._group.open_file(self.paths[-1]))
+        file = self._stack.enter_context(self._group.open_file(self.files[-1]))
         self._tar = self._stack.enter_context(
             tarfile.TarFile(fileobj=file, mode="w", format=tarfile.PAX_FORMAT)
         )

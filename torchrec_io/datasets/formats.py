@@ -21,7 +21,7 @@ from ..tensors.block_parser import (
     parser_of_messages,
 )
 from .indexed import IndexedDataset
-from .options import FileOptions, WholeFileOptions, complete, remote_options, takes_options
+from .options import FileOptions, WholeFileOptions, access_options, complete, takes_options
 from .pipeline import DataFiles, IndexedPipeline, MakeParser
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def _pipeline(
         options.get("compression", "auto"),
         record_format,
         allow_missing=options["allow_missing"],
-        remote=remote_options(options),
+        storage_options=access_options(options),
         max_index_bytes=options.get("max_index_bytes"),
     )
     return IndexedPipeline.build(files, schema, make_parser, options)

@@ -27,7 +27,7 @@ from .description import changed_options, describe_files, describe_records, desc
 from .feature_watch import FeatureWatch, first_blocks
 from .lost_items import ReadRecord, report_lost_items
 from .missing_methods import NUMBERED, MissingMethods
-from .options import MapOptions, complete, remote_options, takes_options
+from .options import MapOptions, access_options, complete, takes_options
 from .pipeline import DataFiles
 from .record_loader import RecordLoader
 from .selecting import SelectingDataset
@@ -82,7 +82,7 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
             known["index"],
             known["compression"],
             allow_missing=known["allow_missing"],
-            remote=remote_options(known),
+            storage_options=access_options(known),
             max_index_bytes=known["max_index_bytes"],
             verify_crc=known["verify_crc"],
         )

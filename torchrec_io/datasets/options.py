@@ -20,7 +20,12 @@ from ..order.shuffle import ShuffleChoice, check_seed, check_shuffle, is_shuffle
 from ..records.index_cache import IndexChoice
 from ..storage.cache.block_cache import BlockCache
 from ..storage.compression import CompressionChoice
-from ..storage.remote.options import LEAST_FETCH_BYTES, RemoteOptions
+from ..storage.remote.options import (
+    LEAST_FETCH_BYTES,
+    StorageOptions,
+    check_storage_options,
+    with_limits,
+)
 
 ErrorPolicy: TypeAlias = Literal["raise", "skip"] | Callable[[TorchRecIOError], Any]
 # The name of a feature; integers, one for each record: an array or a Tensor; or None.
@@ -114,13 +119,6 @@ def _check_transform(name: str, value: Any) -> Any:
     if value is not None and not callable(value):
         raise ValueError(f"{name} must be a function or None, got {value!r}")
     return value
-
-
-def _check_storage_options(name: str, value: Any) -> Any:
-    if value is not None and not isinstance(value, (Mapping, RemoteOptions)):
-        # The value may be a secret.
-        raise ValueError(f"{name} must be a mapping or None, got a {type(value).__name__}")
-    return RemoteOptions.of(value)
 
 
 def _check_cache(name: str, value: Any) -> Any:
@@ -309,9 +307,7 @@ class RemoteAccessOptions(TypedDict, total=False):
             :class:`BlockCache`. None keeps nothing.
     """
 
-    storage_options: Annotated[
-        Mapping[str, Any] | RemoteOptions | None, Option(None, _check_storage_options)
-    ]
+    storage_options: Annotated[StorageOptions, Option(None, check_storage_options)]
     fetch_bytes: Annotated[int, Option(256 << 20, _at_least(LEAST_FETCH_BYTES))]
     cache: Annotated[BlockCache | None, Option(None, _check_cache)]
 
@@ -642,9 +638,8 @@ def _check_laned(options: Mapping[str, Any]) -> None:
         )
 
 
-def remote_options(options: Mapping[str, Any]) -> RemoteOptions:
-    """Return how remote objects are accessed, as options say."""
-    given = options["storage_options"] or RemoteOptions()
+def access_options(options: Mapping[str, Any]) -> StorageOptions:
+    """Return the options to reach remote objects, with the limits among a dataset's options."""
     fetch_bytes: int = options["fetch_bytes"]
     cache: BlockCache | None = options["cache"]
     if cache is not None and fetch_bytes < 4 * cache.block_bytes:
@@ -652,7 +647,7 @@ def remote_options(options: Mapping[str, Any]) -> RemoteOptions:
             "fetch_bytes must be at least four blocks of the cache "
             f"({4 * cache.block_bytes:,} bytes), got {fetch_bytes:,}"
         )
-    return given.with_limits(fetch_bytes, cache)
+    return with_limits(options["storage_options"], fetch_bytes, cache)
 
 
 def resolved_rank(options: Mapping[str, Any]) -> tuple[int, int]:

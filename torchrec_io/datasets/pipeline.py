@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -17,8 +18,9 @@ from ..records.index_cache import IndexChoice, open_indexes
 from ..records.record_reader import RecordReader
 from ..storage.compression import CompressionChoice
 from ..storage.local import StrPath
+from ..storage.location import Location
 from ..storage.paths import expand_paths
-from ..storage.remote.options import RemoteOptions
+from ..storage.remote.options import StorageOptions
 from ..storage.span_cache import DEFAULT_CACHE_BYTES
 from ..tensors.block_parser import BlockParser
 from .options import has_length_batches
@@ -36,7 +38,7 @@ class DataFiles:
     """Data files whose indexes are open.
 
     Attributes:
-        paths: The files.
+        paths: Names of the files.
         indexes: The index of each file.
         errors: Damage that ended indexing early.
         selection: The records to read; None for all.
@@ -58,7 +60,7 @@ class DataFiles:
         record_format: RecordFormat = TFRECORD,
         *,
         allow_missing: bool = False,
-        remote: RemoteOptions | None = None,
+        storage_options: StorageOptions = None,
         max_index_bytes: int | None = None,
         verify_crc: bool = True,
     ) -> DataFiles:
@@ -74,19 +76,21 @@ class DataFiles:
             paths,
             tfrecord_names=record_format.code == TFRECORD.code,
             allow_missing=allow_missing,
-            remote=remote,
+            storage_options=storage_options,
         )
+        if index != "auto":
+            names = [index] if isinstance(index, (str, os.PathLike)) else index
+            index = [Location.of(name, storage_options) for name in names]
         indexes = open_indexes(
             found,
             index,
             compression,
             record_format,
             allow_missing=allow_missing,
-            remote=remote,
             max_index_bytes=max_index_bytes,
             verify_crc=verify_crc,
         )
-        return cls(found, *indexes)
+        return cls([each.name for each in found], *indexes)
 
     def order(self, split: str | None) -> RecordOrder:
         """Return the order of the selected records as stored.

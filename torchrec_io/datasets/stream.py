@@ -19,9 +19,9 @@ from .missing_methods import STREAMED
 from .options import (
     StreamOptions,
     StreamReplaceOptions,
+    access_options,
     change_options,
     complete,
-    remote_options,
     takes_options,
 )
 from .pipeline import Pipeline
@@ -61,16 +61,15 @@ class TFRecordStream(RecordDataset):
         **options: Unpack[StreamOptions],
     ) -> None:
         known = complete(StreamOptions, options)
-        remote = remote_options(known)
-        found = expand_paths(paths, allow_missing=known["allow_missing"], remote=remote)
         reader = StreamReader(
-            found,
-            remote=remote,
+            expand_paths(
+                paths, allow_missing=known["allow_missing"], storage_options=access_options(known)
+            ),
             compression=known["compression"],
             verify_crc=known["verify_crc"],
             max_record_bytes=known["max_record_bytes"],
         )
-        super().__init__(_pipeline(found, reader, schema, known))
+        super().__init__(_pipeline(reader.paths, reader, schema, known))
 
     @takes_options(StreamReplaceOptions, unchanged=True)
     def replace(self, **options: Unpack[StreamReplaceOptions]) -> Self:

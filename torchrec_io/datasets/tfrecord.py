@@ -13,9 +13,9 @@ from .options import (
     TfdsOptions,
     TFRecordOptions,
     TFRecordReplaceOptions,
+    access_options,
     check_no_length_batches,
     complete,
-    remote_options,
     takes_options,
 )
 from .pipeline import DataFiles, IndexedPipeline
@@ -75,7 +75,7 @@ class TFRecordDataset(IndexedDataset):
             known["index"],
             known["compression"],
             allow_missing=known["allow_missing"],
-            remote=remote_options(known),
+            storage_options=access_options(known),
             max_index_bytes=known["max_index_bytes"],
             verify_crc=known["verify_crc"],
         )
@@ -137,8 +137,8 @@ class TFRecordDataset(IndexedDataset):
         _check_steps(steps)
         if steps != "ragged":
             check_no_length_batches(options, "a dataset of steps")
-        remote = remote_options(complete(TfdsOptions, options))
-        found = Directory(directory, config, version, storage_options=remote)
+        access = access_options(complete(TfdsOptions, options))
+        found = Directory(directory, config, version, storage_options=access)
         plan = found.open(split, features, verify_crc=options.get("verify_crc", True))
         files = DataFiles(plan.paths, plan.indexes, (), plan.selection, plan.described)
         dataset = cls(files, plan.schema, **options)

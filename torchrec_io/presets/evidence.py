@@ -14,7 +14,7 @@ from ..schema.schema import Schema
 from ..schema.sniff import IMAGES
 from ..schema.specs import FixedLenFeature, VarLenFeature
 from ..schema.stored_specs import RawFeature, SequenceFeature
-from ..storage.remote.options import RemoteOptions
+from ..storage.location import Location
 
 
 @dataclass(frozen=True)
@@ -25,13 +25,11 @@ class Evidence:
         findings: Finding about each feature, by name.
         is_sequence: Whether the records are SequenceExamples.
         files: Files of the records. Metadata files are in the same directory.
-        remote: Options for remote objects.
     """
 
     findings: Mapping[str, Finding]
     is_sequence: bool
-    files: tuple[str, ...]
-    remote: RemoteOptions | None = None
+    files: tuple[Location, ...]
 
     def count(self, name: str) -> int:
         """Return the number of values of a feature in each record or step; 0 if it varies."""

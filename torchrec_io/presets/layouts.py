@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -125,9 +124,7 @@ def _find_frame_size(evidence: Evidence) -> int | None:
     """Return the size of all frames, if they are squares of one size."""
     sizes = set()
     records = min(_FRAMES_INSPECTED, evidence.findings["frames"].records)
-    for record in sample_records(
-        [*evidence.files], records, skip_errors=False, remote=evidence.remote
-    ):
+    for record in sample_records([*evidence.files], records, skip_errors=False):
         frames = (inspect_example(record.data) or {})["frames"].values
         sizes |= {image_size(frame) for frame in frames if isinstance(frame, bytes)}
         if len(sizes) > 1:
@@ -138,9 +135,9 @@ def _find_frame_size(evidence: Evidence) -> int | None:
 
 def _suggest_physics(evidence: Evidence) -> Iterator[Layout]:
     for preset, name in ((mesh_graph_nets, "meta.json"), (learning_to_simulate, "metadata.json")):
-        path = os.path.join(os.path.dirname(evidence.files[0]), name)
+        path = evidence.files[0].parent.child(name)
         try:
-            schema = preset(path, storage_options=evidence.remote)
+            schema = preset(path)
         except (OSError, SchemaError):
             continue
         marks = tuple(mark for mark in schema if mark != "key")

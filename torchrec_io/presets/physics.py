@@ -12,7 +12,8 @@ from ..schema.schema import Schema
 from ..schema.specs import FixedLenFeature
 from ..schema.stored_specs import RawFeature, SequenceFeature
 from ..storage.local import StrPath
-from ..storage.remote.options import RemoteOptions, StorageOptions
+from ..storage.location import Location
+from ..storage.remote.options import StorageOptions
 from ..tfds.json_text import Node, read_json
 
 _MOST_BYTES = 16 << 20  # size of a metadata file
@@ -50,7 +51,7 @@ def mesh_graph_nets(meta_path: StrPath, *, storage_options: StorageOptions = Non
             invalid field. The message names the field.
         OSError: If the file cannot be read.
     """
-    meta = read_json(meta_path, _MOST_BYTES, RemoteOptions.of(storage_options))
+    meta = read_json(Location.of(meta_path, storage_options), _MOST_BYTES)
     features: dict[str, Any] = {}
     lengths: dict[str, Any] = {}
     fields = list(_require(meta, "features").members())
@@ -100,7 +101,7 @@ def learning_to_simulate(
             "dim" or "context_mean".
         OSError: If the file cannot be read.
     """
-    metadata = read_json(metadata_path, _MOST_BYTES, RemoteOptions.of(storage_options))
+    metadata = read_json(Location.of(metadata_path, storage_options), _MOST_BYTES)
     dim = _require(metadata, "dim").as_whole(1, 16)
     _require(metadata, "sequence_length").as_whole(1, _MOST_SIZE)
     sequence = {"position": SequenceFeature(RawFeature("float32", [None, dim]))}

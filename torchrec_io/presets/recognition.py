@@ -16,8 +16,9 @@ from ..schema.python_form import entries_to_python
 from ..schema.schema import Schema
 from ..schema.specs import FixedLenFeature
 from ..storage.local import StrPath
+from ..storage.location import Location
 from ..storage.paths import expand_paths
-from ..storage.remote.options import RemoteOptions, StorageOptions
+from ..storage.remote.options import StorageOptions
 from .evidence import Evidence
 from .layouts import suggest_layouts
 from .ranking import NUMBERED, ranking_elwc
@@ -83,20 +84,17 @@ def recognize(
         FileNotFoundError: If a path matches no file.
         ValueError: If there are no paths, or if ``max_records`` is not valid.
     """
-    remote = RemoteOptions.of(storage_options) or RemoteOptions()
-    files = expand_paths(paths, allow_missing=True, remote=remote)  # some records are enough
+    # Some records are enough.
+    files = expand_paths(paths, allow_missing=True, storage_options=storage_options)
     try:
-        schema = infer_any(files, max_records, remote=remote)
+        schema = infer_any(files, max_records)
     except (SchemaError, DecodeError):
         return None
-    return recognize_schema(schema, files, remote)
+    return recognize_schema(schema, files)
 
 
 def infer_any(
-    files: list[str],
-    max_records: MaxRecords,
-    on_error: Literal["raise", "skip"] = "raise",
-    remote: RemoteOptions | None = None,
+    files: list[Location], max_records: MaxRecords, on_error: Literal["raise", "skip"] = "raise"
 ) -> AnySchema:
     """Infer the schema of files of Examples, SequenceExamples or lists of Examples.
 
@@ -104,31 +102,27 @@ def infer_any(
         files: Files to inspect.
         max_records: Maximum number of records to inspect; see :meth:`Schema.infer`.
         on_error: ``"raise"``, or ``"skip"`` to skip damaged records and records that are not valid.
-        remote: Options for remote objects.
 
     Raises:
         SchemaError: If no schema can be inferred; see :meth:`Schema.infer`.
         DecodeError: If a record is not valid; see :meth:`Schema.infer`.
     """
-    lists = infer_lists(files, max_records, on_error, remote)
+    lists = infer_lists(files, max_records, on_error)
     if lists is not None:
         return lists
-    return Schema.infer(files, max_records, on_error=on_error, storage_options=remote)
+    return Schema.infer(files, max_records, on_error=on_error)
 
 
-def recognize_schema(
-    schema: AnySchema, files: list[str], remote: RemoteOptions | None = None
-) -> Preset | None:
+def recognize_schema(schema: AnySchema, files: list[Location]) -> Preset | None:
     """Return the preset that fits an inferred schema, or None.
 
     Args:
         schema: Schema of :func:`infer_any`.
         files: Files that the schema was inferred from.
-        remote: Options for remote objects.
     """
     if isinstance(schema, ListSchema):
         return _compare(_ranking_preset(schema), schema)
-    evidence = Evidence(schema.findings or {}, schema.is_sequence, tuple(files), remote)
+    evidence = Evidence(schema.findings or {}, schema.is_sequence, tuple(files))
     for layout in suggest_layouts(evidence):
         if set(layout.marks) <= set(evidence.findings) and evidence.fits(layout.schema):
             why = f"the records have {_list_names(layout.marks)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
@@ -15,17 +15,12 @@ from ..records.record_sample import MaxRecords, RecordSample, choose_records
 from ..schema.infer import Finding, Inspected, make_findings
 from ..schema.specs import FixedLenFeature
 from ..schema.survey import Surveyor
-from ..storage.local import StrPath
-from ..storage.paths import expand_paths
-from ..storage.remote.options import RemoteOptions
+from ..storage.location import Location
 from .schema import Schema
 
 
 def infer_lists(
-    paths: StrPath | Iterable[StrPath],
-    max_records: MaxRecords,
-    on_error: Literal["raise", "skip"] = "raise",
-    remote: RemoteOptions | None = None,
+    files: Sequence[Location], max_records: MaxRecords, on_error: Literal["raise", "skip"] = "raise"
 ) -> Schema | None:
     """Infer a schema of lists, with its findings.
 
@@ -35,10 +30,9 @@ def infer_lists(
     feature of the same name, the one of the examples is read.
 
     Args:
-        paths: Files, patterns or directories.
+        files: Files to inspect.
         max_records: Maximum number of records to inspect; see :meth:`torchrec_io.Schema.infer`.
         on_error: ``"raise"``, or ``"skip"`` to skip damaged records.
-        remote: Options for remote objects.
 
     Returns:
         The schema, or None if the records are not lists.
@@ -46,9 +40,7 @@ def infer_lists(
     Raises:
         SchemaError: If no feature of the examples can be read.
     """
-    remote = remote or RemoteOptions()
-    files = expand_paths(paths, allow_missing=True, remote=remote)  # some records are enough
-    sample = choose_records(files, max_records, remote)
+    sample = choose_records(files, max_records)
     lists = _survey(sample, on_error)
     if lists is None:
         return None

@@ -16,7 +16,8 @@ from ..schema.schema import Schema as ExampleSchema
 if TYPE_CHECKING:
     from ..records.record_sample import MaxRecords
     from ..storage.local import StrPath
-from ..storage.remote.options import RemoteOptions, StorageOptions
+from ..storage.paths import expand_paths
+from ..storage.remote.options import StorageOptions
 
 
 class Schema(FeatureMapping):
@@ -114,7 +115,9 @@ class Schema(FeatureMapping):
         """
         from .infer import infer_lists  # noqa: PLC0415  # imports this module
 
-        found = infer_lists(paths, max_records, remote=RemoteOptions.of(storage_options))
+        # Some records are enough.
+        files = expand_paths(paths, allow_missing=True, storage_options=storage_options)
+        found = infer_lists(files, max_records)
         if found is None:
             raise SchemaError("the records do not look like lists of Examples")
         return found

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ..errors import StaleIndexError
 from ..storage.byte_source import Stamp
 from ..storage.compression import Compression
-from ..storage.remote.options import RemoteOptions
+from ..storage.location import Location
 from .formats import TFRECORD, RecordFormat
 from .index import RecordIndex
 
@@ -35,29 +35,26 @@ class DeferredIndex(RecordIndex):
     Until then, only some facts are known, so thousands of files open at once.
 
     Args:
-        data_path: Data file; a public URL if it is a remote object.
+        location: Location of the data file.
         facts: Facts about the index.
         find: Function that returns the index. It is pickled with this one. The index that it
             returns is compared with the facts.
-        remote: Options for the data file if it is a remote object.
         stamp: Stamp of the data file, if the facts are known to be of exactly this version.
         record_format: Record format of the data file.
     """
 
     def __init__(
         self,
-        data_path: str,
+        location: Location,
         facts: IndexFacts,
         find: Callable[[], RecordIndex],
         *,
-        remote: RemoteOptions | None = None,
         stamp: Stamp | None = None,
         record_format: RecordFormat = TFRECORD,
     ) -> None:
         # RecordIndex.__init__ is not called: it needs the content of an index.
-        self.data_path = data_path
+        self.location = location
         self.format = record_format
-        self.remote = remote
         self._facts = facts
         self._find = find
         if stamp is not None:

@@ -14,8 +14,8 @@ from ..errors import CorruptRecordError, StaleIndexError, TorchRecIOError, Trunc
 from ..storage.byte_source import ByteSource, Ints, Stamp
 from ..storage.compression import Compression
 from ..storage.front import FrontOfStream
-from ..storage.opening import open_decompressed, open_file, open_stream
-from ..storage.remote.options import RemoteOptions
+from ..storage.location import Location
+from ..storage.opening import open_decompressed
 from .formats import TFRECORD
 from .index import RecordIndex
 from .index_cache import find_matching
@@ -68,7 +68,7 @@ class FilePiece:
     data file. It needs the index only to find records after a damaged length.
 
     Attributes:
-        path: Data file.
+        location: Data file.
         begin: Stream offset of the first record's frame.
         end: Stream offset of the end of the last record's frame.
         first: Number of the first record in the file.
@@ -79,10 +79,9 @@ class FilePiece:
             the first record.
         content: Size and fingerprint of the file when it was indexed.
         stamp: Stamp of a remote object when it was indexed.
-        remote: Options of a remote object.
     """
 
-    path: str
+    location: Location
     begin: int
     end: int
     first: int
@@ -92,7 +91,6 @@ class FilePiece:
     seek_point: SeekPoint | None
     content: tuple[int, int]
     stamp: Stamp | None
-    remote: RemoteOptions | None
 
     @classmethod
     def of(cls, index: RecordIndex, first: int, count: int, base: int) -> FilePiece:
@@ -107,7 +105,7 @@ class FilePiece:
         starts, ends = index.locate(np.array([first, first + count - 1]))
         _, *content = index.identity
         return cls(
-            index.data_path,
+            index.location,
             int(starts[0]),
             int(ends[1]),
             first,
@@ -116,8 +114,7 @@ class FilePiece:
             index.compression,
             None if index.compression is None else _seek_point(index, int(starts[0])),
             (content[0], content[1]),
-            index.data_stamp if index.remote is not None else None,
-            index.remote,
+            index.data_stamp if index.location.local_path is None else None,
         )
 
     def blocks(
@@ -143,7 +140,7 @@ class FilePiece:
                 seen += found.total
                 yield found
         except (CorruptRecordError, TruncatedFileError) as error:
-            index = find_matching(self.path, self.remote)
+            index = find_matching(self.location)
             if index is None:
                 yield _lost(error, self.count - seen)
             else:
@@ -168,12 +165,12 @@ class FilePiece:
                 max_record_bytes=max_record_bytes,
             ):
                 seen += len(block) + (block.too_large is not None)
-                yield intact_records(block, self.path, self.number - self.first)
+                yield intact_records(block, self.location.name, self.number - self.first)
         if seen != self.count:
             raise StaleIndexError(
                 f"the data file was replaced or changed while it was in use: it has "
                 f"{counted(seen, 'record')} where its index has {self.count:,}",
-                path=self.path,
+                path=self.location.name,
                 offset=self.begin,
             )
 
@@ -184,13 +181,13 @@ class FilePiece:
             StaleIndexError: If the file is not the one that was indexed.
             OSError: If the file cannot be opened.
         """
-        file = open_file(self.path, self.remote, self.stamp)
+        file = self.location.open(self.stamp)
         size = file.stamp.size
         if not file.is_pinned and (size, TFRECORD.fingerprint(file, size)) != self.content:
             raise StaleIndexError(
                 "the data file was replaced or changed while it was in use: its size or content "
                 "differs from the indexed one",
-                path=self.path,
+                path=self.location.name,
             )
         recorder = None
         if self.seek_point is not None:
@@ -220,28 +217,27 @@ def intact_records(block: FrameBlock, path: str, shift: int = 0) -> PieceBlock:
     return PieceBlock(rows, records, block.offset + starts, block.errors(path))
 
 
-def blocks_of_file(path: str, remote: RemoteOptions | None) -> Generator[PieceBlock]:
+def blocks_of_file(location: Location) -> Generator[PieceBlock]:
     """Yield all records of a file or pipe in blocks, in order.
 
     After a damaged length, the other records are found by the index of the file. Without one the
     rest of the file is lost, which is one error.
 
     Args:
-        path: Path of the file.
-        remote: Options for remote objects.
+        location: File or pipe.
 
     Raises:
         OSError: If the file cannot be read.
     """
     seen = 0
-    with closing(open_stream(path, "auto", remote)) as source:
+    with closing(location.open_stream()) as source:
         try:
             for block in iter_blocks(source):
                 found = intact_records(block, source.path)
                 seen += found.total
                 yield found
         except (CorruptRecordError, TruncatedFileError) as error:
-            index = find_matching(path, remote) if source.is_seekable else None
+            index = find_matching(location) if source.is_seekable else None
             if index is None or len(index) < seen:
                 yield PieceBlock.of_errors(with_loss(error))
             else:

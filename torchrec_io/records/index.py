@@ -21,10 +21,11 @@ from ..errors import (
 from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Stamp
 from ..storage.compression import MOST_INFLATED, Compression, CompressionChoice, check_compression
 from ..storage.local import StrPath
-from ..storage.opening import open_decompressed, open_file, options_for, public_name, read_stamp
+from ..storage.location import Location
+from ..storage.opening import open_decompressed
+from ..storage.outputs import write_output
 from ..storage.pending_file import write_atomically
-from ..storage.remote.options import RemoteOptions, StorageOptions
-from ..storage.remote.urls import can_pin
+from ..storage.remote.options import StorageOptions
 from .formats import TFRECORD, Progress, RecordFormat
 from .index_file import MAGIC, SUFFIX, IndexFile, encode_index
 from .text_index import find_gaps, format_text, parse_text
@@ -49,11 +50,10 @@ class RecordIndex:
     they are needed. A pickled index with a file is reopened from the file.
 
     Attributes:
-        data_path: Data file; the URL of a remote object is without secrets.
+        location: Location of the data file.
         format: Record format of the data file.
         data_stamp: Stamp of the data file when it was last found to match this index; None if it
             has not been compared yet.
-        remote: Options for the data file if it is a remote object; else None.
         is_verified: False if a length in the data file does not match its checksum. Such an index
             is not kept in the cache: those who verify checksums would take its lengths for right.
     """
@@ -61,14 +61,9 @@ class RecordIndex:
     is_verified = True
 
     def __init__(
-        self,
-        data_path: StrPath,
-        file: IndexFile,
-        record_format: RecordFormat = TFRECORD,
-        remote: RemoteOptions | None = None,
+        self, data_path: StrPath, file: IndexFile, record_format: RecordFormat = TFRECORD
     ) -> None:
-        self.remote = options_for(data_path, remote)
-        self.data_path = public_name(data_path, self.remote)
+        self.location = Location.of(data_path)
         self.format = record_format
         self.data_stamp: Stamp | None = None
         self._file = file
@@ -155,8 +150,8 @@ class RecordIndex:
         check_compression(compression)
         if max_index_bytes is not None:
             check_integer("max_index_bytes", max_index_bytes, 1)
-        remote = options_for(path, RemoteOptions.of(storage_options))
-        file = open_file(path, remote)
+        location = Location.of(path, storage_options)
+        file = location.open()
         limit = max_index_bytes or max(_INDEX_BYTES, _INDEX_BYTES_PER_BYTE * file.stamp.size)
         detected = format.detect(file) if compression == "auto" else compression
         limited = _limited(progress, limit, file.path)
@@ -185,7 +180,7 @@ class RecordIndex:
             footer_bytes=size - end,
             gaps=gaps,
         )
-        index = cls(file.path, IndexFile.decode(content, file.path), format, remote)
+        index = cls(location, IndexFile.decode(content, file.path), format)
         index.data_stamp = file.stamp
         index.is_verified = is_verified
         return index, found.error
@@ -215,43 +210,35 @@ class RecordIndex:
                 out records.
             FileNotFoundError: If the index or the data file does not exist.
         """
-        remote = RemoteOptions.of(storage_options) or RemoteOptions()
-        name = public_name(path, remote)
-        if data_path is None and not name.endswith((SUFFIX, ".idx", ".index")):
-            data_path, name = name, name + SUFFIX
-        file = open_file(name, remote)
+        location = Location.of(path, storage_options)
+        data = None if data_path is None else Location.of(data_path, storage_options)
+        if data is None and not location.name.endswith((SUFFIX, ".idx", ".index")):
+            data, location = location, location.beside(SUFFIX)
+        name = location.name
+        file = location.open()
         if not name.endswith(SUFFIX) and file.read(0, len(MAGIC)) != MAGIC:
             if format.code != TFRECORD.code:
                 raise IndexFormatError("text indexes exist only for TFRecord files", path=name)
-            if data_path is None:
-                data_path = os.path.splitext(name)[0]
-            return cls.from_text(
-                name, data_path, allow_missing=allow_missing, storage_options=remote
-            )
-        data_path = name[: -len(SUFFIX)] if data_path is None else data_path
-        index = cls(data_path, IndexFile.read(file), format, options_for(data_path, remote))
+            data = data or location.at(os.path.splitext(name)[0])
+            return cls.from_text(location, data, allow_missing=allow_missing)
+        data = data or location.at(name.removesuffix(SUFFIX))
+        index = cls(data, IndexFile.read(file), format)
         index.check_fresh()
         index._check_complete(allow_missing)
         return index
 
     @classmethod
     def load_cached(
-        cls,
-        path: str,
-        data_path: str,
-        record_format: RecordFormat,
-        remote: RemoteOptions,
-        stamp: Stamp,
+        cls, path: StrPath, data: Location, record_format: RecordFormat, stamp: Stamp
     ) -> RecordIndex:
         """Load the index that was made of a remote object with the same ETag or version.
 
         The object is not read.
 
         Args:
-            path: Index file, or the URL of one.
-            data_path: Public URL of the object.
+            path: Index file, or the location of one.
+            data: Location of the object.
             record_format: Record format of the object.
-            remote: Options for the object.
             stamp: Stamp of the object.
 
         Raises:
@@ -259,8 +246,8 @@ class RecordIndex:
             StaleIndexError: If the object has another size.
             FileNotFoundError: If the index does not exist.
         """
-        index = cls(data_path, IndexFile.read(open_file(path, remote)), record_format, remote)
-        index._check_size(stamp.size, path)
+        index = cls(data, IndexFile.read(Location.of(path).open()), record_format)
+        index._check_size(stamp.size, os.fspath(path))
         index.data_stamp = stamp
         return index
 
@@ -288,10 +275,10 @@ class RecordIndex:
             IndexFormatError: If a line does not have this form, or the frames overlap.
             StaleIndexError: If the index does not match the data file, or leaves out records.
         """
-        remote = RemoteOptions.of(storage_options) or RemoteOptions()
-        name = public_name(path, remote)
-        frames = parse_text(open_file(name, remote))
-        data = open_file(data_path, remote)
+        text, location = (Location.of(each, storage_options) for each in (path, data_path))
+        name = text.name
+        frames = parse_text(text.open())
+        data = location.open()
         size = data.stamp.size
         end = int(frames[-1].sum()) if len(frames) else 0
         if end > size:
@@ -302,9 +289,7 @@ class RecordIndex:
             )
         gaps = find_gaps(frames, size)
         content = encode_index(data, np.ascontiguousarray(frames[:, 0]), end, gaps=gaps)
-        index = cls(
-            data_path, IndexFile.decode(content, name), TFRECORD, options_for(data_path, remote)
-        )
+        index = cls(location, IndexFile.decode(content, name))
         index._check_sampled_records(data, name)
         index._check_complete(allow_missing)
         index.data_stamp = data.stamp
@@ -321,7 +306,7 @@ class RecordIndex:
         Returns:
             The path written.
         """
-        if path is None and self.remote is not None:
+        if path is None and self.location.local_path is None:
             raise ValueError(
                 f"path must name a local file: {self.data_path} is a remote object. Call upload() "
                 "to write the index beside it"
@@ -330,7 +315,7 @@ class RecordIndex:
         self._file.save(target, durable=True)
         return target
 
-    def upload(self, url: str | None = None, *, storage_options: StorageOptions = None) -> str:
+    def upload(self, url: StrPath | None = None, *, storage_options: StorageOptions = None) -> str:
         """Write the index as an object, which appears whole or not at all.
 
         Args:
@@ -345,17 +330,15 @@ class RecordIndex:
             ValueError: If ``url`` is None and the data file is a local one.
             OSError: If the request failed, or if the URL is one of HTTP, which cannot be written.
         """
-        from ..storage.remote.upload import put_object  # noqa: PLC0415  # not for local files
-
-        if url is None and self.remote is None:
+        if url is None and self.location.local_path is not None:
             raise ValueError(
                 f"url must name an object: {self.data_path} is a local file. Call save() to write "
                 "the index beside it"
             )
-        remote = RemoteOptions.of(storage_options) or self.remote or RemoteOptions()
-        name = remote.name(self.data_path + SUFFIX if url is None else url)
-        remote.stamps[name] = put_object(name, self.file_bytes.tobytes(), remote)
-        return name
+        name = self.data_path + SUFFIX if url is None else url
+        target = self.location.at(name, storage_options)
+        target.see(write_output(target, self.file_bytes.tobytes()))
+        return target.name
 
     def save_to_cache(self, path: StrPath) -> None:
         """Write the index to a file, all of it or nothing, that a machine failure may destroy."""
@@ -388,6 +371,11 @@ class RecordIndex:
 
     def __repr__(self) -> str:
         return f"RecordIndex({self.data_path!r}, {counted(len(self), 'record')})"
+
+    @property
+    def data_path(self) -> str:
+        """Data file; the URL of a remote object is without secrets."""
+        return self.location.name
 
     @property
     def index_path(self) -> str | None:
@@ -513,7 +501,7 @@ class RecordIndex:
         Raises:
             StaleIndexError: If the index does not match.
         """
-        self._check_match(open_file(self.data_path, self.remote), self.index_path or self.data_path)
+        self._check_match(self.location.open(), self.index_path or self.data_path)
 
     def check_unchanged(self) -> None:
         """Check that neither file has changed since the last check. Takes two system calls.
@@ -528,8 +516,8 @@ class RecordIndex:
         self._file.check_unchanged()
         if self.is_pinned:
             return
-        if read_stamp(self.data_path, self.remote) != self.data_stamp:
-            self.check_opened(open_file(self.data_path, self.remote))
+        if self.location.stamp_now() != self.data_stamp:
+            self.check_opened(self.location.open())
 
     @property
     def is_pinned(self) -> bool:
@@ -537,18 +525,17 @@ class RecordIndex:
 
         A remote object is read exactly as it was when it was compared with the index.
         """
-        is_seen = self.remote is not None and self.data_stamp is not None
-        return is_seen and can_pin(self.data_path)
+        return self.location.is_versioned and self.data_stamp is not None
 
     def find_change_time(self) -> int | tuple[int | str, ...]:
         """Return what differs once the data file was changed: its time, or its ETag if remote."""
         if self.is_pinned and self.data_stamp is not None:
             return self.data_stamp.file
-        return read_stamp(self.data_path, self.remote).mtime_ns
+        return self.location.stamp_now().mtime_ns
 
     def open_data(self) -> ByteSource:
         """Open the data file, as it was when it was compared with the index if it is remote."""
-        return open_file(self.data_path, self.remote, self.data_stamp)
+        return self.location.open(self.data_stamp)
 
     def check_opened(self, file: ByteSource) -> None:
         """Check an open data file as :meth:`check_unchanged` does."""
@@ -592,7 +579,8 @@ class RecordIndex:
         A local file with the time of the indexed one was not written since. All that is
         decompressed is compared with checksums in the index.
         """
-        is_unwritten = file.stamp.mtime_ns == self._file.header.data_mtime_ns and not self.remote
+        is_file = self.location.local_path is not None
+        is_unwritten = is_file and file.stamp.mtime_ns == self._file.header.data_mtime_ns
         return is_unwritten and self.compression is not None and len(self.seek_points.checks) > 0
 
     def _check_size(self, size: int, name: str) -> None:

@@ -16,10 +16,9 @@ from ..storage.cache_folder import cache_folder, is_own_cache_file, make_cache_f
 from ..storage.compression import CompressionChoice
 from ..storage.digest import digest_text
 from ..storage.local import StrPath
-from ..storage.opening import find_stamp, is_remote, options_for, public_name
+from ..storage.location import Location, threads_for
 from ..storage.paths import LinkResolver
-from ..storage.remote.options import RemoteOptions
-from ..storage.thread_pool import REMOTE_THREADS, map_in_threads
+from ..storage.thread_pool import map_in_threads
 from .deferred_index import DeferredIndex, IndexFacts
 from .formats import TFRECORD, RecordFormat
 from .index import RecordIndex
@@ -38,9 +37,9 @@ class _Cache:
         self.root = cache_folder()
         self._links = LinkResolver()
 
-    def path(self, data_path: str, record_format: RecordFormat, stamp: Stamp | None = None) -> str:
+    def path(self, file: Location, record_format: RecordFormat, stamp: Stamp | None = None) -> str:
         """Return the path of an index; ``stamp`` is that of a remote object."""
-        full = data_path if is_remote(data_path) else self._links.resolve(data_path)
+        full = file.name if file.local_path is None else self._links.resolve(file.local_path)
         identity = os.fsencode(full) + (b"" if stamp is None else f" {stamp}".encode())
         name = digest_text(identity, size=10)
         if record_format.code != TFRECORD.code:  # a file may be read in several formats
@@ -52,19 +51,17 @@ class _Search(NamedTuple):
     """Search for the index of a file.
 
     Attributes:
-        path: Data file; a public URL if it is a remote object.
+        file: Data file.
         compression: Compression that the user gave.
         record_format: Record format of the file.
-        remote: Options for remote objects; None for a local file.
         facts: Facts of the index of the object as it was listed, if they are known.
         max_index_bytes: Most bytes that a new index may have; see :meth:`RecordIndex.build`.
         verify_crc: See :meth:`RecordIndex.build_partial`.
     """
 
-    path: str
+    file: Location
     compression: CompressionChoice = "auto"
     record_format: RecordFormat = TFRECORD
-    remote: RemoteOptions | None = None
     facts: IndexFacts | None = None
     max_index_bytes: int | None = None
     verify_crc: bool = True
@@ -72,10 +69,9 @@ class _Search(NamedTuple):
     def build(self) -> tuple[RecordIndex, TorchRecIOError | None]:
         """Build the index, as far as the file is not damaged."""
         return RecordIndex.build_partial(
-            self.path,
+            self.file,
             compression=self.compression,
             format=self.record_format,
-            storage_options=self.remote,
             max_index_bytes=self.max_index_bytes,
             verify_crc=self.verify_crc,
         )
@@ -86,7 +82,7 @@ def cache_path(data_path: StrPath, record_format: RecordFormat = TFRECORD) -> Pa
 
     It is in the :func:`cache_folder`.
     """
-    return Path(_Cache().path(os.fspath(data_path), record_format))
+    return Path(_Cache().path(Location.of(data_path), record_format))
 
 
 def has_writable_cache() -> bool:
@@ -100,11 +96,7 @@ def has_writable_cache() -> bool:
 
 
 def find_or_build(
-    path: StrPath,
-    compression: CompressionChoice = "auto",
-    remote: RemoteOptions | None = None,
-    *,
-    verify_crc: bool = True,
+    file: Location, compression: CompressionChoice = "auto", *, verify_crc: bool = True
 ) -> tuple[RecordIndex, TorchRecIOError | None]:
     """Return the index of a data file: the one beside it, else the cached one, else a new one.
 
@@ -114,39 +106,34 @@ def find_or_build(
     Returns:
         The index, and the damage that ended building it early, if any.
     """
-    remote = options_for(path, remote)
-    search = _Search(public_name(path, remote), compression, remote=remote, verify_crc=verify_crc)
-    return _find_or_build(search, _Cache())
+    return _find_or_build(_Search(file, compression, verify_crc=verify_crc), _Cache())
 
 
-def find_matching(path: str, remote: RemoteOptions | None = None) -> RecordIndex | None:
+def find_matching(file: Location) -> RecordIndex | None:
     """Return the index of a data file that exists, beside it or in the cache; None without one."""
-    remote = options_for(path, remote)
-    return _find(_Search(public_name(path, remote), remote=remote), _Cache())[0]
+    return _find(_Search(file), _Cache())[0]
 
 
 def open_indexes(
-    paths: Sequence[str],
+    files: Sequence[Location],
     index: IndexChoice,
     compression: CompressionChoice,
     record_format: RecordFormat = TFRECORD,
     *,
     allow_missing: bool = False,
-    remote: RemoteOptions | None = None,
     max_index_bytes: int | None = None,
     verify_crc: bool = True,
 ) -> tuple[list[RecordIndex], list[TorchRecIOError]]:
     """Return the indexes of several data files, opened in a pool of threads.
 
     Args:
-        paths: Data files.
+        files: Data files.
         index: ``"auto"`` to find or build each index (:func:`find_or_build`); or the index file of
             each data file, a path or several.
         compression: Compression of the files: ``"auto"`` (by content), None, ``"gzip"``,
             ``"zlib"`` or ``"zstd"``.
         record_format: Record format of the files.
         allow_missing: Whether given indexes may leave out records of their files.
-        remote: Options for remote objects.
         max_index_bytes: Most bytes that a new index may have; see :meth:`RecordIndex.build`.
         verify_crc: See :meth:`RecordIndex.build_partial`.
 
@@ -162,63 +149,57 @@ def open_indexes(
     """
     if index is None:
         raise ValueError("index must be 'auto', a path or a list of paths, got None")
-    threads = REMOTE_THREADS if any(map(is_remote, paths)) else None
+    threads = threads_for(files)
     if index == "auto":
         cache = _Cache()
-        listed = find_facts(paths, compression, record_format, remote)
+        listed = find_facts(files, compression, record_format)
 
-        def find(path: str) -> tuple[RecordIndex, TorchRecIOError | None]:
-            options, facts = options_for(path, remote), listed.get(path)
-            search = _Search(
-                path, compression, record_format, options, facts, max_index_bytes, verify_crc
-            )
+        def find(file: Location) -> tuple[RecordIndex, TorchRecIOError | None]:
+            facts = listed.get(file)
+            search = _Search(file, compression, record_format, facts, max_index_bytes, verify_crc)
             return _find_or_build(search, cache) if facts is None else (_defer(search, facts), None)
 
-        found = map_in_threads(find, paths, threads)
+        found = map_in_threads(find, files, threads)
         return [built for built, _ in found], [error for _, error in found if error is not None]
     names = [index] if isinstance(index, (str, os.PathLike)) else list(index)
-    if len(names) != len(paths):
+    if len(names) != len(files):
         raise ValueError(
-            f"index must have {counted(len(paths), 'path')}, one for each data file, got "
+            f"index must have {counted(len(files), 'path')}, one for each data file, got "
             f"{len(names)}"
         )
-    pairs = list(zip(names, paths, strict=True))
+    pairs = list(zip(names, files, strict=True))
 
-    def load(pair: tuple[StrPath, str]) -> RecordIndex:
-        return RecordIndex.load(
-            *pair, format=record_format, allow_missing=allow_missing, storage_options=remote
-        )
+    def load(pair: tuple[StrPath, Location]) -> RecordIndex:
+        return RecordIndex.load(*pair, format=record_format, allow_missing=allow_missing)
 
     indexes = map_in_threads(load, pairs, threads)
     return indexes, [error for index in indexes if (error := index.damage()) is not None]
 
 
-def find_indexes(paths: Sequence[str], remote: RemoteOptions | None) -> list[RecordIndex | None]:
+def find_indexes(files: Sequence[Location]) -> list[RecordIndex | None]:
     """Return the indexes of TFRecord files that exist, each beside its file or in the cache.
 
     They are looked for in a pool of threads.
 
     Args:
-        paths: Data files.
-        remote: Options for remote objects.
+        files: Data files.
 
     Returns:
         An index for each file; None if it does not exist.
     """
     cache = _Cache()
-    listed = find_facts(paths, "auto", TFRECORD, remote)
+    listed = find_facts(files, "auto", TFRECORD)
 
-    def find(path: str) -> RecordIndex | None:
-        options, facts = options_for(path, remote), listed.get(path)
-        return _find(_Search(path, remote=options, facts=facts), cache)[0]
+    def find(file: Location) -> RecordIndex | None:
+        return _find(_Search(file, facts=listed.get(file)), cache)[0]
 
-    return map_in_threads(find, paths, REMOTE_THREADS if any(map(is_remote, paths)) else None)
+    return map_in_threads(find, files, threads_for(files))
 
 
 def keep_index(index: RecordIndex) -> None:
     """Save a new index in the cache, if that can be written."""
-    stamp = None if index.remote is None else index.data_stamp
-    _save_to_cache(index, _Cache().path(index.data_path, index.format, stamp))
+    stamp = index.data_stamp if index.location.local_path is None else None
+    _save_to_cache(index, _Cache().path(index.location, index.format, stamp))
 
 
 def load_deferred(indexes: Sequence[RecordIndex]) -> None:
@@ -226,21 +207,17 @@ def load_deferred(indexes: Sequence[RecordIndex]) -> None:
     deferred = [index for index in indexes if not index.is_loaded]
     if len(deferred) > 1:
         logger.info("finding the indexes of %s", counted(len(deferred), "file"))
-        is_remote = any(index.remote is not None for index in deferred)
-        threads = REMOTE_THREADS if is_remote else None
+        threads = threads_for(index.location for index in deferred)
         map_in_threads(RecordIndex.check_unchanged, deferred, threads)
 
 
 def _defer(search: _Search, facts: IndexFacts) -> DeferredIndex:
     """Return the index of a listed object, which is looked for on first use."""
-    path, remote = search.path, search.remote
-    assert remote is not None
-    stamp = find_stamp(path, remote)
+    stamp = search.file.stamp()
     return DeferredIndex(
-        path,
+        search.file,
         facts,
-        functools.partial(_find_deferred, search, stamp, remote.stamps.get(path + SUFFIX)),
-        remote=remote,
+        functools.partial(_find_deferred, search, stamp, search.file.beside(SUFFIX).seen_stamp),
         stamp=stamp,
         record_format=search.record_format,
     )
@@ -254,11 +231,8 @@ def _find_deferred(search: _Search, stamp: Stamp, beside: Stamp | None) -> Recor
         stamp: Stamp of the object when it was listed.
         beside: Stamp of the index beside it, if there was one.
     """
-    remote = search.remote
-    assert remote is not None
-    remote.stamps.setdefault(search.path, stamp)
-    if beside is not None:
-        remote.stamps.setdefault(search.path + SUFFIX, beside)
+    for location, seen in ((search.file, stamp), (search.file.beside(SUFFIX), beside)):
+        location.see(location.seen_stamp or seen)
     index, error = _find_or_build(search, _Cache())
     if error is not None:
         raise error
@@ -279,13 +253,13 @@ def _find_or_build(search: _Search, cache: _Cache) -> tuple[RecordIndex, TorchRe
 
 def _find(search: _Search, cache: _Cache) -> tuple[RecordIndex | None, str]:
     """Return an index that exists, and where the cache has it, or could have it."""
-    return _find_local(search, cache) if search.remote is None else _find_remote(search, cache)
+    return (_find_remote if search.file.local_path is None else _find_local)(search, cache)
 
 
 def _find_local(search: _Search, cache: _Cache) -> tuple[RecordIndex | None, str]:
     """Return the index beside a file, or the cached one; and the path of the latter."""
-    found = _load_matching(search.path + SUFFIX, search)
-    cached = cache.path(search.path, search.record_format)
+    found = _load_matching(search.file.beside(SUFFIX), search)
+    cached = cache.path(search.file, search.record_format)
     if found is None and is_own_cache_file(cached):
         found = _load_matching(cached, search)
     return found, cached
@@ -297,15 +271,14 @@ def _find_remote(search: _Search, cache: _Cache) -> tuple[RecordIndex | None, st
     The name in the cache has the ETag of the object, so a cached index needs no request. An index
     beside the object is copied there, where it can be read by pages.
     """
-    assert search.remote is not None
-    stamp = find_stamp(search.path, search.remote)
-    cached = cache.path(search.path, search.record_format, stamp)
+    stamp = search.file.stamp()
+    cached = cache.path(search.file, search.record_format, stamp)
     if is_own_cache_file(cached):
         has_identity = any(stamp.file)
         found = _load_of(cached, search, stamp) if has_identity else _load_matching(cached, search)
         if found is not None:
             return found, cached
-    beside = search.path + SUFFIX
+    beside = search.file.beside(SUFFIX)
     if search.facts is None:
         found = _load_matching(beside, search)
     else:  # the object need not be read to find out whether the index is of it
@@ -315,34 +288,28 @@ def _find_remote(search: _Search, cache: _Cache) -> tuple[RecordIndex | None, st
     return found, cached
 
 
-def _load_of(candidate: str, search: _Search, stamp: Stamp) -> RecordIndex | None:
+def _load_of(candidate: StrPath, search: _Search, stamp: Stamp) -> RecordIndex | None:
     """Return the index in a file, which was made of an object with this stamp.
 
     None if it does not exist, or was not made of that.
     """
-    path, remote = search.path, search.remote
-    assert remote is not None
     found = _if_matching(
-        lambda: RecordIndex.load_cached(candidate, path, search.record_format, remote, stamp),
-        search,
+        lambda: RecordIndex.load_cached(candidate, search.file, search.record_format, stamp), search
     )
     if found is None or search.facts is None or found.identity == search.facts[:3]:
         return found
     logger.info(
         "building a new index: %s is of another version of %s",
         printable(candidate),
-        printable(path),
+        printable(search.file),
     )
     return None
 
 
-def _load_matching(candidate: str, search: _Search) -> RecordIndex | None:
+def _load_matching(candidate: StrPath, search: _Search) -> RecordIndex | None:
     """Return the index in a file; None if it does not exist, or does not match the data file."""
     return _if_matching(
-        lambda: RecordIndex.load(
-            candidate, search.path, format=search.record_format, storage_options=search.remote
-        ),
-        search,
+        lambda: RecordIndex.load(candidate, search.file, format=search.record_format), search
     )
 
 
@@ -363,7 +330,7 @@ def _if_matching(load: Callable[[], RecordIndex], search: _Search) -> RecordInde
     is_plain = index.compression is None
     if index.is_data_touched and is_plain and not search.record_format.is_self_checking:
         # Lines may have moved between those that were sampled, and reading them would not show it.
-        logger.info("building a new index: %s was written after its index", printable(search.path))
+        logger.info("building a new index: %s was written after its index", printable(search.file))
         return None
     if index.lacks_seek_points:
         # Decompressing much of the file for each random read takes longer than indexing it again.

@@ -16,7 +16,7 @@ from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Offsets, Stamp
 from ..storage.cache_folder import write_cached
 from ..storage.compression import Compression
 from ..storage.local import StrPath
-from ..storage.opening import open_file, read_stamp
+from ..storage.location import Location
 from ..storage.pending_file import write_atomically
 from .formats import TFRECORD, RecordFormat
 
@@ -234,7 +234,7 @@ class IndexFile:
         """Write the content to a file, all of it or nothing, and use that file from now on."""
         (write_atomically if durable else write_cached)(path, self.read_all().tobytes())
         self.path = os.fspath(path)
-        self._stamp = read_stamp(path)
+        self._stamp = Location.of(path).stamp_now()
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.path is not None and (self._content is None or os.path.exists(self.path)):
@@ -301,9 +301,10 @@ class IndexFile:
         if self.path is None:
             return
         try:
-            if read_stamp(self.path) == self._stamp:
+            location = Location.of(self.path)
+            if location.stamp_now() == self._stamp:
                 return
-            file = open_file(self.path)
+            file = location.open()
         except FileNotFoundError:
             return  # what is in memory stays as it was
         is_size = self._stamp is None or file.stamp.size == self._stamp.size
@@ -378,7 +379,7 @@ def encode_index(
 def _open_used(path: str) -> ByteSource:
     """Open an index file that was opened before."""
     try:
-        return open_file(path)
+        return Location.of(path).open()
     except FileNotFoundError:
         raise StaleIndexError("the index file was removed while it was in use", path=path) from None
 

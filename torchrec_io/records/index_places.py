@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from ..storage.opening import is_remote, local_name, remember_stamps
-from ..storage.remote.options import RemoteOptions
+from ..storage.location import Location, remember_stamps
 from .deferred_index import IndexFacts
 from .index import RecordIndex
 from .index_file import SUFFIX
@@ -22,70 +20,60 @@ class IndexPlaces:
 
     Args:
         index_format: Format of the indexes.
-        remote: Options for remote objects.
-        output_dir: Directory or URL for all indexes. Default: each is beside its data file.
+        folder: Folder for all indexes. Default: each is beside its data file.
 
     Attributes:
         index_format: Format of the indexes.
-        remote: Options for remote objects.
-        output_dir: Directory or URL for all indexes, if they are not beside their data files.
+        folder: Folder for all indexes, if they are not beside their data files.
     """
 
-    def __init__(
-        self, index_format: IndexFormat, remote: RemoteOptions, output_dir: str | None
-    ) -> None:
+    def __init__(self, index_format: IndexFormat, folder: Location | None = None) -> None:
         self.index_format = index_format
-        self.remote = remote
-        self._known: dict[str, ManifestEntry] = {}  # entries of manifests, by data file
-        self.output_dir = None if output_dir is None else _absolute(output_dir)
+        self._known: dict[Location, ManifestEntry] = {}  # entries of manifests, by data file
+        # The same folder for processes in other working directories.
+        self.folder = None if folder is None else folder.absolute()
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Without the entries of manifests, which may be many and are compared with a listing.
-        return type(self), (self.index_format, self.remote, self.output_dir)
+        return type(self), (self.index_format, self.folder)
 
-    def read_manifests(self, files: Sequence[str]) -> None:
+    def read_manifests(self, files: Sequence[Location]) -> None:
         """Read the manifests that are there, so that what has not changed is not read again."""
         if self.index_format == "text":
             return
-        folders = {os.path.dirname(self.index_of(path)) for path in files if is_remote(path)}
-        entries = {
-            folder: read_manifest(f"{folder}/{MANIFEST_NAME}", self.remote) for folder in folders
-        }
-        for path in filter(is_remote, files):
-            folder = os.path.dirname(self.index_of(path))
-            entry = entries[folder].get(os.path.basename(path))
-            if entry is not None and is_current(entry, path, self.remote):
-                self._known[path] = entry
-        remember_stamps([self.index_of(path) for path in self._known], self.remote)
+        objects = {file: self.index_of(file).parent for file in files if file.local_path is None}
+        folders = set(objects.values())
+        entries = {folder: read_manifest(folder.child(MANIFEST_NAME)) for folder in folders}
+        for file, folder in objects.items():
+            entry = entries[folder].get(file.basename)
+            if entry is not None and is_current(entry, file):
+                self._known[file] = entry
+        remember_stamps(map(self.index_of, self._known))
 
-    def entry_up_to_date(self, path: str) -> ManifestEntry | None:
+    def entry_up_to_date(self, file: Location) -> ManifestEntry | None:
         """Return the entry of an object that has not changed since, and whose index has not."""
-        entry, beside = self._known.get(path), self.remote.stamps.get(self.index_of(path))
+        entry, beside = self._known.get(file), self.index_of(file).seen_stamp
         if entry is None or beside is None or not entry.index_tag:
             return None
         return entry if tag_of(beside) == entry.index_tag else None
 
-    def index_of(self, path: str) -> str:
-        """Return the path or URL of the index of a data file."""
-        name = path
-        if self.output_dir is not None:
-            name = os.path.join(self.output_dir, os.path.basename(path))
-        return name + (SUFFIX if self.index_format == "tfidx" else ".idx")
+    def index_of(self, file: Location) -> Location:
+        """Return the location of the index of a data file."""
+        target = file if self.folder is None else self.folder.child(file.basename)
+        return target.beside(SUFFIX if self.index_format == "tfidx" else ".idx")
 
-    def load(self, path: str) -> RecordIndex:
+    def load(self, file: Location) -> RecordIndex:
         """Load the index of a data file; see :meth:`RecordIndex.load`."""
-        target = self.index_of(path)
-        if self.index_format == "text":
-            return RecordIndex.from_text(target, path, storage_options=self.remote)
-        return RecordIndex.load(target, path, storage_options=self.remote)
+        load = RecordIndex.from_text if self.index_format == "text" else RecordIndex.load
+        return load(self.index_of(file), file)
 
     def write(self, index: RecordIndex) -> None:
         """Write an index, all of it or nothing."""
-        target = self.index_of(index.data_path)
+        target = self.index_of(index.location)
         if self.index_format == "text":
             index.to_text(target)
-        elif is_remote(target):
-            index.upload(target, storage_options=self.remote)
+        elif target.local_path is None:
+            index.upload(target)
         else:
             index.save(target)
 
@@ -96,29 +84,24 @@ class IndexPlaces:
         because it has no ETag or version.
         """
         stamp = index.data_stamp
-        if self.index_format == "text" or stamp is None or index.remote is None:
+        if self.index_format == "text" or stamp is None or index.location.local_path is not None:
             return None
         tag = tag_of(stamp)
         facts = IndexFacts(*index.identity, index.compression)
-        written = self.remote.stamps.get(self.index_of(index.data_path))
+        written = self.index_of(index.location).seen_stamp
         index_tag = "" if written is None else tag_of(written)
         return ManifestEntry(facts, tag, index_tag) if tag else None
 
     def by_folder(
-        self, entries: Mapping[str, ManifestEntry]
-    ) -> dict[str, dict[str, ManifestEntry]]:
+        self, entries: Mapping[Location, ManifestEntry]
+    ) -> dict[Location, dict[str, ManifestEntry]]:
         """Return the entries of the manifest of each folder that indexes were written to.
 
         Args:
             entries: An entry for each data file.
         """
-        found: dict[str, dict[str, ManifestEntry]] = {}
-        for path, entry in entries.items():
-            folder, name = os.path.split(self.index_of(path))
-            found.setdefault(folder, {})[name.removesuffix(SUFFIX)] = entry
+        found: dict[Location, dict[str, ManifestEntry]] = {}
+        for file, entry in entries.items():
+            target = self.index_of(file)
+            found.setdefault(target.parent, {})[target.basename.removesuffix(SUFFIX)] = entry
         return found
-
-
-def _absolute(folder: str) -> str:
-    """Return the same folder for processes in other working directories."""
-    return folder.rstrip("/") if is_remote(folder) else os.path.abspath(local_name(folder))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..errors import IndexFormatError, StaleIndexError
-from ..storage.remote.options import RemoteOptions
+from ..storage.location import Location
 from .formats import Progress
 from .index import RecordIndex
 
@@ -26,28 +26,26 @@ class UpdatedIndex:
 
 
 def update_index(
-    path: str,
-    load: Callable[[str], RecordIndex],
+    location: Location,
+    load: Callable[[Location], RecordIndex],
     write: Callable[[RecordIndex], object],
     *,
     force: bool = False,
     replaces_others: bool = True,
     seek_point_bytes: int | None = None,
     max_index_bytes: int | None = None,
-    remote: RemoteOptions | None = None,
     progress: Progress | None = None,
 ) -> UpdatedIndex:
     """Return the index of a file, which is built and written unless it is up to date.
 
     Args:
-        path: Data file.
+        location: Data file.
         load: Function that loads the index of a data file.
         write: Function that writes an index.
         force: Whether an index that is up to date is built again.
         replaces_others: Whether a file in the place of the index that is no index is replaced.
         seek_point_bytes: See :meth:`RecordIndex.build`.
         max_index_bytes: See :meth:`RecordIndex.build`.
-        remote: Options for remote objects.
         progress: See :meth:`RecordIndex.build`.
 
     Raises:
@@ -58,7 +56,7 @@ def update_index(
     """
     if not force:
         try:
-            index = load(path)
+            index = load(location)
             # Otherwise building it raises the error, or finds seek points.
             if not index.gaps and not index.lacks_seek_points:
                 return UpdatedIndex("up to date", index)
@@ -68,9 +66,8 @@ def update_index(
             if not replaces_others:
                 raise
     index = RecordIndex.build(
-        path,
+        location,
         progress=progress,
-        storage_options=remote,
         seek_point_bytes=seek_point_bytes,
         max_index_bytes=max_index_bytes,
     )

@@ -12,7 +12,6 @@ import numpy as np
 from .. import _core
 from ..storage.byte_source import ByteSource, Ints, Stamp
 from ..storage.file_limit import is_out_of_files, most_open_files, out_of_files
-from ..storage.opening import read_stamp
 from .changes import changed_error, check_unchanged
 from .index import RecordIndex
 from .index_cache import load_deferred
@@ -75,7 +74,7 @@ class OpenFiles:
             if index.is_pinned:
                 continue
             with contextlib.suppress(FileNotFoundError):
-                now = read_stamp(index.data_path)
+                now = index.location.stamp_now()
                 if now.file == stamp.file and now != stamp:
                     raise changed_error(index.data_path, stamp.size, now.size)
 

@@ -92,8 +92,8 @@ class RecordReader(Reader):
         self.format = self.indexes[0].format
         self._counts = np.array([len(index) for index in self.indexes], np.int64)
         self._ends = np.cumsum(self._counts)
-        limits = [index.remote.fetch_bytes for index in self.indexes if index.remote is not None]
-        self._fetch_bytes = min(limits, default=0)
+        limits = (index.location.fetch_bytes for index in self.indexes)
+        self._fetch_bytes = min(filter(None, limits), default=0)
         self._most_scattered_bytes = int(self._fetch_bytes * _MOST_SCATTERED)
         self._is_scattered = False  # what was read ahead last
         self.decode_cache_bytes = decode_cache_bytes

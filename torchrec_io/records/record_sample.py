@@ -15,8 +15,7 @@ from ..checks import check_integer
 from ..errors import TorchRecIOError
 from ..storage.byte_source import Ints
 from ..storage.compression import detect_compression
-from ..storage.opening import is_seekable, open_file
-from ..storage.remote.options import RemoteOptions
+from ..storage.location import Location
 from ..storage.thread_pool import map_in_threads
 from .index import RecordIndex
 from .index_cache import find_matching
@@ -53,24 +52,21 @@ class RecordSample:
     is_all: bool
 
 
-def choose_records(
-    files: Sequence[str], max_records: MaxRecords, remote: RemoteOptions | None = None
-) -> RecordSample:
+def choose_records(files: Sequence[Location], max_records: MaxRecords) -> RecordSample:
     """Choose records to inspect. The choice depends only on the files and their indexes.
 
     No index is written.
 
     Args:
-        files: Paths of the files.
+        files: The files.
         max_records: Largest number of records, "auto", or None for all.
-        remote: Options for remote objects.
 
     Raises:
         ValueError: If ``max_records`` is neither a positive integer nor one of the above.
     """
     if max_records not in ("auto", None):
         max_records = check_integer("max_records", max_records, 1)
-    found = map_in_threads(lambda path: _File.of(path, remote=remote), files)
+    found = map_in_threads(_File.of, files)
     if max_records is None:
         return RecordSample(_whole(found), None, is_all=True)
     size = sum(file.size for file in found)
@@ -90,7 +86,7 @@ def choose_records(
 
 def all_records(indexes: Sequence[RecordIndex]) -> RecordSample:
     """Return all records of indexed files."""
-    found = [_File.of(index.data_path, index, index.remote) for index in indexes]
+    found = [_File.of(index.location, index) for index in indexes]
     return RecordSample(_whole(found), None, is_all=True)
 
 
@@ -102,30 +98,26 @@ class _File:
     """A file and what is known about it.
 
     Attributes:
-        path: Path of the file.
+        location: The file.
         size: Size in bytes; infinite for a pipe.
         is_plain: True if the file can be read at any offset and is not compressed.
         index: Index, if it is known.
         error: Damage that ended a scan of the file early.
-        remote: Options for a remote object.
     """
 
-    path: str
+    location: Location
     size: float
     is_plain: bool
     index: RecordIndex | None = None
     error: TorchRecIOError | None = field(default=None, compare=False)
-    remote: RemoteOptions | None = field(default=None, compare=False)
 
     @classmethod
-    def of(
-        cls, path: str, index: RecordIndex | None = None, remote: RemoteOptions | None = None
-    ) -> _File:
-        if not is_seekable(path):
-            return cls(path, math.inf, is_plain=False)
-        with closing(open_file(path, remote)) as file:
+    def of(cls, location: Location, index: RecordIndex | None = None) -> _File:
+        if not location.is_seekable():
+            return cls(location, math.inf, is_plain=False)
+        with closing(location.open()) as file:
             is_plain = detect_compression(file.head()) is None
-            return cls(path, file.stamp.size, is_plain, index, remote=remote)
+            return cls(location, file.stamp.size, is_plain, index)
 
     @property
     def count(self) -> float:
@@ -155,11 +147,11 @@ def _with_indexes(files: Sequence[_File]) -> list[_File]:
 def _with_existing_index(file: _File) -> _File:
     if file.size == math.inf:
         return file
-    return replace(file, index=find_matching(file.path, file.remote))
+    return replace(file, index=find_matching(file.location))
 
 
 def _scanned(file: _File) -> _File:
-    index, error = RecordIndex.build_partial(file.path, storage_options=file.remote)
+    index, error = RecordIndex.build_partial(file.location)
     return replace(file, index=index, error=error)
 
 
@@ -173,7 +165,7 @@ def _whole(files: Iterable[_File]) -> list[Piece]:
         if file.index is None and file.is_plain and file.size > 2 * _PIECE_BYTES:
             file = _with_existing_index(file)  # several threads can read it then
         if file.index is None or not file.is_plain or file.error is not None:
-            pieces.append(FrontPiece(file.path, remote=file.remote))
+            pieces.append(FrontPiece(file.location))
             continue
         count = len(file.index)
         parts = max(1, min(count, round(file.size / _PIECE_BYTES)))
@@ -201,11 +193,11 @@ def _sample(files: Sequence[_File], max_records: int, max_bytes: int | None) -> 
         if share == 0:
             continue
         if not file.is_plain:
-            pieces.append(FrontPiece(file.path, share, bytes_per_file, file.remote))
+            pieces.append(FrontPiece(file.location, share, bytes_per_file))
         elif file.index is None:
-            pieces.append(UnindexedPiece(file.path, share, bytes_per_file, file.remote))
+            pieces.append(UnindexedPiece(file.location, share, bytes_per_file))
         elif file.error is not None and share == file.count:
-            pieces.append(FrontPiece(file.path, remote=file.remote))  # it raises the error
+            pieces.append(FrontPiece(file.location))  # it raises the error
         else:
             numbers = spread_numbers(len(file.index), share)
             pieces += [

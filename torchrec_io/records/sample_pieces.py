@@ -13,8 +13,7 @@ import numpy as np
 
 from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
 from ..storage.byte_source import ByteSource, Ints
-from ..storage.opening import open_file, open_stream
-from ..storage.remote.options import RemoteOptions
+from ..storage.location import Location
 from .file_piece import PieceBlock, blocks_of_file
 from .formats import TFRECORD
 from .index import RecordIndex
@@ -100,17 +99,16 @@ def _before(block: RecordBlock, error: TorchRecIOError, reader: RecordReader) ->
 class FrontPiece(Piece):
     """The first records of a file, or all."""
 
-    path: str
+    location: Location
     max_records: int | None = None
     max_bytes: int | None = None
-    remote: RemoteOptions | None = None
 
     def blocks(self, *, skip_errors: bool) -> Iterator[SampledBlock]:
         if self.max_records is None and self.max_bytes is None:
-            found = blocks_of_file(self.path, self.remote)
-            yield from sampled(found, self.path, skip_errors=skip_errors)
+            found = blocks_of_file(self.location)
+            yield from sampled(found, self.location.name, skip_errors=skip_errors)
             return
-        with closing(open_stream(self.path, "auto", self.remote)) as source:
+        with closing(self.location.open_stream()) as source:
             yield from _read(source, 0, self.max_records, self.max_bytes, skip_errors=skip_errors)
 
 
@@ -123,13 +121,12 @@ class UnindexedPiece(Piece):
     also be the content of one.
     """
 
-    path: str
+    location: Location
     max_records: int
     max_bytes: int | None
-    remote: RemoteOptions | None = None
 
     def blocks(self, *, skip_errors: bool) -> Iterator[SampledBlock]:
-        with closing(open_file(self.path, self.remote)) as source:
+        with closing(self.location.open()) as source:
             size = source.stamp.size
             shares = [len(part) for part in np.array_split(range(self.max_records), _WINDOWS)]
             most = size // _WINDOWS if self.max_bytes is None else self.max_bytes // _WINDOWS

@@ -19,8 +19,7 @@ from ..errors import (
 from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Offsets
 from ..storage.compression import CompressionChoice
 from ..storage.local import StrPath
-from ..storage.opening import open_stream
-from ..storage.remote.options import RemoteOptions
+from ..storage.location import Location
 from .formats import TFRECORD, Fault, FrameFault
 from .record_size import MAX_RECORD_BYTES, too_large
 from .stream_window import StreamWindow
@@ -84,7 +83,6 @@ def iter_records(
     compression: CompressionChoice = "auto",
     verify_crc: bool = True,
     max_record_bytes: int = MAX_RECORD_BYTES,
-    remote: RemoteOptions | None = None,
 ) -> Iterator[tuple[int, bytes]]:
     """Iterate over the records of a TFRecord file, from the first.
 
@@ -94,7 +92,6 @@ def iter_records(
             ``"zlib"`` or ``"zstd"``.
         verify_crc: Whether checksums are compared, those of lengths and of data.
         max_record_bytes: Largest size of a record in bytes.
-        remote: Options for remote objects.
 
     Yields:
         Offset of the record's frame in the file, or in its decompressed stream; and its data.
@@ -106,7 +103,7 @@ def iter_records(
         FileNotFoundError, IsADirectoryError: If there is no such file.
     """
     # Closed at once, so that the writer of a pipe is notified.
-    with contextlib.closing(open_stream(path, compression, remote)) as source:
+    with contextlib.closing(Location.of(path).open_stream(compression)) as source:
         blocks = iter_blocks(source, verify_crc=verify_crc, max_record_bytes=max_record_bytes)
         for block in blocks:
             if block.faults:
@@ -117,21 +114,18 @@ def iter_records(
                 raise block.too_large
 
 
-def iter_valid_records(
-    path: StrPath, remote: RemoteOptions | None = None
-) -> Iterator[tuple[int, bytes]]:
+def iter_valid_records(path: StrPath) -> Iterator[tuple[int, bytes]]:
     """Iterate over the undamaged records of a TFRecord file.
 
     Args:
         path: Data file.
-        remote: Options for remote objects.
 
     Yields:
         The same as :func:`iter_records`, up to the point where no further record can be found.
     """
     with (
         contextlib.suppress(CorruptRecordError, TruncatedFileError),
-        contextlib.closing(open_stream(path, "auto", remote)) as source,
+        contextlib.closing(Location.of(path).open_stream()) as source,
     ):
         for block in iter_blocks(source):
             damaged = {position for position, _, _ in block.faults}

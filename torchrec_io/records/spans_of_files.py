@@ -76,8 +76,8 @@ class SpansOfFiles:
                 self._seek_points(number, index, file),
                 index.stream_bytes,
                 self._cache_bytes,
+                location=index.location,
                 disk=self._disk,
-                remote=index.remote,
             )
             self._streams[number] = file.stamp, stream
         return open_spans(file, stream)
@@ -174,7 +174,7 @@ def report_decodings(
     if block is not None:
         # The span that a block begins in is decompressed from its start on. A span of an object is
         # decompressed past the block's end, too: its rest would have to be fetched again.
-        extra = _span_bytes(largest) * (0.5 if largest.remote is None else 1)
+        extra = _span_bytes(largest) * (1 if largest.location.local_path is None else 0.5)
         times = min(times, 1 + extra / (block * _record_bytes(largest)))
     spans_to_reach = largest.seek_points.spans_to_reach(largest.stream_bytes)
     if times * spans_to_reach <= _MANY_DECODINGS:

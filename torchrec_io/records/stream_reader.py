@@ -19,8 +19,7 @@ from ..checks import check_integer
 from ..errors import StaleIndexError, TorchRecIOError
 from ..storage.byte_source import ByteSource
 from ..storage.compression import CompressionChoice, check_compression
-from ..storage.opening import is_remote, is_seekable, open_stream
-from ..storage.remote.options import RemoteOptions
+from ..storage.location import Location
 from ..timing.steps import checking, reading
 from .changes import check_unchanged
 from .formats import TFRECORD
@@ -103,15 +102,14 @@ class StreamReader(Reader):
     No file stays open between iterations.
 
     Args:
-        paths: Files or pipes.
+        files: Files or pipes.
         compression: Compression of the files: ``"auto"`` (by content), None, ``"gzip"``,
             ``"zlib"`` or ``"zstd"``.
         verify_crc: Whether checksums are compared, those of lengths and of data.
         max_record_bytes: Largest size of a record in bytes.
-        remote: Options for remote objects.
 
     Attributes:
-        paths: Files or pipes.
+        paths: Names of the files or pipes.
         compression: Compression of the files, as given.
 
     Raises:
@@ -121,21 +119,20 @@ class StreamReader(Reader):
 
     def __init__(
         self,
-        paths: Sequence[str],
+        files: Sequence[Location],
         *,
         compression: CompressionChoice = "auto",
         verify_crc: bool = True,
         max_record_bytes: int = MAX_RECORD_BYTES,
-        remote: RemoteOptions | None = None,
     ) -> None:
         check_compression(compression)
         self.max_record_bytes = max_record_bytes
-        self.paths = tuple(paths)
+        self.paths = tuple(each.name for each in files)
         self.compression = compression
         self.verify_crc = verify_crc
-        self._remote = remote
-        self._pipes = [path for path in self.paths if not is_seekable(path)]
-        self._is_slow = len(self._pipes) > 0 or any(map(is_remote, self.paths))
+        self._files = tuple(files)
+        self._pipes = [each for each in files if not each.is_seekable()]
+        self._is_slow = len(self._pipes) > 0 or any(each.local_path is None for each in files)
         self._is_started = False
 
     def chunks(
@@ -248,13 +245,13 @@ class StreamReader(Reader):
 
     def _read_partition(self, partition: int, num_partitions: int) -> Iterator[StreamChunk]:
         """Yield the records of a partition, in chunks as they are read."""
-        by_file = len(self.paths) >= num_partitions
-        for file, path in enumerate(self.paths):
+        by_file = len(self._files) >= num_partitions
+        for file, location in enumerate(self._files):
             if by_file and file % num_partitions != partition:
                 continue
             # Restarts with each file, so that a file that grows does not move others' records.
             count = file
-            source = open_stream(path, self.compression, self._remote)
+            source = location.open_stream(self.compression)
             try:
                 for block in _read_blocks(source, self.verify_crc, self.max_record_bytes):
                     first = (partition - count) % num_partitions

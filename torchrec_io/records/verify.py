@@ -10,8 +10,7 @@ from ..errors import TorchRecIOError
 from ..storage.byte_source import ByteSource
 from ..storage.compression import CompressionChoice
 from ..storage.local import StrPath
-from ..storage.opening import open_stream
-from ..storage.remote.options import RemoteOptions, StorageOptions
+from ..storage.location import Location
 from .damage_map import DamageMap
 from .file_piece import FilePiece
 from .formats import TFRECORD, Progress
@@ -57,7 +56,6 @@ def verify_file(
     max_record_bytes: int = MAX_RECORD_BYTES,
     progress: Progress | None = None,
     most_listed: int = 10_000,
-    storage_options: StorageOptions = None,
 ) -> VerifyReport:
     """Read a whole TFRecord file and check the length and the data of each record.
 
@@ -73,12 +71,11 @@ def verify_file(
             number of records read so far.
         most_listed: Largest number of errors in ``damage``, to bound memory. Further damaged
             records are only counted.
-        storage_options: Options of a remote object, as for :class:`TFRecordDataset`.
 
     Raises:
         FileNotFoundError, IsADirectoryError: If there is no such file.
     """
-    source = open_stream(path, compression, RemoteOptions.of(storage_options))
+    source = Location.of(path).open_stream(compression)
     blocks = iter_blocks(source, max_record_bytes=max_record_bytes)
     return _verify(source, blocks, progress, most_listed)
 

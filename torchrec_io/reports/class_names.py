@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -14,7 +13,7 @@ from ..errors import TorchRecIOError
 from ..schema.infer import Finding
 from ..storage.binary_file import open_binary
 from ..storage.folders import has_file
-from ..storage.remote.options import RemoteOptions
+from ..storage.location import Location
 from ..tfds.connectors import ClassLabel
 from ..tfds.features_json import FEATURES_FILE, read_features
 from ..tfds.info import INFO_FILE, read_info
@@ -44,18 +43,18 @@ class TfdsFacts(NamedTuple):
     target: str | None
 
 
-def read_tfds_facts(folder: str, remote: RemoteOptions) -> TfdsFacts:
+def read_tfds_facts(folder: Location) -> TfdsFacts:
     """Return facts about the dataset in a folder; none if it is not one of TFDS, or is invalid."""
     names: dict[str, Names] = {}
     target = None
     try:
-        if has_file(os.path.join(folder, FEATURES_FILE), remote):
-            features = read_features(folder, remote)
+        if has_file(folder.child(FEATURES_FILE)):
+            features = read_features(folder)
             for leaf in features.leaves() if features is not None else ():
                 if isinstance(leaf.feature, ClassLabel) and leaf.feature.names is not None:
                     names[leaf.name] = dict(enumerate(leaf.feature.names))
-        if has_file(os.path.join(folder, INFO_FILE), remote):
-            keys = read_info(folder, remote).supervised_keys
+        if has_file(folder.child(INFO_FILE)):
+            keys = read_info(folder).supervised_keys
             if isinstance(keys, tuple) and len(keys) == 2 and isinstance(keys[1], str):
                 target = keys[1]
     except (TorchRecIOError, OSError):
@@ -63,15 +62,15 @@ def read_tfds_facts(folder: str, remote: RemoteOptions) -> TfdsFacts:
     return TfdsFacts(names, target)
 
 
-def read_labels_file(files: Sequence[str], remote: RemoteOptions) -> Names | None:
+def read_labels_file(file: Location) -> Names | None:
     """Return the names in ``NAME.labels.txt``; None without.
 
     Conversions of images write them, for the feature :data:`CONVERTED_LABEL`.
     """
-    stem = _SHARD_NUMBER.sub("", files[0])
+    stem = _SHARD_NUMBER.sub("", file.name)
     try:
-        with open_binary(f"{stem}.labels.txt", remote) as file:
-            lines = file.read(_MOST_LABELS_BYTES).decode("utf-8", "replace").splitlines()
+        with open_binary(file.at(f"{stem}.labels.txt")) as content:
+            lines = content.read(_MOST_LABELS_BYTES).decode("utf-8", "replace").splitlines()
     except OSError:
         return None
     return dict(enumerate(lines[:_MOST_NAMES]))

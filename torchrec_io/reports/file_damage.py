@@ -7,8 +7,6 @@ from collections import Counter
 from ..errors import DecodeError, TorchRecIOError
 from ..records.index import RecordIndex
 from ..records.verify import verify_file
-from ..storage.opening import file_size
-from ..storage.remote.options import RemoteOptions
 from ..tools.report import Watcher
 from .content import FileReport
 
@@ -62,20 +60,18 @@ class Faults(Watcher):
             self.reasons.append(str(error))
 
 
-def report_files(
-    indexes: tuple[RecordIndex, ...], faults: Faults, remote: RemoteOptions
-) -> tuple[FileReport, ...]:
+def report_files(indexes: tuple[RecordIndex, ...], faults: Faults) -> tuple[FileReport, ...]:
     """Return a report of each file. Damaged files are searched for all damage, unless large."""
     left = _MOST_SEARCHED
     reports = []
     for index in indexes:
         path = index.data_path
-        size = file_size(path, remote)
+        size = index.location.stamp().size
         damaged, lost = faults.damaged[path], faults.lost.get(path, "")
         cells: tuple[bool, ...] = ()
         if (damaged or lost) and size <= left:
             left -= size
-            found = verify_file(path, most_listed=0, storage_options=remote)
+            found = verify_file(index.location, most_listed=0)
             damaged = found.damaged
             lost = found.lost.reason if found.lost is not None else ""
             cells = tuple(found.damage_map.cells(_CELLS))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,8 +20,9 @@ from ..schema.record_kind import EXAMPLE_LIST, RecordKind
 from ..schema.schema import Schema
 from ..storage.folders import has_file
 from ..storage.local import StrPath
+from ..storage.location import Location
 from ..storage.paths import expand_sets
-from ..storage.remote.options import RemoteOptions, StorageOptions
+from ..storage.remote.options import StorageOptions
 from ..tfds.features_json import FEATURES_FILE
 from ..tools.record_files import RecordFiles
 from ..tools.report import JobReport, Watcher
@@ -84,15 +84,13 @@ def report(
         OSError: If a file is a pipe or cannot be read.
         ValueError: If an argument is invalid, or the label is not a feature with one value.
     """
-    remote = RemoteOptions.of(storage_options) or RemoteOptions()
     return report_sets(
-        expand_sets(paths, allow_missing=allow_missing, remote=remote),
+        expand_sets(paths, allow_missing=allow_missing, storage_options=storage_options),
         max_records=max_records,
         label=label,
         duplicates=duplicates,
         jobs=jobs,
         watcher=watcher,
-        remote=remote,
     )
 
 
@@ -118,14 +116,13 @@ class _Set(NamedTuple):
 
 
 def report_sets(
-    sets: Sequence[Sequence[str]],
+    sets: Sequence[Sequence[Location]],
     *,
     max_records: int | None,
     label: str | None,
     duplicates: bool,
     jobs: int,
     watcher: Watcher | None,
-    remote: RemoteOptions,
 ) -> Report:
     """Report each set of files by itself; see :func:`report`."""
     import_datasketches()
@@ -134,14 +131,14 @@ def report_sets(
         check_integer("max_records", max_records, 1)
     check_integer("jobs", jobs, 1)
     # A sort is stable: of several sets for training, the first stays the first.
-    ordered = sorted(sets, key=lambda paths: "train" not in os.path.basename(paths[0]).lower())
-    titles = [_title(paths) for paths in ordered]
+    ordered = sorted(sets, key=lambda files: "train" not in files[0].basename.lower())
+    titles = [_title(files) for files in ordered]
     if len({*titles}) < len(titles):
-        titles = [_title_of_set(paths) for paths in ordered]
+        titles = [_title_of_set(files) for files in ordered]
     opened = []
-    for paths, title in zip(ordered, titles, strict=True):
+    for locations, title in zip(ordered, titles, strict=True):
         faults = Faults(watcher)
-        files = RecordFiles(paths, JobReport("skip", faults), remote=remote)
+        files = RecordFiles(locations, JobReport("skip", faults))
         faults.is_indexed = True
         selection = choose_records(files, None if duplicates else max_records)
         opened.append(_Set(title, files, selection, faults))
@@ -154,7 +151,7 @@ def report_sets(
 def _report(each: _Set, label: str | None, jobs: int, *, compares: bool) -> Report:
     began = time.perf_counter()
     title, files, selection, faults = each
-    remote = files.remote
+    first = files.locations[0]
     is_exact = len(selection) == len(files)
     preview = read_preview(files, selection)
     kinds = find_kinds(preview)
@@ -163,9 +160,9 @@ def _report(each: _Set, label: str | None, jobs: int, *, compares: bool) -> Repo
         files,
         inferred.schema,
         preview,
-        facts=read_tfds_facts(os.path.dirname(files.paths[0]), remote),
+        facts=read_tfds_facts(first.parent),
         label=label,
-        names=read_labels_file(files.paths, remote),
+        names=read_labels_file(first),
         duplicates=compares,
     )
     collector.run(selection, jobs, faults)
@@ -175,7 +172,7 @@ def _report(each: _Set, label: str | None, jobs: int, *, compares: bool) -> Repo
     return Report(
         title=title,
         kind=kinds.name,
-        files=report_files(files.reader.indexes, faults, remote),
+        files=report_files(files.reader.indexes, faults),
         records=len(files),
         inspected=collector.read,
         is_exact=is_exact,
@@ -197,18 +194,18 @@ def _report(each: _Set, label: str | None, jobs: int, *, compares: bool) -> Repo
     )
 
 
-def _title(paths: Sequence[str]) -> str:
-    if len(paths) == 1:
-        return os.path.basename(paths[0]) or paths[0]
-    names = {_SHARD_NUMBER.sub("", os.path.basename(path)) for path in paths}
-    folder = os.path.basename(os.path.dirname(os.path.abspath(paths[0])))
+def _title(files: Sequence[Location]) -> str:
+    if len(files) == 1:
+        return files[0].basename or files[0].name
+    names = {_SHARD_NUMBER.sub("", file.basename) for file in files}
+    folder = files[0].absolute().parent.basename
     return ", ".join(sorted(names)) if len(names) <= _TITLE_NAMES else folder
 
 
-def _title_of_set(paths: Sequence[str]) -> str:
+def _title_of_set(files: Sequence[Location]) -> str:
     """Return a title that differs from those of the other sets of the directory."""
-    name = os.path.basename(paths[0])
-    return name if len(paths) == 1 else f"{name} and {counted(len(paths) - 1, 'other file')}"
+    name = files[0].basename
+    return name if len(files) == 1 else f"{name} and {counted(len(files) - 1, 'other file')}"
 
 
 def _record_sizes(files: RecordFiles) -> NumberSummary:
@@ -238,17 +235,17 @@ class _Inferred(NamedTuple):
 def _infer(files: RecordFiles, kind: RecordKind | None, max_records: MaxRecords) -> _Inferred:
     if kind not in WITH_FEATURES:
         return _Inferred(None)
-    paths = files.paths
+    locations = files.locations
     try:
         schema: Schema | ListSchema = (
-            ListSchema.infer(paths, max_records, storage_options=files.remote)
+            ListSchema.infer(locations, max_records)
             if kind is EXAMPLE_LIST
-            else Schema.infer(paths, max_records, on_error="skip", storage_options=files.remote)
+            else Schema.infer(locations, max_records, on_error="skip")
         )
     except TorchRecIOError as error:
         return _Inferred(None, None, str(error))
     try:
-        return _Inferred(schema, recognize_schema(schema, paths, files.remote))
+        return _Inferred(schema, recognize_schema(schema, locations))
     except TorchRecIOError:  # the start of a file is damaged
         return _Inferred(schema)
 
@@ -302,8 +299,7 @@ def _notes(files: RecordFiles, inferred: _Inferred, faults: Faults) -> Iterator[
             f"{'is' if faults.unfit == 1 else 'are'} not in the statistics. The first error: "
             f"{faults.reasons[0]}."
         )
-    folder = os.path.dirname(files.paths[0])
-    if has_file(os.path.join(folder, FEATURES_FILE), files.remote):
+    if has_file(files.locations[0].parent.child(FEATURES_FILE)):
         yield (
             "The files are in a directory of TensorFlow Datasets: tio.TFRecordDataset.from_tfds "
             "reads them as its features.json says."

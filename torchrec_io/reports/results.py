@@ -10,7 +10,8 @@ from typing import Any
 
 from ..checks import counted
 from ..storage.local import StrPath
-from ..storage.remote.options import RemoteOptions, StorageOptions
+from ..storage.location import Location
+from ..storage.remote.options import StorageOptions
 from ..tools.outputs import refuse_inputs
 from ..writing.output_group import OutputGroup
 from .content import (
@@ -147,11 +148,12 @@ class Report:
             OSError: If the file cannot be written.
             ValueError: If the file is one of those that the report is about.
         """
+        output = Location.of(path, storage_options)
         reports = (self, *self.other_sets)
-        refuse_inputs([file.path for report in reports for file in report.files], [path])
+        inputs = [Location.of(file.path) for report in reports for file in report.files]
+        refuse_inputs(inputs, [output])
         page = self.to_html().encode()
-        remote = RemoteOptions.of(storage_options)
-        with OutputGroup(force=force, remote=remote) as group, group.open_file(path) as file:
+        with OutputGroup(force=force) as group, group.open_file(output) as file:
             file.write(page)
 
     def _repr_html_(self) -> str:

@@ -15,9 +15,9 @@ from ..errors import SchemaError
 from ..records.record_sample import MaxRecords, RecordSample, choose_records
 from ..records.sequential import iter_records, iter_valid_records
 from ..storage.local import StrPath
-from ..storage.opening import find_stamp
+from ..storage.location import Location
 from ..storage.paths import expand_paths
-from ..storage.remote.options import RemoteOptions, StorageOptions
+from ..storage.remote.options import StorageOptions
 from .checks import is_text
 from .feature import Feature
 from .image_spec import ImageFeature
@@ -119,9 +119,9 @@ def infer_parts(
 ) -> InferredParts:
     """Return the parts of a schema that fits the records of files."""
     check_choice("on_error", on_error, ("raise", "skip"))
-    remote = RemoteOptions.of(storage_options) or RemoteOptions()
-    files = expand_paths(paths, allow_missing=True, remote=remote)  # some records are enough
-    sample = choose_records(files, max_records, remote)
+    # Some records are enough.
+    files = expand_paths(paths, allow_missing=True, storage_options=storage_options)
+    sample = choose_records(files, max_records)
     return infer_from(sample, skip_errors=on_error == "skip")
 
 
@@ -196,44 +196,38 @@ class SampledRecord(NamedTuple):
 
 
 def sample_records(
-    files: list[str],
-    max_records: int,
-    *,
-    skip_errors: bool,
-    remote: RemoteOptions | None = None,
+    files: list[Location], max_records: int, *, skip_errors: bool
 ) -> Iterator[SampledRecord]:
     """Yield records from the start of each file, about the same number from each.
 
     Args:
-        files: Paths of the files.
+        files: The files.
         max_records: Maximum number of records.
         skip_errors: Whether to skip damaged records.
-        remote: Options for remote objects.
 
     Raises:
         ValueError: If ``max_records`` is not a positive integer.
     """
     left = check_integer("max_records", max_records, 1)
-    order = _ordered(files, max_records, remote)
-    for position, path in enumerate(order):
+    order = _ordered(files, max_records)
+    for position, file in enumerate(order):
         share = max(1, left // (len(order) - position))
-        read = iter_valid_records if skip_errors else iter_records
-        records = read(path, remote=remote)
+        records = (iter_valid_records if skip_errors else iter_records)(file)
         for number, (offset, data) in enumerate(islice(records, share)):
-            yield SampledRecord(path, number, offset, data)
+            yield SampledRecord(file.name, number, offset, data)
             left -= 1
         if not left:
             return
 
 
-def _ordered(files: list[str], max_records: int, remote: RemoteOptions | None) -> list[str]:
+def _ordered(files: list[Location], max_records: int) -> list[Location]:
     """Return files in the order in which they are read.
 
     Small files come first, so that larger ones make up for the records that they lack. Of more
     files than records, those at equal distances come first; the rest make up for empty ones.
     """
     if len(files) <= max_records:
-        return sorted(files, key=lambda path: find_stamp(path, remote).size)
+        return sorted(files, key=lambda file: file.stamp().size)
     chosen = [position * len(files) // max_records for position in range(max_records)]
     rest = sorted(set(range(len(files))) - set(chosen))
     return [files[position] for position in (*chosen, *rest)]

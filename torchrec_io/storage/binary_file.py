@@ -6,23 +6,21 @@ import io
 from typing import Any, BinaryIO
 
 from .byte_source import ByteSource
-from .local import StrPath
-from .opening import is_remote, local_name, open_file
-from .remote.options import RemoteOptions
+from .location import Location
 
 _BUFFER_BYTES = 1 << 20
 
 
-def open_binary(path: StrPath, remote: RemoteOptions) -> BinaryIO:
+def open_binary(location: Location) -> BinaryIO:
     """Open a file or remote object for reading.
 
     Raises:
         FileNotFoundError: If there is no such file.
         OSError: If it cannot be opened.
     """
-    if not is_remote(path):
-        return open(local_name(path), "rb")
-    return io.BufferedReader(_OwningReader(open_file(path, remote)), _BUFFER_BYTES)
+    if location.local_path is not None:
+        return open(location.local_path, "rb")
+    return io.BufferedReader(_OwningReader(location.open()), _BUFFER_BYTES)
 
 
 class SourceReader(io.RawIOBase):

@@ -8,62 +8,65 @@ import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
+from .byte_source import Stamp
 from .file_lock import file_lock
 from .local import StrPath
-from .opening import find_stamp, is_remote, public_name
-from .remote.options import RemoteOptions
+from .location import Location
+from .remote.options import StorageOptions
 
 
-def folder_name(path: StrPath, remote: RemoteOptions | None) -> str:
-    """Return the path of a local folder, with the user's home in place of ``~``, or a public URL.
+def folder_of(path: StrPath, storage_options: StorageOptions = None) -> Location:
+    """Return the location of a folder, with the user's home in place of ``~`` in a local path.
 
     A URL has no slash at its end.
     """
-    name = public_name(path, remote)
-    return name.rstrip("/") if is_remote(name) else os.path.expanduser(name)
+    found = Location.of(path, storage_options)
+    if found.options is None:
+        return Location(os.path.expanduser(found.name))
+    return Location(found.name.rstrip("/"), found.options)
 
 
-def has_file(path: str, remote: RemoteOptions | None) -> bool:
+def has_file(location: Location) -> bool:
     """Return whether there is a file or object of this name.
 
     Raises:
         OSError: If a request failed.
     """
-    if not is_remote(path):
-        return os.path.isfile(path)
+    if location.options is None:
+        return os.path.isfile(location)
     try:
-        find_stamp(path, remote)
+        location.stamp()
     except FileNotFoundError:
         return False
     return True
 
 
-def remember_folder(folder: str, remote: RemoteOptions | None) -> str:
+def remember_folder(folder: Location) -> Location:
     """List a remote folder, so that what is asked about its objects needs no request; return it."""
-    if remote is not None and is_remote(folder):
+    if folder.options is not None:
         from .remote.listing import list_once  # noqa: PLC0415  # not for local files
 
         with contextlib.suppress(PermissionError):  # objects may be read where listing is denied
-            list_once(folder, remote)
+            list_once(folder.name, folder.options)
     return folder
 
 
-def file_names(folder: str, remote: RemoteOptions | None) -> list[str]:
+def file_names(folder: Location) -> list[str]:
     """Return the names of the files in a folder; none if it does not exist.
 
     Raises:
         OSError: If a request failed.
         ValueError: If it is a URL of HTTP, where folders have no listing.
     """
-    if not is_remote(folder):
+    if folder.options is None:
         return os.listdir(folder) if os.path.exists(folder) else []
     from .remote.listing import checked_for_listing, list_once  # noqa: PLC0415  # as above
 
-    listed = list_once(checked_for_listing(folder), remote or RemoteOptions())
+    listed = list_once(checked_for_listing(folder.name), folder.options)
     return [os.path.basename(url) for url in listed]
 
 
-def subfolder_names(folder: str, remote: RemoteOptions | None) -> list[str]:
+def subfolder_names(folder: Location) -> list[str]:
     """Return the names of the folders in a folder, in order; none if it does not exist.
 
     HTTP servers have no listing, so the folders of a URL of HTTP are not known.
@@ -71,10 +74,10 @@ def subfolder_names(folder: str, remote: RemoteOptions | None) -> list[str]:
     Raises:
         OSError: If a request failed.
     """
-    if is_remote(folder):
+    if folder.options is not None:
         from .remote.listing import list_subfolders  # noqa: PLC0415  # as above
 
-        return list_subfolders(folder, remote or RemoteOptions())
+        return list_subfolders(folder.name, folder.options)
     try:
         with os.scandir(folder) as entries:
             return sorted(entry.name for entry in entries if entry.is_dir())
@@ -82,46 +85,60 @@ def subfolder_names(folder: str, remote: RemoteOptions | None) -> list[str]:
         return []
 
 
+def stamps_in(folder: Location, *, is_recursive: bool = False) -> dict[str, Stamp]:
+    """Return the stamps of the objects in a folder of a store as it is now, by their names in it.
+
+    Args:
+        folder: The folder; its URL may end with a slash.
+        is_recursive: Whether the objects in folders of the folder are listed, too.
+    """
+    assert folder.options is not None
+    from .remote.listing import list_folder  # noqa: PLC0415  # as above
+    from .remote.remote_file import stamp_of_info  # noqa: PLC0415  # as above
+
+    found = list_folder(folder.name.rstrip("/"), folder.options, is_recursive=is_recursive)
+    return {name: stamp_of_info(info) for name, info in found.items()}
+
+
 # ---- folders of jobs ----
 
 
-def make_folder(folder: str) -> None:
+def make_folder(folder: Location) -> None:
     """Create a folder, unless it exists. A folder of a store needs no creating."""
-    if not is_remote(folder):
-        os.makedirs(folder, exist_ok=True)
+    if folder.options is None:
+        os.makedirs(folder.name or os.curdir, exist_ok=True)
 
 
-def has_files(folder: str, remote: RemoteOptions) -> bool:
+def has_files(folder: Location) -> bool:
     """Return whether there is a file or object in a folder, or in a folder of it.
 
     Raises:
         OSError: If a request failed.
     """
-    if not is_remote(folder):
+    if folder.options is None:
         return any(files for _, _, files in os.walk(folder))
-    from .remote.listing import list_folder  # noqa: PLC0415  # not for local files
-
-    return bool(list_folder(folder, remote, is_recursive=True))
+    return bool(stamps_in(folder, is_recursive=True))
 
 
-def remove_folder(folder: str, remote: RemoteOptions) -> None:
+def remove_folder(folder: Location) -> None:
     """Remove a folder with all that is in it, as far as that is possible."""
-    if not is_remote(folder):
+    if folder.options is None:
         shutil.rmtree(folder, ignore_errors=True)
         return
-    from .remote.listing import list_folder  # noqa: PLC0415  # as above
     from .remote.upload import delete_objects  # noqa: PLC0415  # as above
 
     with contextlib.suppress(OSError):
-        names = list_folder(folder, remote, is_recursive=True)
-        delete_objects([f"{folder}/{name}" for name in names], remote)
+        names = stamps_in(folder, is_recursive=True)
+        delete_objects([f"{folder}/{name}" for name in names], folder.options)
 
 
-def lock_of(path: str, waiting: Callable[[], None]) -> AbstractContextManager[None]:
+def lock_of(location: Location, waiting: Callable[[], None]) -> AbstractContextManager[None]:
     """Return a lock, to be held during a ``with`` block. Stores have none.
 
     Args:
-        path: Name of its file, which exists while the lock is held.
+        location: Location of its file, which exists while the lock is held.
         waiting: Called if another process holds the lock.
     """
-    return contextlib.nullcontext() if is_remote(path) else file_lock(path, waiting)
+    if location.options is not None:
+        return contextlib.nullcontext()
+    return file_lock(location.name, waiting)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
-from .byte_source import ByteSource
-from .local import StrPath
-from .opening import is_remote, local_name, public_name
+from .byte_source import ByteSource, Stamp
+from .folders import stamps_in
+from .location import Location
 from .pending_file import PendingFile, check_replaceable, output_exists, write_atomically
-from .remote.options import RemoteOptions
 
 if TYPE_CHECKING:
     from .remote.pending_object import PendingObject
@@ -40,109 +39,123 @@ class Pending(Protocol):
         """Drop what was written. Nothing happens if it has its name."""
 
 
-def open_pending(
-    path: StrPath, remote: RemoteOptions, *, has_name: bool = True
-) -> PendingFile | PendingObject:
+def open_pending(location: Location, *, has_name: bool = True) -> PendingFile | PendingObject:
     """Open an output for writing.
 
     Args:
-        path: Path or URL.
-        remote: Options for remote objects.
+        location: Path or URL.
         has_name: Whether the output keeps this name; see :class:`PendingObject`.
 
     Raises:
         OSError: If it cannot be created, or is a URL of HTTP.
     """
-    if not is_remote(path):
-        return PendingFile(local_name(path))
+    if location.options is None:
+        return PendingFile(location)
     from .remote.pending_object import PendingObject  # noqa: PLC0415  # not for local files
 
-    return PendingObject(public_name(path, remote), remote, has_name=has_name)
+    return PendingObject(location.name, location.options, has_name=has_name)
 
 
-def write_output(path: StrPath, data: bytes, remote: RemoteOptions) -> None:
-    """Write a complete file or object, or none. One that is there is replaced.
+def write_output(
+    location: Location, data: bytes, *, only_if: Stamp | Literal["absent"] | None = None
+) -> Stamp | None:
+    """Write a complete file or object, or none.
+
+    Args:
+        location: Path or URL. What is there is replaced.
+        data: Content.
+        only_if: For an object, what must be there; see :func:`put_object`.
+
+    Returns:
+        Stamp of a new object; None for a file.
 
     Raises:
+        FileExistsError, StaleIndexError: If something else is there than must be.
         OSError: If it cannot be written.
     """
-    if not is_remote(path):
-        write_atomically(local_name(path), data)
-        return
+    if location.options is None:
+        write_atomically(location, data)
+        return None
     from .remote.upload import put_object  # noqa: PLC0415  # not for local files
 
-    put_object(public_name(path, remote), data, remote)
+    return put_object(location.name, data, location.options, only_if=only_if)
 
 
-def remove_output(path: StrPath, remote: RemoteOptions) -> None:
+def remove_output(location: Location) -> None:
     """Remove a file or object, if there is one.
 
     Raises:
         OSError: If it cannot be removed.
     """
-    if not is_remote(path):
+    if location.options is None:
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(local_name(path))
+            os.unlink(location)
         return
     from .remote.upload import delete_objects  # noqa: PLC0415  # as above
 
-    delete_objects([public_name(path, remote)], remote)
+    delete_objects([location.name], location.options)
 
 
-def check_output(path: StrPath) -> None:
+def check_output(location: Location) -> None:
     """Check that a path can be the name of an output: that it is no directory, device or HTTP.
 
     Raises:
         OSError: If it is one.
     """
-    if not is_remote(path):
-        check_replaceable(local_name(path))
+    if location.options is None:
+        check_replaceable(location.name)
         return
     from .remote.upload import check_writable  # noqa: PLC0415  # not for local files
 
-    check_writable(public_name(path, None))
+    check_writable(location.name)
 
 
-def split_output(path: StrPath) -> tuple[str, str]:
+def split_output(location: Location) -> tuple[Location, str]:
     """Return the folder and the name of an output, normalized.
 
     Raises:
         OSError: If a URL is one of HTTP.
         ValueError: If a URL names a store, or a folder.
     """
-    name = local_name(path)
-    if not is_remote(name):
-        return os.path.split(os.path.normpath(name))
-    check_output(name)
-    folder, _, last = name.rpartition("/")
-    if not last or folder.endswith(("/", ":")):
-        raise ValueError(f"an output must be the URL of an object in a store, got {name!r}")
-    return folder, last
+    if location.options is None:
+        folder, name = os.path.split(os.path.normpath(location.name))
+        return Location(folder), name
+    check_output(location)
+    folder, _, name = location.name.rpartition("/")
+    if not name or folder.endswith(("/", ":")):
+        raise ValueError(
+            f"an output must be the URL of an object in a store, got {location.name!r}"
+        )
+    return Location(folder, location.options), name
 
 
-def names_in(folder: str, remote: RemoteOptions) -> set[str]:
+def names_in(folder: Location) -> set[str]:
     """Return the names of what is in a folder; none if it does not exist."""
-    if not is_remote(folder):
-        listed = local_name(folder) or os.curdir
+    if folder.options is None:
+        listed = folder.name or os.curdir
         return set(os.listdir(listed)) if os.path.isdir(listed) else set()
-    from .remote.listing import list_folder  # noqa: PLC0415  # as above
-
-    return set(list_folder(public_name(folder, remote), remote))
+    return set(stamps_in(folder))
 
 
-def refuse_existing(path: StrPath, remote: RemoteOptions | None = None) -> None:
+def exists_now(location: Location) -> bool:
+    """Return whether there is a file, folder, link or object of this name now.
+
+    Raises:
+        OSError: If a request failed, or the URL is one of HTTP.
+    """
+    if location.options is None:
+        return os.path.lexists(location)
+    from .remote.upload import exists  # noqa: PLC0415  # as above
+
+    check_output(location)
+    return exists(location.name, location.options)
+
+
+def refuse_existing(location: Location) -> None:
     """Raise an error if an output exists.
 
     Raises:
         FileExistsError: If there is a file, folder, link or object of this name.
     """
-    if is_remote(path):
-        from .remote.upload import exists  # noqa: PLC0415  # as above
-
-        check_output(path)
-        remote = remote or RemoteOptions()
-        is_there = exists(public_name(path, remote), remote)
-    else:
-        is_there = os.path.lexists(local_name(path))
-    if is_there:
-        raise output_exists(path)
+    if exists_now(location):
+        raise output_exists(location)

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from .file_sets import check_one_set, file_sets, named_some
 from .local import StrPath
-from .opening import local_name
-from .remote.options import RemoteOptions
+from .location import Location, local_name
+from .remote.options import RemoteOptions, StorageOptions
 from .remote.urls import is_collapsed_url, is_url, public_url
 from .shard_names import check_complete
 
@@ -32,12 +32,17 @@ class _Given(NamedTuple):
         files: Files in order.
         data: Those of them that are data files; none if the path names a single file.
         is_folder: Whether it is a directory.
+        options: Options for remote objects; None for local files.
     """
 
     name: str
     files: list[str]
     data: list[str]
     is_folder: bool
+    options: RemoteOptions | None = None
+
+    def locations(self) -> list[Location]:
+        return [Location(file, self.options) for file in self.files]
 
 
 def expand_paths(
@@ -45,8 +50,8 @@ def expand_paths(
     *,
     tfrecord_names: bool = True,
     allow_missing: bool = False,
-    remote: RemoteOptions | None = None,
-) -> list[str]:
+    storage_options: StorageOptions = None,
+) -> list[Location]:
     """Return the files that names, glob patterns and directories stand for, in order.
 
     A directory stands for the files in it with the usual names of TFRecord files, sorted: with a
@@ -65,15 +70,15 @@ def expand_paths(
 
     URLs of remote objects (``s3://``, ``gs://``, ``az://``, ``https://``) may be patterns and
     folders, too, which are resolved by listing once; those of HTTP may not. In a URL,
-    ``{00000..01023}`` stands for the numbers of a range, all of which must exist. The result has
-    URLs without secrets, which ``remote`` remembers.
+    ``{00000..01023}`` stands for the numbers of a range, all of which must exist. A location stands
+    for itself.
 
     Args:
         paths: A name, pattern or directory, or several.
         tfrecord_names: Take only files with names of TFRecord files from a directory. If False, all
             files are taken, except hidden ones and indexes (``*.tfidx``).
         allow_missing: Whether shards may be missing.
-        remote: Options for remote objects.
+        storage_options: Options of an object store; by default those that its own tools use.
 
     Raises:
         FileNotFoundError: If a file does not exist, a pattern or directory has no matching file, or
@@ -82,34 +87,34 @@ def expand_paths(
         ValueError: If ``paths`` is empty, a URL is not valid, a directory has several sets of
             files, or there are two sets of shards of one name.
     """
-    given = _find(paths, tfrecord_names, allow_missing, remote)
+    given = _find(paths, tfrecord_names, allow_missing, storage_options)
     for each in given:
         if each.is_folder:
             check_one_set(each.name, each.data)
     _check_shards(given, allow_missing)
-    return [file for each in given for file in each.files]
+    return [location for each in given for location in each.locations()]
 
 
 def expand_sets(
     paths: StrPath | Iterable[StrPath],
     *,
     allow_missing: bool = False,
-    remote: RemoteOptions | None = None,
-) -> list[list[str]]:
+    storage_options: StorageOptions = None,
+) -> list[list[Location]]:
     """Return the files that paths stand for, by sets: see :func:`expand_paths`.
 
     Each set of a directory that has several is by itself, and all other files are together.
     """
-    given = _find(paths, True, allow_missing, remote)
+    given = _find(paths, True, allow_missing, storage_options)
     _check_shards(given, allow_missing)
-    together: list[str] = []
-    sets: list[list[str]] = []
+    together: list[Location] = []
+    sets: list[list[Location]] = []
     for each in given:
         found = file_sets(each.data) if each.is_folder else []
         if len(found) > 1:
-            sets += found
+            sets += [each._replace(files=files).locations() for files in found]
         else:
-            together += each.files
+            together += each.locations()
     return [together, *sets] if together else sets
 
 
@@ -124,40 +129,46 @@ def _find(
     paths: StrPath | Iterable[StrPath],
     tfrecord_names: bool,
     allow_missing: bool,
-    remote: RemoteOptions | None,
+    storage_options: StorageOptions,
 ) -> list[_Given]:
     """Return the files that each path stands for."""
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    names = [local_name(name) for name in given]
-    remote = remote or RemoteOptions()
-    urls = [name for name in names if is_url(name)]
-    found = _expand_urls(urls, tfrecord_names, remote, allow_missing=allow_missing) if urls else {}
-    local = [name for name in names if name not in found]
+    names = [local_name(path) for path in given]
+    urls = [name for path, name in zip(given, names, strict=True) if _is_given_url(path, name)]
+    found = _expand_urls(urls, tfrecord_names, storage_options, allow_missing) if urls else {}
     companion = _COMPANION_NAME if tfrecord_names else _INDEX_NAME
-    for name in local:
-        files = _expand(name, tfrecord_names)
-        data = [] if files == [name] else [file for file in files if not companion.search(file)]
-        found[name] = _Given(name, files, data, bool(data) and os.path.isdir(name))
+    for path, name in zip(given, names, strict=True):
+        if isinstance(path, Location):
+            found[name] = _Given(name, [name], [], False, path.options)
+        elif name not in found:
+            files = _expand(name, tfrecord_names)
+            data = [] if files == [name] else [file for file in files if not companion.search(file)]
+            found[name] = _Given(name, files, data, bool(data) and os.path.isdir(name))
     if not any(given.files for given in found.values()):
         raise ValueError("paths is empty: name at least one file")
     return [found[name] for name in names]
 
 
+def _is_given_url(path: StrPath, name: str) -> bool:
+    return is_url(name) and not isinstance(path, Location)
+
+
 def _expand_urls(
-    urls: list[str], tfrecord_names: bool, remote: RemoteOptions, *, allow_missing: bool
+    urls: list[str], tfrecord_names: bool, storage_options: StorageOptions, allow_missing: bool
 ) -> dict[str, _Given]:
     """Return the objects that each URL stands for."""
     from .remote.listing import expand_url, find_named  # noqa: PLC0415  # not for local files
 
-    find_named(urls, remote)
+    options = RemoteOptions.of(storage_options) or RemoteOptions()
+    find_named(urls, options)
     is_data = _is_tfrecord_name if tfrecord_names else _is_data_name
     companion = _COMPANION_NAME if tfrecord_names else _INDEX_NAME
     given = {}
     for url in urls:
-        found = expand_url(url, remote, is_data, allow_missing=allow_missing)
+        found = expand_url(url, options, is_data, allow_missing=allow_missing)
         data = [] if found.is_exact else [each for each in found.urls if not companion.search(each)]
         is_folder = not (found.is_exact or glob.has_magic(url))
-        given[url] = _Given(public_url(url), found.urls, data, is_folder)
+        given[url] = _Given(public_url(url), found.urls, data, is_folder, options)
     return given
 
 

@@ -29,11 +29,6 @@ def job_folder(path: StrPath, digest: str) -> str:
     return os.path.join(folder, f".{name[:_MAX_START]}-parts-{digest}")
 
 
-def job_lock(folder: str) -> str:
-    """Return the name of the file that is locked while a job uses its folder."""
-    return f"{folder}.lock"
-
-
 def make_temporary_folder(path: StrPath) -> str:
     """Create a folder with a temporary name beside a path, and return that name."""
     name = temporary_name(path)

@@ -16,10 +16,10 @@ from ..records.sequential import iter_records
 from ..schema.inspect import feature_names
 from ..schema.schema import Schema
 from ..storage.compression import SUFFIXES, without_suffix
-from ..storage.folders import file_names
+from ..storage.folders import file_names, folder_of
 from ..storage.local import StrPath
-from ..storage.opening import options_for, remember_stamps
-from ..storage.remote.options import RemoteOptions, StorageOptions
+from ..storage.location import Location, remember_stamps
+from ..storage.remote.options import StorageOptions
 from .connectors import Connector, Leaf
 from .feature_choice import ChosenFeatures, FeatureChoice, StoredKeys, choose
 from .features_json import parse_features, read_features
@@ -80,20 +80,13 @@ class SplitInfo:
             if it is not known.
     """
 
-    def __init__(
-        self,
-        stated: StatedSplit,
-        folder: str,
-        template: ShardTemplate,
-        remote: RemoteOptions | None = None,
-    ) -> None:
+    def __init__(self, stated: StatedSplit, folder: Location, template: ShardTemplate) -> None:
         self.name = stated.name
         self.shard_lengths = stated.shard_lengths
         self.num_bytes = stated.num_bytes
         self._stated = stated
         self._folder = folder
         self._template = template
-        self._remote = remote
 
     def __repr__(self) -> str:
         found = self.num_examples
@@ -107,9 +100,14 @@ class SplitInfo:
             return self._stated.num_examples
         return sum(self.shard_lengths)
 
-    @cached_property
+    @property
     def paths(self) -> tuple[str, ...]:
-        """Paths of the shards, whether they exist or not.
+        """Paths of the shards, whether they exist or not; see :attr:`files`."""
+        return tuple(file.name for file in self.files)
+
+    @cached_property
+    def files(self) -> tuple[Location, ...]:
+        """Locations of the shards, whether they exist or not.
 
         They end with ``".gz"``, ``".zz"`` or ``".zst"`` if the files of compressed shards do.
 
@@ -121,7 +119,7 @@ class SplitInfo:
             names = self._template.paths(len(self.shard_lengths))
         else:
             names = self._find_names()
-        return self._as_stored([os.path.join(self._folder, name) for name in names])
+        return self._as_stored([self._folder.child(name) for name in names])
 
     def shards(self, *, verify_crc: bool = True) -> Shards:
         """Return the shards, after counting their records if dataset_info.json does not say them.
@@ -137,11 +135,9 @@ class SplitInfo:
                 says for all of them.
         """
         if self.shard_lengths is not None:
-            return Shards(self.paths, self.shard_lengths, self.num_bytes)
-        get_stamps(self.paths, self._remote)  # reports all missing shards at once
-        indexes, errors = open_indexes(
-            self.paths, "auto", "auto", remote=self._remote, verify_crc=verify_crc
-        )
+            return Shards(self.files, self.shard_lengths, self.num_bytes)
+        get_stamps(self.files)  # reports all missing shards at once
+        indexes, errors = open_indexes(self.files, "auto", "auto", verify_crc=verify_crc)
         if errors:
             raise errors[0]
         lengths = [len(index) for index in indexes]
@@ -149,21 +145,20 @@ class SplitInfo:
             raise WrongShardError(
                 f"the shards of split {self.name!r} have {counted(sum(lengths), 'record')}, but "
                 f"{INFO_FILE} says {self.num_examples:,}",
-                path=self._folder,
+                path=self._folder.name,
             )
-        return Shards(self.paths, lengths, self.num_bytes, indexes)
+        return Shards(self.files, lengths, self.num_bytes, indexes)
 
-    def _as_stored(self, paths: Sequence[str]) -> tuple[str, ...]:
-        """Return the paths, with the suffix of compressed files if the first shard has it."""
-        lengths = self.shard_lengths or [1] * len(paths)
-        first = next((path for path, length in zip(paths, lengths, strict=True) if length), None)
+    def _as_stored(self, files: Sequence[Location]) -> tuple[Location, ...]:
+        """Return the shards, with the suffix of compressed files if the first shard has it."""
+        lengths = self.shard_lengths or [1] * len(files)
+        first = next((file for file, length in zip(files, lengths, strict=True) if length), None)
         if first is None:
-            return tuple(paths)
-        if self._remote is not None:
-            remember_stamps(paths, self._remote)
+            return tuple(files)
+        remember_stamps(files)
         names = ("", *SUFFIXES.values())
-        found = next((name for name in names if get_stamp(first + name, self._remote)), "")
-        return tuple(path + found for path in paths)
+        found = next((name for name in names if get_stamp(first.beside(name))), "")
+        return tuple(file.beside(found) for file in files)
 
     def _find_names(self) -> list[str]:
         """Return the shards, relative to the dataset's directory, if their lengths are not known.
@@ -171,9 +166,9 @@ class SplitInfo:
         The files are listed before a name is made for each of the shards: there may be billions.
         """
         folder, pattern = self._template.pattern()
-        path = os.path.join(self._folder, folder)
+        listed = self._folder.child(folder)
         # A shard may be there both compressed and as it was.
-        files = {without_suffix(name) for name in file_names(path, self._remote)}
+        files = {without_suffix(name) for name in file_names(listed)}
         reason = f"shards of split {self.name!r} are missing"
         count = self._stated.num_shards
         if count is None:
@@ -188,7 +183,7 @@ class SplitInfo:
                 f": it has {counted(count, 'shard')}, but the directory has "
                 f"{counted(len(files), 'file')}"
             )
-        raise FileNotFoundError(errno.ENOENT, reason, path)
+        raise FileNotFoundError(errno.ENOENT, reason, listed.name)
 
 
 class Directory:
@@ -212,7 +207,7 @@ class Directory:
         version: Version, such as "3.0.1".
         description: Description of the dataset.
         supervised_keys: Names of the inputs and targets of a model, or None.
-        remote: Options for remote objects; None for local files.
+        location: Location of the version.
         splits: Splits by name. Each has the attributes ``shard_lengths``, ``num_examples``,
             ``paths`` and ``num_bytes``.
 
@@ -233,9 +228,10 @@ class Directory:
         *,
         storage_options: StorageOptions = None,
     ) -> None:
-        self.remote = remote = options_for(directory, RemoteOptions.of(storage_options))
-        self.path = find_directory(directory, config, version, remote)
-        self._info = info = read_info(self.path, remote)
+        given = folder_of(directory, storage_options)
+        self.location = found = find_directory(given, config, version)
+        self.path = found.name
+        self._info = info = read_info(found)
         check_names(info, config, version)
         self.name = info.name
         self.config = info.config
@@ -244,9 +240,7 @@ class Directory:
         self.supervised_keys = info.supervised_keys
         node = Node(None, info.path, "splits")
         self.splits: Mapping[str, SplitInfo] = {
-            name: SplitInfo(
-                split, self.path, ShardTemplate(split.template, info.name, name, node), remote
-            )
+            name: SplitInfo(split, found, ShardTemplate(split.template, info.name, name, node))
             for name, split in info.splits.items()
         }
 
@@ -262,9 +256,9 @@ class Directory:
         Raises:
             SchemaError: If features.json is not valid.
         """
-        found = read_features(self.path, self.remote)
+        found = read_features(self.location)
         if found is None and self._info.features is not None:
-            return parse_features(self._info.features, Labels(self.path, self.remote))
+            return parse_features(self._info.features, Labels(self.location))
         return found
 
     @cached_property
@@ -307,7 +301,7 @@ class Directory:
         connectors = self.features
         if connectors is not None:
             return choose(to_specs(connectors, self.path), features)
-        inferred = Schema.infer(self._some_paths(), storage_options=self.remote)
+        inferred = Schema.infer(self._some_files())
         chosen = choose(dict(inferred), features)
         return chosen._replace(keys=StoredKeys())  # only some records were inspected
 
@@ -347,9 +341,7 @@ class Directory:
                 f"split {str(wanted)!r} has no records; the splits are {list_splits(lengths)}"
             )
         chosen = self.choose(features)
-        indexes, selection = open_shards(
-            ranges, shards, chosen.keys, self.remote, verify_crc=verify_crc
-        )
+        indexes, selection = open_shards(ranges, shards, chosen.keys, verify_crc=verify_crc)
         used = dict.fromkeys(each.split for each in ranges if each.end > each.begin)
         name = "/".join(filter(None, (self.name, self.config)))
         described = f"{name}:{self.version} {'+'.join(used)}"
@@ -395,17 +387,16 @@ class Directory:
     def _keys_of(self, name: str) -> list[str]:
         """Return the stored features with a name in the first record."""
         try:
-            _, record = next(iter_records(self._some_paths()[0], remote=self.remote))
+            _, record = next(iter_records(self._some_files()[0]))
         except (TorchRecIOError, OSError, StopIteration):
             return []
         names = feature_names(record) or []
         return sorted(key for key in names if key == name or key.startswith(f"{name}/"))
 
-    def _some_paths(self) -> list[str]:
-        paths = [path for info in self.splits.values() for path in info.paths]
-        if self.remote is not None:
-            remember_stamps(paths, self.remote)
-        found = [path for path in paths if get_stamp(path, self.remote) is not None]
+    def _some_files(self) -> list[Location]:
+        files = [file for info in self.splits.values() for file in info.files]
+        remember_stamps(files)
+        found = [file for file in files if get_stamp(file) is not None]
         if not found:
             raise FileNotFoundError(errno.ENOENT, "all shards of all splits are missing", self.path)
         return found

@@ -10,7 +10,6 @@ the content. See ``FeatureConnector.from_json`` and the ``from_json_content`` of
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,7 +18,7 @@ from typing import Any, NamedTuple
 from ..errors import SchemaError
 from ..schema.bounded_json import shown
 from ..schema.dtypes import MOST_VALUES, RAW_DTYPES, dtype_name
-from ..storage.remote.options import RemoteOptions
+from ..storage.location import Location
 from .connectors import (
     Audio,
     BBox,
@@ -65,7 +64,7 @@ _CONTENTS = (
 )
 
 
-def read_features(directory: str, remote: RemoteOptions | None = None) -> Connector | None:
+def read_features(directory: Location) -> Connector | None:
     """Read the connectors of a dataset's directory, with the names of classes.
 
     Returns:
@@ -76,10 +75,10 @@ def read_features(directory: str, remote: RemoteOptions | None = None) -> Connec
         OSError: If a file cannot be read.
     """
     try:
-        node = read_json(os.path.join(directory, FEATURES_FILE), _MOST_BYTES, remote)
+        node = read_json(directory.child(FEATURES_FILE), _MOST_BYTES)
     except FileNotFoundError:
         return None
-    return parse_features(node, Labels(directory, remote))
+    return parse_features(node, Labels(directory))
 
 
 def parse_features(node: Node, labels: Labels) -> Connector:

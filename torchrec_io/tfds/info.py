@@ -6,14 +6,13 @@ The file is the proto ``tensorflow_datasets.DatasetInfo`` as JSON (``core/datase
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..checks import MOST
 from ..schema.bounded_json import shown
-from ..storage.remote.options import RemoteOptions
+from ..storage.location import Location
 from .json_text import Node, read_json
 
 INFO_FILE = "dataset_info.json"
@@ -78,14 +77,14 @@ class DatasetInfo:
     features: Node | None
 
 
-def read_info(directory: str, remote: RemoteOptions | None = None) -> DatasetInfo:
+def read_info(directory: Location) -> DatasetInfo:
     """Read the dataset_info.json of a directory.
 
     Raises:
         SchemaError: If the file is not valid, or if the files do not exist in TFRecord format.
         FileNotFoundError: If the directory has no dataset_info.json.
     """
-    node = read_json(os.path.join(directory, INFO_FILE), _MOST_BYTES, remote)
+    node = read_json(directory.child(INFO_FILE), _MOST_BYTES)
     _check_format(node)
     splits = node.get("splits")
     stated = [_parse_split(split) for split in splits.items()] if splits is not None else []

@@ -11,14 +11,12 @@ from typing import Any
 
 from ..errors import SchemaError
 from ..schema.bounded_json import parse_json, shown
-from ..storage.local import StrPath
-from ..storage.opening import find_stamp, is_remote, open_file, public_name
-from ..storage.remote.options import RemoteOptions
+from ..storage.location import Location
 
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
 
 
-def read_text(path: StrPath, most_bytes: int, remote: RemoteOptions | None = None) -> str:
+def read_text(location: Location, most_bytes: int) -> str:
     """Return the text of a file or remote object.
 
     Raises:
@@ -26,9 +24,11 @@ def read_text(path: StrPath, most_bytes: int, remote: RemoteOptions | None = Non
             UTF-8.
         OSError: If the file cannot be read.
     """
-    name = public_name(path, remote)
-    read = _read_object if is_remote(name) else _read_file
-    data = read(name, most_bytes + 1, remote)
+    name = location.name
+    if location.local_path is not None:
+        data = _read_file(location.local_path, most_bytes + 1)
+    else:
+        data = location.open().read(0, min(most_bytes + 1, location.stamp().size))
     if len(data) > most_bytes:
         raise SchemaError(f"the file has more than {most_bytes} bytes", path=name)
     try:
@@ -37,12 +37,7 @@ def read_text(path: StrPath, most_bytes: int, remote: RemoteOptions | None = Non
         raise SchemaError(f"the file is not UTF-8 text: {error}", path=name) from None
 
 
-def _read_object(url: str, size: int, remote: RemoteOptions | None) -> bytes:
-    """Return the first bytes of an object."""
-    return open_file(url, remote).read(0, min(size, find_stamp(url, remote).size))
-
-
-def _read_file(name: str, size: int, _: RemoteOptions | None) -> bytes:
+def _read_file(name: str, size: int) -> bytes:
     """Return the first bytes of a regular file."""
     # Opening a pipe would wait for a writer.
     descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK)
@@ -53,7 +48,7 @@ def _read_file(name: str, size: int, _: RemoteOptions | None) -> bytes:
         return file.read(size)
 
 
-def read_json(path: StrPath, most_bytes: int, remote: RemoteOptions | None = None) -> Node:
+def read_json(location: Location, most_bytes: int) -> Node:
     """Return the JSON of a file or remote object.
 
     Raises:
@@ -61,8 +56,8 @@ def read_json(path: StrPath, most_bytes: int, remote: RemoteOptions | None = Non
             nested too deeply, or repeats a name in an object.
         OSError: If the file cannot be read.
     """
-    name = public_name(path, remote)
-    return Node(_parse(read_text(path, most_bytes, remote), name, ""), name, "")
+    name = location.name
+    return Node(_parse(read_text(location, most_bytes), name, ""), name, "")
 
 
 def _parse(text: str, path: str, where: str) -> Any:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import errno
-import os
 import re
 from itertools import islice
 
-from ..storage.remote.options import RemoteOptions
+from ..storage.location import Location
 from .json_text import Node, read_text
 
 _MOST_BYTES = 64 << 20
@@ -22,12 +21,10 @@ class Labels:
 
     Args:
         directory: Directory of the dataset.
-        remote: Options for remote objects.
     """
 
-    def __init__(self, directory: str, remote: RemoteOptions | None = None) -> None:
+    def __init__(self, directory: Location) -> None:
         self._directory = directory
-        self._remote = remote
         self._left = _MOST_CLASSES
 
     def find(
@@ -72,7 +69,7 @@ class Labels:
         if "\0" in name:
             return None
         try:
-            text = read_text(os.path.join(self._directory, name), _MOST_BYTES, self._remote)
+            text = read_text(self._directory.child(name), _MOST_BYTES)
         except OSError as error:
             if error.errno in _NO_FILE:
                 return None

@@ -15,8 +15,7 @@ from ..records.record_reader import RecordReader
 from ..schema.inspect import feature_names
 from ..storage.byte_source import Stamp
 from ..storage.compression import CompressionChoice
-from ..storage.opening import find_stamp
-from ..storage.remote.options import RemoteOptions
+from ..storage.location import Location
 from .feature_choice import StoredKeys
 from .info import INFO_FILE
 
@@ -28,12 +27,11 @@ class ShardIndex(DeferredIndex):
     shard is compared with these facts.
 
     Args:
-        data_path: Path of the shard. It is compressed only if its index is known already.
+        location: Location of the shard. It is compressed only if its index is known already.
         records: Number of records, as dataset_info.json says.
         stamp: Stamp of the shard.
         keys: Stored features that the first record must have.
         found: The index, if it is known already.
-        remote: Options for the shard if it is a remote object.
         verify_crc: See :meth:`RecordIndex.build_partial`.
 
     Raises:
@@ -46,21 +44,20 @@ class ShardIndex(DeferredIndex):
 
     def __init__(
         self,
-        data_path: str,
+        location: Location,
         records: int,
         stamp: Stamp,
         keys: StoredKeys,
         *,
         found: RecordIndex | None = None,
-        remote: RemoteOptions | None = None,
         verify_crc: bool = True,
     ) -> None:
-        find = functools.partial(_find_or_raise, data_path, remote, stamp, None, verify_crc)
+        find = functools.partial(_find_or_raise, location, stamp, None, verify_crc)
         compression = None if found is None else found.compression
         # A local file may be touched, or replaced by a copy, before it is used.
-        seen = None if remote is None else stamp
+        seen = stamp if location.local_path is None else None
         facts = IndexFacts(records, stamp.size, compression=compression)
-        super().__init__(data_path, facts, find, remote=remote, stamp=seen)
+        super().__init__(location, facts, find, stamp=seen)
         self._keys = keys
         if found is not None:
             self._take(found)
@@ -105,31 +102,23 @@ class ShardIndex(DeferredIndex):
 
 
 def _find_or_raise(
-    path: str,
-    remote: RemoteOptions | None,
-    stamp: Stamp,
-    compression: CompressionChoice,
-    verify_crc: bool = True,
+    location: Location, stamp: Stamp, compression: CompressionChoice, verify_crc: bool = True
 ) -> RecordIndex:
     """Return the index of a shard, maybe in another process than the one that found its stamp."""
-    if remote is not None:
-        remote.stamps.setdefault(path, stamp)
-    found, error = find_or_build(path, compression, remote, verify_crc=verify_crc)
+    location.see(location.seen_stamp or stamp)
+    found, error = find_or_build(location, compression, verify_crc=verify_crc)
     if error is not None:
         raise error
     return found
 
 
-def check_shard(
-    path: str, records: int | None, keys: StoredKeys, remote: RemoteOptions | None = None
-) -> int:
+def check_shard(location: Location, records: int | None, keys: StoredKeys) -> int:
     """Find or build the index of a shard, and compare it with dataset_info.json.
 
     Args:
-        path: Path of the shard.
+        location: Location of the shard.
         records: Number of records, if dataset_info.json says it.
         keys: Stored features that the first record must have.
-        remote: Options for the shard if it is a remote object.
 
     Returns:
         The number of records.
@@ -140,7 +129,7 @@ def check_shard(
         TruncatedFileError: If the shard is truncated.
         FileNotFoundError: If the shard is missing.
     """
-    stamp = find_stamp(path, remote)
-    found = _find_or_raise(path, remote, stamp, "auto")
+    stamp = location.stamp()
+    found = _find_or_raise(location, stamp, "auto")
     expected = len(found) if records is None else records
-    return len(ShardIndex(path, expected, stamp, keys, found=found, remote=remote))
+    return len(ShardIndex(location, expected, stamp, keys, found=found))

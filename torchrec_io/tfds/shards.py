@@ -17,8 +17,7 @@ from ..records.formats import TFRECORD
 from ..records.index import RecordIndex
 from ..records.index_cache import has_writable_cache, open_indexes
 from ..storage.byte_source import Stamp
-from ..storage.opening import find_stamp, open_stream, remember_stamps
-from ..storage.remote.options import RemoteOptions
+from ..storage.location import Location, remember_stamps
 from .feature_choice import StoredKeys
 from .info import INFO_FILE
 from .shard_index import ShardIndex
@@ -32,13 +31,13 @@ class Shards(NamedTuple):
     """The shards of a split.
 
     Attributes:
-        paths: Path of each shard.
+        files: Location of each shard.
         lengths: Number of records of each shard.
         num_bytes: Size in dataset_info.json, of the records or of the files; 0 if it is not known.
         indexes: Index of each shard, if the records had to be counted.
     """
 
-    paths: Sequence[str]
+    files: Sequence[Location]
     lengths: Sequence[int]
     num_bytes: int
     indexes: Sequence[RecordIndex] | None = None
@@ -64,7 +63,6 @@ def open_shards(
     ranges: Sequence[SplitRange],
     splits: Mapping[str, Shards],
     keys: StoredKeys,
-    remote: RemoteOptions | None = None,
     *,
     verify_crc: bool = True,
 ) -> tuple[list[ShardIndex], Selection]:
@@ -78,7 +76,6 @@ def open_shards(
         ranges: The records. Each range lists its own shards, in order.
         splits: Shards of each split.
         keys: Stored features that the first record of each shard must have.
-        remote: Options for shards that are remote objects.
         verify_crc: See :meth:`RecordIndex.build_partial`.
 
     Returns:
@@ -91,22 +88,16 @@ def open_shards(
         TruncatedFileError: If a shard is truncated.
     """
     pieces = [piece for each in ranges for piece in find_pieces(each, splits)]
-    stamps = get_stamps((splits[piece.split].paths[piece.shard] for piece in pieces), remote)
+    stamps = get_stamps(splits[piece.split].files[piece.shard] for piece in pieces)
     found: dict[tuple[str, int], ShardIndex] = {}
     for name in dict.fromkeys(piece.split for piece in pieces):
         shards = splits[name]
         numbers = sorted({piece.shard for piece in pieces if piece.split == name})
-        indexes = _find_indexes(shards, numbers, remote, verify_crc)
+        indexes = _find_indexes(shards, numbers, verify_crc)
         for number, index in zip(numbers, indexes, strict=True):
-            path = shards.paths[number]
+            file = shards.files[number]
             found[name, number] = ShardIndex(
-                path,
-                shards.lengths[number],
-                stamps[path],
-                keys,
-                found=index,
-                remote=remote,
-                verify_crc=verify_crc,
+                file, shards.lengths[number], stamps[file], keys, found=index, verify_crc=verify_crc
             )
     lengths = [splits[piece.split].lengths[piece.shard] for piece in pieces]
     return [found[piece.split, piece.shard] for piece in pieces], _select(pieces, lengths)
@@ -121,67 +112,66 @@ def find_pieces(wanted: SplitRange, splits: Mapping[str, Shards]) -> Iterator[Pi
             yield Piece(wanted.split, shard, begin - start, stop - begin)
 
 
-def get_stamps(paths: Iterable[str], remote: RemoteOptions | None) -> dict[str, Stamp]:
-    """Return the stamp of each shard, by path.
+def get_stamps(files: Iterable[Location]) -> dict[Location, Stamp]:
+    """Return the stamp of each shard.
 
     Raises:
         FileNotFoundError: If shards are missing. The message names the first ones.
     """
-    names = list(dict.fromkeys(paths))
-    if remote is not None:
-        remember_stamps(names, remote)
-    found = {path: get_stamp(path, remote) for path in names}
-    missing = [path for path, stamp in found.items() if stamp is None]
+    wanted = list(dict.fromkeys(files))
+    remember_stamps(wanted)
+    found = {file: get_stamp(file) for file in wanted}
+    missing = [file.name for file, stamp in found.items() if stamp is None]
     if missing:
         named = ", ".join(missing[:_MOST_NAMED])
         more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
-        reason = f"shards are missing ({len(missing)} of {len(names)})"
+        reason = f"shards are missing ({len(missing)} of {len(wanted)})"
         raise FileNotFoundError(errno.ENOENT, reason, f"{named}{more}")
-    return {path: stamp for path, stamp in found.items() if stamp is not None}
+    return {file: stamp for file, stamp in found.items() if stamp is not None}
 
 
-def get_stamp(path: str, remote: RemoteOptions | None) -> Stamp | None:
+def get_stamp(file: Location) -> Stamp | None:
     """Return the stamp of a shard; None if it is missing."""
     try:
-        return find_stamp(path, remote)
+        return file.stamp()
     except FileNotFoundError:
         return None
 
 
 def _find_indexes(
-    shards: Shards, numbers: Sequence[int], remote: RemoteOptions | None, verify_crc: bool
+    shards: Shards, numbers: Sequence[int], verify_crc: bool
 ) -> Sequence[RecordIndex | None]:
     """Return the indexes of shards that must be checked now, and None for the others."""
     if shards.indexes is not None:
         return [shards.indexes[number] for number in numbers]
     # If indexes cannot be stored, each worker would build them again in each epoch.
-    if _has_stated_size(shards, remote) and has_writable_cache():
+    if _has_stated_size(shards) and has_writable_cache():
         return [None] * len(numbers)
-    _check_empty(shards, remote)
-    paths = [shards.paths[number] for number in numbers]
-    indexes, errors = open_indexes(paths, "auto", "auto", remote=remote, verify_crc=verify_crc)
+    _check_empty(shards)
+    files = [shards.files[number] for number in numbers]
+    indexes, errors = open_indexes(files, "auto", "auto", verify_crc=verify_crc)
     if errors:
         raise errors[0]
     return indexes
 
 
-def _check_empty(shards: Shards, remote: RemoteOptions | None) -> None:
+def _check_empty(shards: Shards) -> None:
     """Raise an error for shards that are empty according to dataset_info.json, but are not."""
-    for path, length in zip(shards.paths, shards.lengths, strict=True):
-        stamp = None if length else get_stamp(path, remote)
+    for file, length in zip(shards.files, shards.lengths, strict=True):
+        stamp = None if length else get_stamp(file)
         if stamp is None or not stamp.size:
             continue
-        with closing(open_stream(path, "auto", remote)) as content:
+        with closing(file.open_stream()) as content:
             is_empty = not content.read(0, 1)  # a compressed file of nothing has some bytes
         if not is_empty:
             raise WrongShardError(
                 f"the shard has {counted(stamp.size, 'byte')}, but {INFO_FILE} says it has no "
                 "records",
-                path=path,
+                path=file.name,
             )
 
 
-def _has_stated_size(shards: Shards, remote: RemoteOptions | None) -> bool:
+def _has_stated_size(shards: Shards) -> bool:
     """Return whether the files of a split have the total size that dataset_info.json says.
 
     TFDS's writers differ. ``core/writer.py`` adds up the sizes of records. If shards are not
@@ -190,8 +180,8 @@ def _has_stated_size(shards: Shards, remote: RemoteOptions | None) -> bool:
     if not shards.num_bytes:
         return False
     total = 0
-    for path, length in zip(shards.paths, shards.lengths, strict=True):
-        stamp = get_stamp(path, remote)
+    for file, length in zip(shards.files, shards.lengths, strict=True):
+        stamp = get_stamp(file)
         if stamp is None and length:
             return False
         total += 0 if stamp is None else stamp.size

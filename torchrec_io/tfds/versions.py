@@ -7,83 +7,72 @@ import os
 import re
 from collections.abc import Iterable
 
-from ..storage.folders import folder_name, has_file, remember_folder, subfolder_names
-from ..storage.local import StrPath
-from ..storage.opening import is_remote
-from ..storage.remote.options import RemoteOptions
-from ..storage.remote.urls import is_web_url
+from ..storage.folders import has_file, remember_folder, subfolder_names
+from ..storage.location import Location
 from .info import INFO_FILE, DatasetInfo
 
 _VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
 
 
-def find_directory(
-    directory: StrPath,
-    config: str | None,
-    version: str | None,
-    remote: RemoteOptions | None = None,
-) -> str:
+def find_directory(folder: Location, config: str | None, version: str | None) -> Location:
     """Return the directory of a version, which contains its dataset_info.json.
 
     Args:
-        directory: Directory of the version, of its config, or of the dataset.
+        folder: Directory of the version, of its config, or of the dataset.
         config: Name of the config. Required if there are several.
         version: Version. Default: the greatest one.
-        remote: Options for remote objects.
 
     Raises:
         ValueError: If the config or version does not exist, or if there are several configs and
             none is given.
         FileNotFoundError: If there is no dataset.
-        NotADirectoryError: If ``directory`` is a file.
+        NotADirectoryError: If ``folder`` is a file.
     """
-    folder = remember_folder(folder_name(directory, remote), remote)
-    if has_file(os.path.join(folder, INFO_FILE), remote):
+    if has_file(remember_folder(folder).child(INFO_FILE)):
         return folder
-    found = find_configs(folder, remote)
+    found = find_configs(folder)
     if not found:
-        if not is_remote(folder):
+        if folder.local_path is not None:
             os.scandir(folder).close()  # raises if this is not a directory
         reason = f"no {INFO_FILE} in this directory"
-        if is_web_url(folder):
-            reason += "; an HTTP server has no listing, so name the directory of the version"
-        else:
+        if folder.has_listing:
             reason += " or in directories of configs and versions in it"
-        raise FileNotFoundError(errno.ENOENT, reason, folder)
+        else:
+            reason += "; an HTTP server has no listing, so name the directory of the version"
+        raise FileNotFoundError(errno.ENOENT, reason, folder.name)
     chosen = _choose_config(folder, found, config)
     versions = found[chosen]
     if version is not None and version not in versions:
         raise ValueError(f"{folder}: version must be one of {_quote(versions)}, got {version!r}")
-    found_at = os.path.join(folder, chosen, versions[-1] if version is None else version)
-    return remember_folder(found_at, remote)
+    found_at = folder.child(chosen).child(versions[-1] if version is None else version)
+    return remember_folder(found_at)
 
 
-def find_configs(directory: StrPath, remote: RemoteOptions | None = None) -> dict[str, list[str]]:
+def find_configs(folder: Location) -> dict[str, list[str]]:
     """Return the configs in the directory of a dataset, each with its versions in ascending order.
 
     A dataset without configs has one config with the name "".
     """
-    folder = folder_name(directory, remote)
-    names = subfolder_names(folder, remote)
-    found = {"": _list_versions(folder, names, remote)}
+    names = subfolder_names(folder)
+    found = {"": _list_versions(folder, names)}
     for name in names:
         if not _VERSION.fullmatch(name):
-            config = os.path.join(folder, name)
-            found[name] = _list_versions(config, subfolder_names(config, remote), remote)
+            config = folder.child(name)
+            found[name] = _list_versions(config, subfolder_names(config))
     return {config: versions for config, versions in found.items() if versions}
 
 
-def _list_versions(folder: str, names: Iterable[str], remote: RemoteOptions | None) -> list[str]:
+def _list_versions(folder: Location, names: Iterable[str]) -> list[str]:
     """Return those of some folders that have a version, in ascending order."""
     found = [
         name
         for name in names
-        if _VERSION.fullmatch(name) and has_file(os.path.join(folder, name, INFO_FILE), remote)
+        if _VERSION.fullmatch(name) and has_file(folder.child(name).child(INFO_FILE))
     ]
     return sorted(found, key=lambda name: tuple(map(int, name.split("."))))
 
 
-def _choose_config(folder: str, found: dict[str, list[str]], config: str | None) -> str:
+def _choose_config(folder: Location, found: dict[str, list[str]], config: str | None) -> str:
     own = os.path.basename(os.path.abspath(folder))
     if config is None:
         if "" in found or len(found) == 1:

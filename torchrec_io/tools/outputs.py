@@ -9,31 +9,30 @@ from contextlib import closing
 
 from ..records.record_block import RecordBlock
 from ..storage.local import StrPath
-from ..storage.opening import identity_of, local_name
-from ..writing.shards import shard_paths
+from ..storage.location import Location
+from ..storage.remote.options import StorageOptions
+from ..writing.shards import shards_of
 
 _SHARD_SUFFIX = re.compile(r"-\d{5,}-of-\d{5,}")
 
 
-def refuse_inputs(inputs: Sequence[str], outputs: Iterable[StrPath]) -> None:
+def refuse_inputs(inputs: Sequence[Location], outputs: Iterable[Location]) -> None:
     """Raise an error if an output is an input, under any name.
 
     Raises:
         ValueError: If an output is an input.
     """
-    read = {identity_of(path): path for path in inputs}
+    read = {each.identity: each for each in inputs}
     for output in outputs:
-        if (path := read.get(identity_of(output))) is not None:
-            raise ValueError(
-                f"{os.fspath(output)!r} would overwrite the input {path!r}; choose another name"
-            )
+        if (found := read.get(output.identity)) is not None:
+            raise ValueError(f"{output!r} would overwrite the input {found!r}; choose another name")
 
 
-def refuse_shard_inputs(inputs: Sequence[str], name: StrPath, num_shards: int | None) -> None:
+def refuse_shard_inputs(inputs: Sequence[Location], name: Location, num_shards: int | None) -> None:
     """Raise an error if an input is an output shard.
 
     Args:
-        inputs: Paths of the inputs.
+        inputs: The inputs.
         name: Common start of the paths of the shards.
         num_shards: Number of shards, or None if it is not known yet.
 
@@ -41,20 +40,20 @@ def refuse_shard_inputs(inputs: Sequence[str], name: StrPath, num_shards: int | 
         ValueError: If an input is, or could be, a shard.
     """
     if num_shards is not None:
-        refuse_inputs(inputs, shard_paths(name, num_shards))
+        refuse_inputs(inputs, shards_of(name, num_shards))
         return
-    whole = identity_of(name)
-    for path in inputs:
-        real = identity_of(path)
+    whole = name.identity
+    for each in inputs:
+        real = each.identity
         if real.startswith(whole) and _SHARD_SUFFIX.fullmatch(real[len(whole) :]):
             raise ValueError(
-                f"shards of {os.fspath(name)!r} could overwrite the input {path!r}; choose another "
-                "name or folder"
+                f"shards of {name!r} could overwrite the input {each!r}; choose another name or "
+                "folder"
             )
 
 
-def check_file_name(name: StrPath) -> str:
-    """Return the common start of the names of output files, without ``file://``.
+def check_file_name(name: StrPath, storage_options: StorageOptions = None) -> Location:
+    """Return the common start of the names of output files.
 
     Raises:
         ValueError: If the name is a folder.
@@ -64,7 +63,7 @@ def check_file_name(name: StrPath) -> str:
             f"{os.fspath(name)!r} is a folder; add the start of the file names, for example "
             f"{os.path.join(name, 'train')!r}"
         )
-    return local_name(name)
+    return Location.of(name, storage_options)
 
 
 def copy_records(blocks: Generator[RecordBlock], write: Callable[[bytes], None]) -> None:

@@ -18,8 +18,8 @@ from ..order.shuffle import check_seed
 from ..order.split import parse_slice, split_indexed
 from ..storage.compression import Compression
 from ..storage.local import StrPath
-from ..storage.opening import local_name
-from ..storage.remote.options import RemoteOptions, StorageOptions
+from ..storage.location import Location
+from ..storage.remote.options import StorageOptions
 from ..writing.output_group import OutputGroup
 from ..writing.shards import ShardFiles
 from .outputs import check_file_name, copy_records, refuse_inputs, refuse_shard_inputs
@@ -67,10 +67,11 @@ def merge(
         FileExistsError: If an output exists, unless it may be replaced.
         ValueError: If an argument is invalid or the output is an input.
     """
-    report, remote = JobReport(on_error, watcher), RemoteOptions.of(storage_options)
-    files = RecordFiles(paths, report, allow_missing=allow_missing, remote=remote)
+    report = JobReport(on_error, watcher)
+    files = RecordFiles(paths, report, allow_missing=allow_missing, storage_options=storage_options)
+    target = Location.of(output, storage_options)
     return _write_one(
-        files, files.all, output, compression=compression, index=index, force=force, jobs=jobs
+        files, files.all, target, compression=compression, index=index, force=force, jobs=jobs
     )
 
 
@@ -131,8 +132,8 @@ def subset(
     step = None if every is None else check_integer("every", every, 1)
     if sample is not None and not 0 < sample < 1:
         raise ValueError(f"sample must be a fraction between 0 and 1, got {sample}")
-    report, remote = JobReport(on_error, watcher), RemoteOptions.of(storage_options)
-    files = RecordFiles(paths, report, allow_missing=allow_missing, remote=remote)
+    report = JobReport(on_error, watcher)
+    files = RecordFiles(paths, report, allow_missing=allow_missing, storage_options=storage_options)
     selection: Selection
     if records is not None:
         selection = parse_slice(records, len(files))
@@ -141,8 +142,9 @@ def subset(
     else:
         assert sample is not None
         selection = _random_parts(files, [sample, 1 - sample], seed)[0]
+    target = Location.of(output, storage_options)
     return _write_one(
-        files, selection, output, compression=compression, index=index, force=force, jobs=jobs
+        files, selection, target, compression=compression, index=index, force=force, jobs=jobs
     )
 
 
@@ -199,21 +201,22 @@ def split(
         ValueError: If the fractions neither sum to 1 nor are percentages or weights, the names are
             not different file names, one for each part, or an output is an input.
     """
-    outputs = [_part_path(name, part) for part in _part_names(names, len(fractions))]
-    report, remote = JobReport(on_error, watcher), RemoteOptions.of(storage_options)
-    files = RecordFiles(paths, report, allow_missing=allow_missing, remote=remote)
-    refuse_inputs(files.paths, outputs)
+    start = Location.of(name, storage_options)
+    outputs = [_part_of(start, part) for part in _part_names(names, len(fractions))]
+    report = JobReport(on_error, watcher)
+    files = RecordFiles(paths, report, allow_missing=allow_missing, storage_options=storage_options)
+    refuse_inputs(files.locations, outputs)
     parts = _random_parts(files, fractions, seed)
     report.watcher.started(files.size)
     blocks = files.blocks(files.all, jobs)
-    with OutputGroup(force=force, remote=files.remote) as group, closing(blocks):
-        writers = [group.open_records(path, compression, index=index) for path in outputs]
+    with OutputGroup(force=force) as group, closing(blocks):
+        writers = [group.open_records(each, compression, index=index) for each in outputs]
         for block in blocks:
             for part, writer in zip(parts, writers, strict=True):
                 for position in _positions_in(part, block.numbers):
                     writer.write(block[position])
     counts = [count for writer in writers for count in writer.counts]
-    return report.result(outputs, counts, remote=files.remote)
+    return report.result(outputs, counts)
 
 
 def reshard(
@@ -263,14 +266,14 @@ def reshard(
         ValueError: If not exactly one of ``num_shards`` and ``max_bytes`` is given, an argument is
             invalid, the name is a folder, or an input could be a shard.
     """
-    name = check_file_name(name)
-    report, remote = JobReport(on_error, watcher), RemoteOptions.of(storage_options)
-    files = RecordFiles(paths, report, allow_missing=allow_missing, remote=remote)
-    refuse_shard_inputs(files.paths, name, None if force else num_shards)
-    with OutputGroup(force=force, remote=files.remote) as group:
+    start = check_file_name(name, storage_options)
+    report = JobReport(on_error, watcher)
+    files = RecordFiles(paths, report, allow_missing=allow_missing, storage_options=storage_options)
+    refuse_shard_inputs(files.locations, start, None if force else num_shards)
+    with OutputGroup(force=force) as group:
         shards = ShardFiles(
             group,
-            name,
+            start,
             num_shards,
             max_bytes=max_bytes,
             compression=compression,
@@ -280,27 +283,27 @@ def reshard(
         report.watcher.started(files.size)
         copy_records(files.blocks(files.all, jobs), shards.write)
         outputs = shards.finish()
-    return report.result(outputs, shards.counts, remote=files.remote)
+    return report.result(outputs, shards.counts)
 
 
 def _write_one(
     files: RecordFiles,
     selection: Selection,
-    output: StrPath,
+    output: Location,
     *,
     compression: Compression | None,
     index: bool,
     force: bool,
     jobs: int,
 ) -> Result:
-    refuse_inputs(files.paths, [output])
+    refuse_inputs(files.locations, [output])
     fraction = len(selection) / len(files) if len(files) else 0
     files.report.watcher.started(int(files.size * fraction))
-    with OutputGroup(force=force, remote=files.remote) as group:
+    with OutputGroup(force=force) as group:
         writer = group.open_records(output, compression, index=index)
         copy_records(files.blocks(selection, jobs), writer.write)
         outputs = writer.finish()
-    return files.report.result(outputs, writer.counts, remote=files.remote)
+    return files.report.result(outputs, writer.counts)
 
 
 def _random_parts(files: RecordFiles, fractions: Sequence[float], seed: int) -> list[Subset]:
@@ -334,7 +337,5 @@ def _part_names(names: Sequence[str] | None, count: int) -> list[str]:
     return list(names)
 
 
-def _part_path(name: StrPath, part: str) -> str:
-    start = local_name(name)
-    joint = "" if start.endswith(os.sep) else "-"
-    return f"{start}{joint}{part}.tfrecord"
+def _part_of(start: Location, part: str) -> Location:
+    return start.beside(f"{'' if start.name.endswith(os.sep) else '-'}{part}.tfrecord")

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ..checks import check_choice, counted
 from ..storage.compression import COMPRESSIONS, SUFFIXES, Compression, without_suffix
 from ..storage.local import StrPath
-from ..storage.opening import file_size, local_name
+from ..storage.location import Location
 from ..storage.ordered_pool import OrderedPool
 from ..storage.paths import expand_paths
-from ..storage.remote.options import RemoteOptions, StorageOptions
+from ..storage.remote.options import StorageOptions
 from ..writing.output_group import OutputGroup
 from .outputs import copy_records, refuse_inputs
 from .record_files import RecordFiles
@@ -66,11 +65,9 @@ def compress(
     """
     check_choice("compression", compression, COMPRESSIONS)
     report = JobReport(on_error, watcher)
-    remote = RemoteOptions.of(storage_options) or RemoteOptions()
-    inputs = expand_paths(paths, allow_missing=allow_missing, remote=remote)
-    return _rewrite(
-        inputs, folder, compression, report, remote, index=index, force=force, jobs=jobs
-    )
+    inputs = expand_paths(paths, allow_missing=allow_missing, storage_options=storage_options)
+    target = Location.of(folder, storage_options)
+    return _rewrite(inputs, target, compression, report, index=index, force=force, jobs=jobs)
 
 
 def decompress(
@@ -116,23 +113,22 @@ def decompress(
             input.
     """
     report = JobReport(on_error, watcher)
-    remote = RemoteOptions.of(storage_options) or RemoteOptions()
-    inputs = expand_paths(paths, allow_missing=allow_missing, remote=remote)
-    return _rewrite(inputs, folder, None, report, remote, index=index, force=force, jobs=jobs)
+    inputs = expand_paths(paths, allow_missing=allow_missing, storage_options=storage_options)
+    target = Location.of(folder, storage_options)
+    return _rewrite(inputs, target, None, report, index=index, force=force, jobs=jobs)
 
 
 def _rewrite(
-    inputs: Sequence[str],
-    folder: StrPath,
+    inputs: Sequence[Location],
+    folder: Location,
     compression: Compression | None,
     report: JobReport,
-    remote: RemoteOptions,
     *,
     index: bool,
     force: bool,
     jobs: int,
 ) -> Result:
-    outputs = [os.path.join(local_name(folder), _output_name(path, compression)) for path in inputs]
+    outputs = [folder.child(_output_name(each, compression)) for each in inputs]
     for output, count in Counter(outputs).items():
         if count > 1:
             raise ValueError(
@@ -140,29 +136,29 @@ def _rewrite(
             )
     refuse_inputs(inputs, outputs)
 
-    def rewrite(pair: tuple[str, str]) -> tuple[JobReport, int]:
-        path, output = pair
+    def rewrite(pair: tuple[Location, Location]) -> tuple[JobReport, int]:
+        source, output = pair
         own = JobReport(report.on_error)
-        files = RecordFiles(path, own, remote=remote)
+        files = RecordFiles(source, own)
         blocks = files.blocks(files.all, is_stopped=lambda: pool.is_stopped)
         writer = group.open_records(output, compression, index=index)
         copy_records(blocks, writer.write)
         writer.prepare()
-        return own, file_size(path, remote)
+        return own, source.stamp().size
 
     counts = []
-    report.watcher.started(sum(file_size(path, remote) for path in inputs))
+    report.watcher.started(sum(each.stamp().size for each in inputs))
     with (
-        OutputGroup(force=force, remote=remote) as group,
+        OutputGroup(force=force) as group,
         OrderedPool(rewrite, jobs, max_items=len(inputs)) as pool,
     ):
         for own, size in pool.map(zip(inputs, outputs, strict=True)):
             report.add(own.records, size, own.errors)
             report.skipped += own.skipped - len(own.errors)  # it keeps only the first errors
             counts.append(own.records)
-    return report.result(outputs, counts, remote=remote)
+    return report.result(outputs, counts)
 
 
-def _output_name(path: str, compression: Compression | None) -> str:
-    name = without_suffix(os.path.basename(path))
+def _output_name(source: Location, compression: Compression | None) -> str:
+    name = without_suffix(source.basename)
     return name + ("" if compression is None else SUFFIXES[compression])

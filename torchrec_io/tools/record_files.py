@@ -15,7 +15,7 @@ from ..records.record_reader import ReadPlan, RecordReader
 from ..storage.local import StrPath
 from ..storage.ordered_pool import OrderedPool
 from ..storage.paths import expand_paths
-from ..storage.remote.options import RemoteOptions
+from ..storage.remote.options import StorageOptions
 from .report import JobReport
 
 # Limits of a block. A larger record gets a block of its own.
@@ -34,12 +34,11 @@ class RecordFiles:
         report: Report that counts the records that are read, the damaged ones, and files whose rest
             cannot be read because a length is damaged.
         allow_missing: Whether shards of a set may be missing.
-        remote: Options for remote objects.
+        storage_options: Options of remote objects, as for :class:`TFRecordDataset`.
 
     Attributes:
         report: Report of the job.
-        remote: Options for remote objects.
-        paths: Paths of the files.
+        locations: The files.
         reader: Reader of the records.
         size: Size of all records with their frames in bytes.
 
@@ -57,12 +56,13 @@ class RecordFiles:
         report: JobReport,
         *,
         allow_missing: bool = False,
-        remote: RemoteOptions | None = None,
+        storage_options: StorageOptions = None,
     ) -> None:
         self.report = report
-        self.remote = remote or RemoteOptions()
-        self.paths = expand_paths(paths, allow_missing=allow_missing, remote=self.remote)
-        indexes, errors = open_indexes(self.paths, "auto", "auto", remote=self.remote)
+        self.locations = expand_paths(
+            paths, allow_missing=allow_missing, storage_options=storage_options
+        )
+        indexes, errors = open_indexes(self.locations, "auto", "auto")
         for error in errors:
             report.skip(with_loss(error))
         self.reader = RecordReader(indexes)
@@ -70,6 +70,11 @@ class RecordFiles:
 
     def __len__(self) -> int:
         return len(self.reader)
+
+    @property
+    def paths(self) -> list[str]:
+        """Names of the files."""
+        return [file.name for file in self.locations]
 
     @property
     def all(self) -> Span:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -27,9 +26,9 @@ from ..storage.compression import (
     detect_compression,
 )
 from ..storage.local import StrPath
-from ..storage.opening import open_file, public_name
+from ..storage.location import Location
 from ..storage.outputs import refuse_existing
-from ..storage.remote.options import RemoteOptions, StorageOptions
+from ..storage.remote.options import StorageOptions
 from ..storage.salvage import LostPart, SalvagedFile, SalvagedSpans
 from ..writing.output_group import OutputGroup
 from .outputs import refuse_inputs
@@ -154,22 +153,23 @@ def repair(
         raise ValueError("output must be a path, unless dry_run=True, got None")
     if max_record_bytes < 0:
         raise ValueError(f"max_record_bytes must be at least 0, got {max_record_bytes}")
-    remote = RemoteOptions.of(storage_options) or RemoteOptions()
-    if output is not None:
-        refuse_inputs([os.fspath(path)], [output, os.fspath(output) + SUFFIX])
+    damaged = Location.of(path, storage_options)
+    target = None if output is None else Location.of(output, storage_options)
+    if target is not None:
+        refuse_inputs([damaged], [target, target.beside(SUFFIX)])
         if not force:
-            refuse_existing(output, remote)
-    with closing(open_file(path, remote)) as file:
-        search = _Repair(file, remote, input_compression, max_record_bytes, watcher or Watcher())
-        if output is None or dry_run:
+            refuse_existing(target)
+    with closing(damaged.open()) as file:
+        search = _Repair(damaged, file, input_compression, max_record_bytes, watcher or Watcher())
+        if target is None or dry_run:
             search.run(lambda _: None)
             return search.report(None)
         written = search.compression if compression == "same" else compression
-        with OutputGroup(force=force, remote=remote) as group:
-            writer = group.open_records(output, written, index=index)
+        with OutputGroup(force=force) as group:
+            writer = group.open_records(target, written, index=index)
             search.run(writer.write)
             search.refuse_total_loss()
-        return search.report(public_name(output, remote))
+        return search.report(target.name)
 
 
 @dataclass
@@ -213,8 +213,8 @@ class _Repair:
     """The search of one file, and what it found so far.
 
     Args:
-        file: Damaged file.
-        remote: Options of a remote object.
+        location: Damaged file.
+        file: The open file.
         choice: Compression of the file, or ``"auto"``.
         max_record_bytes: Largest size of a record in bytes.
         watcher: Receiver of progress messages.
@@ -225,15 +225,15 @@ class _Repair:
 
     def __init__(
         self,
+        location: Location,
         file: ByteSource,
-        remote: RemoteOptions,
         choice: CompressionChoice,
         max_record_bytes: int,
         watcher: Watcher,
     ) -> None:
         self.compression = detect_compression(file.head()) if choice == "auto" else choice
+        self._location = location
         self._file = file
-        self._remote = remote
         self._max_record_bytes = max_record_bytes
         self._watcher = watcher
         self._file_bytes_read = self._content_bytes_read = 0
@@ -248,7 +248,7 @@ class _Repair:
         """Search the whole file and write all sound records."""
         source: ByteSource = self._file
         if self.compression is not None:
-            source = _salvage(self._file, self.compression, self._remote)
+            source = _salvage(self._location, self._file, self.compression)
         self._watcher.started(self._file.stamp.size)
         for step in iter_sound_frames(source, max_record_bytes=self._max_record_bytes):
             for record in step.records:
@@ -312,9 +312,9 @@ class _Repair:
         )
 
 
-def _salvage(file: ByteSource, compression: Compression, remote: RemoteOptions) -> SalvagedFile:
+def _salvage(location: Location, file: ByteSource, compression: Compression) -> SalvagedFile:
     """Return the readable content of a file, by the seek points of its index if it has one."""
-    index = find_matching(file.path, remote)
+    index = find_matching(location)
     if index is None or index.compression != compression or len(index.seek_points) == 1:
         return SalvagedFile(file, compression)
     return SalvagedSpans(file, compression, index.seek_points, index.stream_bytes)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ..checks import check_choice
 from ..errors import TorchRecIOError
-from ..storage.opening import read_stamp
-from ..storage.remote.options import RemoteOptions
+from ..storage.location import Location
 from ..storage.thread_pool import map_in_threads
 
 if TYPE_CHECKING:
@@ -136,30 +135,27 @@ class JobReport:
 
     def result(
         self,
-        paths: Sequence[str],
+        outputs: Sequence[Location],
         counts: Sequence[int],
         *,
         file_bytes: int | None = None,
         schema: Schema | None = None,
         left_out: dict[str, int] | None = None,
-        remote: RemoteOptions | None = None,
     ) -> Result:
         """Return the result of the job.
 
         Args:
-            paths: Paths of the files that were written.
+            outputs: Files that were written.
             counts: Number of records in each of them.
             file_bytes: Size of all files in bytes. By default it is asked of their storage.
             schema: Schema that reads the records.
             left_out: Number of records with each feature that was not read.
-            remote: Options for remote objects.
         """
         if file_bytes is None:
             # Not the stamps that were found before the files were written.
-            sizes = map_in_threads(lambda path: read_stamp(path, remote).size, paths)
-            file_bytes = sum(sizes)
+            file_bytes = sum(map_in_threads(lambda each: each.stamp_now().size, outputs))
         return Result(
-            tuple(paths),
+            tuple(each.name for each in outputs),
             tuple(counts),
             self.skipped,
             tuple(self.errors),

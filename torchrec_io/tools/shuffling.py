@@ -22,8 +22,8 @@ from ..records.formats import TFRECORD
 from ..records.record_block import RecordBlock
 from ..storage.compression import Compression
 from ..storage.local import StrPath
-from ..storage.opening import is_remote
-from ..storage.remote.options import RemoteOptions, StorageOptions
+from ..storage.location import Location
+from ..storage.remote.options import StorageOptions
 from ..storage.temporary import make_temporary_folder
 from ..writing.named_file import open_named
 from ..writing.output_group import OutputGroup
@@ -94,15 +94,15 @@ def shuffle(
         ValueError: If not exactly one of ``num_shards`` and ``max_bytes`` is given, an argument is
             invalid, the name is a folder, or an input could be a shard.
     """
-    name = check_file_name(name)
+    start = check_file_name(name, storage_options)
     seed = check_seed(seed)
-    report, remote = JobReport(on_error, watcher), RemoteOptions.of(storage_options)
-    files = RecordFiles(paths, report, allow_missing=allow_missing, remote=remote)
-    refuse_shard_inputs(files.paths, name, None if force else num_shards)
-    with OutputGroup(force=force, remote=files.remote) as group:
+    report = JobReport(on_error, watcher)
+    files = RecordFiles(paths, report, allow_missing=allow_missing, storage_options=storage_options)
+    refuse_shard_inputs(files.locations, start, None if force else num_shards)
+    with OutputGroup(force=force) as group:
         shards = ShardFiles(
             group,
-            name,
+            start,
             num_shards,
             max_bytes=max_bytes,
             compression=compression,
@@ -110,8 +110,8 @@ def shuffle(
             replaces_others=force,
         )
         report.watcher.started(2 * files.size)
-        with _temporary_folder(name) as temporary:
-            buckets = _Buckets(temporary, name, files, seed)
+        with _temporary_folder(start) as temporary:
+            buckets = _Buckets(temporary, start, files, seed)
             buckets.fill(jobs)
             for bucket in range(len(buckets)):
                 block = buckets.take(bucket)
@@ -120,12 +120,12 @@ def shuffle(
                 size = int(block.lengths.sum()) + TFRECORD.overhead_bytes * len(block)
                 report.add(len(block), size)
         outputs = shards.finish()
-    return report.result(outputs, shards.counts, remote=files.remote)
+    return report.result(outputs, shards.counts)
 
 
 @contextmanager
-def _temporary_folder(name: str) -> Iterator[str]:
-    if is_remote(name):
+def _temporary_folder(name: Location) -> Iterator[str]:
+    if name.local_path is None:
         folder = tempfile.mkdtemp(prefix="torchrec_io-")
     else:
         folder = make_temporary_folder(name)
@@ -148,7 +148,7 @@ class _Buckets:
         seed: Seed of the order.
     """
 
-    def __init__(self, folder: str, name: str, files: RecordFiles, seed: int) -> None:
+    def __init__(self, folder: str, name: Location, files: RecordFiles, seed: int) -> None:
         count = min(_MAX_BUCKETS, max(1, -(-files.size // _BUCKET_BYTES)))
         self._bounds = np.array([len(files) * number // count for number in range(count + 1)])
         self._paths = [os.path.join(folder, str(bucket)) for bucket in range(count)]

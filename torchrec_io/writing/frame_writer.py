@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from array import array
 from typing import TYPE_CHECKING
 
@@ -14,9 +13,8 @@ from ..records.formats import TFRECORD
 from ..records.index_file import SUFFIX, encode_index
 from ..storage.compression import Compression
 from ..storage.deflater import Deflater
-from ..storage.local import StrPath
+from ..storage.location import Location
 from ..storage.outputs import check_output, open_pending
-from ..storage.remote.options import RemoteOptions
 
 if TYPE_CHECKING:
     from ..storage.pending_file import PendingFile
@@ -35,25 +33,23 @@ class FrameWriter:
     called. An :class:`OutputGroup` opens, prepares and renames these files.
 
     Attributes:
-        path: Target of the file. The index gets this name with ``.tfidx`` added.
+        location: Target of the file. The index gets this name with ``.tfidx`` added.
     """
 
     def __init__(
         self,
-        path: StrPath,
+        location: Location,
         compression: Compression | None = None,
         *,
         index: bool = False,
         buffer_bytes: int = BUFFER_BYTES,
-        remote: RemoteOptions | None = None,
         has_name: bool = True,
     ) -> None:
-        self.path = os.fspath(path)
-        self._remote = remote or RemoteOptions()
+        self.location = location
         self._count = 0
         if index:
-            check_output(self.path + SUFFIX)  # fails now, not after everything is written
-        self._file = open_pending(path, self._remote, has_name=has_name)
+            check_output(location.beside(SUFFIX))  # fails now, not after everything is written
+        self._file = open_pending(location, has_name=has_name)
         self._compression = compression
         self._deflater = None if compression is None else Deflater(self._file, compression)
         self._sink = self._deflater or self._file
@@ -101,16 +97,21 @@ class FrameWriter:
             self._deflater.finish()
         self._file.sync()
         if self._starts is not None:
-            self._index = open_pending(self.path + SUFFIX, self._remote)
+            self._index = open_pending(self.location.beside(SUFFIX))
             self._index.write(self._encode_index(self._starts))
             self._index.sync()
             self._starts = None
         self._is_prepared = True
 
-    def finish(self) -> list[str]:
-        """Prepare the file and return a list of its path, as :class:`ShardFiles` does."""
+    def finish(self) -> list[Location]:
+        """Prepare the file and return a list of its location, as :class:`ShardFiles` does."""
         self.prepare()
-        return [self.path]
+        return [self.location]
+
+    @property
+    def path(self) -> str:
+        """Target of the file, as text."""
+        return self.location.name
 
     @property
     def counts(self) -> list[int]:

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, BinaryIO, TypeAlias, cast
 
 from ..checks import check_choice, printable
 from ..records.index_file import SUFFIX
+from ..storage.byte_source import Stamp
 from ..storage.compression import COMPRESSIONS, Compression
 from ..storage.file_lock import file_lock
-from ..storage.folders import make_folder
-from ..storage.local import StrPath
-from ..storage.opening import is_remote, public_name
-from ..storage.outputs import names_in, open_pending, refuse_existing, split_output
+from ..storage.folders import make_folder, stamps_in
+from ..storage.location import Location
+from ..storage.outputs import exists_now, names_in, open_pending, refuse_existing, split_output
 from ..storage.pending_file import PendingFile, output_exists, sync_folder
-from ..storage.remote.options import RemoteOptions
 from .adopted_file import AdoptedFile
 from .frame_writer import BUFFER_BYTES, FrameWriter
 from .named_file import ObjectStream, open_named
@@ -63,30 +62,21 @@ class OutputGroup:
         create_folders: Whether a missing folder of the targets is created.
         force: Whether existing files of the same names are replaced. Otherwise they are refused:
             when a file is opened, and again before the first one is renamed.
-        remote: Options for remote objects.
 
     Attributes:
         force: Whether existing files are replaced.
-        remote: Options for remote objects.
     """
 
-    def __init__(
-        self,
-        *,
-        create_folders: bool = True,
-        force: bool = True,
-        remote: RemoteOptions | None = None,
-    ) -> None:
+    def __init__(self, *, create_folders: bool = True, force: bool = True) -> None:
         self.force = force
-        self.remote = remote or RemoteOptions()
         self._create_folders = create_folders
         self._records: list[FrameWriter] = []
         self._others: list[_Output] = []
         self._targets: set[str] = set()
         self._removed: list[str] = []
-        self._folder: str | None = None
+        self._folder: Location | None = None
         self._present: set[str] | None = None  # names in a folder of a store, once it was listed
-        self._adoptable: dict[str, dict[str, int]] = {}  # sizes of objects in folders, by name
+        self._adoptable: dict[Location, dict[str, Stamp]] = {}  # objects in folders, by name
 
     def __enter__(self) -> Self:
         return self
@@ -100,7 +90,7 @@ class OutputGroup:
 
     def open_records(
         self,
-        path: StrPath,
+        location: Location,
         compression: Compression | None = None,
         *,
         index: bool = False,
@@ -110,12 +100,12 @@ class OutputGroup:
         """Open a TFRecord file. Several threads may open files at the same time.
 
         Args:
-            path: Path of the file. It may still be changed before the group is committed, by
-                setting :attr:`FrameWriter.path`.
+            location: Location of the file. It may still be changed before the group is committed,
+                by setting :attr:`FrameWriter.location`.
             compression: ``None``, ``"gzip"``, ``"zlib"`` or ``"zstd"``.
             index: Whether the file gets an index ``PATH.tfidx``.
             buffer_bytes: Number of bytes of small records that are gathered before they are framed.
-            has_name: Whether the file keeps this path, as far as is known.
+            has_name: Whether the file keeps this location, as far as is known.
 
         Raises:
             ValueError: If the compression is invalid or the group already has this path.
@@ -123,19 +113,14 @@ class OutputGroup:
             OSError: If the file cannot be created.
         """
         check_choice("compression", compression, _COMPRESSIONS)
-        path = self._add_target(path)
+        self._add_target(location)
         file = FrameWriter(
-            path,
-            compression,
-            index=index,
-            buffer_bytes=buffer_bytes,
-            remote=self.remote,
-            has_name=has_name,
+            location, compression, index=index, buffer_bytes=buffer_bytes, has_name=has_name
         )
         self._records.append(file)
         return file
 
-    def open_file(self, path: StrPath) -> BinaryIO:
+    def open_file(self, location: Location) -> BinaryIO:
         """Open a file of any other kind. It must be closed before the group is committed.
 
         Raises:
@@ -143,37 +128,37 @@ class OutputGroup:
             FileExistsError: If the file exists and may not be replaced.
             OSError: If the file cannot be created.
         """
-        path = self._add_target(path)
-        file = open_pending(path, self.remote)
+        self._add_target(location)
+        file = open_pending(location)
         self._others.append(file)
         if isinstance(file, PendingFile):
-            return open_named(file.release(), path)
+            return open_named(file.release(), location)
         return ObjectStream(file).buffered()
 
-    def adopt(self, complete: str, path: StrPath, *, index: bool) -> None:
+    def adopt(self, complete: Location, target: Location, *, index: bool) -> None:
         """Take over a TFRecord file that is complete and on storage under another name.
 
         It keeps its name until the group is committed, and if that fails. Then a file is renamed,
         and an object is copied.
 
         Args:
-            complete: Name of the file, in a folder with a temporary name or in that of a job,
-                beside the target; or public URL of the object.
-            path: Path of the file once the group is committed.
+            complete: Location of the file or object, in a folder with a temporary name or in that
+                of a job, beside the target.
+            target: Location once the group is committed.
             index: Whether there is an index beside the file, which is taken over, too.
 
         Raises:
             ValueError: If the group already has this path.
             FileExistsError: If the target exists and may not be replaced.
         """
-        target = self._add_target(path)
+        self._add_target(target)
         self._others.append(self._adopted(complete, target))
         if index:
-            self._others.append(self._adopted(complete + SUFFIX, target + SUFFIX))
+            self._others.append(self._adopted(complete.beside(SUFFIX), target.beside(SUFFIX)))
         else:
-            self._removed.append(target + SUFFIX)
+            self._removed.append(target.beside(SUFFIX).name)
 
-    def open_folder(self, path: StrPath) -> str:
+    def open_folder(self, location: Location) -> str:
         """Create a folder, which must be new or empty when the group is committed.
 
         Returns:
@@ -183,14 +168,14 @@ class OutputGroup:
             ValueError: If the group already has this path.
             OSError: If the folder cannot be created.
         """
-        path = self._add_target(path)
-        folder = PendingFolder(path)
+        self._add_target(location)
+        folder = PendingFolder(location)
         self._others.append(folder)
         return folder.temporary
 
-    def remove(self, paths: Iterable[str]) -> None:
+    def remove(self, files: Iterable[Location]) -> None:
         """Remove other files of the folder, and their indexes, in the same step as the commit."""
-        self._removed += [name for path in paths for name in (path, path + SUFFIX)]
+        self._removed += [name for file in files for name in (file.name, file.name + SUFFIX)]
 
     def prepare(self) -> None:
         """Write everything to storage, so that only the names are missing.
@@ -228,14 +213,14 @@ class OutputGroup:
             pending += records.pending
         pending += [(other, other.path) for other in self._others]
         is_single = not self._removed and len(self._records) + len(self._others) == 1
-        if is_remote(self._folder):
+        if self._folder.local_path is None:
             self._commit_objects(self._folder, pending, stale, is_single=is_single)
             return
         local = cast("Sequence[tuple[_Local, str]]", pending)
-        with file_lock(os.path.join(self._folder, _LOCK_NAME), self._wait):
+        with file_lock(self._folder.child(_LOCK_NAME).name, self._wait):
             if not self.force:
                 for output in (*self._records, *self._others):
-                    refuse_existing(output.path)  # it may be new
+                    refuse_existing(Location(output.path))  # it may be new
             if is_single:
                 for path in stale:
                     _remove_file(path)
@@ -243,14 +228,14 @@ class OutputGroup:
                     file.rename(path)
             else:
                 _replace_files(local, stale)
-            sync_folder(self._folder)
+            sync_folder(self._folder.name)
 
     def _wait(self) -> None:
         logger.info("waiting for the process that renames files in %s", printable(self._folder))
 
     def _commit_objects(
         self,
-        folder: str,
+        folder: Location,
         pending: Sequence[tuple[_Output, str]],
         stale: Sequence[str],
         *,
@@ -260,58 +245,52 @@ class OutputGroup:
 
         objects = cast("Sequence[tuple[NewObject, str]]", pending)
         commit = object_commit.commit_one if is_single else object_commit.commit_several
-        commit(folder, objects, stale, self.remote, must_be_new=not self.force)
+        commit(folder, objects, stale, must_be_new=not self.force)
 
     def discard(self) -> None:
         """Remove all files that were not renamed."""
         for output in (*self._records, *self._others):
             output.discard()
 
-    def _adopted(self, complete: str, target: str) -> AdoptedFile | AdoptedObject:
-        if not is_remote(complete):
-            return AdoptedFile(complete, target)
+    def _adopted(self, complete: Location, target: Location) -> AdoptedFile | AdoptedObject:
+        if complete.local_path is not None:
+            return AdoptedFile(complete.name, target.name)
         from ..storage.remote.adopted_object import AdoptedObject  # noqa: PLC0415  # as above
-        from ..storage.remote.listing import list_folder  # noqa: PLC0415  # as above
 
-        folder, name = os.path.split(complete)
+        folder = complete.parent
         if folder not in self._adoptable:
-            infos = list_folder(folder, self.remote)
-            self._adoptable[folder] = {each: info.size for each, info in infos.items()}
-        return AdoptedObject(complete, target, self._adoptable[folder][name], self.remote)
+            self._adoptable[folder] = stamps_in(folder)
+        size = self._adoptable[folder][complete.basename].size
+        return AdoptedObject(complete, target, size)
 
-    def _add_target(self, path: StrPath) -> str:
-        """Add an output, and return its path without ``file://``."""
-        folder, name = split_output(path)
-        target = f"{folder}/{name}" if is_remote(path) else os.path.join(folder, name)
-        if target in self._targets:
+    def _add_target(self, location: Location) -> None:
+        """Add an output."""
+        folder, name = split_output(location)
+        target = folder.child(name)
+        if target.name in self._targets:
             raise ValueError(f"{target!r} would be written twice; choose another name")
         if self._folder is None:
             if self._create_folders:
-                make_folder(folder or os.curdir)
+                make_folder(folder)
             self._folder = folder
-            if is_remote(path):  # wrong credentials are an error now, not after all was written
-                from ..storage.remote.upload import exists  # noqa: PLC0415  # not for local files
-
-                exists(target, self.remote)
-        elif folder != self._folder:
-            raise ValueError(
-                f"all outputs must be in the folder {self._folder or os.curdir!r}, got {target!r}"
-            )
+            if folder.local_path is None:
+                exists_now(target)  # wrong credentials are an error now, not after all was written
+        elif folder.name != self._folder.name:
+            known = self._folder.name or os.curdir
+            raise ValueError(f"all outputs must be in the folder {known!r}, got {target!r}")
         if not self.force:
-            self._refuse_existing(folder, name)
-        self._targets.add(target)
-        return public_name(path, self.remote)
+            self._refuse_existing(folder, target)
+        self._targets.add(target.name)
 
-    def _refuse_existing(self, folder: str, name: str) -> None:
+    def _refuse_existing(self, folder: Location, target: Location) -> None:
         """Raise an error if an output exists. A store is asked for all names from the second on."""
-        path = os.path.join(folder, name)
-        if not (is_remote(folder) and self._targets):
-            refuse_existing(path, self.remote)
+        if folder.local_path is not None or not self._targets:
+            refuse_existing(target)
             return
         if self._present is None:
-            self._present = names_in(folder, self.remote)
-        if name in self._present:
-            raise output_exists(path)
+            self._present = names_in(folder)
+        if target.basename in self._present:
+            raise output_exists(target)
 
 
 def _replace_files(pending: Sequence[tuple[_Local, str]], stale: Iterable[str]) -> None:

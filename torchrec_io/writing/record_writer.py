@@ -13,8 +13,8 @@ from ..checks import counted
 from ..storage.compression import Compression
 from ..storage.exit import end_at_exit
 from ..storage.local import StrPath
-from ..storage.opening import is_remote, public_name
-from ..storage.remote.options import RemoteOptions, StorageOptions
+from ..storage.location import Location
+from ..storage.remote.options import StorageOptions
 from .encode import Kinds, WriterEncoder
 from .output_group import OutputGroup
 
@@ -31,13 +31,13 @@ class Writer(ABC):
     _is_open = False  # so that __del__ does nothing if __init__ failed
 
     def __init__(self, path: StrPath, kinds: Kinds | None, storage_options: StorageOptions) -> None:
-        remote = RemoteOptions.of(storage_options) or RemoteOptions()
-        self._path = public_name(path, remote)
-        # The process may change its working directory before the writer is closed.
-        is_whole = os.path.isabs(self._path) or is_remote(self._path)
-        self._target = self._path if is_whole else os.path.join(os.getcwd(), self._path)
+        self._target = Location.of(path, storage_options)
+        self._path = self._target.name
+        if self._target.local_path is not None:
+            # The process may change its working directory before the writer is closed.
+            self._target = self._target.at(os.path.join(os.getcwd(), self._path))
         self._encode = WriterEncoder(kinds)
-        self._group = OutputGroup(create_folders=False, remote=remote)
+        self._group = OutputGroup(create_folders=False)
         self._owner = os.getpid()
         self._records = 0
         self._failure: tuple[int, str] | None = None

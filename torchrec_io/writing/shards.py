@@ -14,9 +14,9 @@ from ..storage.compression import Compression
 from ..storage.digest import digest_number
 from ..storage.file_limit import is_out_of_files, out_of_files
 from ..storage.local import StrPath
-from ..storage.opening import is_remote
+from ..storage.location import Location
 from ..storage.outputs import names_in, split_output
-from ..storage.remote.options import RemoteOptions, StorageOptions
+from ..storage.remote.options import StorageOptions
 from .encode import Kinds
 from .frame_writer import BUFFER_BYTES, FrameWriter
 from .output_group import OutputGroup
@@ -53,14 +53,14 @@ def shard_path(name: StrPath, shard: int, num_shards: int) -> str:
     return f"{os.fspath(name)}-{shard:05d}-of-{num_shards:05d}"
 
 
-def shard_paths(name: StrPath, num_shards: int) -> list[str]:
-    """Return the paths of all shards of a name."""
-    return [shard_path(name, shard, num_shards) for shard in range(num_shards)]
+def shards_of(name: Location, num_shards: int) -> list[Location]:
+    """Return the locations of all shards of a name."""
+    return [name.beside(shard_path("", shard, num_shards)) for shard in range(num_shards)]
 
 
-def check_max_bytes(name: StrPath, max_bytes: int) -> None:
+def check_max_bytes(name: Location, max_bytes: int) -> None:
     """Raise ValueError if shards of a store may be too large to get their names."""
-    if max_bytes > MOST_OBJECT_BYTES and is_remote(name):
+    if max_bytes > MOST_OBJECT_BYTES and name.local_path is None:
         raise ValueError(
             f"max_bytes must be at most {MOST_OBJECT_BYTES:,} (5 GiB) for objects of a store, got "
             f"{max_bytes:,}; use num_shards"
@@ -101,7 +101,7 @@ class ShardFiles:
     def __init__(
         self,
         group: OutputGroup,
-        name: str,
+        name: Location,
         num_shards: int | None = None,
         *,
         max_bytes: int | None = None,
@@ -126,9 +126,9 @@ class ShardFiles:
         self._files: list[FrameWriter] = []
         self._next = 0  # shard of the next record without a key
         if not group.force:
-            refuse_shards(name, remote=group.remote)
+            refuse_shards(name)
         if num_shards is not None and not replaces_others:
-            refuse_other_shards(name, shard_paths(name, num_shards), group.remote)
+            refuse_other_shards(name, shards_of(name, num_shards))
         for _ in range(num_shards or 1):
             self._open_next()
 
@@ -170,8 +170,8 @@ class ShardFiles:
             self._next = (shard + 1) % len(self._files)
         self._files[shard].write(record)
 
-    def finish(self) -> list[str]:
-        """Write all shards to storage, so that the group can be committed, and return their paths.
+    def finish(self) -> list[Location]:
+        """Write all shards to storage, so that the group can be committed, and return them.
 
         Raises:
             FileExistsError: If there are shards of this name and another number.
@@ -179,14 +179,14 @@ class ShardFiles:
         """
         for file in self._files:
             file.prepare()
-        paths = shard_paths(self._name, len(self._files))
+        shards = shards_of(self._name, len(self._files))
         if self._replaces_others:
-            self._group.remove(find_shards(self._name, outputs=paths, remote=self._group.remote))
+            self._group.remove(find_shards(self._name, outputs=shards))
         else:
-            refuse_other_shards(self._name, paths, self._group.remote)
-        for file, path in zip(self._files, paths, strict=True):
-            file.path = path
-        return paths
+            refuse_other_shards(self._name, shards)
+        for file, location in zip(self._files, shards, strict=True):
+            file.location = location
+        return shards
 
     def _open_next(self) -> None:
         shard = len(self._files)
@@ -201,7 +201,7 @@ class ShardFiles:
             path = f"{self._name}-{shard:05d}-of-?????"
         try:
             file = self._group.open_records(
-                path,
+                self._name.at(path),
                 self._compression,
                 index=self._index,
                 buffer_bytes=buffer_bytes_of(self._num_shards),
@@ -311,9 +311,9 @@ class ShardedWriter(Writer):
         self._records += 1
 
     def _finish(self) -> None:
-        paths = self._shards.finish()
+        count = len(self._shards.finish())
         super()._finish()
-        self._paths = shard_paths(self._path, len(paths))
+        self._paths = [shard_path(self._path, shard, count) for shard in range(count)]
 
 
 def _key_bytes(key: Key) -> bytes:
@@ -328,61 +328,53 @@ def _key_bytes(key: Key) -> bytes:
 
 
 def find_shards(
-    name: StrPath,
-    suffix: re.Pattern[str] = _SHARD_SUFFIX,
-    outputs: Sequence[str] = (),
-    *,
-    remote: RemoteOptions,
-) -> list[str]:
-    """Return the paths of the existing shards of a name that are not outputs.
+    name: Location, suffix: re.Pattern[str] = _SHARD_SUFFIX, outputs: Sequence[Location] = ()
+) -> list[Location]:
+    """Return the existing shards of a name that are not outputs.
 
     Args:
         name: Common start of the paths of the shards.
         suffix: Pattern of the rest of a shard's path.
-        outputs: Paths of the shards that will be written.
-        remote: Options for remote objects.
+        outputs: Shards that will be written.
     """
     folder, start = split_output(name)
-    written = {os.path.basename(path) for path in outputs}
+    written = {shard.basename for shard in outputs}
     return [
-        os.path.join(folder, other)
-        for other in sorted(names_in(folder, remote) - written)
+        folder.child(other)
+        for other in sorted(names_in(folder) - written)
         if other.startswith(start) and suffix.fullmatch(other[len(start) :])
     ]
 
 
-def refuse_shards(
-    name: StrPath, suffix: re.Pattern[str] = _SHARD_SUFFIX, *, remote: RemoteOptions
-) -> None:
+def refuse_shards(name: Location, suffix: re.Pattern[str] = _SHARD_SUFFIX) -> None:
     """Raise an error if there are shards of a name, of any number.
 
     Raises:
         FileExistsError: If there is a shard.
     """
-    for path in find_shards(name, suffix, remote=remote)[:1]:
+    for shard in find_shards(name, suffix)[:1]:
         raise FileExistsError(
             errno.EEXIST,
             "a shard of this name exists; choose another name, or replace all of them with "
             "force=True (--force)",
-            path,
+            shard.name,
         )
 
 
-def refuse_other_shards(name: StrPath, outputs: Sequence[str], remote: RemoteOptions) -> None:
+def refuse_other_shards(name: Location, outputs: Sequence[Location]) -> None:
     """Raise an error if there are other shards of a name, which readers would mix up with new ones.
 
     Args:
         name: Common start of the paths of the shards.
-        outputs: Paths of the shards that will be written. They may exist.
-        remote: Options for remote objects.
+        outputs: Shards that will be written. They may exist.
 
     Raises:
         FileExistsError: If there is another shard.
     """
-    for other in find_shards(name, outputs=outputs, remote=remote)[:1]:
+    for other in find_shards(name, outputs=outputs)[:1]:
         raise FileExistsError(
             errno.EEXIST,
             f"readers would mix it up with the {counted(len(outputs), 'shard')} to be written; "
             "remove the old shards first",
-            other,
+            other.name,
         )

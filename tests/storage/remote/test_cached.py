@@ -40,7 +40,7 @@ from torchrec_io.records.record_reader import RecordReader
 from torchrec_io.storage.byte_source import ByteSource
 from torchrec_io.storage.cache import filling
 from torchrec_io.storage.cache.folder import cache_folder_at
-from torchrec_io.storage.opening import open_file
+from torchrec_io.storage.location import Location
 from torchrec_io.storage.remote.cached_file import CachedFile
 from torchrec_io.storage.remote.connection import HelperConnection
 from torchrec_io.storage.remote.options import RemoteOptions
@@ -64,7 +64,7 @@ def options_with(cache: tio.BlockCache, **options: Any) -> RemoteOptions:
 
 
 def opened(url: str, cache: tio.BlockCache, **options: Any) -> ByteSource:
-    return open_file(url, options_with(cache, **options))
+    return Location.of(url, options_with(cache, **options)).open()
 
 
 def downloads(web: WebServer) -> Counter[int]:
@@ -143,7 +143,7 @@ def test_cached_batches_are_read_from_the_disk_by_native_code(
     web: WebServer, cache: tio.BlockCache
 ) -> None:
     url = web.put("/a.tfrecord", DATA)
-    indexes, _ = open_indexes([url], "auto", "auto", remote=options_with(cache))
+    indexes, _ = open_indexes([Location.of(url, options_with(cache))], "auto", "auto")
     shutil.rmtree(cache.directory)
     reader = RecordReader(indexes, cache=cache)
     plan = reader.plan(np.arange(0, 300, 7))
@@ -166,9 +166,9 @@ def test_a_later_run_uses_the_blocks(web: WebServer, cache: tio.BlockCache) -> N
     web.requests.clear()
     code = (
         "import hashlib, pickle, sys\n"
-        "from torchrec_io.storage.opening import open_file\n"
+        "from torchrec_io.storage.location import Location\n"
         "url, remote = pickle.load(sys.stdin.buffer)\n"
-        "print(hashlib.sha256(open_file(url, remote).read(0, 1 << 30)).hexdigest())\n"
+        "print(hashlib.sha256(Location.of(url, remote).open().read(0, 1 << 30)).hexdigest())\n"
     )
     given = pickle.dumps((url, RemoteOptions(None, 4 << 20, cache)))
     done = subprocess.run(
@@ -263,7 +263,7 @@ def test_a_helper_that_is_killed_during_a_download(web: WebServer, cache: tio.Bl
     """Its claim is free, and the block is downloaded by another process."""
     url = web.put("/a.tfrecord", DATA)
     remote = options_with(cache)
-    file = open_file(url, remote)
+    file = Location.of(url, remote).open()
     client = access(url, remote).fetcher.client
     assert isinstance(client, HelperConnection)
     web.delay = 0.5
@@ -282,7 +282,7 @@ def test_a_process_that_is_stopped_does_not_keep_others_waiting(
 ) -> None:
     url = web.put("/a.tfrecord", DATA)
     remote = options_with(cache)
-    blocks = cache.blocks_of(url, open_file(url, remote).stamp, remote)
+    blocks = cache.blocks_of(url, Location.of(url, remote).open().stamp, remote)
     assert blocks is not None
     claim = blocks.folder.claim(blocks.name(0), BLOCK)
     assert claim is not None
@@ -418,7 +418,7 @@ def test_blocks_of_a_replaced_object_are_not_used(
     with pytest.raises(tio.StaleIndexError):
         file.read(len(DATA) // 2, len(DATA))
     assert opened(url, cache).read(0, len(DATA)) == other
-    assert open_file(url, options_with(cache), file.stamp).read(0, 100) == DATA[:100]
+    assert Location.of(url, options_with(cache)).open(file.stamp).read(0, 100) == DATA[:100]
 
 
 @pytest.mark.parametrize("fields", [{"etag": None, "changed": None}, {"etag": 'W/"1"'}])
@@ -437,7 +437,7 @@ def test_objects_without_an_identity_are_not_cached(
 def test_stores_with_one_name_are_different(
     web: WebServer, cache: tio.BlockCache, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    stamp = open_file(web.put("/a", DATA)).stamp
+    stamp = Location.of(web.put("/a", DATA)).open().stamp
 
     def blocks_with(url: str = "s3://b/a", **options: Any) -> Any:
         return cache.blocks_of(url, stamp, RemoteOptions(options))
@@ -533,7 +533,7 @@ def test_a_cache_that_is_smaller_than_the_data(web: WebServer, tmp_path: Path) -
 def test_blocks_in_flight_count_as_fetched_bytes(web: WebServer, cache: tio.BlockCache) -> None:
     close_connections()
     remote = options_with(cache)
-    file = open_file(web.put("/a.tfrecord", DATA), remote)
+    file = Location.of(web.put("/a.tfrecord", DATA), remote).open()
     web.delay = 0.2
     ranges = np.array([(number * BLOCK + 5, 10, 0) for number in range(10)])
     file.will_need(ranges)
@@ -608,7 +608,7 @@ def test_a_full_disk(web: WebServer, cache: tio.BlockCache, warnings: list[str])
     url = web.put("/a.tfrecord", DATA)
     remote = options_with(cache, max_attempts=4)
     close_connections()
-    file = open_file(url, remote)
+    file = Location.of(url, remote).open()
     client = access(url, remote).fetcher.client
     assert isinstance(client, HelperConnection)
     assert file.read(0, 10) == DATA[:10]
@@ -657,7 +657,7 @@ def test_another_user_of_the_machine(mode: int, warnings: list[str]) -> None:
         filesystem.pipe("/users/a", DATA)
         remote = options_with(cache)
         url = "memory://users/a"
-        assert open_file(url, remote).read(0, 5 * BLOCK) == DATA[: 5 * BLOCK]
+        assert Location.of(url, remote).open().read(0, 5 * BLOCK) == DATA[: 5 * BLOCK]
         for path in Path(cache.directory).iterdir():
             path.chmod(mode & 0o644)
         Path(cache.directory).chmod(mode)
@@ -666,14 +666,15 @@ def test_another_user_of_the_machine(mode: int, warnings: list[str]) -> None:
         if child == 0:
             os.setgid(65534)
             os.setuid(65534)
-            right = all(open_file(url, remote).read(0, len(DATA)) == DATA for _ in range(2))
+            there = Location.of(url, remote)
+            right = all(there.open().read(0, len(DATA)) == DATA for _ in range(2))
             blocks = len(list(Path(cache.directory).glob("*.block"))) if mode != 0o700 else 0
             os._exit(10 * right + (blocks == BLOCKS) + 2 * len(warnings))
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         # The state of the folder belongs to the first user, so it cannot be written, which is
         # logged once.
         assert status == 12
-        assert open_file(url, remote).read(0, len(DATA)) == DATA
+        assert Location.of(url, remote).open().read(0, len(DATA)) == DATA
 
 
 # ---- more ----

@@ -13,7 +13,6 @@ import pytest
 import torchrec_io as tio
 from tests.support.stores import S3Server
 from torchrec_io.storage.paths import expand_paths, expand_sets
-from torchrec_io.storage.remote.options import RemoteOptions
 from torchrec_io.storage.remote.pending_object import PendingObject
 from torchrec_io.storage.remote.process import ObjectAccess
 
@@ -85,7 +84,7 @@ class FaultError(OSError):
 def read(folder: str, options: dict[str, Any]) -> Outcome:
     """Return what a reader of a folder finds."""
     try:
-        sets = expand_sets(folder, remote=RemoteOptions(options))
+        sets = expand_sets(folder, storage_options=options)
         found = {
             os.path.basename(file): list(tio.TFRecordDataset(file, storage_options=options))
             for file in itertools.chain.from_iterable(sets)
@@ -237,4 +236,4 @@ def test_two_commits_at_the_same_time(s3: S3Server, monkeypatch: pytest.MonkeyPa
     with pytest.raises(FileExistsError, match="another process wrote objects of the same names"):
         shards(folder, small(0), options)
     with pytest.raises(FileNotFoundError):
-        expand_paths(folder, remote=RemoteOptions(options))
+        expand_paths(folder, storage_options=options)

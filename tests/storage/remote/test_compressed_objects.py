@@ -13,7 +13,7 @@ import pytest
 import torchrec_io as tio
 from tests.support.tfrecord import frame
 from tests.support.web import WebServer
-from torchrec_io.storage.opening import open_file
+from torchrec_io.storage.location import Location
 from torchrec_io.storage.remote.process import access
 from torchrec_io.storage.spanned_file import SpannedFile
 
@@ -100,7 +100,7 @@ def test_what_is_being_decoded_is_not_fetched_again(
 @pytest.mark.parametrize("num_threads", [1, 2])
 def test_what_was_fetched_ahead_is_dropped_with_its_iteration(url: str, num_threads: int) -> None:
     dataset = tio.TFRecordDataset(url, batch_size=20, num_threads=num_threads)
-    remote = dataset.pipeline.records.indexes[0].remote
+    remote = dataset.pipeline.records.indexes[0].location.options
     assert remote is not None
     fetcher = access(url, remote).fetcher
     batches: Any = iter(dataset)
@@ -109,6 +109,6 @@ def test_what_was_fetched_ahead_is_dropped_with_its_iteration(url: str, num_thre
     batches.close()
     ends = time.monotonic() + 20
     while fetcher.bytes_in_memory and time.monotonic() < ends:  # until the helper has cancelled it
-        open_file(url, remote).read(0, 10)
+        Location.of(url, remote).open().read(0, 10)
         fetcher._drop_cancelled()
     assert fetcher.bytes_in_memory == 0

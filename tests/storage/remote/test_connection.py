@@ -16,7 +16,7 @@ import fsspec  # type: ignore[import-untyped]
 import pytest
 
 from tests.support.web import WebServer
-from torchrec_io.storage.opening import open_file
+from torchrec_io.storage.location import Location
 from torchrec_io.storage.remote.connection import HelperConnection, HelperError
 from torchrec_io.storage.remote.listing import read_remote_stamp
 from torchrec_io.storage.remote.options import RemoteOptions
@@ -25,12 +25,12 @@ from torchrec_io.storage.remote.process import access, close_connections
 DATA = bytes(range(256)) * 5000
 START = """
 import os, signal, sys, time
-from torchrec_io.storage.opening import open_file
+from torchrec_io.storage.location import Location
 from torchrec_io.storage.remote.options import RemoteOptions
 from torchrec_io.storage.remote.process import access, close_connections
 url = sys.argv[1]
 options = RemoteOptions()
-assert len(open_file(url, options).read(0, 1 << 20)) == 1 << 20
+assert len(Location.of(url, options).open().read(0, 1 << 20)) == 1 << 20
 print(access(url, options).fetcher.client.helper_pid, flush=True)
 """
 
@@ -120,13 +120,13 @@ def test_reading_goes_on_after_ctrl_c(web: WebServer) -> None:
     web.put("/slow", DATA)
     process, helper = started(
         web.put("/a", DATA),
-        "file = open_file(url.replace('/a', '/slow'), options)\n"
+        "file = Location.of(url.replace('/a', '/slow'), options).open()\n"
         "print('reading', flush=True)\n"
         "try:\n"
         "    file.read(0, 1000)\n"
         "except KeyboardInterrupt:\n"
         "    print('interrupted', flush=True)\n"
-        "print(len(file.read(0, 1000)), len(open_file(url, options).read(5, 10)))\n",
+        "print(len(file.read(0, 1000)), len(Location.of(url, options).open().read(5, 10)))\n",
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "reading\n"
@@ -144,7 +144,7 @@ def test_reading_goes_on_after_ctrl_c(web: WebServer) -> None:
 def test_a_helper_that_was_killed_is_replaced(web: WebServer) -> None:
     url = web.put("/a", DATA)
     options = RemoteOptions()
-    file = open_file(url, options)
+    file = Location.of(url, options).open()
     assert file.read(0, 100) == DATA[:100]
     for _ in range(3):
         client = access(url, options).fetcher.client
@@ -158,7 +158,7 @@ def test_a_helper_that_was_killed_is_replaced(web: WebServer) -> None:
 def test_a_helper_that_ends_during_a_read(web: WebServer) -> None:
     url = web.put("/a", DATA)
     options = RemoteOptions()
-    file = open_file(url, options)
+    file = Location.of(url, options).open()
     client = access(url, options).fetcher.client
     assert isinstance(client, HelperConnection)
     web.delay = 0.3
@@ -178,7 +178,7 @@ def test_messages_to_a_helper_that_has_ended() -> None:
 
 def test_threads_share_a_helper(web: WebServer) -> None:
     url = web.put("/a", DATA)
-    file = open_file(url)
+    file = Location.of(url).open()
 
     def read(number: int) -> bool:
         at = number * 997 % (len(DATA) - 5000)
@@ -193,13 +193,13 @@ def test_datasets_share_one_memory(web: WebServer) -> None:
     close_connections()
     url = web.put("/a", DATA)
     small, large = (RemoteOptions({"max_attempts": n}, n << 20) for n in (2, 6))
-    files = [open_file(url, options) for options in (small, large, small)]
+    files = [Location.of(url, options).open() for options in (small, large, small)]
     assert [file.read(0, len(DATA)) for file in files] == [DATA] * 3
     fetcher = access(url, small).fetcher
     assert access(url, large).fetcher is fetcher
     assert len(fetcher.client.memory) == fetcher.limit == 6 << 20
     fsspec.filesystem("memory").pipe("/shared/a", DATA)
-    other = open_file("memory://shared/a", small)
+    other = Location.of("memory://shared/a", small).open()
     assert other.read(0, len(DATA)) == DATA
     assert access(other.path, small).fetcher.limit == fetcher.limit == 3 << 20
     assert files[0].read(5, len(DATA)) == DATA[5:]
@@ -251,4 +251,4 @@ def test_a_package_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
         ("hf://b/a", r"hf:// needs the package fsspec: pip install fsspec"),
     ):
         with pytest.raises(ImportError, match=text):
-            open_file(url, RemoteOptions(None, (1 << 20) + 3))
+            Location.of(url, RemoteOptions(None, (1 << 20) + 3)).open()

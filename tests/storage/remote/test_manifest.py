@@ -31,7 +31,7 @@ from torchrec_io.records.index_manifest import (
     encode_manifest,
     tag_of,
 )
-from torchrec_io.storage.opening import open_file
+from torchrec_io.storage.location import Location
 from torchrec_io.storage.remote.listing import list_once
 from torchrec_io.storage.remote.options import RemoteOptions
 from torchrec_io.storage.remote.upload import put_object
@@ -68,7 +68,7 @@ class Folder:
         put_object(f"{self.url}/{name}", data, RemoteOptions(self.options))
 
     def read(self, name: str) -> bytes:
-        return open_file(f"{self.url}/{name}", RemoteOptions(self.options)).read(0, 1 << 20)
+        return Location.of(f"{self.url}/{name}", self.options).open().read(0, 1 << 20)
 
     def entries(self, name: str = "") -> dict[str, ManifestEntry]:
         return decode_manifest(self.read(f"{name}{MANIFEST_NAME}"), MANIFEST_NAME)

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.web import WebServer, web_server
-from torchrec_io.storage.opening import open_file
-from torchrec_io.storage.remote.options import RemoteOptions
+from torchrec_io.storage.location import Location
 from torchrec_io.storage.remote.redirects import aws_hosts, azure_hosts, google_hosts, only_hosts
 
 DATA = bytes(range(256)) * 1000
@@ -47,7 +46,7 @@ def redirect(other: WebServer) -> Callable[[Any], None]:
 
 def read(url: str, **options: Any) -> bytes:
     # Only ranges of more than a byte are redirected.
-    return open_file(url, RemoteOptions({"max_attempts": 2, **options})).read(0, len(DATA))
+    return Location.of(url, {"max_attempts": 2, **options}).open().read(0, len(DATA))
 
 
 def test_public_files_may_be_elsewhere(

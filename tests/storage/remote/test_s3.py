@@ -78,7 +78,7 @@ PATTERN = "s3://data/set/x-*"
     ],
 )
 def test_what_paths_stand_for(bucket: S3Server, path: str, count: int) -> None:
-    found = expand_paths(path, remote=RemoteOptions(bucket.options()))
+    found = [file.name for file in expand_paths(path, storage_options=bucket.options())]
     assert len(found) == count
     assert found == sorted(found)
     assert all(each.startswith(("s3://data/set/", "s3://data/above/shards/")) for each in found)
@@ -149,7 +149,7 @@ def test_named_objects_are_found_at_the_same_time(
         return read_stamp(url, options)
 
     monkeypatch.setattr(listing, "read_remote_stamp", read_with_others)
-    assert expand_paths(urls, remote=options) == urls
+    assert [file.name for file in expand_paths(urls, storage_options=options)] == urls
     assert options.stamps.keys() == {*urls}
 
 
@@ -160,10 +160,10 @@ def test_many_named_objects_are_found_by_listing(
     with proxy_to(bucket.port) as proxy:
         urls, _ = named(bucket)
         options = RemoteOptions(bucket.options(proxy.port))
-        assert expand_paths(urls, remote=options) == urls
+        assert [file.name for file in expand_paths(urls, storage_options=options)] == urls
         assert len(proxy.requests) == 1
         with pytest.raises(FileNotFoundError, match="no such object or folder: 's3://data/set/y'"):
-            expand_paths([*urls, "s3://data/set/y"], remote=options)
+            expand_paths([*urls, "s3://data/set/y"], storage_options=options)
 
 
 def test_objects_are_found_where_listing_is_denied(
@@ -176,7 +176,7 @@ def test_objects_are_found_where_listing_is_denied(
 
     monkeypatch.setattr(listing, "_list", deny)
     shards = f"s3://data/set/x-{{00000..{SHARDS - 1:05d}}}-of-{SHARDS:05d}"
-    assert expand_paths(shards, remote=options) == urls
+    assert [file.name for file in expand_paths(shards, storage_options=options)] == urls
 
 
 # ---- reading ----
@@ -465,7 +465,7 @@ def test_a_folder_that_was_listed_with_others_is_not_searched_for(bucket: S3Serv
     bucket.put("tree/a/1", b"1")
     bucket.put("tree/b/2", b"2")
     options = RemoteOptions(bucket.options())
-    expand_paths("s3://data/tree/**", remote=options)
+    expand_paths("s3://data/tree/**", storage_options=options)
     options.stamps = Unsearchable(options.stamps)
     assert listing.list_once("s3://data/tree/a", options) == ["s3://data/tree/a/1"]
 

@@ -23,9 +23,8 @@ from tests.support.stores import S3Server
 from tests.support.tfrecord import frame
 from tests.support.web import WebServer
 from torchrec_io.cli.commands import app
-from torchrec_io.storage.opening import file_size, open_file
-from torchrec_io.storage.remote.listing import list_folder
-from torchrec_io.storage.remote.options import RemoteOptions
+from torchrec_io.storage.folders import stamps_in
+from torchrec_io.storage.location import Location
 
 RECORDS = [
     example_of(n=[number], name=[b"name-%03d" % number], data=[b"x" * number])
@@ -114,12 +113,12 @@ def local_files(folder: Path) -> dict[str, bytes]:
 
 
 def remote_files(url: str, options: dict[str, Any]) -> dict[str, bytes]:
-    remote = RemoteOptions(options)
+    folder = Location.of(url, options)
     found = {}
-    for name in list_folder(url, remote, is_recursive=True):
-        each = f"{url}/{name}"
-        found[name] = b"" if is_index(name) else open_file(each, remote).read(0, 1 << 30)
-        assert file_size(each, remote) < 1 << 30
+    for name in stamps_in(folder, is_recursive=True):
+        each = folder.child(name)
+        found[name] = b"" if is_index(name) else each.open().read(0, 1 << 30)
+        assert each.stamp().size < 1 << 30
     return found
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.support.proxy import proxy_to
 from tests.support.stores import S3Server
 from torchrec_io import StaleIndexError
-from torchrec_io.storage.opening import open_file, read_stamp
+from torchrec_io.storage.location import Location
 from torchrec_io.storage.remote.options import RemoteOptions
 from torchrec_io.storage.remote.upload import put_object
 
@@ -23,7 +23,7 @@ class Place(NamedTuple):
     options: RemoteOptions
 
     def read(self, name: str) -> bytes:
-        return open_file(f"{self.url}/{name}", RemoteOptions(self.options.options)).read(0, 1 << 20)
+        return Location.of(f"{self.url}/{name}", self.options.options).open().read(0, 1 << 20)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def place(request: Any, places: dict[str, Place]) -> Place:
 def test_an_object_is_written_and_replaced(place: Place) -> None:
     stamp = put_object(f"{place.url}/a b%é", b"one", place.options)
     assert place.read("a b%é") == b"one"
-    assert stamp.file == read_stamp(f"{place.url}/a b%é", place.options).file
+    assert stamp.file == Location.of(f"{place.url}/a b%é", place.options).stamp_now().file
     assert stamp.size == 3
     put_object(f"{place.url}/a b%é", b"", place.options)
     assert place.read("a b%é") == b""
@@ -61,7 +61,7 @@ def test_an_object_that_must_be_absent(place: Place) -> None:
 def test_an_object_that_must_not_have_changed(place: Place) -> None:
     url = f"{place.url}/same"
     put_object(url, b"first", place.options)
-    stamp = read_stamp(url, place.options)
+    stamp = Location.of(url, place.options).stamp_now()
     put_object(url, b"second", place.options, only_if=stamp)
     assert place.read("same") == b"second"
     with pytest.raises(StaleIndexError, match="was replaced"):
@@ -76,7 +76,7 @@ def test_an_answer_that_is_lost_is_no_conflict(s3: S3Server) -> None:
         stamp = put_object("s3://data/put/lost", b"x" * 1000, options, only_if="absent")
         assert proxy.most_bytes is None
         assert len(proxy.requests) > 2
-        assert stamp == read_stamp("s3://data/put/lost", options)
+        assert stamp == Location.of("s3://data/put/lost", options).stamp_now()
 
 
 def test_what_cannot_be_written(s3: S3Server) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from torchrec_io.storage.remote.options import RemoteOptions
 from torchrec_io.storage.remote.urls import (
-    Location,
+    ObjectName,
     expand_ranges,
     is_url,
     local_path,
@@ -83,15 +83,15 @@ def test_expand_ranges() -> None:
 @pytest.mark.parametrize(
     ("url", "expected"),
     [
-        ("s3://bucket/a b/c%20d?", Location("s3://bucket", "a b/c%20d?")),
-        ("https://host/a/b.tfrecord", Location("https://host", "a/b.tfrecord")),
-        ("https://host/a%20b", Location("https://host/a%20b", "")),
-        ("https://host/a//b", Location("https://host/a//b", "")),
-        ("https://host/a/../b", Location("https://host/a/../b", "")),
-        ("hf://datasets/x/y", Location("hf://datasets", "hf://datasets/x/y")),
+        ("s3://bucket/a b/c%20d?", ObjectName("s3://bucket", "a b/c%20d?")),
+        ("https://host/a/b.tfrecord", ObjectName("https://host", "a/b.tfrecord")),
+        ("https://host/a%20b", ObjectName("https://host/a%20b", "")),
+        ("https://host/a//b", ObjectName("https://host/a//b", "")),
+        ("https://host/a/../b", ObjectName("https://host/a/../b", "")),
+        ("hf://datasets/x/y", ObjectName("hf://datasets", "hf://datasets/x/y")),
     ],
 )
-def test_store_of(url: str, expected: Location) -> None:
+def test_store_of(url: str, expected: ObjectName) -> None:
     options = RemoteOptions()
     assert store_of(options.name(url), options) == expected
 
@@ -100,8 +100,8 @@ def test_secrets_stay_in_the_store() -> None:
     options = RemoteOptions()
     public = options.name("https://u:p@host/a?sig=1")
     assert public == "https://host/a"
-    assert store_of(public, options) == Location("https://u:p@host/a?sig=1", "")
-    assert split_url(public) == Location("https://host", "a")
+    assert store_of(public, options) == ObjectName("https://u:p@host/a?sig=1", "")
+    assert split_url(public) == ObjectName("https://host", "a")
     with pytest.raises(ValueError, match="two URLs differ only in their query") as caught:
         options.name("https://host/a?sig=2")
     assert "sig=" not in str(caught.value)

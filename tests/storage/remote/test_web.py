@@ -22,7 +22,7 @@ import torchrec_io as tio
 from tests.support.tfrecord import frame
 from tests.support.web import WebServer
 from torchrec_io import RecordIndex, StaleIndexError, TFRecordDataset, TFRecordStream
-from torchrec_io.storage.opening import open_file
+from torchrec_io.storage.location import Location
 from torchrec_io.storage.remote.options import RemoteOptions
 from torchrec_io.storage.remote.parts import Span
 from torchrec_io.storage.remote.process import access, close_connections
@@ -34,7 +34,7 @@ FEW = {"max_attempts": 3, "timeout": 5}
 
 
 def read(url: str, options: dict[str, Any] | None = None, size: int = 1 << 30) -> bytes:
-    file = open_file(url, RemoteOptions({**FEW, **(options or {})}))
+    file = Location.of(url, {**FEW, **(options or {})}).open()
     try:
         return file.read(0, min(size, file.stamp.size))
     finally:
@@ -106,7 +106,7 @@ def test_a_body_that_is_too_long_does_not_reach_other_ranges(
     if has_cache:
         cache = tio.BlockCache(tmp_path / "cache", max_bytes=8 << 20, block_bytes=1 << 16)
     options = RemoteOptions(FEW, cache=cache)
-    first, second = (open_file(web.put(path, DATA), options) for path in ("/1", "/2"))
+    first, second = (Location.of(web.put(path, DATA), options).open() for path in ("/1", "/2"))
     is_second_there = threading.Event()
 
     def send_too_much(handler: Any) -> None:
@@ -169,9 +169,9 @@ def test_a_quarter_of_the_memory_is_under_way(web: WebServer, fetch_bytes: int) 
     assert reader.lookahead is not None
     assert reader.lookahead.most_bytes == fetch_bytes // 4
     close_connections()  # an earlier one may have more memory
-    file = open_file(
+    file = Location.of(
         web.put("/a", bytes(160 << 20)), RemoteOptions().with_limits(fetch_bytes, None)
-    )
+    ).open()
     web.requests.clear()
     web.delay = 2.0
     file.will_need(np.array([(0, 160 << 20, 0)]))
@@ -229,13 +229,13 @@ def test_what_was_read_ahead_is_dropped_with_its_file(web: WebServer) -> None:
     close_connections()
     remote = RemoteOptions(None, 64 << 20)
     fetcher = access(url, remote).fetcher
-    file = open_file(url, remote)
+    file = Location.of(url, remote).open()
     for at in range(0, 1 << 20, 1 << 18):
         file.read(at, 1 << 18)
     assert fetcher.bytes_in_memory > 1 << 20
     del file
-    open_file(url, remote).read(0, 1)
-    open_file(url, remote).read(0, 1)  # the answers to what was cancelled come first
+    Location.of(url, remote).open().read(0, 1)
+    Location.of(url, remote).open().read(0, 1)  # the answers to what was cancelled come first
     fetcher._drop_cancelled()
     assert fetcher.bytes_in_memory == 0
     # At the end of a file nothing is left, either.
@@ -422,7 +422,7 @@ def test_a_range_that_failed_for_good_is_not_asked_for_again(
         fetch_bytes=fetch_bytes,
         storage_options=FEW,
     )
-    remote = dataset.pipeline.records.indexes[0].remote
+    remote = dataset.pipeline.records.indexes[0].location.options
     assert remote is not None
     web.lost_from = 5_000_000
     for _ in range(2):  # another epoch asks again
@@ -448,14 +448,14 @@ def test_a_range_that_failed_for_good_is_not_asked_for_again(
 def test_what_was_fetched_ahead_is_dropped_with_its_iteration(web: WebServer) -> None:
     url = web.put("/a", DATA)
     dataset = TFRecordDataset(url, batch_size=2, storage_options={"max_attempts": 2})
-    remote = dataset.pipeline.records.indexes[0].remote
+    remote = dataset.pipeline.records.indexes[0].location.options
     assert remote is not None
     fetcher = access(url, remote).fetcher
     items: Any = iter(dataset)
     next(items)
     assert fetcher.bytes_in_memory > 0
     items.close()
-    file = open_file(url, remote)
+    file = Location.of(url, remote).open()
     file.read(0, 10)  # the answers to what was cancelled come first
     fetcher._drop_cancelled()
     assert fetcher.bytes_in_memory == 0
@@ -471,7 +471,7 @@ def test_a_stream_reads_each_object_as_it_is(web: WebServer) -> None:
 
 def test_an_object_that_shrinks_without_an_identity(web: WebServer) -> None:
     url = web.put("/a", DATA, etag=None, changed=None)
-    file = open_file(url)
+    file = Location.of(url).open()
     web.put("/a", DATA[:-1], etag=None, changed=None)
     with pytest.raises(StaleIndexError):
         file.read(0, 100)
@@ -537,7 +537,7 @@ def test_wrong_options(web: WebServer) -> None:
 
 def test_ranges_in_any_order(web: WebServer) -> None:
     url = web.put("/a", DATA)
-    file = open_file(url)
+    file = Location.of(url).open()
     random = np.random.default_rng(0)
     for _ in range(20):
         sizes = random.integers(0, 3000, 50)

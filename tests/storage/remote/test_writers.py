@@ -20,7 +20,7 @@ import torchrec_io as tio
 from tests.conftest import ROOT
 from tests.support.stores import S3Server
 from tests.support.web import WebServer
-from torchrec_io.storage.opening import open_file
+from torchrec_io.storage.location import Location
 from torchrec_io.storage.remote.listing import list_folder
 from torchrec_io.storage.remote.options import RemoteOptions
 from torchrec_io.writing.output_group import OutputGroup
@@ -69,7 +69,7 @@ def test_files_are_those_of_the_local_writer(
             writer.write(record)
     write(url, records, s3, compression=compression, index=True)
     remote = RemoteOptions(s3.options())
-    assert open_file(url, remote).read(0, 1 << 30) == path.read_bytes()
+    assert Location.of(url, remote).open().read(0, 1 << 30) == path.read_bytes()
     index = tio.RecordIndex.load(f"{url}.tfidx", url, storage_options=s3.options())
     index.check_fresh()
     assert len(index) == len(records)
@@ -242,9 +242,9 @@ def test_existing_objects_are_refused(s3: S3Server) -> None:
 def test_an_object_that_appears_meanwhile_is_kept(s3: S3Server, records: list[bytes]) -> None:
     folder = f"race-{len(records)}"
     for names in (["a"], ["b", "c"]):
-        group = OutputGroup(force=False, remote=RemoteOptions(s3.options()))
+        group = OutputGroup(force=False)
         for name in names:
-            file = group.open_records(f"s3://data/{folder}/{name}")
+            file = group.open_records(Location.of(f"s3://data/{folder}/{name}", s3.options()))
             for record in records:
                 file.write(record)
         group.prepare()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 
 from ..byte_source import Stamp
+from ..location import Location
 from ..pending_file import output_exists
 from ..thread_pool import REMOTE_THREADS
-from .options import RemoteOptions
 from .pending_object import MOST_COPIED_BYTES
 from .process import access, ask_again
 from .upload import WRITE, exists
@@ -19,10 +19,9 @@ class AdoptedObject:
     It gets its name by a copy in the store. What was written stays: who wrote it removes it.
 
     Args:
-        complete: Public URL of the object.
-        url: Public URL that it gets.
+        complete: Location of the object.
+        target: Location that it gets.
         size: Size in bytes.
-        options: Options for remote objects.
 
     Attributes:
         path: Public URL that it gets.
@@ -36,15 +35,16 @@ class AdoptedObject:
 
     most_at_once = REMOTE_THREADS
 
-    def __init__(self, complete: str, url: str, size: int, options: RemoteOptions) -> None:
+    def __init__(self, complete: Location, target: Location, size: int) -> None:
+        assert target.options is not None
         if size > MOST_COPIED_BYTES:
             reason = "a store copies no object of more than 5 GiB; write more and smaller shards"
-            raise OSError(errno.EFBIG, reason, url)
-        self.path = url
+            raise OSError(errno.EFBIG, reason, target.name)
+        self.path = target.name
         self.size = size
         self.has_name = False
-        self._complete = complete
-        self._options = options
+        self._complete = complete.name
+        self._options = target.options
 
     def sync(self) -> None:
         """Do nothing: the object is complete."""

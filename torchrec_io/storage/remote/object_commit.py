@@ -13,61 +13,58 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from ..byte_source import Stamp
+from ..location import Location
 from ..pending_file import output_exists
 from ..thread_pool import map_in_threads
 from .adopted_object import AdoptedObject
 from .listing import list_folder, read_remote_stamp
-from .options import RemoteOptions
 from .pending_object import PendingObject
 from .remote_file import stamp_of_info
 from .upload import check_writable, delete_objects, exists
-from .urls import can_pin
 
 NewObject: TypeAlias = "PendingObject | AdoptedObject"
 
 
 def commit_one(
-    folder: str,
+    folder: Location,
     outputs: Sequence[tuple[NewObject, str]],
     stale: Sequence[str],
-    options: RemoteOptions,
     *,
     must_be_new: bool,
 ) -> None:
     """Give one output its name, and then its index.
 
     Args:
-        folder: Public URL of the folder.
+        folder: The folder.
         outputs: The object and its public URL; then its index, if there is one.
         stale: URLs of indexes of an older object, which are deleted first.
-        options: Options for remote objects.
         must_be_new: Whether an object of that name is an error.
 
     Raises:
         FileExistsError: If the object exists, and must be new.
         OSError: If a request failed.
     """
-    check_writable(folder)
+    options = folder.options
+    assert options is not None
+    check_writable(folder.name)
     delete_objects([url for url in stale if exists(url, options)], options)
     for number, (output, url) in enumerate(outputs):
         output.rename(url, must_be_new=must_be_new and number == 0)
 
 
 def commit_several(
-    folder: str,
+    folder: Location,
     outputs: Sequence[tuple[NewObject, str]],
     stale: Sequence[str],
-    options: RemoteOptions,
     *,
     must_be_new: bool,
 ) -> None:
     """Give several objects of a folder their names.
 
     Args:
-        folder: Public URL of the folder.
+        folder: The folder.
         outputs: Objects and their public URLs.
         stale: URLs of other objects, which are deleted first.
-        options: Options for remote objects.
         must_be_new: Whether objects of these names are an error.
 
     Raises:
@@ -75,8 +72,10 @@ def commit_several(
             the same names meanwhile.
         OSError: If a request failed.
     """
-    check_writable(folder)
-    present = list_folder(folder, options)
+    options = folder.options
+    assert options is not None
+    check_writable(folder.name)
+    present = list_folder(folder.name, options)
     names = {os.path.basename(url): output for output, url in outputs}
     others = {*map(os.path.basename, stale)}
     # An index belongs to an object that must be new, so it is left over.
@@ -94,10 +93,10 @@ def commit_several(
     try:
         most = max(output.most_at_once for output in names.values())
         stamps = map_in_threads(name_one, list(names.items()), most)
-        present = list_folder(folder, options)
+        present = list_folder(folder.name, options)
         for name, stamp in zip(names, stamps, strict=True):
             is_there = name in present
-            if is_there and can_pin(folder):
+            if is_there and folder.is_versioned:
                 is_there = stamp_of_info(present[name]).file == stamp.file
             if not is_there:
                 raise FileExistsError(

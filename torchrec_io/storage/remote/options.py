@@ -168,6 +168,31 @@ def _restore(
     return restored
 
 
+def check_storage_options(name: str, value: Any) -> StorageOptions:
+    """Check the argument ``storage_options``, whose secrets are not shown from then on.
+
+    Raises:
+        ValueError: If it is neither a mapping nor None.
+    """
+    if value is not None and not isinstance(value, (Mapping, RemoteOptions)):
+        # The value may be a secret.
+        raise ValueError(f"{name} must be a mapping or None, got a {type(value).__name__}")
+    return RemoteOptions.of(value)
+
+
+def with_limits(
+    options: StorageOptions, fetch_bytes: int, cache: BlockCache | None
+) -> StorageOptions:
+    """Return the same options with limits of their own.
+
+    Args:
+        options: The user's options.
+        fetch_bytes: Size of the memory for ranges that are fetched, in bytes.
+        cache: Cache on the local disk, if there is one.
+    """
+    return (RemoteOptions.of(options) or RemoteOptions()).with_limits(fetch_bytes, cache)
+
+
 def is_public(name: str, value: Any) -> bool:
     """Return whether an option is known to be no secret."""
     return bare_name(name) in _PUBLIC and "@" not in str(value)

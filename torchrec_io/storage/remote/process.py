@@ -15,7 +15,7 @@ from .failures import Failure, Kind, error_of
 from .fetcher import Fetcher
 from .messages import ObjectInfo
 from .options import RemoteOptions
-from .urls import OBJECT_STORES, Location, scheme_of
+from .urls import OBJECT_STORES, ObjectName, scheme_of
 from .web import store_of
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def _client(kind: str, scheme: str, memory_bytes: int) -> Client:
 
 
 def _add_store(
-    fetcher: Fetcher, url: str, location: Location, options: RemoteOptions
+    fetcher: Fetcher, url: str, location: ObjectName, options: RemoteOptions
 ) -> KnownStore:
     number = fetcher.new_store_number()
     answer = fetcher.client.ask("store", number, location.root, options.options)

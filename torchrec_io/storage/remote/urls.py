@@ -23,7 +23,7 @@ _MOST_NAMES = 1_000_000
 OBJECT_STORES = frozenset({"s3", "gs", "az", "http", "https"})
 
 
-class Location(NamedTuple):
+class ObjectName(NamedTuple):
     """The place of an object.
 
     Attributes:
@@ -101,11 +101,11 @@ def public_url(url: str) -> str:
     return f"{scheme.lower()}://{rest}"
 
 
-def split_url(url: str) -> Location:
+def split_url(url: str) -> ObjectName:
     """Return the store and the key of a public URL."""
     scheme, _, rest = url.partition("://")
     host, _, key = rest.partition("/")
-    return Location(f"{scheme}://{host}", key)
+    return ObjectName(f"{scheme}://{host}", key)
 
 
 def has_ranges(url: str) -> bool:
