@@ -352,8 +352,9 @@ class TFRecordFormat(RecordFormat):
         if is_at_end and len(starts) and at > source.find_size()[0]:
             at = int(starts[-1])
             starts = starts[:-1]
-            head = np.frombuffer(source.head(), np.uint8) if at == 0 else None
-            error = error or self.error_of(FrameFault.past_end, source.path, at, head)
+            if error is None:
+                head = np.frombuffer(source.head(), np.uint8) if at == 0 else None
+                error = self.error_of(FrameFault.past_end, source.path, at, head)
         if error is not None and error.record is None:
             error.record = len(starts)
         return ScanResult(starts, at, error)
