@@ -194,26 +194,26 @@ _SMALL_SHM = """
 import sys
 import torchrec_io as tio
 from tests.loading import test_lost_items as tests
-path = sys.argv[1]
-dataset = tio.TFRecordDataset(path, tests.SCHEMA, batch_size=8)
-assert len(list(tests.make(dataset, is_plain=False))) == 125  # a Batch needs no /dev/shm
-for is_plain in (False, True):
-    try:
-        list(tests.make(dataset.replace(transform=tests.large), is_plain=is_plain))
-    except tio.TransformError as error:
-        assert "No space left on device" in str(error), error
-    else:
-        raise AssertionError("batches were lost")
+is_plain = sys.argv[1] == "True"
+dataset = tio.TFRecordDataset(sys.argv[2], tests.SCHEMA, batch_size=8)
+assert len(list(tests.make(dataset, is_plain=is_plain))) == 125  # a Batch needs no /dev/shm
+try:
+    list(tests.make(dataset.replace(transform=tests.large), is_plain=is_plain))
+except tio.TransformError as error:
+    assert "No space left on device" in str(error), error
+else:
+    raise AssertionError("batches were lost")
 """
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /dev/shm")
-def test_a_small_shared_memory(dataset: tio.TFRecordDataset) -> None:
+@pytest.mark.parametrize("is_plain", [False, True])
+def test_a_small_shared_memory(dataset: tio.TFRecordDataset, is_plain: bool) -> None:
     mount = 'mount -t tmpfs -o size=20m none /dev/shm && exec "$0" "$@"'
     command = [*new_namespace(), "sh", "-c", mount, sys.executable, "-c", _SMALL_SHM]
     done = subprocess.run(
-        [*command, *dataset.paths],
+        [*command, str(is_plain), *dataset.paths],
         cwd=ROOT,
         check=False,
         capture_output=True,
