@@ -88,6 +88,25 @@ def test_old_and_new_files_are_never_mixed(tmp_path: Path, monkeypatch: pytest.M
     assert names(tmp_path) == {"a", "b", "c"}
 
 
+def test_an_interrupt_between_old_and_new_files_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_text("old")
+    replace = os.replace
+
+    def interrupt(source: str, target: str) -> None:
+        replace(source, target)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupt)
+    with pytest.raises(KeyboardInterrupt), OutputGroup() as group:
+        for name in ("a", "b"):
+            write(group, tmp_path / name, name)
+    assert names(tmp_path) == set()
+    assert "a: the old files were removed before: write them again" in caplog.text
+
+
 def test_all_outputs_are_in_one_folder(tmp_path: Path) -> None:
     with (
         pytest.raises(ValueError, match="all outputs must be in the folder"),

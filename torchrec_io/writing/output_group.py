@@ -1,4 +1,4 @@
-"""Output files that appear under their names together, or not at all."""
+"""Output files that get their names when all of them are complete."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _LOCK_NAME = ".torchrec_io.lock"
 
 
 class OutputGroup:
-    """Output files that appear under their names together, or not at all.
+    """Output files that get their names when all of them are complete.
 
         with OutputGroup() as group:
             records = group.open_records("out/a.tfrecord", index=True)
@@ -308,9 +308,11 @@ def _replace_files(pending: Sequence[tuple[_Local, str]], stale: Iterable[str]) 
             if not os.path.lexists(output.temporary):  # it was renamed
                 with contextlib.suppress(OSError):
                     (shutil.rmtree if isinstance(output, PendingFolder) else os.unlink)(path)
-        if isinstance(error, OSError) and removed:
-            reason = f"{error.strerror}; the old files were removed before: write them again"
-            raise OSError(error.errno, reason, error.filename) from error
+        told = "the old files were removed before: write them again"
+        if removed and isinstance(error, OSError):
+            raise OSError(error.errno, f"{error.strerror}; {told}", error.filename) from error
+        if removed:  # such as Ctrl-C
+            logger.warning("%s: %s", printable(removed[0]), told)
         raise
 
 
