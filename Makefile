@@ -133,9 +133,9 @@ package: setup
 wheel: setup
 	python tests/package/wheels.py build/wheel
 
-# `unit` runs the quick tests, in less than 6 minutes on 2 cores; `slow` runs the others, and `long` all. Tests
-# often wait for processes, so one more runs at a time than there are cores.
-PYTEST = python -m pytest -n $$(($(JOBS) + 1))
+# `unit` runs the quick tests; `slow` runs the others, and `long` all. Tests often wait for processes, so one more
+# runs at a time than there are cores. Tests of a module stay together, because many share servers.
+PYTEST = python -m pytest -n $$(($(JOBS) + 1)) --dist worksteal
 unit: build setup-tf browser
 	$(PYTEST) -m "not slow and not long"
 

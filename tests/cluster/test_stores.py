@@ -256,7 +256,8 @@ def test_a_driver_that_is_killed_at_any_request(tmp_path: Path, in_store: str) -
         try:
             found = list(tio.TFRecordDataset(f"{folder}/x-*"))
             assert sorted(found) == sorted(RECORDS[:18])
-            assert visible(folder) == wanted
+            shards = {name for name in wanted if not name.endswith(".tfidx")}
+            assert shards <= visible(folder) <= wanted  # indexes may come after their shards
         except FileNotFoundError:
             assert is_killed
         if is_killed:

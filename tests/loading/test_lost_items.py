@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import subprocess
 import sys
@@ -47,9 +48,12 @@ def make(dataset: Any, *, is_plain: bool, **options: Any) -> Any:
 
 @pytest.mark.parametrize("is_plain", [False, True])
 @pytest.mark.parametrize(
-    "start", ["fork", "forkserver", pytest.param("spawn", marks=pytest.mark.slow)]
+    ("transform", "start"),
+    [
+        *itertools.product([with_lock, with_grad], ["fork", "forkserver"]),
+        pytest.param(with_lock, "spawn", marks=pytest.mark.slow),
+    ],
 )
-@pytest.mark.parametrize("transform", [with_lock, with_grad])
 def test_a_result_that_cannot_be_pickled(
     dataset: tio.TFRecordDataset, transform: Any, start: str, is_plain: bool
 ) -> None:

@@ -55,7 +55,6 @@ def held_by(pid: int) -> dict[str, int]:
 
 def held_here() -> dict[str, int]:
     """Return the resources of this process, including objects and memory for batches."""
-    gc.collect()
     objects = gc.get_objects()
     return {
         **held_by(os.getpid()),
@@ -67,6 +66,7 @@ def held_here() -> dict[str, int]:
 
 
 def held_by_all() -> dict[str, int]:
+    gc.collect()  # ends workers of loops that nobody holds
     workers = sorted(child.pid or 0 for child in multiprocessing.active_children())
     held = held_here()
     for number, pid in enumerate(workers):

@@ -145,7 +145,7 @@ def small(start: int) -> list[bytes]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lasts", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.parametrize("lasts", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "name", ["shards", *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)]
 )
