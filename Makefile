@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Keep bytecode: the tests start many processes, which would compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test long setup setup-tf native-headers browser build lint types docs unit slow native fuzz sanitize package wheel
+.PHONY: demo test long setup setup-tf native-headers browser build lint types docs tests unit slow native fuzz sanitize package wheel
 .PHONY: bench stub format trainers clean serve
 
 demo: build
@@ -24,7 +24,7 @@ demo: build
 
 # Fuzzing begins with the same seed each time, so that a failure can be repeated; that of `long` does not.
 test: export FUZZ_SEED := 1
-test: lint types docs native fuzz package unit slow
+test: lint types docs native fuzz package tests
 
 # Run longer tests: 10 minutes of fuzzing per target, the build for OSS-Fuzz, a short soak test, 1000
 # examples per property, faults of all calls, and the tests marked long.
@@ -133,9 +133,12 @@ package: setup
 wheel: setup
 	python tests/package/wheels.py build/wheel
 
-# `unit` runs the quick tests; `slow` runs the others, and `long` all. Tests often wait for processes, so one more
-# runs at a time than there are cores. Tests of a module stay together, because many share servers.
+# `unit` runs the quick tests, `slow` the others, `tests` both at once, and `long` all. Tests often wait for processes,
+# so one more runs at a time than there are cores. Tests of a module stay together, because many share servers.
 PYTEST = python -m pytest -n $$(($(JOBS) + 1)) --dist worksteal
+tests: build setup-tf browser
+	$(PYTEST) -m "not long" --timeout 600
+
 unit: build setup-tf browser
 	$(PYTEST) -m "not slow and not long"
 
