@@ -131,6 +131,7 @@ class JobQueue:
     def put_back(self, jobs: Iterable[LoadJob]) -> None:
         """Put jobs before all others."""
         following = [*self._planned]
+        self.abandon([])  # they are planned again
         self._planned.clear()
         self._planned_bytes = 0
         for job in reversed([*jobs, *following]):

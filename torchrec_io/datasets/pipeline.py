@@ -16,12 +16,12 @@ from ..records.formats import TFRECORD, RecordFormat
 from ..records.index import RecordIndex
 from ..records.index_cache import IndexChoice, open_indexes
 from ..records.record_reader import RecordReader
+from ..storage.chunk_cache import DEFAULT_CACHE_BYTES
 from ..storage.compression import CompressionChoice
 from ..storage.local import StrPath
 from ..storage.location import Location
 from ..storage.paths import expand_paths
 from ..storage.remote.options import StorageOptions
-from ..storage.span_cache import DEFAULT_CACHE_BYTES
 from ..tensors.block_parser import BlockParser
 from .options import has_length_batches
 from .record_loader import RecordLoader

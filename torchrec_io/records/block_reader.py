@@ -162,10 +162,7 @@ class BlockReader(Reader):
         with self._lock:
             unread = needed - {*self._blocks, *self._reading}
             dropped = {block: self._announced.pop(block, None) for block in unread}
-        # Blocks that were announced before too many others are not known anymore.
-        self.reader.will_not_need(
-            [plan or self.reader.plan(self._numbers_of(block)) for block, plan in dropped.items()]
-        )
+        self.reader.will_not_need([plan for plan in dropped.values() if plan is not None])
 
     def _announce(self, plan: BlockPlan) -> Iterator[ReadPlan]:
         """Yield the plans of blocks that are neither in memory nor announced."""
@@ -177,8 +174,6 @@ class BlockReader(Reader):
             announced = self.reader.plan(self._numbers_of(block))
             with self._lock:
                 self._announced[block] = announced
-                while len(self._announced) > self._keep:
-                    self._announced.popitem(last=False)
             yield announced
 
     def fetch(self, plan: BlockPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
@@ -305,7 +300,7 @@ class BlockReader(Reader):
         self._blocks: OrderedDict[int, _core.FrameBlock] = OrderedDict()  # last used last
         self._reading: dict[int, Future[_core.FrameBlock]] = {}
         self.held_bytes = 0
-        # Plans of blocks that will be needed and are not in memory, at most as many as may be.
-        self._announced: OrderedDict[int, ReadPlan] = OrderedDict()
+        # Plans of blocks that will be needed and are not in memory.
+        self._announced: dict[int, ReadPlan] = {}
         # Last: a thread that sees it may use the lock, and the parent's may be held forever.
         self._pid = os.getpid()

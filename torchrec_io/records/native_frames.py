@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from .. import _core
-from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Loan
-from ..storage.several_sources import RangesOfBlocks, descriptors_of
+from ..storage.byte_source import ByteBuffer, ByteSource, Ints
+from ..storage.several_sources import descriptors_of
 from .formats import TFRECORD
 from .record_block import RecordBlock
 
@@ -62,31 +62,6 @@ class FileFrames:
         descriptors = descriptors_of(self.files)
         assert descriptors is not None
         return _core.BatchReads(descriptors, self.plan, buffer, records)
-
-
-@dataclass(frozen=True, slots=True)
-class CachedFrames:
-    """Frames in blocks on the local disk. A :class:`Frames`.
-
-    Attributes:
-        plan: Plan of the reads.
-        found: The blocks, which stay open.
-    """
-
-    plan: ReadPlan
-    found: RangesOfBlocks
-
-    @property
-    def files(self) -> Sequence[ByteSource]:
-        return ()  # blocks do not change
-
-    @property
-    def block(self) -> None:
-        return None
-
-    def reads_into(self, buffer: ByteBuffer, records: _core.Records) -> _core.BatchReads:
-        files, size = self.found.files, self.found.block_bytes
-        return _core.BatchReads.of_checked(files, size, self.plan, buffer, records)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,53 +126,6 @@ class BufferFrames:
         return _core.BatchReads.of_buffer(self.plan, buffer, records)
 
 
-@dataclass(frozen=True, slots=True)
-class LentFrames:
-    """Frames in memory that is lent until they are loaded. A :class:`Frames`.
-
-    Attributes:
-        plan: Plan of the records.
-        memory: Memory with the frames of several plans.
-        begin: Offset of this plan's buffer in one that would have the frames of all of them.
-        whole: The bytes that the plan reads, if they lie together in the memory; else None.
-    """
-
-    plan: ReadPlan
-    memory: _core.LentMemory
-    begin: int
-    whole: ByteBuffer | None
-
-    @property
-    def files(self) -> Sequence[ByteSource]:
-        return ()  # they were checked when the frames were read
-
-    @property
-    def block(self) -> None:
-        return None
-
-    def reads_into(self, buffer: ByteBuffer, records: _core.Records) -> _core.BatchReads:
-        if buffer is self.whole:
-            return _core.BatchReads.of_buffer(self.plan, buffer, records)
-        return _core.BatchReads.of_lent(self.memory, self.begin, self.plan, buffer, records)
-
-
-def lent_frames(plans: Sequence[ReadPlan], loan: Loan) -> list[Frames]:
-    """Return the frames of plans, whose buffers would follow each other in that of the loan."""
-    memory = _core.LentMemory(*zip(*loan.pieces, strict=True))
-    places: dict[tuple[int, int], ByteBuffer] = {}  # by offset in the buffer, and size
-    if sum(len(plan.ranges) for plan in plans) == len(plans):
-        for bytes_, rows in loan.pieces:
-            for at, size, target in rows.tolist():
-                places[target, size] = bytes_[at : at + size]
-    frames: list[Frames] = []
-    begin = 0
-    for plan in plans:
-        whole = places.get((begin, plan.buffer_bytes))
-        frames.append(LentFrames(plan, memory, begin, whole))
-        begin += plan.buffer_bytes
-    return frames
-
-
 class NativeReads(NamedTuple):
     """Frames that the native core fetches into a buffer.
 
@@ -208,17 +136,6 @@ class NativeReads(NamedTuple):
 
     frames: Frames
     block: RecordBlock
-
-    @classmethod
-    def in_place(cls, frames: Frames, buffer: ByteBuffer) -> NativeReads:
-        """Make reads of frames whose memory is not used after they are loaded.
-
-        Args:
-            frames: The frames.
-            buffer: Memory for frames that are not in memory yet; see :meth:`of`.
-        """
-        whole = frames.whole if isinstance(frames, LentFrames) else None
-        return cls.of(frames, buffer if whole is None else whole)
 
     @classmethod
     def of(cls, frames: Frames, buffer: ByteBuffer | None = None) -> NativeReads:

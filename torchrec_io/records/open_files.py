@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
 
 import numpy as np
 
 from .. import _core
-from ..storage.byte_source import ByteSource, Ints, Stamp
+from ..errors import StaleIndexError
+from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Stamp
+from ..storage.chunked_file import ChunkedFile
 from ..storage.file_limit import is_out_of_files, most_open_files, out_of_files
 from .changes import changed_error, check_unchanged
+from .chunks_of_files import ChunksOfFiles
 from .index import RecordIndex
 from .index_cache import load_deferred
 from .index_file import supply_pages
-from .spans_of_files import SpansOfFiles
 
 _MAX_OPEN_FILES = 128
 # A plan may have more files than are kept open.
@@ -31,20 +34,22 @@ class OpenFiles:
     Args:
         indexes: Index of each file.
         counts: Number of records of each file; int64 ``[n]``.
-        spans: Decoded spans of the compressed files.
+        chunks: Opens the decompressed content of compressed files.
 
     Attributes:
         at_once: Largest number of files to open together.
     """
 
-    def __init__(self, indexes: Sequence[RecordIndex], counts: Ints, spans: SpansOfFiles) -> None:
+    def __init__(self, indexes: Sequence[RecordIndex], counts: Ints, chunks: ChunksOfFiles) -> None:
         self._indexes = indexes
-        self._spans = spans
+        self._chunks = chunks
         self._lock = threading.Lock()
         self._epoch = 1  # until the first one begins
         self._index_set = _core.IndexSet(counts)
         self._sources: OrderedDict[int, ByteSource] = OrderedDict()  # opened last at the end
         self._closed: dict[int, Stamp] = {}  # files that were open before, in this epoch
+        # Compressed files whose stream was found to end where the index does.
+        self._ended: weakref.WeakSet[ByteSource] = weakref.WeakSet()
         # Several threads use files at the same time, and so do other parts of the process.
         limit = most_open_files()
         self.at_once = max(1, min(_FILES_AT_ONCE, limit // 8))
@@ -116,9 +121,54 @@ class OpenFiles:
         with self._lock:
             return [self._sources.get(file) or self._open(file) for file in files]
 
-    def get(self, file: int) -> ByteSource | None:
-        """Return a file if it is open."""
-        return self._sources.get(file)
+    def read(self, file: int, ranges: Ints, out: ByteBuffer) -> bool:
+        """Read ranges of a file into a buffer.
+
+        Args:
+            file: Number of the file.
+            ranges: int64 ``[n, 3]``: stream offset, size, and offset in ``out``.
+            out: Buffer; uint8.
+
+        Returns:
+            Whether the file has all of them.
+
+        Raises:
+            TorchRecIOError: If the file is damaged, or was changed.
+            OSError: If it cannot be read.
+        """
+        [source] = self.open([file])
+        if source.read_ranges(ranges, out) is not None:
+            return False
+        check_unchanged([source])
+        self.check_end(file, source, ranges)
+        return True
+
+    def check_end(self, file: int, source: ByteSource, ranges: Ints) -> None:
+        """Check that the stream of a compressed file ends after its last record.
+
+        The index of a compressed file does not show that the stream has more records.
+
+        Args:
+            file: Number of the file.
+            source: The file.
+            ranges: Ranges that were read. Nothing is checked unless the last record is among them.
+
+        Raises:
+            StaleIndexError: If the stream continues.
+        """
+        index = self._indexes[file]
+        if not isinstance(source, ChunkedFile) or source in self._ended or index.gaps:
+            return
+        if int((ranges[:, 0] + ranges[:, 1]).max()) < index.stream_end:
+            return
+        if not source.ends():
+            raise StaleIndexError(
+                f"the index ends at byte {index.stream_bytes:,} of the decompressed stream, "
+                "which continues",
+                path=index.data_path,
+                offset=index.stream_bytes,
+            )
+        self._ended.add(source)
 
     def _check(self, files: list[int], epoch: int) -> None:
         """Check files and their indexes, unless that was done in an epoch."""
@@ -144,7 +194,7 @@ class OpenFiles:
         if before is not None and before.file == file.stamp.file and before != file.stamp:
             raise changed_error(index.data_path, before.size, file.stamp.size)
         index.check_opened(file)
-        source = file if index.compression is None else self._spans.open(number, index, file)
+        source = file if index.compression is None else self._chunks.open(number, index, file)
         if self._epoch > 1:
             source.begin_epoch()
         while len(self._sources) >= min(_MAX_OPEN_FILES, self._most_open):
@@ -168,4 +218,3 @@ class OpenFiles:
     def _close_oldest(self) -> None:
         number, source = self._sources.popitem(last=False)
         self._closed[number] = source.stamp
-        self._spans.note_closed(number)

@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 import bisect
-import contextlib
 import functools
-import itertools
 import os
-import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from .. import _core
 from ..checks import counted
-from ..errors import CorruptRecordError, StaleIndexError, TorchRecIOError, TruncatedFileError
-from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Loan
+from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
+from ..storage.byte_source import ByteBuffer, Ints
+from ..storage.chunk_cache import DEFAULT_CACHE_BYTES, Holder
+from ..storage.chunked_file import ChunkedFile
 from ..storage.file_limit import is_out_of_files
-from ..storage.several_sources import descriptors_of, find_blocks, lend_ranges, read_ranges
-from ..storage.span_cache import DEFAULT_CACHE_BYTES, Holder, process_cache
+from ..storage.several_sources import descriptors_of, read_ranges
+from ..storage.thread_pool import REMOTE_THREADS, most_storage_threads
 from ..timing.steps import checking, reading
 from .changes import check_unchanged
+from .chunks_of_files import ChunksOfFiles, report_decodings, trust_valid_records
 from .formats import TFRECORD
 from .index import RecordIndex
-from .native_frames import BufferFrames, CachedFrames, FileFrames, Frames, lent_frames
+from .native_frames import BufferFrames, FileFrames, Frames
 from .open_files import OpenFiles
+from .read_ahead import ReadAhead
 from .reader import Lookahead, Reader, RecordLocation
 from .record_block import RecordBlock
 from .record_size import MAX_RECORD_BYTES, too_large
-from .spans_of_files import SpansOfFiles, report_decodings
 
 if TYPE_CHECKING:
     from ..storage.cache.block_cache import BlockCache
@@ -44,15 +44,13 @@ _HINTS_PER_WAIT = 2
 # A read that was announced may not wait. After this many on a slow disk, one is not announced, to
 # find out whether it would wait.
 _MAX_HINTS = 256
-# Ranges of remote objects that are fetched ahead: more than a fast network carries in the time of
-# an answer, and more if the memory is larger, for stores that limit the speed of each connection.
+# Records that are read ahead, where each read is expensive: more than a fast network carries in the
+# time of an answer, and more if the memory is larger.
 _LEAST_AHEAD_BYTES = 64 << 20
 _FIRST_AHEAD_BYTES = 1 << 20
-_SHARE = 1 / 4
-# Records from all over the files cost a request each, unless they have neighbors among those that
-# are fetched ahead. So more are: a part of the memory for fetching, of which a share at once.
-_MOST_SCATTERED = 0.7
-_SCATTERED_SHARE = 0.6
+# The part of these that is read together. Each time, all chunks of compressed files that are needed
+# are decoded; objects answer several requests at the same time.
+_COMPRESSED_SHARE, _REMOTE_SHARE = 1 / 2, 1 / 4
 
 
 class RecordReader(Reader):
@@ -94,8 +92,6 @@ class RecordReader(Reader):
         self._ends = np.cumsum(self._counts)
         limits = (index.location.fetch_bytes for index in self.indexes)
         self._fetch_bytes = min(filter(None, limits), default=0)
-        self._most_scattered_bytes = int(self._fetch_bytes * _MOST_SCATTERED)
-        self._is_scattered = False  # what was read ahead last
         self.decode_cache_bytes = decode_cache_bytes
         self.cache = cache
         self._has_reported = False  # how often the files are decompressed
@@ -182,32 +178,20 @@ class RecordReader(Reader):
     @property
     def lookahead(self) -> Lookahead | None:
         if self.compressions:
-            # A sixth has whole spans, and a third is for indexes and plans. Each announcement
-            # decompresses all parts of a file that it needs records of.
-            most = self.decode_cache_bytes // 2
-            return Lookahead(most, most, _SHARE)
+            most = self.decode_cache_bytes * 3 // 4
+            return Lookahead(most, most // 2, _COMPRESSED_SHARE)
         if not self._fetch_bytes:
             return None
-        if self._is_scattered:
-            return Lookahead(self._most_scattered_bytes, _FIRST_AHEAD_BYTES, _SCATTERED_SHARE)
         most = min(max(_LEAST_AHEAD_BYTES, self._fetch_bytes // 4), self._fetch_bytes // 2)
-        return Lookahead(most, _FIRST_AHEAD_BYTES, _SHARE)
+        return Lookahead(most, _FIRST_AHEAD_BYTES, _REMOTE_SHARE)
 
     def read_ahead(self, plans: Sequence[ReadPlan]) -> None:
-        # Those of several plans at once, so that neighbors are joined.
-        files = _ranges_of(plans)
-        # A cache keeps whole blocks of objects, which have all neighbors.
-        self._is_scattered = self.cache is None and _reach(files) > self._most_scattered_bytes
-        for file, ranges in files.items():
-            [source] = self._files.open([file])
-            if source.descriptor is None:
-                source.will_need(ranges, is_scattered=self._is_scattered)
+        plans = [plan for plan in plans if not self.has_too_large(plan)]
+        if plans:
+            self._ahead.begin(plans)
 
     def will_not_need(self, plans: Sequence[ReadPlan]) -> None:
-        for file, ranges in _ranges_of(plans).items():
-            source = self._files.get(file)
-            if source is not None:
-                source.will_not_need(ranges)
+        self._ahead.drop(plans)
 
     def fetch(self, plan: ReadPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
         plan, too_large = self.without_too_large(plan)
@@ -244,7 +228,10 @@ class RecordReader(Reader):
         except CorruptRecordError:
             if not self.format.is_self_checking:
                 raise
-            self._spans.trust_sound_records(self.indexes, plan)
+            for file, ranges in plan.by_file():
+                [source] = self._files.open([file])
+                if isinstance(source, ChunkedFile):
+                    trust_valid_records(source, self.indexes[file], ranges)
             self.read(plan)
 
     def without_too_large(self, plan: ReadPlan) -> tuple[ReadPlan, list[TorchRecIOError]]:
@@ -276,6 +263,9 @@ class RecordReader(Reader):
             OSError: If reading fails.
             MemoryError: If there is not enough memory for the records.
         """
+        ahead = self._ahead.take(plan)
+        if ahead is not None:
+            return ahead.copy()  # its memory is that of many plans
         try:
             buffer = _core.allocate(plan.buffer_bytes)
         except MemoryError:
@@ -310,45 +300,19 @@ class RecordReader(Reader):
                     offset=int(ranges[result.truncated_range, 0]),
                 )
             check_unchanged(sources)
-            self._check_ends(sources, files, bounds, ranges)
+            for number, file in enumerate(files):
+                of_file = ranges[bounds[number] : bounds[number + 1]]
+                self._files.check_end(file, sources[number], of_file)
             waits += result.waits
             first += len(files)
             del sources  # they may be closed for the next ones
         self.note_waits(waits)
         return buffer
 
-    def _check_ends(
-        self, sources: list[ByteSource], files: list[int], bounds: list[int], ranges: Ints
-    ) -> None:
-        """Check that the streams of compressed files whose last record was read end there.
-
-        The index of a compressed file does not show that the stream has more records.
-        """
-        for number, source, bounds_of_file in zip(
-            files, sources, itertools.pairwise(bounds), strict=True
-        ):
-            index = self.indexes[number]
-            if index.compression is None or source in self._ended or index.gaps:
-                continue
-            of_file = ranges[slice(*bounds_of_file)]
-            if int((of_file[:, 0] + of_file[:, 1]).max()) < index.stream_end:
-                continue
-            got, _ = source.read_before_damage(index.stream_bytes, memoryview(bytearray(1)))
-            if got:
-                raise StaleIndexError(
-                    f"the index ends at byte {index.stream_bytes:,} of the decompressed stream, "
-                    "which continues",
-                    path=index.data_path,
-                    offset=index.stream_bytes,
-                )
-            self._ended.add(source)
-
     def count_memory_of(self, holder: Holder) -> None:
         """Let what an object holds count within the memory for decoded parts of files."""
         if self.compressions:
-            cache = process_cache(self.decode_cache_bytes)
-            with cache.lock:
-                cache.holders.add(holder)
+            self._chunks.cache.holders.add(holder)
 
     @property
     def is_native(self) -> bool:
@@ -364,69 +328,9 @@ class RecordReader(Reader):
         sources = self._files.open(plan.files)
         if descriptors_of(sources) is not None:
             return FileFrames(plan, sources)
-        blocks = find_blocks(sources, plan.range_bounds, plan.ranges)
-        if blocks is not None:
-            return CachedFrames(plan, blocks)
         with reading():  # the core cannot read compressed or remote files
-            return BufferFrames.of_plan(plan, self.read(plan))
-
-    @contextlib.contextmanager
-    def open_run(self, plans: Sequence[ReadPlan]) -> Iterator[list[Frames]]:
-        plans = self._of_few_files(plans)
-        loan = None
-        try:
-            with reading():
-                loan = self._lend(plans)
-        except (TorchRecIOError, MemoryError, OSError) as error:
-            if isinstance(error, OSError) and len(plans) == 1 and not is_out_of_files(error):
-                raise
-            # One by one they show which plan it is. A request that failed is not made again.
-        if loan is None:
-            with super().open_run(plans) as frames:
-                yield frames
-            return
-        try:
-            yield lent_frames(plans, loan)
-        finally:
-            loan.give_back()
-
-    def _of_few_files(self, plans: Sequence[ReadPlan]) -> Sequence[ReadPlan]:
-        """Return the first plans that together do not read too many files; at least one."""
-        files: set[int] = set()
-        for number, plan in enumerate(plans):
-            files.update(plan.files)
-            if number and len(files) > self._files.at_once:
-                return plans[:number]
-        return plans
-
-    def _lend(self, plans: Sequence[ReadPlan]) -> Loan | None:
-        """Read the frames of several plans together, and return the memory that has them.
-
-        That is faster than a read for each plan, but an error does not tell which of them failed.
-
-        Returns:
-            None if each plan must be read alone.
-        """
-        plan = plans[0] if len(plans) == 1 else ReadPlan.joined(plans)
-        if (
-            not self.is_tfrecord
-            or not len(plan.ranges)
-            or len(plan.files) > self._files.at_once
-            or any(self.has_too_large(each) for each in plans)
-        ):
-            return None
-        sources = self._files.open(plan.files)
-        if not all(source.lends for source in sources):
-            return None  # the core may read them itself
-        loan = lend_ranges(sources, plan.range_bounds, plan.ranges)
-        if loan is not None:
-            try:
-                check_unchanged(sources)
-                self._check_ends(sources, plan.files, plan.range_bounds, plan.ranges)
-            except BaseException:
-                loan.give_back()
-                raise
-        return loan
+            ahead = self._ahead.take(plan)
+            return BufferFrames.of_plan(plan, self.read(plan) if ahead is None else ahead)
 
     def note_waits(self, waits: int) -> None:
         self._hints = min(max(0, self._hints - 1) + _HINTS_PER_WAIT * waits, _MAX_HINTS)
@@ -475,24 +379,19 @@ class RecordReader(Reader):
             self._reset()
         return self._files_of_process
 
+    @property
+    def _ahead(self) -> ReadAhead:
+        """What this process reads ahead."""
+        if self._pid != os.getpid():
+            self._reset()
+        return self._ahead_of_process
+
     def _reset(self) -> None:
-        self._spans = SpansOfFiles(self.decode_cache_bytes, self.cache)
-        weakref.finalize(self, self._spans.close).atexit = False
-        self._files_of_process = OpenFiles(self.indexes, self._counts, self._spans)
-        # Compressed files whose stream was found to end where the index does.
-        self._ended: weakref.WeakSet[ByteSource] = weakref.WeakSet()
+        self._chunks = ChunksOfFiles(self.decode_cache_bytes, self.cache)
+        self._files_of_process = OpenFiles(self.indexes, self._counts, self._chunks)
+        threads = most_storage_threads() if self.compressions else REMOTE_THREADS
+        self._ahead_of_process = ReadAhead(self._files_of_process, threads)
+        self._chunks.cache.holders.add(self._ahead_of_process)
         self._hints = 2
         # Last: a thread that sees it may use the rest.
         self._pid = os.getpid()
-
-
-def _ranges_of(plans: Sequence[ReadPlan]) -> dict[int, Ints]:
-    """Return the ranges of all plans, in their order, by the number of the file."""
-    return dict(ReadPlan.joined(plans).by_file())
-
-
-def _reach(files: Mapping[int, Ints]) -> int:
-    """Return the number of bytes that the ranges of some files are spread over."""
-    return sum(
-        int(ranges[:, :2].sum(axis=1).max() - ranges[:, 0].min()) for ranges in files.values()
-    )

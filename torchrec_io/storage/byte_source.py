@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -37,44 +37,6 @@ class Stamp(NamedTuple):
     file: tuple[int | str, ...]
     size: int
     mtime_ns: int
-
-
-class CheckedBlock(Protocol):
-    """A block on the local disk, open as long as the object exists.
-
-    Attributes:
-        file: The file, for the native core.
-    """
-
-    @property
-    def file(self) -> _core.CheckedFile: ...
-
-
-class CheckedBlocks(Protocol):
-    """Blocks on the local disk that native code can read, and check.
-
-    Attributes:
-        block_bytes: Size of a block in bytes.
-    """
-
-    @property
-    def block_bytes(self) -> int: ...
-
-    def find(self, numbers: list[int]) -> Sequence[CheckedBlock] | None:
-        """Return blocks, by their numbers; None if one of them is not there."""
-
-
-class Loan(NamedTuple):
-    """Memory that has ranges of sources. It keeps them until it is given back.
-
-    Attributes:
-        pieces: For each piece of memory, uint8, where the ranges are in it; int64 ``[n, 3]``:
-            offset in the memory, size, and offset in the buffer that the ranges are for.
-        give_back: Function that gives the memory back. It must not be read after that.
-    """
-
-    pieces: list[tuple[ByteBuffer, Ints]]
-    give_back: Callable[[], None]
 
 
 class ByteSource(ABC):
@@ -111,16 +73,6 @@ class ByteSource(ABC):
     def descriptor(self) -> int | None:
         """File descriptor that native code can read the stream from, if there is one."""
         return None
-
-    @property
-    def checked_blocks(self) -> CheckedBlocks | None:
-        """Blocks that native code can read the stream from, if there are any."""
-        return None
-
-    @property
-    def lends(self) -> bool:
-        """True if :meth:`begin_lending` saves copies."""
-        return False
 
     @property
     def seek_points(self) -> SeekPoints | None:
@@ -180,35 +132,13 @@ class ByteSource(ABC):
         """
         return lambda: self.read_ranges(ranges, out)
 
-    def begin_lending(self, ranges: Ints) -> Callable[[], Loan | None]:
-        """Begin to read ranges into the memory of this source.
-
-        Where requests take long, those of several sources are then made at the same time.
-
-        Args:
-            ranges: int64 ``[n, 3]``: stream offset, size, and offset in the buffer that they are
-                for.
-
-        Returns:
-            A function that waits until the ranges are there, and lends the memory. It returns None
-            if they must be read by :meth:`read_ranges`: it does not wait for memory that others
-            have borrowed.
-        """
+    def will_need(self, ranges: Ints) -> None:
+        """Announce ranges, as for :meth:`read_ranges`, that are read soon."""
         del ranges
-        return lambda: None
 
-    def will_need(self, ranges: Ints, *, is_scattered: bool = False) -> None:
-        """Announce ranges, as for :meth:`read_ranges`, that are read soon.
-
-        Args:
-            ranges: The ranges.
-            is_scattered: Whether little of what lies between them is read soon.
-        """
-        del ranges, is_scattered
-
-    def will_not_need(self, ranges: Ints) -> None:
-        """Take back what was announced by :meth:`will_need`, and is not read."""
-        del ranges
+    def split(self, ranges: Ints) -> Iterator[Ints]:
+        """Yield parts of ranges, as for :meth:`read_ranges`, that threads may read at one time."""
+        yield ranges
 
     def read_before_damage(
         self, offset: int, out: memoryview

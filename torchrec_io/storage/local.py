@@ -97,8 +97,7 @@ class LocalFile(_OpenFile):
     def read_ranges(self, ranges: Ints, out: ByteBuffer) -> int | None:
         return read_ranges([self], [0, len(ranges)], ranges, out).truncated_range
 
-    def will_need(self, ranges: Ints, *, is_scattered: bool = False) -> None:
-        del is_scattered
+    def will_need(self, ranges: Ints) -> None:
         _core.advise_ranges(self._descriptor, ranges)
 
 

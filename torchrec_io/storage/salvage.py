@@ -10,15 +10,12 @@ import numpy as np
 
 from ..errors import TorchRecIOError, TruncatedFileError
 from .byte_source import ByteSource
+from .compressed_chunks import CompressedChunks
 from .compression import Compression
 from .inflater import Inflater
 from .seek_points import SeekPoint, SeekPoints
-from .span_cache import SpanCache
-from .spanned_file import SpannedFile
-from .spanned_stream import SpannedStream
 
 _SEARCH_BYTES = 1 << 20
-_SPAN_CACHE_BYTES = 1 << 20  # the last span stays, however large it is
 # Headers of members. zlib has no magic number: all encoders write 0x78, a window of 32 KiB, and one
 # of four levels.
 _HEADERS: dict[Compression, re.Pattern[bytes]] = {
@@ -172,7 +169,7 @@ class SalvagedFile(ByteSource):
             return False
 
 
-class SalvagedSpans(SalvagedFile):
+class SalvagedChunks(SalvagedFile):
     """All bytes of a damaged file with seek points that can be decompressed, joined.
 
     After damage, decompression continues at the next seek point. The seek points are those of an
@@ -190,36 +187,31 @@ class SalvagedSpans(SalvagedFile):
     ) -> None:
         super().__init__(file, compression)
         self._points = points
-        self._stream = SpannedStream(
-            file.path, compression, points, stream_bytes, SpanCache(_SPAN_CACHE_BYTES)
-        )
-        self._source = SpannedFile(file, self._stream)
-        self._next_span = 0
-        self._left = memoryview(b"")  # of the last span
+        self._chunks = CompressedChunks(file.path, compression, points, stream_bytes)
+        self._next_chunk = 0
+        self._left = memoryview(b"")  # of the last chunk
 
     def read_into(self, offset: int, out: memoryview) -> int:
-        while not len(self._left) and self._next_span < self._stream.count:
-            self._left = memoryview(self._read_span(self._next_span, offset))
-            self._next_span += 1
+        while not len(self._left) and self._next_chunk < self._chunks.count:
+            self._left = self._read_chunk(self._next_chunk, offset)
+            self._next_chunk += 1
         data, self._left = self._left[: len(out)], self._left[len(out) :]
         out[: len(data)] = data
         return len(data)
 
-    def _read_span(self, number: int, offset: int) -> bytes | bytearray:
-        """Return what can be decoded of a span, which is at an offset of the joined content."""
-        begin, end = self._stream.starts[number : number + 2].tolist()
-        data: bytes | bytearray = bytearray(end - begin)
-        _, damage = self._source.read_before_damage(begin, memoryview(data))
-        file_begin, size, _ = self._stream.file_range(self._file, number)
-        self._file_bytes_read = file_begin + size
-        damaged = self._stream.read_damaged(begin)
-        if damage is None or damaged is None:
-            return data
-        data = damaged[1].tobytes()
-        self.damaged_members.append((offset, offset + len(data)))
-        if len(data) < end - begin:
-            self._add_lost(file_begin, file_begin + size, damage.reason)
-        return data
+    def _read_chunk(self, number: int, offset: int) -> memoryview:
+        """Return what can be decoded of a chunk, which is at an offset of the joined content."""
+        size = self._chunks.size_of(number)
+        data, damage, decoded = self._chunks.load(self._file, number, size)
+        file_begin, file_size = self._chunks.file_range(self._file, number)
+        self._file_bytes_read = file_begin + file_size
+        if damage is None:
+            return memoryview(data)
+        self.damaged_members.append((offset, offset + len(decoded)))
+        if len(decoded) < size:
+            self._add_lost(file_begin, file_begin + file_size, damage.reason)
+        return memoryview(decoded)
 
     def _restarted(self) -> SalvagedFile:
-        return SalvagedSpans(self._file, self._compression, self._points, self._stream.size)
+        stream_bytes = int(self._chunks.starts[-1])
+        return SalvagedChunks(self._file, self._compression, self._points, stream_bytes)

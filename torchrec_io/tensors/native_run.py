@@ -222,7 +222,7 @@ def _load_fixed(
     frames: Sequence[Frames],
 ) -> list[LoadedBatch]:
     buffer = _shared_buffer(frames)
-    reads = [NativeReads.in_place(each, buffer) for each in frames]
+    reads = [NativeReads.of(each, buffer) for each in frames]
     blocks = [LocatedBlock(parser, read.block) for read in reads]
     if not all(block.is_fixed for block in blocks):
         return []

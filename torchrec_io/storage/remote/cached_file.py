@@ -33,21 +33,17 @@ class CachedFile(RemoteFile):
         # lock: if one is missing here, it is read from the disk or fetched again.
         self._announced: set[tuple[int, int]] = set()
 
-    @property
-    def checked_blocks(self) -> OpenBlocks | None:
-        return None if self._announced else self._cached
-
-    def will_need(self, ranges: Ints, *, is_scattered: bool = False) -> None:
+    def will_need(self, ranges: Ints) -> None:
         missing = ranges[self._cached.missing(ranges, advise=True)]
         if len(missing):
             self._announced.update(_keys(missing))
-            super().will_need(missing, is_scattered=is_scattered)
+            super().will_need(missing)
 
-    def will_not_need(self, ranges: Ints) -> None:
+    def _will_not_need(self, ranges: Ints) -> None:
         announced = ranges[self._find_announced(ranges)]
         if len(announced):
             self._announced.difference_update(_keys(announced))
-            super().will_not_need(announced)
+            super()._will_not_need(announced)
 
     def _begin_urgent(self, ranges: Ints) -> None:
         missing = ranges[np.append(self._cached.missing(ranges), self._find_announced(ranges))]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
-from ..byte_source import ByteBuffer, ByteSource, Ints, Loan, Stamp
+from ..byte_source import ByteBuffer, ByteSource, Ints, Stamp
 from .client import OpenObject
 from .connection import HelperError
 from .failures import error_of
@@ -106,25 +106,15 @@ class RemoteFile(ByteSource):
 
         return finish
 
-    @property
-    def lends(self) -> bool:
-        return self._blocks is None  # those are read from the disk
-
-    def begin_lending(self, ranges: Ints) -> Callable[[], Loan | None]:
-        if self._first_outside(ranges) is not None:
-            return lambda: None
-        self._begin_urgent(ranges)
-        return lambda: self._try(lambda target: self._fetcher.lend(target, ranges))
-
     def _first_outside(self, ranges: Ints) -> int | None:
         """Return the number of the first range that extends past the end, if there is one."""
         is_outside = ranges[:, 0] + ranges[:, 1] > self.stamp.size
         return int(is_outside.argmax()) if is_outside.any() else None
 
-    def will_need(self, ranges: Ints, *, is_scattered: bool = False) -> None:
-        self._try(lambda target: self._fetcher.announce(target, ranges, is_scattered=is_scattered))
+    def will_need(self, ranges: Ints) -> None:
+        self._try(lambda target: self._fetcher.announce(target, ranges))
 
-    def will_not_need(self, ranges: Ints) -> None:
+    def _will_not_need(self, ranges: Ints) -> None:
         self._try(lambda target: self._fetcher.forget(target, ranges))
 
     def begin_epoch(self) -> None:
@@ -166,7 +156,7 @@ class RemoteFile(ByteSource):
         done = [each for each in self._chunks if each[1] <= before]
         if done:
             del self._chunks[: len(done)]
-            self.will_not_need(_as_ranges(done))
+            self._will_not_need(_as_ranges(done))
 
     # ---- requests ----
 

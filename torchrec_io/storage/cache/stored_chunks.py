@@ -1,11 +1,12 @@
-"""Decoded spans of a compressed file in a cache on the local disk."""
+"""Decoded chunks of a compressed file in a cache on the local disk."""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from ... import _core
+import numpy as np
+
 from ..byte_source import ByteBuffer, ByteSource, Ints
 from ..digest import digest_text
 from .block_table import BlockTable
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
     from .block_cache import BlockCache
 
 
-class SpanBlocks(NamedTuple):
-    """Names and sizes of the blocks of a file: one for each span.
+class ChunkBlocks(NamedTuple):
+    """Names and sizes of the blocks of a file: one for each chunk.
 
     Attributes:
         folder: Folder of the cache.
         digest: Digest of all that identifies the content of the file, and of its seek points.
-        sizes: Size of each span in bytes.
+        sizes: Size of each chunk in bytes.
     """
 
     folder: CacheFolder
@@ -40,44 +41,39 @@ class SpanBlocks(NamedTuple):
         return self.sizes[number]
 
 
-class StoredSpans:
-    """The spans of a file that are stored. Safe to use from several threads, and after a fork.
+class StoredChunks:
+    """The chunks of a file that are stored. Safe to use from several threads, and after a fork.
 
     Args:
         cache: The cache.
         digest: Digest of all that identifies the content of the file, and of its seek points.
-        starts: Offset of each span, and the end of the last one; int64 ``[spans + 1]``.
+        starts: Offset of each chunk, and the end of the last one; int64 ``[chunks + 1]``.
     """
 
     def __init__(self, cache: BlockCache, digest: str, starts: Ints) -> None:
         folder = cache_folder_at(cache.directory, cache.max_bytes)
-        self._blocks = SpanBlocks(folder, digest, (starts[1:] - starts[:-1]).tolist())
+        self._blocks = ChunkBlocks(folder, digest, (starts[1:] - starts[:-1]).tolist())
         self._table = BlockTable(self._blocks)
         self._unusable: set[int] = set()  # damaged blocks of other users, which stay
 
     def has(self, number: int) -> bool:
-        """Return whether a span is stored."""
+        """Return whether a chunk is stored."""
         return number not in self._unusable and self._table.find([number]) != [None]
 
-    def read(self, number: int, ranges: Ints, out: ByteBuffer) -> bool:
-        """Read ranges of a span; return whether it is stored and undamaged.
-
-        Args:
-            number: Number of the span.
-            ranges: int64 ``[n, 3]``: offset in the span, size, and offset in ``out``.
-            out: Buffer; uint8.
-        """
+    def load(self, number: int) -> ByteBuffer | None:
+        """Return a chunk; None if it is not stored, or damaged."""
         [block] = self._table.find([number])
         if block is None or number in self._unusable:
-            return False
-        if _core.read_blocks([block.file] * len(ranges), ranges, max(1, block.size), out):
-            if not self._table.discard(block):
-                self._unusable.add(number)
-            return False
-        return True
+            return None
+        data = np.empty(block.size, np.uint8)
+        if block.read(data):
+            return data
+        if not self._table.discard(block):
+            self._unusable.add(number)
+        return None
 
     def store(self, number: int, data: ByteBuffer) -> None:
-        """Store a span, unless a process has stored it, or does, or there is no room."""
+        """Store a chunk, unless a process has stored it, or does, or there is no room."""
         try:
             claim = self._blocks.folder.claim(self._blocks.name(number), len(data))
             if claim is not None:
@@ -88,15 +84,15 @@ class StoredSpans:
             log_trouble(self._blocks.folder.path, reason_of(error))
 
 
-def stored_spans(
+def stored_chunks(
     cache: BlockCache, file: ByteSource, starts: Ints, remote: RemoteOptions | None
-) -> StoredSpans | None:
-    """Return the spans of a compressed file in a cache.
+) -> StoredChunks | None:
+    """Return the chunks of a compressed file in a cache.
 
     Args:
         cache: The cache.
         file: The open file.
-        starts: Offset of each span, and the end of the last one; int64 ``[spans + 1]``.
+        starts: Offset of each chunk, and the end of the last one; int64 ``[chunks + 1]``.
         remote: Options of the access to a remote object.
 
     Returns:
@@ -109,4 +105,4 @@ def stored_spans(
         identity = identity_of(file.path, file.stamp, remote, 0)
     if identity is None:
         return None
-    return StoredSpans(cache, digest_text(identity, starts.data, size=16), starts)
+    return StoredChunks(cache, digest_text(identity, starts.data, size=16), starts)

@@ -1,0 +1,165 @@
+"""Reading of the records of several plans together, ahead of their use."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from .. import _core
+from ..errors import TorchRecIOError
+from ..storage.byte_source import ByteBuffer, Ints
+from .open_files import OpenFiles
+
+ReadPlan: TypeAlias = _core.ReadPlan
+
+# Plans that are read together are in so many buffers, each of which is freed once it was used.
+_BUFFERS = 8
+
+
+class _Reading(NamedTuple):
+    """A part of a buffer that is read at once.
+
+    Attributes:
+        begin: Offset in the buffer of its first byte.
+        end: Offset after its last byte. There are bytes of other parts between the two.
+        done: True once all of it was read; False if it could not be.
+    """
+
+    begin: int
+    end: int
+    done: Future[bool]
+
+
+class _Buffer:
+    """The frames of several plans, one after the other.
+
+    Attributes:
+        memory: The frames, once they are read.
+        readings: What is read into it.
+        left: Number of plans that were not taken.
+    """
+
+    def __init__(self, size: int, plans: int) -> None:
+        self.memory = _core.allocate(size)
+        self.readings: list[_Reading] = []
+        self.left = plans
+
+
+class ReadAhead:
+    """Reads records ahead, those of many plans together, so that each part of a file is read once.
+
+    Safe to use from several threads, not after a fork.
+
+    Args:
+        files: The files.
+        threads: Number of threads that read.
+
+    Attributes:
+        held_bytes: Size of what was read, and is being read.
+    """
+
+    def __init__(self, files: OpenFiles, threads: int) -> None:
+        self.held_bytes = 0
+        self._files = files
+        self._threads = threads
+        self._lock = threading.Lock()
+        self._pool: ThreadPoolExecutor | None = None
+        self._places: dict[ReadPlan, tuple[_Buffer, int]] = {}  # with the offset in the buffer
+
+    def begin(self, plans: Sequence[ReadPlan]) -> None:
+        """Begin to read plans.
+
+        Raises:
+            TorchRecIOError, OSError, MemoryError: If that is not possible. Nothing is read ahead.
+        """
+        joined = plans[0] if len(plans) == 1 else ReadPlan.joined(plans)
+        parts = [
+            (file, part)
+            for file, ranges in joined.by_file()
+            for source in self._files.open([file])
+            for part in source.split(ranges)
+        ]
+        ends = np.cumsum([plan.buffer_bytes for plan in plans])
+        share = -(-joined.buffer_bytes // _BUFFERS)
+        last = np.flatnonzero(np.diff(ends // max(1, share), append=-1))
+        bounds = [0, *ends[last].tolist()]  # of the buffers, among all bytes
+        counts = np.diff(last, prepend=-1).tolist()
+        buffers = [
+            _Buffer(end - begin, count)
+            for begin, end, count in zip(bounds[:-1], bounds[1:], counts, strict=True)
+        ]
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self._threads, "torchrec_io ahead")
+            for file, part in parts:
+                self._submit(self._pool, file, part, buffers, bounds)
+            rest = iter(plans)
+            for buffer in buffers:
+                self.held_bytes += len(buffer.memory)
+                begin = 0
+                for plan in itertools.islice(rest, buffer.left):
+                    self._places[plan] = buffer, begin
+                    begin += plan.buffer_bytes
+
+    def _submit(
+        self,
+        pool: ThreadPoolExecutor,
+        file: int,
+        part: Ints,
+        buffers: Sequence[_Buffer],
+        bounds: Sequence[int],
+    ) -> None:
+        """Start to read a part of a file into the buffers."""
+        owners = np.searchsorted(bounds, part[:, 2], side="right") - 1
+        rows: list[tuple[_Buffer, Ints]] = []
+        for owner in np.unique(owners).tolist():
+            ranges = part[owners == owner]
+            ranges[:, 2] -= bounds[owner]
+            rows.append((buffers[owner], ranges))
+        # The largest offset comes first: decoding for it passes the others.
+        rows.sort(key=lambda row: -int(row[1][:, :2].sum(axis=1).max()))
+        done = pool.submit(self._read, file, [(ranges, each.memory) for each, ranges in rows])
+        for buffer, ranges in rows:
+            end = int((ranges[:, 1] + ranges[:, 2]).max())
+            buffer.readings.append(_Reading(int(ranges[:, 2].min()), end, done))
+
+    def take(self, plan: ReadPlan) -> ByteBuffer | None:
+        """Return the frames of a plan, once.
+
+        Returns:
+            uint8 of ``plan.buffer_bytes``; None if they must be read, or read again to raise an
+            error.
+        """
+        buffer, begin = self._places.get(plan, (None, 0))
+        if buffer is None:
+            return None
+        end = begin + plan.buffer_bytes
+        done = [each.done for each in buffer.readings if each.begin < end and each.end > begin]
+        wait(done)
+        self.drop([plan])
+        return buffer.memory[begin:end] if all(each.result() for each in done) else None
+
+    def drop(self, plans: Sequence[ReadPlan]) -> None:
+        """Free the memory of plans that are not taken."""
+        with self._lock:
+            for plan in plans:
+                buffer, _ = self._places.pop(plan, (None, 0))
+                if buffer is not None:
+                    buffer.left -= 1
+                    if not buffer.left:
+                        self.held_bytes -= len(buffer.memory)
+            if not self._places and self._pool is not None:
+                self._pool.shutdown(wait=False, cancel_futures=True)
+                self._pool = None
+
+    def _read(self, file: int, rows: Sequence[tuple[Ints, ByteBuffer]]) -> bool:
+        """Read ranges of a file into buffers; return whether that was possible."""
+        try:
+            return all(self._files.read(file, ranges, out) for ranges, out in rows)
+        except (TorchRecIOError, OSError, MemoryError):
+            return False  # raised when the plan itself is read

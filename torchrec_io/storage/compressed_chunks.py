@@ -1,0 +1,244 @@
+"""The decompressed stream of a compressed file, cut into chunks at its seek points."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _core
+from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
+from .byte_source import ByteBuffer, ByteSource, Ints
+from .chunk_cache import Chunk
+from .compression import Compression
+from .decoder import count_good_parts
+from .inflater import Inflater
+from .memory_file import MemoryFile
+from .seek_points import CHECKED_BYTES, SeekPoints
+
+if TYPE_CHECKING:
+    from .cache.stored_chunks import StoredChunks
+
+# Compressed bytes that are read at once, where each read is expensive.
+_MOST_AT_ONCE_BYTES = 64 << 20
+# Compressed bytes that a decoder holds, and those that it reads besides what it is likely to need.
+_MOST_INPUT_BYTES = 1 << 21
+_MORE_BYTES = 1 << 14
+
+
+class CompressedChunks:
+    """The chunks of the decompressed stream of a file. They do not need the same open file.
+
+    A chunk starts at a seek point. A long part of the stream without a seek point makes several
+    chunks: they are decoded one after the other, unless the one before was decoded last.
+
+    Args:
+        path: Name of the file, for errors.
+        compression: Compression of the file.
+        points: Seek points of the file.
+        stream_bytes: Size of the stream.
+
+    Attributes:
+        starts: Stream offset of each chunk, and the size of the stream; int64 ``[chunks + 1]``.
+        count: Number of chunks.
+        stored: Chunks on the local disk, if they are kept there.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        compression: Compression,
+        points: SeekPoints,
+        stream_bytes: int,
+    ) -> None:
+        starts, self._point_of = points.span_starts(stream_bytes)
+        self.starts: Ints = np.append(starts, stream_bytes)
+        self.count = len(starts)
+        self.stored: StoredChunks | None = None
+        self._path = path
+        self._compression = compression
+        self._points = points
+        self._check_bounds = points.check_bounds(stream_bytes)
+        self._in_sequence = threading.Lock()
+        self._next: tuple[int, Inflater] | None = None  # a decoder at the start of a chunk
+        self._ends: bool | None = None  # True if nothing follows the last chunk
+
+    def size_of(self, number: int) -> int:
+        """Return the size of a chunk in bytes."""
+        return int(self.starts[number + 1] - self.starts[number])
+
+    def load(self, file: ByteSource, number: int, size: int) -> Chunk:
+        """Decode a chunk.
+
+        Args:
+            file: The compressed file, open.
+            number: Number of the chunk.
+            size: Number of its first bytes that are wanted.
+
+        Raises:
+            OSError: If the file cannot be read.
+        """
+        if self.stored is None:
+            return self._decode(file, number, size)
+        data = self.stored.load(number)
+        if data is not None:
+            return Chunk(data, None, data)
+        chunk = self._decode(file, number, self.size_of(number))
+        if chunk.damage is None and (number + 1 < self.count or self.ends(file)):
+            self.stored.store(number, chunk.data)
+        return chunk
+
+    def ends(self, file: ByteSource) -> bool:
+        """Return whether the decompressed stream ends where it did when it was indexed."""
+        if self.stored is not None and self.stored.has(self.count - 1):
+            return True  # it is stored only if nothing follows it
+        if self._ends is None:
+            with self._decoder_at(file, self.count, 1) as inflater:
+                self._ends = _is_at_end(inflater)
+        return self._ends
+
+    def file_range(self, file: ByteSource, number: int) -> tuple[int, int]:
+        """Return the part of the file that is decoded for a chunk: offset and size."""
+        bits, point = self._points.file_bits, self._point_of[min(number, self.count - 1)]
+        begin = int(bits[point]) // 8
+        is_last = point + 1 == len(bits)
+        end = file.stamp.size if is_last else int(bits[point + 1]) // 8 + 1
+        return begin, end - begin
+
+    def _decode(self, file: ByteSource, number: int, size: int) -> Chunk:
+        whole = self.size_of(number)
+        if file.descriptor is None or not self._is_alone(number):
+            size = whole  # the rest would have to be fetched or decoded again
+        size = min(whole, -(-size // CHECKED_BYTES) * CHECKED_BYTES)
+        data = _core.allocate(size)
+        decoded = 0
+        damage: TorchRecIOError | None = None
+        try:
+            with self._decoder_at(file, number, size) as inflater:
+                while decoded < size and (got := inflater.read_into(data[decoded:])):
+                    decoded += got
+                if number + 1 == self.count and decoded == whole:
+                    self._ends = _is_at_end(inflater)
+        except TorchRecIOError as error:
+            damage = _as_damage(error)
+        valid, damage = self._check(number, data, decoded, damage)
+        return Chunk(data[:valid], damage, data[:decoded])
+
+    @contextlib.contextmanager
+    def _decoder_at(self, file: ByteSource, number: int, size: int) -> Iterator[Inflater]:
+        """Provide a decoder at the start of a chunk, or at the end of the stream.
+
+        Args:
+            file: The compressed file.
+            number: Number of the chunk.
+            size: Number of bytes that will be decoded.
+        """
+        if self._is_alone(number):
+            yield self._start(file, number, size)
+            return
+        with self._in_sequence:
+            found, self._next = self._next, None
+            if found is not None and found[0] == number:
+                inflater = found[1]
+                inflater.attach(file)
+            else:
+                inflater = self._start(file, number, size)
+            yield inflater
+            if number < self.count:
+                inflater.detach()  # the file may be closed before the next chunk
+                self._next = number + 1, inflater
+
+    def _start(self, file: ByteSource, number: int, size: int) -> Inflater:
+        offset, stored_bytes = self.file_range(file, number)
+        skipped = self._skipped(number)
+        is_remote = file.descriptor is None
+        if is_remote and stored_bytes <= _MOST_AT_ONCE_BYTES and self._is_alone(number):
+            file = MemoryFile(file, offset, stored_bytes)
+        point = int(self._point_of[min(number, self.count - 1)])
+        # What is likely to be needed is read at once.
+        share = (skipped + size) / max(1, self._bytes_after(point))
+        input_bytes = min(int(share * stored_bytes) + _MORE_BYTES, stored_bytes + 1)
+        inflater = Inflater(
+            file,
+            self._compression,
+            self._points.point(point),
+            chunk_bytes=min(input_bytes, _MOST_INPUT_BYTES),
+        )
+        inflater.skip(skipped)
+        return inflater
+
+    def _is_alone(self, number: int) -> bool:
+        """Return whether a chunk starts at a seek point, and the next one does, too."""
+        if number == self.count:
+            return False
+        is_last = number + 1 == self.count
+        return not self._skipped(number) and (is_last or not self._skipped(number + 1))
+
+    def _skipped(self, number: int) -> int:
+        """Return the number of bytes between the last seek point and a chunk."""
+        point = self._point_of[min(number, self.count - 1)]
+        return int(self.starts[number] - self._points.stream_offsets[point])
+
+    def _bytes_after(self, point: int) -> int:
+        """Return the number of bytes of the stream between a seek point and the next one."""
+        offsets = self._points.stream_offsets
+        end = self.starts[-1] if point + 1 == len(offsets) else offsets[point + 1]
+        return int(end - offsets[point])
+
+    def _check(
+        self, number: int, data: ByteBuffer, decoded: int, damage: TorchRecIOError | None
+    ) -> tuple[int, TorchRecIOError | None]:
+        """Compare decoded bytes with their checksums in the index.
+
+        Args:
+            number: Number of the chunk.
+            data: Memory for the bytes that were wanted.
+            decoded: Number of those that were decoded.
+            damage: Error that ended decoding early, if there was one.
+
+        Returns:
+            Number of bytes that may be read, and the first damage.
+        """
+        checks = self._checks(number)
+        whole = decoded if decoded == len(data) else decoded // CHECKED_BYTES * CHECKED_BYTES
+        if len(checks):
+            count = count_good_parts(data[:whole], checks, CHECKED_BYTES)
+            valid = min(whole, count * CHECKED_BYTES)
+            if valid < whole:
+                reason = "the decompressed data does not match its checksum in the index"
+                return valid, self._damage(number, valid, reason)
+        if decoded < len(data) and damage is None:
+            reason = "the decompressed data ends before the indexed end"
+            return whole, self._damage(number, whole, reason)
+        return (whole if len(checks) else decoded), damage
+
+    def _checks(self, number: int) -> npt.NDArray[np.uint32]:
+        """Return the CRC-32 of the parts of a chunk; none if they are unknown."""
+        if self._check_bounds is None:
+            return self._points.checks[:0]
+        begin = int(self._check_bounds[self._point_of[number]])
+        begin += self._skipped(number) // CHECKED_BYTES
+        return self._points.checks[begin : begin - -self.size_of(number) // CHECKED_BYTES]
+
+    def _damage(self, number: int, at: int, reason: str) -> CorruptRecordError:
+        offset = int(self.starts[number]) + at
+        return CorruptRecordError(reason, path=self._path, offset=offset)
+
+
+def _is_at_end(inflater: Inflater) -> bool:
+    """Return whether no bytes of the stream follow what was decoded."""
+    try:
+        return not inflater.read_into(np.empty(1, np.uint8))
+    except TorchRecIOError:
+        return True
+
+
+def _as_damage(error: TorchRecIOError) -> TorchRecIOError:
+    """Return the error of a file that has its size, but seems to end early."""
+    if isinstance(error, TruncatedFileError):
+        return CorruptRecordError(error.reason, path=error.path, offset=error.offset)
+    return error
