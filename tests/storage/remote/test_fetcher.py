@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from torchrec_io import _core
-from torchrec_io.storage.byte_source import ByteBuffer, Loan
+from torchrec_io.storage.byte_source import ByteBuffer
 from torchrec_io.storage.cache import filling
 from torchrec_io.storage.cache.object_blocks import ObjectBlocks
 from torchrec_io.storage.remote import fetcher as fetcher_module
@@ -130,22 +129,6 @@ def expect_read(fetcher: Fetcher, *pairs: tuple[int, int], target: OpenObject = 
     assert out.tobytes() == b"".join(part.tobytes() for part in expected)
 
 
-def expect_loan(fetcher: Fetcher, *pairs: tuple[int, int], target: OpenObject = OBJECT) -> Loan:
-    """Return the loan of ranges, which has their bytes."""
-    loan = fetcher.lend(target, ranges_of(*pairs))
-    assert loan is not None
-    expect_lent(loan, *pairs)
-    return loan
-
-
-def expect_lent(loan: Loan, *pairs: tuple[int, int]) -> None:
-    out = np.zeros(sum(size for _, size in pairs), np.uint8)
-    for memory, places in loan.pieces:
-        _core.gather(memory, places, out)
-    expected = [CONTENT[offset : offset + size] for offset, size in pairs]
-    assert out.tobytes() == b"".join(part.tobytes() for part in expected)
-
-
 def test_announced_ranges_are_fetched_once() -> None:
     client = MemoryClient(50_000)
     fetcher = Fetcher(client)
@@ -255,7 +238,7 @@ def test_scattered_ranges_take_little_memory_and_few_requests() -> None:
     client = MemoryClient(200_000)
     fetcher = Fetcher(client)
     pairs = [(30_000, 10), (0, 10), (90_000, 10), (60_000, 10), (15_000, 10)]
-    fetcher.announce(OBJECT, ranges_of(*pairs), is_scattered=True)
+    fetcher.announce(OBJECT, ranges_of(*pairs))
     # Up to an eighth of the memory in one request.
     requests = [(fetch.begin, fetch.size) for fetch in client.fetches]
     assert requests == [(30_000, 10), (0, 15_010), (90_000, 10), (60_000, 10)]
@@ -269,7 +252,7 @@ def test_scattered_ranges_take_little_memory_and_few_requests() -> None:
 def test_a_request_is_cancelled_once_none_of_its_parts_is_needed() -> None:
     client = MemoryClient(200_000)
     fetcher = Fetcher(client)
-    fetcher.announce(OBJECT, ranges_of((0, 10), (10_000, 10), (20_000, 10)), is_scattered=True)
+    fetcher.announce(OBJECT, ranges_of((0, 10), (10_000, 10), (20_000, 10)))
     [fetch] = client.fetches
     fetcher.forget(OBJECT, ranges_of((0, 10), (20_000, 10)))
     assert client.cancelled == []
@@ -288,7 +271,7 @@ def test_scattered_ranges_where_the_memory_is_scattered(monkeypatch: pytest.Monk
     for start in taken[::2]:
         assert start is not None
         fetcher._areas.give_back(start, 50)
-    fetcher.announce(OBJECT, ranges_of((0, 30), (40, 30)), is_scattered=True)
+    fetcher.announce(OBJECT, ranges_of((0, 30), (40, 30)))
     assert [(fetch.begin, fetch.size) for fetch in client.fetches] == [(0, 30), (40, 30)]
     expect_read(fetcher, (40, 30), (0, 30))
 
@@ -332,75 +315,6 @@ def test_old_announcements_do_not_stop_new_ones(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(fetcher_module, "_STALE_SECONDS", -1.0)
     fetcher.announce(OBJECT, ranges_of((50_000, 700)))
     assert client.fetches[-1].begin >= 50_000
-
-
-def test_memory_is_lent_until_it_is_given_back() -> None:
-    client = MemoryClient(1000)
-    fetcher = Fetcher(client)
-    pairs = [(300, 100), (90_000, 50), (100, 0), (100, 200)]
-    fetcher.announce(OBJECT, ranges_of(*pairs))
-    loan = expect_loan(fetcher, *pairs)
-    assert [memory is client.memory for memory, _ in loan.pieces] == [True]
-    assert fetcher.bytes_in_memory == 350
-    expect_read(fetcher, (0, 900), (50_000, 700))  # in the rest of the memory
-    expect_lent(loan, *pairs)
-    loan.give_back()
-    assert fetcher.bytes_in_memory == 0
-
-
-PAIRS = st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 900)), min_size=1, max_size=4)
-
-
-@hypothesis.given(st.lists(st.tuples(PAIRS, PAIRS, st.booleans()), max_size=6))
-def test_lent_memory_keeps_its_bytes(steps: list[Any]) -> None:
-    client = MemoryClient(4000)
-    fetcher = Fetcher(client)
-    lent: list[tuple[Loan, Any]] = []
-    for announced, wanted, ends in steps:
-        fetcher.announce(OBJECT, ranges_of(*announced), is_urgent=True)
-        fetcher.announce(OBJECT, ranges_of(*wanted))
-        loan = fetcher.lend(OBJECT, ranges_of(*wanted))
-        if loan is not None:
-            lent.append((loan, wanted))
-        for each, pairs in lent:
-            expect_lent(each, *pairs)
-        while ends and lent:
-            lent.pop()[0].give_back()
-    for each, pairs in lent:
-        expect_lent(each, *pairs)
-        each.give_back()
-    for pairs in itertools.chain.from_iterable(step[:2] for step in steps):
-        expect_read(fetcher, *pairs)  # there is memory
-
-
-def test_memory_is_not_lent_if_there_is_too_little() -> None:
-    client = MemoryClient(1000)
-    fetcher = Fetcher(client)
-    assert fetcher.lend(OBJECT, ranges_of((0, 10))) is None  # not announced
-    fetcher.announce(OBJECT, ranges_of((0, 900)))
-    loan = expect_loan(fetcher, (0, 700))
-    fetcher.announce(OBJECT, ranges_of((0, 900), (5000, 600)), is_urgent=True)
-    requests = len(client.fetches)
-    assert fetcher.lend(OBJECT, ranges_of((5000, 600))) is None
-    assert len(client.fetches) == requests
-    loan.give_back()
-    expect_read(fetcher, (5000, 600))
-
-
-def test_nothing_is_lent_after_a_failure() -> None:
-    client = MemoryClient(1000)
-    fetcher = Fetcher(client)
-    fetcher.announce(OBJECT, ranges_of((0, 100), (500, 100)))
-    client.failure = Failure(Kind.temporary, "HTTP 503", 3)
-    with pytest.raises(FetchError):
-        fetcher.lend(OBJECT, ranges_of((0, 100), (500, 100)))
-    client.failure = None
-    client.answer_all()
-    fetcher.ask_again(OBJECT)
-    fetcher.announce(OBJECT, ranges_of((0, 100)))
-    expect_loan(fetcher, (0, 100)).give_back()
-    fetcher._drop_cancelled()
-    assert fetcher.bytes_in_memory == 0
 
 
 def test_a_failure_is_raised_until_asked_again() -> None:
@@ -484,8 +398,7 @@ def announce_and_read(target: OpenObject, data: st.DataObject) -> None:
             continue
         chosen = data.draw(pairs)
         if action == "announce":
-            is_scattered = data.draw(st.booleans())
-            fetcher.announce(target, ranges_of(*chosen), is_scattered=is_scattered)
+            fetcher.announce(target, ranges_of(*chosen))
             announced.append(chosen)
         elif action == "forget":
             fetcher.forget(target, ranges_of(*chosen))

@@ -7,14 +7,14 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ... import _core
-from ..byte_source import ByteBuffer, Ints, Loan
+from ..byte_source import ByteBuffer, Ints
 from ..cache.filling import log_trouble
 from .areas import Areas
 from .client import Client, KnownStore, OpenObject
@@ -154,7 +154,6 @@ class Fetcher:
         ranges: Ints,
         *,
         is_urgent: bool = False,
-        is_scattered: bool = False,
     ) -> None:
         """Start to fetch ranges, as far as there is memory.
 
@@ -164,7 +163,6 @@ class Fetcher:
             target: The object.
             ranges: int64 ``[n, 3]``: offset and size, in the order in which they are needed.
             is_urgent: Whether a read waits for them.
-            is_scattered: Whether little of what lies between them is needed soon. It is not kept.
         """
         with self._lock, self._sending() as messages:
             self._forget_dropped(messages)
@@ -176,7 +174,7 @@ class Fetcher:
             ):
                 return  # the read hurries what is on its way
             new: list[Request] = []
-            spans = self._spans(target, ranges, is_scattered=is_scattered)
+            spans = self._spans(target, ranges)
             missing = [piece for span in spans for piece in parts.missing(span)]
             # A cache takes whole ranges.
             gap = self._cost.gap if target.blocks is None else 0
@@ -195,11 +193,11 @@ class Fetcher:
             if hurried:
                 messages.append(("hurry", hurried))
 
-    def _spans(self, target: OpenObject, ranges: Ints, *, is_scattered: bool = False) -> list[Span]:
+    def _spans(self, target: OpenObject, ranges: Ints) -> list[Span]:
         """Return the bytes that are kept for some ranges, in the order of need."""
         ranges = ranges[ranges[:, 1] > 0]
         if target.blocks is None:
-            return join_ranges(ranges, _KEPT_GAP_BYTES if is_scattered else self._cost.gap)
+            return join_ranges(ranges, _KEPT_GAP_BYTES)
         size = target.blocks.block_bytes
         begins = ranges[:, 0] // size * size
         ends = -(-(ranges[:, 0] + ranges[:, 1]) // size) * size
@@ -268,43 +266,6 @@ class Fetcher:
             self._release(target, held)
             self.forget(target, ranges)
             raise
-
-    def lend(self, target: OpenObject, ranges: Ints) -> Loan | None:
-        """Wait for announced ranges that lie inside the object, and lend the memory that has them.
-
-        Args:
-            target: The object.
-            ranges: int64 ``[n, 3]``: offset, size, and offset in the buffer that they are for.
-
-        Returns:
-            None if there was no memory for all of them.
-
-        Raises:
-            FetchError: If a request failed for good.
-            HelperError: If the client has ended.
-        """
-        pieces = _pieces_of(ranges)
-        held: list[HeldPart] = []
-        try:
-            if self._lacks(target, pieces):
-                return None
-            self._hold(target, pieces, held)
-            if pieces:  # other threads took the memory meanwhile
-                self._release(target, held)
-                return None
-            self._wait_for(target, held)
-        except BaseException:
-            self._release(target, held)
-            self.forget(target, ranges)
-            raise
-        copies = np.array([each.copy() for each in held], np.int64).reshape(-1, 3)
-        return Loan([(self._memory, copies)], lambda: self._release(target, held))
-
-    def _lacks(self, target: OpenObject, pieces: Iterable[Piece]) -> bool:
-        """Return whether a part of some pieces was not requested."""
-        with self._lock:
-            parts = self._objects.get(target, PartsOfObject())
-            return any(True for piece in pieces for _ in parts.missing(piece.whole))
 
     def _hold(self, target: OpenObject, pieces: deque[Piece], held: list[HeldPart]) -> None:
         """Hold the parts that have some pieces, as far as there is memory, and remove these.
