@@ -16,7 +16,8 @@ from tests.support.damage import DAMAGES, Damage, damaged, survivors
 from tests.support.tfrecord import frame, masked_crc
 from torchrec_io.errors import CorruptRecordError, RecordTooLargeError, TruncatedFileError
 from torchrec_io.records import stream_window
-from torchrec_io.records.sound_frames import Gap, iter_sound_frames
+from torchrec_io.records.scanned_block import Gap
+from torchrec_io.records.sound_frames import iter_sound_frames
 from torchrec_io.storage.local import LocalFile, PipeFile
 
 RECORDS = st.lists(st.binary(max_size=70), max_size=12)
@@ -29,14 +30,16 @@ def sweep(content: bytes, **options: int) -> tuple[list[bytes], list[Gap]]:
         path.write_bytes(content)
         results = []
         for source in (LocalFile(path), PipeFile(path)):
-            found = list(iter_sound_frames(source, **options))
-            results.append(
-                ([r for f in found for r in f.records], [g for f in found for g in f.gaps])
-            )
-    (records, gaps), (piped, piped_gaps) = results
-    assert piped == records
+            records: list[bytes] = []
+            gaps: list[Gap] = []
+            for block in iter_sound_frames(source, **options):
+                records += [record for _, record in block.records()]
+                gaps += block.gaps
+            results.append((records, gaps))
+    (found, gaps), (piped, piped_gaps) = results
+    assert piped == found
     assert [(gap.offset, gap.size) for gap in piped_gaps] == [(g.offset, g.size) for g in gaps]
-    return records, gaps
+    return found, gaps
 
 
 def header(length: int) -> bytes:

@@ -63,7 +63,7 @@ def kept(count: int = 20) -> list[bytes]:
 def search(path: Path, compression: Compression | None) -> list[bytes]:
     file: ByteSource = LocalFile(path)
     source = file if compression is None else SalvagedFile(file, compression)
-    return [record for step in iter_sound_frames(source) for record in step.records]
+    return [record for block in iter_sound_frames(source) for _, record in block.records()]
 
 
 @given(

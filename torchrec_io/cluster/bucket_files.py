@@ -15,6 +15,7 @@ from ..order.shuffle import positions_of
 from ..records.file_piece import FilePiece
 from ..records.formats import TFRECORD
 from ..records.record_block import RecordBlock
+from ..records.scanned_block import raise_at_gaps
 from ..records.sequential import iter_blocks
 from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Stamp
 from ..storage.front import FrontOfStream
@@ -255,12 +256,10 @@ def _chunks_in(file: ByteSource, begin: int, end: int) -> Iterator[ByteBuffer]:
         CorruptRecordError, TruncatedFileError: If the range is damaged.
     """
     with closing(FrontOfStream(file, end)) as source:
-        for frames in iter_blocks(source, start=begin, max_record_bytes=_NO_LIMIT):
-            for error in frames.errors(file.path):
-                raise error
-            starts = frames.starts + TFRECORD.header_bytes
-            for start, length in zip(starts.tolist(), frames.lengths.tolist(), strict=True):
-                yield frames.buffer[start : start + length]
+        for found in raise_at_gaps(iter_blocks(source, start=begin, max_record_bytes=_NO_LIMIT)):
+            block = found.block
+            for start, length in zip(block.starts.tolist(), block.lengths.tolist(), strict=True):
+                yield block.buffer[start : start + length]
 
 
 def _chunk_rows(lengths: Ints, rows: Ints) -> Iterator[Ints]:

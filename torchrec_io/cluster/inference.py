@@ -74,4 +74,4 @@ def infer(
 
 
 def _survey(part: FilePart, *, skip_errors: bool) -> PieceSurvey:
-    return survey_piece(part, skip_errors)
+    return survey_piece(part.piece.blocks, skip_errors)

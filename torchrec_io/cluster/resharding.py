@@ -105,7 +105,8 @@ class _RecordItem(Item):
 
     @property
     def key(self) -> str:
-        return f"{self.part.location} {self.part.key}"
+        piece = self.part.piece
+        return f"{piece.location} {piece.begin} {piece.end} {piece.first} {piece.count}"
 
     def open(self) -> TaskRecords:
         read = TaskRecords(iter(()))
@@ -113,7 +114,7 @@ class _RecordItem(Item):
         return read
 
     def _records(self, read: TaskRecords) -> Iterator[bytes]:
-        for found in self.part.read():
-            read.errors.add(found.errors)
-            for position in range(len(found.block)):
-                yield found.block[position]
+        for block in self.part.piece.blocks():
+            read.errors.add(block.errors)
+            for _, record in block.records():
+                yield record

@@ -18,7 +18,7 @@ from contextlib import closing
 from ..checks import check_integer, counted
 from ..order.shuffle import check_seed
 from ..records.division import DividedRecords
-from ..records.file_piece import with_loss
+from ..records.file_piece import error_of_lost
 from ..records.index import RecordIndex
 from ..storage.compression import Compression
 from ..storage.digest import digest_text
@@ -112,7 +112,7 @@ def shuffle(
     refuse_shard_inputs(files, start, None if force else num_shards)
     indexes, errors = open_shared_indexes(files)
     for error in errors:
-        report.skip(with_loss(error))
+        report.skip(error_of_lost(error))
     records = DividedRecords(indexes)
     output.check_sizes(records.size)
     if task_bytes is None:

@@ -17,7 +17,6 @@ from itertools import accumulate
 import numpy as np
 
 from ..errors import CorruptRecordError
-from ..records.file_piece import intact_records
 from ..records.formats import TFRECORD
 from ..records.sequential import iter_blocks
 from ..storage.byte_source import Ints
@@ -120,8 +119,7 @@ def read_slices(file: Location, slices: Sequence[tuple[int, int]]) -> Iterator[b
     with closing(file.open_now()) as source:
         for begin, end in slices:
             for block in iter_blocks(FrontOfStream(source, end), start=begin):
-                rows, _, _, [*errors] = intact_records(block, file.name)
-                for error in errors:
+                for error in block.errors:
                     raise CorruptRecordError(error.reason, path=file.name, offset=error.offset)
-                for position in range(len(rows)):
-                    yield rows[position]
+                for _, record in block.records():
+                    yield record

@@ -6,7 +6,8 @@ import functools
 from collections.abc import Iterable
 from contextlib import closing
 
-from ..records.verify import VerifyReport, joined_reports, verify_file, verify_piece
+from ..records.file_piece import FilePiece
+from ..records.verify import VerifyReport, joined_reports, verify_piece
 from ..storage.local import StrPath
 from ..storage.location import Location
 from ..storage.remote.options import StorageOptions
@@ -69,8 +70,6 @@ def verify(
 
 
 def _verify_part(part: FilePart) -> VerifyReport:
-    if part.piece is None:
-        return verify_file(part.location)
     return verify_piece(part.piece)
 
 
@@ -80,6 +79,6 @@ def _joined(file: Location, reports: list[VerifyReport]) -> VerifyReport:
     if all(report.lost is None for report in reports):
         return joined_reports(reports)
     # What follows a damaged length is lost to readers, which do not know where records start.
-    whole = FilePart(file, reports[0].file_bytes, None)
+    whole = FilePart(FilePiece(file), reports[0].file_bytes)
     [(report, _)] = tasks.run_tasks(_verify_part, [whole], [whole.size])
     return report

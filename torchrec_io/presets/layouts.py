@@ -124,7 +124,7 @@ def _find_frame_size(evidence: Evidence) -> int | None:
     """Return the size of all frames, if they are squares of one size."""
     sizes = set()
     records = min(_FRAMES_INSPECTED, evidence.findings["frames"].records)
-    for record in sample_records([*evidence.files], records, skip_errors=False):
+    for record in sample_records([*evidence.files], records):
         frames = (inspect_example(record.data) or {})["frames"].values
         sizes |= {image_size(frame) for frame in frames if isinstance(frame, bytes)}
         if len(sizes) > 1:

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from ..checks import check_choice, check_integer, counted
 from ..errors import SchemaError
 from ..records.record_sample import MaxRecords, RecordSample, choose_records
-from ..records.sequential import iter_records, iter_valid_records
+from ..records.sequential import iter_records
 from ..storage.local import StrPath
 from ..storage.location import Location
 from ..storage.paths import expand_paths
@@ -195,25 +195,22 @@ class SampledRecord(NamedTuple):
     data: bytes
 
 
-def sample_records(
-    files: list[Location], max_records: int, *, skip_errors: bool
-) -> Iterator[SampledRecord]:
+def sample_records(files: list[Location], max_records: int) -> Iterator[SampledRecord]:
     """Yield records from the start of each file, about the same number from each.
 
     Args:
         files: The files.
         max_records: Maximum number of records.
-        skip_errors: Whether to skip damaged records.
 
     Raises:
+        CorruptRecordError, TruncatedFileError: If one of these records is damaged.
         ValueError: If ``max_records`` is not a positive integer.
     """
     left = check_integer("max_records", max_records, 1)
     order = _ordered(files, max_records)
     for position, file in enumerate(order):
         share = max(1, left // (len(order) - position))
-        records = (iter_valid_records if skip_errors else iter_records)(file)
-        for number, (offset, data) in enumerate(islice(records, share)):
+        for number, (offset, data) in enumerate(islice(iter_records(file), share)):
             yield SampledRecord(file.name, number, offset, data)
             left -= 1
         if not left:

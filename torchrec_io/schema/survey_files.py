@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from ..checks import counted
 from ..errors import DecodeError
-from ..records.record_sample import RecordSample
-from ..records.sample_pieces import Piece, SampledBlock
+from ..records.record_sample import Piece, RecordSample
+from ..records.scanned_block import ScannedBlock, raise_at_gaps
 from ..storage.ordered_pool import OrderedPool
 from ..storage.thread_pool import most_storage_threads
 from .survey import Survey, Surveyor
@@ -127,11 +127,11 @@ def survey_piece(
     surveyor = Surveyor()
     first_example: DecodeError | None = None
     unreported_bytes = skipped = 0
-    for block in piece.blocks(skip_errors=skip_errors):
+    for block in piece() if skip_errors else raise_at_gaps(piece()):
         if is_stopped():
             break
         batch = surveyor.add(block.block)
-        skipped += block.skipped + len(batch.rejected)
+        skipped += len(block.gaps) + len(batch.rejected)
         if batch.rejected and not skip_errors:
             reason = "the record is neither a tf.train.Example nor a tf.train.SequenceExample"
             raise _error(block, batch.rejected[0], reason)
@@ -145,5 +145,5 @@ def survey_piece(
     return PieceSurvey(surveyor, first_example, unreported_bytes, skipped)
 
 
-def _error(block: SampledBlock, position: int, reason: str) -> DecodeError:
-    return DecodeError(reason, **block.locate(position))
+def _error(block: ScannedBlock, position: int, reason: str) -> DecodeError:
+    return DecodeError(reason, **block.place(position))
