@@ -15,18 +15,15 @@ from ..order.shuffle import positions_of
 from ..records.file_piece import FilePiece
 from ..records.formats import TFRECORD
 from ..records.record_block import RecordBlock
-from ..records.scanned_block import raise_at_gaps
-from ..records.sequential import iter_blocks
-from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Stamp
-from ..storage.front import FrontOfStream
+from ..storage.byte_source import Ints, Stamp
 from ..storage.ordered_pool import OrderedPool
 from ..tools.record_chunks import RECORD_BYTES, decode_chunks, encode_chunk
 from .part_records import TaskErrors
 from .parts import Part, PartFolder
+from .spills import read_slices
 
 # Largest size of a chunk of more than one record.
 _CHUNK_BYTES = 1 << 22
-_NO_LIMIT = 1 << 62
 # Number of records that are looked up at a time.
 _MANY_RECORDS = 1 << 12
 
@@ -211,7 +208,7 @@ class BucketFiles:
         buffer = np.empty(sum(each.end - each.begin for each in ranges), np.uint8)
         at = 0
         for chunk in self._chunks_of(ranges):
-            buffer[at : at + len(chunk)] = chunk
+            buffer[at : at + len(chunk)] = np.frombuffer(chunk, np.uint8)
             at += len(chunk)
         block = decode_chunks(buffer[:at])
         order = np.argsort(block.numbers)
@@ -224,17 +221,16 @@ class BucketFiles:
     def _threads(self) -> int:
         return self.folder.threads(self.chunk_bytes)
 
-    def _chunks_of(self, ranges: Sequence[_Range]) -> Iterator[ByteBuffer]:
-        """Yield the chunks in a range of each file, each valid until the next one is requested."""
+    def _chunks_of(self, ranges: Sequence[_Range]) -> Iterator[bytes]:
+        """Yield the chunks in a range of each file."""
         threads = self._threads
 
-        def read(number: int) -> Iterable[ByteBuffer]:
+        def read(number: int) -> Iterable[bytes]:
             begin, end, stamp = ranges[number]
             if begin == end:
                 return ()
-            file = self.folder.file_of(number).open(stamp)
-            chunks = _chunks_in(file, begin, end)
-            return chunks if threads == 1 else [chunk.copy() for chunk in chunks]
+            chunks = read_slices(self.folder.file_of(number), [(begin, end)], stamp)
+            return chunks if threads == 1 else list(chunks)
 
         with OrderedPool(read, threads, max_items=threads) as pool:
             for chunks in pool.map(range(self.files)):
@@ -247,19 +243,6 @@ class BucketFiles:
             table = file.stamp.size - TFRECORD.footer_bytes - table_bytes
             begin, end = np.frombuffer(file.read(table + 8 * bucket, 16), np.uint64).tolist()
             return _Range(begin, end, file.stamp)
-
-
-def _chunks_in(file: ByteSource, begin: int, end: int) -> Iterator[ByteBuffer]:
-    """Yield the chunks in a range of a file, each valid until the next one is requested.
-
-    Raises:
-        CorruptRecordError, TruncatedFileError: If the range is damaged.
-    """
-    with closing(FrontOfStream(file, end)) as source:
-        for found in raise_at_gaps(iter_blocks(source, start=begin, max_record_bytes=_NO_LIMIT)):
-            block = found.block
-            for start, length in zip(block.starts.tolist(), block.lengths.tolist(), strict=True):
-                yield block.buffer[start : start + length]
 
 
 def _chunk_rows(lengths: Ints, rows: Ints) -> Iterator[Ints]:

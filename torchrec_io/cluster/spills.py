@@ -19,7 +19,7 @@ import numpy as np
 from ..errors import CorruptRecordError
 from ..records.formats import TFRECORD
 from ..records.sequential import iter_blocks
-from ..storage.byte_source import Ints
+from ..storage.byte_source import Ints, Stamp
 from ..storage.front import FrontOfStream
 from ..storage.location import Location
 from ..storage.outputs import write_output
@@ -28,6 +28,7 @@ from ..storage.outputs import write_output
 RUN_BYTES = 256 << 20
 _TABLE = ".offsets"
 _SIZES = ".sizes"
+_NO_LIMIT = 1 << 62
 
 
 def spilled(records: Iterable[bytes], file: Location, buckets: int) -> Iterator[bytes]:
@@ -105,20 +106,24 @@ def read_sizes(file: Location) -> Ints:
         return np.frombuffer(sizes.read(0, sizes.stamp.size), np.int64)
 
 
-def read_slices(file: Location, slices: Sequence[tuple[int, int]]) -> Iterator[bytes]:
+def read_slices(
+    file: Location, slices: Sequence[tuple[int, int]], stamp: Stamp | None = None
+) -> Iterator[bytes]:
     """Yield the records between two offsets of a file, several times.
 
     Args:
         file: The file.
         slices: Offset of the first frame and after the last of each slice.
+        stamp: Stamp of the file, if it is known. Default: the file is opened as it is now.
 
     Raises:
-        CorruptRecordError: If a record is damaged.
+        CorruptRecordError, TruncatedFileError: If a record is damaged.
         OSError: If the file cannot be read.
     """
-    with closing(file.open_now()) as source:
+    with closing(file.open_now() if stamp is None else file.open(stamp)) as source:
         for begin, end in slices:
-            for block in iter_blocks(FrontOfStream(source, end), start=begin):
+            front = FrontOfStream(source, end)
+            for block in iter_blocks(front, start=begin, max_record_bytes=_NO_LIMIT):
                 for error in block.errors:
                     raise CorruptRecordError(error.reason, path=file.name, offset=error.offset)
                 for _, record in block.records():

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from .. import _core
-from ..errors import TorchRecIOError
+from ..errors import CorruptRecordError, TorchRecIOError
 from ..storage.byte_source import ByteSource
 from ..storage.salvage import SalvagedFile
 from .formats import TFRECORD
@@ -38,11 +38,23 @@ def iter_sound_frames(
     return _trusted(steps, source) if isinstance(source, SalvagedFile) else steps
 
 
-def _sweep(source: ByteSource, max_record_bytes: int) -> Iterator[ScannedBlock]:
-    window = StreamWindow(source)
-    opened: TorchRecIOError | None = None  # error of a gap that continues
+def _sweep(
+    source: ByteSource,
+    max_record_bytes: int,
+    start: int = 0,
+    opened: TorchRecIOError | None = None,
+) -> Iterator[ScannedBlock]:
+    """Yield the sound records and the gaps from an offset on.
+
+    Args:
+        source: Stream to read.
+        max_record_bytes: Largest size of a record in bytes.
+        start: Stream offset to start from.
+        opened: Error of a gap that continues there.
+    """
+    window = StreamWindow(source, start)
     is_at_end = False
-    count = end = 0
+    count, end = 0, start
     while True:
         left = len(window.content) if is_at_end else window.stream_end - window.at
         sweep = _core.sweep_frames(window.content, left, max_record_bytes, opened is not None)
@@ -122,18 +134,10 @@ def find_frame(source: ByteSource, at: int) -> int | None:
     Returns:
         The stream offset of its frame, or None if there is no sound record.
     """
-    window = StreamWindow(source, at)
-    is_at_end = not _fill(window, 1)
-    while len(window.content):
-        left = len(window.content) if is_at_end else window.stream_end - window.at
-        sweep = _core.sweep_frames(window.content, left, MAX_RECORD_BYTES, True)
-        if len(sweep.starts):
-            return window.at + int(sweep.starts[0])
-        if left == len(window.content):
-            return None
-        window.drop(sweep.at)
-        is_at_end = not _fill(window, sweep.needed)
-    return None
+    # The search begins inside of a gap, as after a damaged length.
+    damage = CorruptRecordError("no record starts here", path=source.path, offset=at)
+    blocks = _sweep(source, MAX_RECORD_BYTES, at, damage)
+    return next((int(block.offsets[0]) for block in blocks if len(block.offsets)), None)
 
 
 def _fill(window: StreamWindow, need: int) -> bool:
