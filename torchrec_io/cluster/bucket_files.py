@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -15,12 +14,13 @@ from ..order.shuffle import positions_of
 from ..records.file_piece import FilePiece
 from ..records.formats import TFRECORD
 from ..records.record_block import RecordBlock
-from ..storage.byte_source import Ints, Stamp
+from ..storage.byte_source import Ints
+from ..storage.location import Location
 from ..storage.ordered_pool import OrderedPool
 from ..tools.record_chunks import RECORD_BYTES, decode_chunks, encode_chunk
 from .part_records import TaskErrors
 from .parts import Part, PartFolder
-from .spills import read_slices
+from .spills import read_bucket, write_table
 
 # Largest size of a chunk of more than one record.
 _CHUNK_BYTES = 1 << 22
@@ -74,20 +74,6 @@ class BucketLayout:
         return positions % self.num_shards * self.buckets + bucket
 
 
-class _Range(NamedTuple):
-    """A range of a file.
-
-    Attributes:
-        begin: Offset of the first byte.
-        end: Offset after the last one.
-        stamp: Stamp of the file, with which it is opened again.
-    """
-
-    begin: int
-    end: int
-    stamp: Stamp
-
-
 class Piece(NamedTuple):
     """The input of a task of the first pass.
 
@@ -110,8 +96,7 @@ class BucketFiles:
     """Files with the records of all buckets, one file for each task of the first pass.
 
     They are TFRecord files, so that checksums protect them. Each record is a chunk of records of
-    one bucket, with their positions. The last record has the offsets of the first chunk of each
-    bucket, and of the end of the chunks; uint64 ``[buckets + 1]``.
+    one bucket, with their positions. Beside each file is the table of a spill.
 
     Attributes:
         folder: Folder of the files, which all machines can write to.
@@ -134,14 +119,14 @@ class BucketFiles:
             StaleIndexError: If an input is not the file that was indexed.
             OSError: If a file cannot be read or written.
         """
-        key = f"buckets {piece.number}"  # the name of the folder identifies the job
+        key = f"bucket file {piece.number}"  # the name of the folder identifies the job
         found = self.folder.find(piece.number, key)
         if found is not None:
             return found
         block, errors = self._load(piece)
         return self.folder.write(
             piece.number,
-            self._sorted_chunks(block),
+            self._sorted_chunks(block, self.folder.file_of(piece.number)),
             key=key,
             errors=errors,
             facts={"records": len(block)},
@@ -188,61 +173,37 @@ class BucketFiles:
         starts = np.cumsum(sizes) - sizes
         return RecordBlock(buffer, starts, sizes, np.concatenate(numbers)), errors
 
-    def _sorted_chunks(self, block: RecordBlock) -> Iterator[bytes]:
-        """Yield the chunks of each bucket, and their offsets."""
+    def _sorted_chunks(self, block: RecordBlock, file: Location) -> Iterator[bytes]:
+        """Yield the chunks of each bucket, and write the table of a file when they end."""
         buckets = self.layout.buckets_of(block.numbers)
         order = np.argsort(buckets, kind="stable")
         bounds = np.searchsorted(buckets, np.arange(len(self.layout) + 1), sorter=order)
         del buckets
-        sizes = np.zeros(len(bounds), np.uint64)
+        sizes = np.zeros(len(bounds), np.int64)
         for bucket in np.flatnonzero(np.diff(bounds)).tolist():
             for rows in _chunk_rows(block.lengths, order[bounds[bucket] : bounds[bucket + 1]]):
                 chunk = encode_chunk(block.rows(rows))
                 yield chunk
-                sizes[bucket + 1] += np.uint64(len(chunk) + TFRECORD.overhead_bytes)
-        yield np.cumsum(sizes).tobytes()
+                sizes[bucket + 1] += len(chunk) + TFRECORD.overhead_bytes
+        write_table(file, np.cumsum(sizes))
 
     def _sorted_records(self, bucket: int) -> Iterator[bytes]:
-        with OrderedPool(functools.partial(self._range_of, bucket), self._threads) as pool:
-            ranges = list(pool.map(range(self.files)))
-        buffer = np.empty(sum(each.end - each.begin for each in ranges), np.uint8)
-        at = 0
-        for chunk in self._chunks_of(ranges):
-            buffer[at : at + len(chunk)] = np.frombuffer(chunk, np.uint8)
-            at += len(chunk)
-        block = decode_chunks(buffer[:at])
+        threads = self.folder.threads(self.chunk_bytes)
+
+        def read(number: int) -> Iterable[bytes]:
+            chunks = read_bucket(self.folder.file_of(number), bucket, len(self.layout))
+            return chunks if threads == 1 else list(chunks)
+
+        buffer = bytearray()
+        with OrderedPool(read, threads, max_items=threads) as pool:
+            for chunk in chain.from_iterable(pool.map(range(self.files))):
+                buffer += chunk
+        block = decode_chunks(np.frombuffer(buffer, np.uint8))
         order = np.argsort(block.numbers)
         for first in range(0, len(order), _MANY_RECORDS):
             rows = block.rows(order[first : first + _MANY_RECORDS])
             for row in range(len(rows)):
                 yield rows[row]
-
-    @property
-    def _threads(self) -> int:
-        return self.folder.threads(self.chunk_bytes)
-
-    def _chunks_of(self, ranges: Sequence[_Range]) -> Iterator[bytes]:
-        """Yield the chunks in a range of each file."""
-        threads = self._threads
-
-        def read(number: int) -> Iterable[bytes]:
-            begin, end, stamp = ranges[number]
-            if begin == end:
-                return ()
-            chunks = read_slices(self.folder.file_of(number), [(begin, end)], stamp)
-            return chunks if threads == 1 else list(chunks)
-
-        with OrderedPool(read, threads, max_items=threads) as pool:
-            for chunks in pool.map(range(self.files)):
-                yield from chunks
-
-    def _range_of(self, bucket: int, number: int) -> _Range:
-        """Return the range of a file that has the chunks of a bucket."""
-        table_bytes = 8 * (len(self.layout) + 1)
-        with closing(self.folder.file_of(number).open_now()) as file:
-            table = file.stamp.size - TFRECORD.footer_bytes - table_bytes
-            begin, end = np.frombuffer(file.read(table + 8 * bucket, 16), np.uint64).tolist()
-            return _Range(begin, end, file.stamp)
 
 
 def _chunk_rows(lengths: Ints, rows: Ints) -> Iterator[Ints]:

@@ -19,7 +19,7 @@ import numpy as np
 from ..errors import CorruptRecordError
 from ..records.formats import TFRECORD
 from ..records.sequential import iter_blocks
-from ..storage.byte_source import Ints, Stamp
+from ..storage.byte_source import Ints
 from ..storage.front import FrontOfStream
 from ..storage.location import Location
 from ..storage.outputs import write_output
@@ -51,7 +51,12 @@ def spilled(records: Iterable[bytes], file: Location, buckets: int) -> Iterator[
             end, size = end + size, 0
     table.append(_offsets(run, end))
     yield from _emptied(run)
-    write_output(file.beside(_TABLE), np.concatenate(table).tobytes())
+    write_table(file, np.concatenate(table))
+
+
+def write_table(file: Location, offsets: Ints) -> None:
+    """Write the table of a spill: for each run, the offset of each bucket and the end."""
+    write_output(file.beside(_TABLE), offsets.tobytes())
 
 
 def _offsets(run: Sequence[Sequence[bytes]], begin: int) -> Ints:
@@ -106,21 +111,18 @@ def read_sizes(file: Location) -> Ints:
         return np.frombuffer(sizes.read(0, sizes.stamp.size), np.int64)
 
 
-def read_slices(
-    file: Location, slices: Sequence[tuple[int, int]], stamp: Stamp | None = None
-) -> Iterator[bytes]:
+def read_slices(file: Location, slices: Sequence[tuple[int, int]]) -> Iterator[bytes]:
     """Yield the records between two offsets of a file, several times.
 
     Args:
         file: The file.
         slices: Offset of the first frame and after the last of each slice.
-        stamp: Stamp of the file, if it is known. Default: the file is opened as it is now.
 
     Raises:
         CorruptRecordError, TruncatedFileError: If a record is damaged.
         OSError: If the file cannot be read.
     """
-    with closing(file.open_now() if stamp is None else file.open(stamp)) as source:
+    with closing(file.open_now()) as source:
         for begin, end in slices:
             front = FrontOfStream(source, end)
             for block in iter_blocks(front, start=begin, max_record_bytes=_NO_LIMIT):
