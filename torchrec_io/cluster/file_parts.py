@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ..records.division import DividedRecords
 from ..records.file_piece import FilePiece
 from ..records.index_cache import find_matching
@@ -11,19 +9,7 @@ from ..storage.location import Location
 from . import tasks
 
 
-class FilePart(NamedTuple):
-    """A file, or a part of one. It is small, whatever the number of records.
-
-    Attributes:
-        piece: Records to read.
-        size: Number of bytes to read, as they are stored.
-    """
-
-    piece: FilePiece
-    size: int
-
-
-def divide_file(file: Location, *, cuts_compressed: bool = True) -> list[FilePart]:
+def divide_file(file: Location, *, cuts_compressed: bool = True) -> list[FilePiece]:
     """Return the parts of a file: one, or several if it is large and has an index.
 
     Args:
@@ -31,7 +17,7 @@ def divide_file(file: Location, *, cuts_compressed: bool = True) -> list[FilePar
         cuts_compressed: Whether a compressed file is divided at the seek points of its index.
     """
     size = file.stamp().size
-    whole = [FilePart(FilePiece(file), size)]
+    whole = [FilePiece(file, stored_bytes=size)]
     if size <= tasks.TASK_BYTES:
         return whole
     index = find_matching(file)
@@ -42,7 +28,4 @@ def divide_file(file: Location, *, cuts_compressed: bool = True) -> list[FilePar
     if index.compression is not None and not cuts_compressed:
         return whole
     parts = DividedRecords([index]).divide(-(-size // tasks.TASK_BYTES))
-    stored = size / max(1, index.stream_end)
-    return [
-        FilePart(piece, round((piece.end - piece.begin) * stored)) for [piece] in parts
-    ] or whole
+    return [piece for [piece] in parts] or whole

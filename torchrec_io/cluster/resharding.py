@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from ..records.file_piece import FilePiece
 from ..storage.compression import Compression
 from ..storage.local import StrPath
 from ..storage.location import Location
@@ -13,7 +14,7 @@ from ..storage.thread_pool import map_in_threads
 from ..tools.outputs import check_file_name, refuse_shard_inputs
 from ..tools.report import JobReport, OnError, Result, Watcher
 from .extra import import_ray
-from .file_parts import FilePart, divide_file
+from .file_parts import divide_file
 from .shard_job import Item, Output, TaskRecords, write_shards
 from .shared_paths import expand_shared_paths
 
@@ -90,7 +91,7 @@ def reshard(
     arguments = ["reshard", *(f"{file} {stamp}" for file, stamp in zip(files, stamps, strict=True))]
     output.check_new(arguments)
     divided = map_in_threads(divide_file, files)
-    items = [_RecordItem(part, part.size) for parts in divided for part in parts]
+    items = [_RecordItem(each, each.stored_bytes) for pieces in divided for each in pieces]
     report.watcher.started(sum(item.size for item in items))
     written = write_shards(items, output, arguments, report)
     return report.result(written.outputs, written.counts)
@@ -100,12 +101,12 @@ def reshard(
 class _RecordItem(Item):
     """Records of a file, unchanged."""
 
-    part: FilePart
+    piece: FilePiece
     size: int
 
     @property
     def key(self) -> str:
-        piece = self.part.piece
+        piece = self.piece
         return f"{piece.location} {piece.begin} {piece.end} {piece.first} {piece.count}"
 
     def open(self) -> TaskRecords:
@@ -114,7 +115,7 @@ class _RecordItem(Item):
         return read
 
     def _records(self, read: TaskRecords) -> Iterator[bytes]:
-        for block in self.part.piece.blocks():
+        for block in self.piece.blocks():
             read.errors.add(block.errors)
             for _, record in block.records():
                 yield record

@@ -52,6 +52,7 @@ class FilePiece:
             before the first record.
         content: Size and fingerprint of the file when it was indexed; None for a whole file.
         stamp: Stamp of a remote object when it was indexed.
+        stored_bytes: Number of bytes to read, as they are stored; 0 if it is unknown.
     """
 
     location: Location
@@ -64,6 +65,7 @@ class FilePiece:
     seek_point: SeekPoint | None = None
     content: tuple[int, int] | None = None
     stamp: Stamp | None = None
+    stored_bytes: int = 0
 
     @classmethod
     def of(cls, index: RecordIndex, first: int, count: int, base: int) -> FilePiece:
@@ -76,18 +78,20 @@ class FilePiece:
             base: Number of the file's first record in the dataset.
         """
         starts, ends = index.locate(np.array([first, first + count - 1]))
-        _, *content = index.identity
+        begin, end = int(starts[0]), int(ends[1])
+        _, file_bytes, fingerprint = index.identity
         return cls(
             index.location,
             index.compression,
-            int(starts[0]),
-            int(ends[1]),
+            begin,
+            end,
             first,
             count,
             base,
-            None if index.compression is None else _seek_point(index, int(starts[0])),
-            (content[0], content[1]),
+            None if index.compression is None else _seek_point(index, begin),
+            (file_bytes, fingerprint),
             index.data_stamp if index.location.local_path is None else None,
+            round((end - begin) * file_bytes / index.stream_end),
         )
 
     def blocks(
