@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +15,6 @@ from ..records.formats import TFRECORD
 from ..records.record_block import RecordBlock
 from ..storage.byte_source import Ints
 from ..storage.location import Location
-from ..storage.ordered_pool import OrderedPool
 from ..tools.record_chunks import RECORD_BYTES, decode_chunks, encode_chunk
 from .part_records import TaskErrors
 from .parts import Part, PartFolder
@@ -188,16 +186,12 @@ class BucketFiles:
         write_table(file, np.cumsum(sizes))
 
     def _sorted_records(self, bucket: int) -> Iterator[bytes]:
-        threads = self.folder.threads(self.chunk_bytes)
-
-        def read(number: int) -> Iterable[bytes]:
-            chunks = read_bucket(self.folder.file_of(number), bucket, len(self.layout))
-            return chunks if threads == 1 else list(chunks)
+        def read(number: int) -> Iterator[bytes]:
+            return read_bucket(self.folder.file_of(number), bucket, len(self.layout))
 
         buffer = bytearray()
-        with OrderedPool(read, threads, max_items=threads) as pool:
-            for chunk in chain.from_iterable(pool.map(range(self.files))):
-                buffer += chunk
+        for chunk in self.folder.read_all(read, range(self.files), self.chunk_bytes):
+            buffer += chunk
         block = decode_chunks(np.frombuffer(buffer, np.uint8))
         order = np.argsort(block.numbers)
         for first in range(0, len(order), _MANY_RECORDS):
