@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
@@ -72,23 +71,6 @@ class BucketLayout:
         return positions % self.num_shards * self.buckets + bucket
 
 
-class Piece(NamedTuple):
-    """The input of a task of the first pass.
-
-    Attributes:
-        number: Number of the task.
-        files: Its pieces of files.
-    """
-
-    number: int
-    files: tuple[FilePiece, ...]
-
-    @property
-    def size(self) -> int:
-        """Size of the records with their frames in bytes."""
-        return sum(piece.end - piece.begin for piece in self.files)
-
-
 @dataclass
 class BucketFiles:
     """Files with the records of all buckets, one file for each task of the first pass.
@@ -110,25 +92,17 @@ class BucketFiles:
     records: int = field(default=0, init=False)
     chunk_bytes: int = field(default=0, init=False)
 
-    def fill(self, piece: Piece) -> Part:
-        """Write the file of a piece, in a task, unless it was written before.
+    def fill(self, folder: PartFolder, number: int, key: str, pieces: Sequence[FilePiece]) -> Part:
+        """Write the file of some records, in a task.
 
         Raises:
             StaleIndexError: If an input is not the file that was indexed.
             OSError: If a file cannot be read or written.
         """
-        key = f"bucket file {piece.number}"  # the name of the folder identifies the job
-        found = self.folder.find(piece.number, key)
-        if found is not None:
-            return found
-        block, errors = self._load(piece)
-        return self.folder.write(
-            piece.number,
-            self._sorted_chunks(block, self.folder.file_of(piece.number)),
-            key=key,
-            errors=errors,
-            facts={"records": len(block)},
-        )
+        block, errors = self._load(pieces)
+        chunks = self._sorted_chunks(block, folder.file_of(number))
+        facts = {"records": len(block)}
+        return folder.write(number, chunks, key=key, errors=errors, facts=facts)
 
     def finish(self, parts: Sequence[Part]) -> None:
         """Take note of the files, once all are written."""
@@ -148,14 +122,14 @@ class BucketFiles:
         for bucket in range(first, first + self.layout.buckets):
             yield from self._sorted_records(bucket)
 
-    def _load(self, piece: Piece) -> tuple[RecordBlock, TaskErrors]:
-        """Return the intact records of a piece, numbered by their positions, and the errors."""
-        buffer = np.empty(piece.size, np.uint8)
+    def _load(self, pieces: Sequence[FilePiece]) -> tuple[RecordBlock, TaskErrors]:
+        """Return the intact records of pieces, numbered by their positions, and the errors."""
+        buffer = np.empty(sum(piece.end - piece.begin for piece in pieces), np.uint8)
         lengths, numbers = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         errors = TaskErrors()
         at = 0
-        for file in piece.files:
-            for found in file.blocks():
+        for piece in pieces:
+            for found in piece.blocks():
                 errors.add(found.errors)
                 block = found.block
                 targets = np.cumsum(block.lengths) - block.lengths
