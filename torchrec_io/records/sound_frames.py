@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from .. import _core
-from ..errors import CorruptRecordError, TorchRecIOError
+from ..errors import TorchRecIOError
 from ..storage.byte_source import ByteSource
 from ..storage.salvage import SalvagedFile
-from .formats import TFRECORD
+from .formats import TFRECORD, FrameFault
 from .record_block import RecordBlock
 from .record_size import MAX_RECORD_BYTES
 from .scanned_block import Gap, ScannedBlock
@@ -135,7 +135,7 @@ def find_frame(source: ByteSource, at: int) -> int | None:
         The stream offset of its frame, or None if there is no sound record.
     """
     # The search begins inside of a gap, as after a damaged length.
-    damage = CorruptRecordError("no record starts here", path=source.path, offset=at)
+    damage = TFRECORD.error_of(FrameFault.length_crc, source.path, at)
     blocks = _sweep(source, MAX_RECORD_BYTES, at, damage)
     return next((int(block.offsets[0]) for block in blocks if len(block.offsets)), None)
 
