@@ -165,7 +165,7 @@ def _block(
     return ScannedBlock(
         path,
         block.without(damaged),
-        np.delete(offsets, damaged),
+        np.delete(offsets, damaged) if damaged else offsets,
         gaps,
         base,
         range(window.at, window.at + len(content)),
