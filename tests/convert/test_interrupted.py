@@ -100,8 +100,7 @@ def test_an_interrupt_keeps_existing_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, jobs: int
 ) -> None:
     monkeypatch.setattr("torchrec_io.tools.record_files._MAX_BYTES", 4000)
-    for module in ("parquet_export", "webdataset_export", "file_export"):
-        monkeypatch.setattr(f"torchrec_io.convert.{module}._MAX_BYTES", 4000)
+    monkeypatch.setattr("torchrec_io.convert.parquet_export._MAX_BYTES", 4000)
     paths = write_inputs(tmp_path)
     out = tmp_path / "out"
     if name != "files":  # to_files needs a new folder
@@ -122,10 +121,7 @@ from pathlib import Path
 from torchrec_io.tools.report import Watcher
 from tests.convert.test_interrupted import OPERATIONS
 
-for module in (
-    "tools.record_files", "convert.parquet_export", "convert.webdataset_export",
-    "convert.file_export",
-):
+for module in ("tools.record_files", "convert.parquet_export"):
     sys.modules[f"torchrec_io.{module}"]._MAX_BYTES = 4000
 
 class Killing(Watcher):
@@ -200,8 +196,8 @@ def test_full_disk_leaves_nothing(tmp_path: Path) -> None:
 def test_output_does_not_depend_on_jobs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    for module in ("parquet_export", "file_export"):
-        monkeypatch.setattr(f"torchrec_io.convert.{module}._MAX_BYTES", 4000)
+    for module in ("tools.record_files", "convert.parquet_export"):
+        monkeypatch.setattr(f"torchrec_io.{module}._MAX_BYTES", 4000)
     paths = write_inputs(tmp_path)
     trees = []
     for jobs in (1, 2):

@@ -259,7 +259,7 @@ def test_frames_of_different_sizes_are_not_recognized(tmp_path: Path) -> None:
     cameras = [0.5] * 10
     records = [
         example_of(frames=[encoded(noise(size, size), "JPEG")] * 2, cameras=cameras)
-        for size in (6, 6, 8)
+        for size in (6, 8, 6)
     ]
     path = write_tfrecord(tmp_path / "x", records)
     assert recognize(path) == "None"

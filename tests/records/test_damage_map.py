@@ -32,15 +32,6 @@ def test_cells_of_damaged_bytes_are_marked(
         assert not cells[cell] or any(near)
 
 
-def test_parts_of_the_content_are_marked_where_they_are_stored() -> None:
-    damage = DamageMap(1024)
-    damage.mark_content(10_320, 10_640, range(10_000, 11_000), range(512, 612))
-    assert [at for at, mark in enumerate(damage.cells(64)) if mark] == [34, 35]
-    damage = DamageMap(1024)
-    damage.mark_content(0, 99_999, range(10_000, 11_000), range(512, 576))
-    assert [at for at, mark in enumerate(damage.cells(64)) if mark] == [32, 33, 34, 35]
-
-
 def test_empty_files_and_places_outside() -> None:
     damage = DamageMap(0)
     damage.mark(0, 0)

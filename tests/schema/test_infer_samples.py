@@ -39,9 +39,10 @@ def numbered(tmp_path: Path, count: int, name: str = "x", compression: str | Non
 def inspected_numbers(path: Path) -> list[int]:
     numbers = []
     for piece in choose_records([Location.of(path)], "auto").pieces:
-        for block, *_ in piece.blocks(skip_errors=False):
+        for block in piece():
+            assert not block.gaps
             parsed = tio.parse_examples(
-                [block[position] for position in range(len(block))],
+                [record for _, record in block.records()],
                 {"number": tio.FixedLenFeature([], "int64")},
             )
             numbers += parsed["number"].tolist()

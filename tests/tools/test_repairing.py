@@ -5,10 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import random
+import struct
 import tempfile
+import tracemalloc
 import zlib
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,14 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.damage import DAMAGES, Damage, damaged, survivors
-from tests.support.tfrecord import frame, write_tfrecord
+from tests.support.tfrecord import frame, masked_crc, write_tfrecord
 from torchrec_io import CorruptRecordError, RecordIndex, tools
 from torchrec_io.records.sequential import iter_records
-from torchrec_io.records.sound_frames import iter_sound_frames
-from torchrec_io.storage.byte_source import ByteSource
 from torchrec_io.storage.compression import Compression, detect_compression
-from torchrec_io.storage.local import LocalFile
-from torchrec_io.storage.salvage import SalvagedFile
 from torchrec_io.storage.zstd import load_zstd
 
 
@@ -60,19 +60,38 @@ def kept(count: int = 20) -> list[bytes]:
 # ---- any damage ----
 
 
-def search(path: Path, compression: Compression | None) -> list[bytes]:
-    file: ByteSource = LocalFile(path)
-    source = file if compression is None else SalvagedFile(file, compression)
-    return [record for step in iter_sound_frames(source) for record in step.records]
+def repaired(content: bytes, **options: Any) -> tuple[list[bytes], tuple[tools.Loss, ...]]:
+    """Return the records and the losses of a damaged file, which stays as it is."""
+    with tempfile.TemporaryDirectory() as name:
+        path, out = Path(name) / "in", Path(name) / "out"
+        path.write_bytes(content)
+        report = tools.repair(path, dry_run=True, **options)
+        assert os.listdir(name) == ["in"]
+        if report.records:
+            tools.repair(path, out, index=False, compression=None, **options)
+        assert path.read_bytes() == content
+        records = records_in(out) if report.records else []
+    assert report.records == len(records)
+    return records, report.losses
+
+
+def lost(content: bytes, **options: Any) -> list[tuple[int, int]]:
+    return [(loss.offset, loss.size) for loss in repaired(content, **options)[1]]
+
+
+def header(length: int) -> bytes:
+    data = struct.pack("<Q", length)
+    return data + struct.pack("<I", masked_crc(data))
 
 
 @given(
     parts=st.lists(st.lists(st.binary(max_size=60), max_size=6), min_size=1, max_size=4),
     compression=st.sampled_from([None, "gzip", "zlib", "zstd"]),
     damages=DAMAGES,
+    window=st.sampled_from([16, 50, 200, 1 << 20]),
 )
 def test_any_damage(
-    parts: list[list[bytes]], compression: Compression | None, damages: list[Damage]
+    parts: list[list[bytes]], compression: Compression | None, damages: list[Damage], window: int
 ) -> None:
     records = [record for part in parts for record in part]
     if compression is None:
@@ -80,18 +99,15 @@ def test_any_damage(
     else:
         members = [member(part, compression) for part in parts]
     content = damaged(b"".join(members), damages)
-    with tempfile.TemporaryDirectory() as name:
-        path = Path(name) / "in"
-        path.write_bytes(content)
-        found = search(path, compression)
-        report = tools.repair(path, dry_run=True, input_compression=compression)
-        assert path.read_bytes() == content
-        assert os.listdir(name) == ["in"]
-    assert report.records == len(found)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("torchrec_io.records.stream_window._WINDOW_BYTES", window)
+        found, losses = repaired(content, input_compression=compression)
     if compression is None:
         alive = list(survivors(content, records).values())
         assert is_subsequence(found, alive)
-        assert len(alive) - len(found) <= sum(loss.records for loss in report.losses)
+        assert len(alive) - len(found) <= sum(loss.records for loss in losses)
+        # Records and losses cover the file exactly.
+        assert sum(len(frame(r)) for r in found) + sum(loss.size for loss in losses) == len(content)
         return
     # Damage to compressed data may repeat records, but it makes no others.
     assert {*found} <= set(records)
@@ -100,17 +116,81 @@ def test_any_damage(
     assert is_subsequence(intact, found)
 
 
-def test_records_that_damage_repeats_in_a_compressed_member_are_lost(tmp_path: Path) -> None:
+def test_frames_inside_a_record_are_not_taken_for_records() -> None:
+    inner = frame(b"inner") * 3
+    content = bytearray(frame(inner) + frame(b"next"))
+    content[12 + 2] ^= 1  # in the first inner frame
+    content[len(frame(inner)) - 1] ^= 1
+    assert repaired(bytes(content))[0] == [b"next"]
+    assert repaired(bytes(content[: len(frame(inner))]))[0] == []
+
+
+def test_inserted_and_removed_bytes_lose_one_record() -> None:
+    content = frame(b"first") + frame(b"x" * 50) + frame(b"last")
+    for changed in (content[:40] + b"ins" + content[40:], content[:40] + content[43:]):
+        records, [loss] = repaired(changed)
+        assert records == [b"first", b"last"]
+        assert loss.offset == 21
+
+
+@pytest.mark.parametrize("length", [1, 1 << 31, 1 << 40, (1 << 64) - 1, (1 << 64) - 16])
+def test_any_length_in_a_sound_header(length: int) -> None:
+    content = header(length) + b"..." + frame(b"ok")
+    assert repaired(content)[0] == [b"ok"]
+    assert lost(content) == [(0, 15)]
+
+
+def test_records_larger_than_windows() -> None:
+    large = random.Random(0).randbytes(3 << 20)
+    content = bytearray(frame(large) + frame(b"a") + frame(large) + frame(large))
+    content[5] ^= 1
+    content[len(frame(large)) + 17 + (1 << 20)] ^= 1
+    assert repaired(bytes(content))[0] == [b"a", large]
+
+
+def test_empty_and_foreign_files() -> None:
+    assert repaired(b"") == ([], ())
+    assert lost(bytes(5)) == [(0, 5)]
+    assert lost(random.Random(0).randbytes(3 << 20)) == [(0, 3 << 20)]
+
+
+def test_headers_in_every_place_take_little_time() -> None:
+    # Each header claims half of the file. Reading what each of them claims would take minutes.
+    half = 1 << 20
+    assert repaired(header(half) * (2 * half // 12))[0] == []
+    assert len(repaired((header(half) + frame(b"a")) * (2 * half // 29))[0]) == 2 * half // 29
+
+
+def test_memory_is_bounded_by_the_limit(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes((header(1 << 40) + bytes(1 << 20)) * 16)
+    tracemalloc.start()
+    try:
+        tools.repair(path, dry_run=True, max_record_bytes=1 << 16)
+        assert tracemalloc.get_traced_memory()[1] < 5 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_reasons_of_losses() -> None:
+    bad_data = bytearray(frame(b"abcd"))
+    bad_data[13] ^= 1
+    content = bytes(bad_data) + frame(b"a") + b"?" * 30 + frame(b"b") + frame(b"cut")[:-1]
+    assert [loss.reason for loss in repaired(content)[1]] == [
+        "the record's data does not match its checksum",
+        "the record's length does not match its checksum",
+        "the record reaches past the end of the file",
+    ]
+
+
+def test_records_that_damage_repeats_in_a_compressed_member_are_lost() -> None:
     """An inserted byte moves the places that the rest of the member refers to."""
     records = [b"", b"", b"", b"\0", bytes.fromhex("000100010100000102030100"), b"\0\0\2\0\0\4"]
     damaged_member = bytearray(member(records, "gzip"))
     found = []
     for at in range(12, len(damaged_member) - 8):
-        path = tmp_path / "in"
-        path.write_bytes(
-            damaged_member[:at] + b"\0" + damaged_member[at:] + member([b"next"], "gzip")
-        )
-        found.append(search(path, "gzip"))
+        changed = damaged_member[:at] + b"\0" + damaged_member[at:] + member([b"next"], "gzip")
+        found.append(repaired(bytes(changed), input_compression="gzip")[0])
     assert all(is_subsequence(each, [*records, b"next"]) for each in found)
     assert all(each[-1] == b"next" for each in found)
     assert any(len(each) > 3 for each in found)  # records before the damage are kept

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import heapq
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -138,12 +139,13 @@ def _iter_numbered(file: Location) -> Iterator[_Record]:
     """Yield the records of a file; damaged ones and those that are too large have no data."""
     with contextlib.closing(file.open_stream()) as source:
         for block in iter_blocks(source):
-            errors = {error.record: error for error in block.errors(source.path)}
-            for number, (offset, data) in enumerate(block.records(len(block)), block.first):
-                error = errors.pop(number, None)
-                yield _Record(number, offset, b"" if error else data, error)
-            for last in errors.values():
-                yield _Record(last.record or 0, last.offset, b"", last)
+            numbers = block.block.numbers.tolist()
+            records = (
+                _Record(number, offset, data, None)
+                for number, (offset, data) in zip(numbers, block.records(), strict=True)
+            )
+            damaged = (_Record(e.record or 0, e.offset, b"", e) for e in block.errors)
+            yield from heapq.merge(records, damaged, key=lambda record: record.number)
 
 
 def _print_json(path: str, records: Iterator[_Record]) -> bool:

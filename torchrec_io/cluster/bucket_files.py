@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
@@ -15,17 +12,15 @@ from ..order.shuffle import positions_of
 from ..records.file_piece import FilePiece
 from ..records.formats import TFRECORD
 from ..records.record_block import RecordBlock
-from ..records.sequential import iter_blocks
-from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Stamp
-from ..storage.front import FrontOfStream
-from ..storage.ordered_pool import OrderedPool
+from ..storage.byte_source import Ints
+from ..storage.location import Location
 from ..tools.record_chunks import RECORD_BYTES, decode_chunks, encode_chunk
 from .part_records import TaskErrors
 from .parts import Part, PartFolder
+from .spills import read_bucket, write_table
 
 # Largest size of a chunk of more than one record.
 _CHUNK_BYTES = 1 << 22
-_NO_LIMIT = 1 << 62
 # Number of records that are looked up at a time.
 _MANY_RECORDS = 1 << 12
 
@@ -76,44 +71,12 @@ class BucketLayout:
         return positions % self.num_shards * self.buckets + bucket
 
 
-class _Range(NamedTuple):
-    """A range of a file.
-
-    Attributes:
-        begin: Offset of the first byte.
-        end: Offset after the last one.
-        stamp: Stamp of the file, with which it is opened again.
-    """
-
-    begin: int
-    end: int
-    stamp: Stamp
-
-
-class Piece(NamedTuple):
-    """The input of a task of the first pass.
-
-    Attributes:
-        number: Number of the task.
-        files: Its pieces of files.
-    """
-
-    number: int
-    files: tuple[FilePiece, ...]
-
-    @property
-    def size(self) -> int:
-        """Size of the records with their frames in bytes."""
-        return sum(piece.end - piece.begin for piece in self.files)
-
-
 @dataclass
 class BucketFiles:
     """Files with the records of all buckets, one file for each task of the first pass.
 
     They are TFRecord files, so that checksums protect them. Each record is a chunk of records of
-    one bucket, with their positions. The last record has the offsets of the first chunk of each
-    bucket, and of the end of the chunks; uint64 ``[buckets + 1]``.
+    one bucket, with their positions. Beside each file is the table of a spill.
 
     Attributes:
         folder: Folder of the files, which all machines can write to.
@@ -129,25 +92,17 @@ class BucketFiles:
     records: int = field(default=0, init=False)
     chunk_bytes: int = field(default=0, init=False)
 
-    def fill(self, piece: Piece) -> Part:
-        """Write the file of a piece, in a task, unless it was written before.
+    def fill(self, folder: PartFolder, number: int, key: str, pieces: Sequence[FilePiece]) -> Part:
+        """Write the file of some records, in a task.
 
         Raises:
             StaleIndexError: If an input is not the file that was indexed.
             OSError: If a file cannot be read or written.
         """
-        key = f"buckets {piece.number}"  # the name of the folder identifies the job
-        found = self.folder.find(piece.number, key)
-        if found is not None:
-            return found
-        block, errors = self._load(piece)
-        return self.folder.write(
-            piece.number,
-            self._sorted_chunks(block),
-            key=key,
-            errors=errors,
-            facts={"records": len(block)},
-        )
+        block, errors = self._load(pieces)
+        chunks = self._sorted_chunks(block, folder.file_of(number))
+        facts = {"records": len(block)}
+        return folder.write(number, chunks, key=key, errors=errors, facts=facts)
 
     def finish(self, parts: Sequence[Part]) -> None:
         """Take note of the files, once all are written."""
@@ -167,14 +122,14 @@ class BucketFiles:
         for bucket in range(first, first + self.layout.buckets):
             yield from self._sorted_records(bucket)
 
-    def _load(self, piece: Piece) -> tuple[RecordBlock, TaskErrors]:
-        """Return the intact records of a piece, numbered by their positions, and the errors."""
-        buffer = np.empty(piece.size, np.uint8)
+    def _load(self, pieces: Sequence[FilePiece]) -> tuple[RecordBlock, TaskErrors]:
+        """Return the intact records of pieces, numbered by their positions, and the errors."""
+        buffer = np.empty(sum(piece.end - piece.begin for piece in pieces), np.uint8)
         lengths, numbers = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         errors = TaskErrors()
         at = 0
-        for file in piece.files:
-            for found in file.blocks():
+        for piece in pieces:
+            for found in piece.blocks():
                 errors.add(found.errors)
                 block = found.block
                 targets = np.cumsum(block.lengths) - block.lengths
@@ -190,77 +145,33 @@ class BucketFiles:
         starts = np.cumsum(sizes) - sizes
         return RecordBlock(buffer, starts, sizes, np.concatenate(numbers)), errors
 
-    def _sorted_chunks(self, block: RecordBlock) -> Iterator[bytes]:
-        """Yield the chunks of each bucket, and their offsets."""
+    def _sorted_chunks(self, block: RecordBlock, file: Location) -> Iterator[bytes]:
+        """Yield the chunks of each bucket, and write the table of a file when they end."""
         buckets = self.layout.buckets_of(block.numbers)
         order = np.argsort(buckets, kind="stable")
         bounds = np.searchsorted(buckets, np.arange(len(self.layout) + 1), sorter=order)
         del buckets
-        sizes = np.zeros(len(bounds), np.uint64)
+        sizes = np.zeros(len(bounds), np.int64)
         for bucket in np.flatnonzero(np.diff(bounds)).tolist():
             for rows in _chunk_rows(block.lengths, order[bounds[bucket] : bounds[bucket + 1]]):
                 chunk = encode_chunk(block.rows(rows))
                 yield chunk
-                sizes[bucket + 1] += np.uint64(len(chunk) + TFRECORD.overhead_bytes)
-        yield np.cumsum(sizes).tobytes()
+                sizes[bucket + 1] += len(chunk) + TFRECORD.overhead_bytes
+        write_table(file, np.cumsum(sizes))
 
     def _sorted_records(self, bucket: int) -> Iterator[bytes]:
-        with OrderedPool(functools.partial(self._range_of, bucket), self._threads) as pool:
-            ranges = list(pool.map(range(self.files)))
-        buffer = np.empty(sum(each.end - each.begin for each in ranges), np.uint8)
-        at = 0
-        for chunk in self._chunks_of(ranges):
-            buffer[at : at + len(chunk)] = chunk
-            at += len(chunk)
-        block = decode_chunks(buffer[:at])
+        def read(number: int) -> Iterator[bytes]:
+            return read_bucket(self.folder.file_of(number), bucket, len(self.layout))
+
+        buffer = bytearray()
+        for chunk in self.folder.read_all(read, range(self.files), self.chunk_bytes):
+            buffer += chunk
+        block = decode_chunks(np.frombuffer(buffer, np.uint8))
         order = np.argsort(block.numbers)
         for first in range(0, len(order), _MANY_RECORDS):
             rows = block.rows(order[first : first + _MANY_RECORDS])
             for row in range(len(rows)):
                 yield rows[row]
-
-    @property
-    def _threads(self) -> int:
-        return self.folder.threads(self.chunk_bytes)
-
-    def _chunks_of(self, ranges: Sequence[_Range]) -> Iterator[ByteBuffer]:
-        """Yield the chunks in a range of each file, each valid until the next one is requested."""
-        threads = self._threads
-
-        def read(number: int) -> Iterable[ByteBuffer]:
-            begin, end, stamp = ranges[number]
-            if begin == end:
-                return ()
-            file = self.folder.file_of(number).open(stamp)
-            chunks = _chunks_in(file, begin, end)
-            return chunks if threads == 1 else [chunk.copy() for chunk in chunks]
-
-        with OrderedPool(read, threads, max_items=threads) as pool:
-            for chunks in pool.map(range(self.files)):
-                yield from chunks
-
-    def _range_of(self, bucket: int, number: int) -> _Range:
-        """Return the range of a file that has the chunks of a bucket."""
-        table_bytes = 8 * (len(self.layout) + 1)
-        with closing(self.folder.file_of(number).open_now()) as file:
-            table = file.stamp.size - TFRECORD.footer_bytes - table_bytes
-            begin, end = np.frombuffer(file.read(table + 8 * bucket, 16), np.uint64).tolist()
-            return _Range(begin, end, file.stamp)
-
-
-def _chunks_in(file: ByteSource, begin: int, end: int) -> Iterator[ByteBuffer]:
-    """Yield the chunks in a range of a file, each valid until the next one is requested.
-
-    Raises:
-        CorruptRecordError, TruncatedFileError: If the range is damaged.
-    """
-    with closing(FrontOfStream(file, end)) as source:
-        for frames in iter_blocks(source, start=begin, max_record_bytes=_NO_LIMIT):
-            for error in frames.errors(file.path):
-                raise error
-            starts = frames.starts + TFRECORD.header_bytes
-            for start, length in zip(starts.tolist(), frames.lengths.tolist(), strict=True):
-                yield frames.buffer[start : start + length]
 
 
 def _chunk_rows(lengths: Ints, rows: Ints) -> Iterator[Ints]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ..convert.column_kinds import ColumnKinds, Types
@@ -26,7 +25,7 @@ from ..tools.report import Result
 from .extra import import_ray
 from .part_records import TaskErrors
 from .parts import Part, PartFolder
-from .shard_job import Item, Output, TaskRecords, run_parts, write_shards
+from .shard_job import Item, Output, run_parts, write_shards
 
 T = TypeVar("T")
 
@@ -102,7 +101,7 @@ class ClusterConversion(Conversion):
     ) -> Result:
         del processes
         written = write_shards(
-            [_ConvertedItem(part.size, part, work) for part in parts],
+            [Item(part.size, part.key, functools.partial(_records, part, work)) for part in parts],
             self._output,
             self._identity(),
             self.report,
@@ -145,28 +144,17 @@ def _find_kinds(
     return folder.write(number, [], key=key, errors=errors, facts=facts)
 
 
-@dataclass(frozen=True)
-class _ConvertedItem(Item):
-    """Records of a part of the sources."""
-
-    size: int
-    part: SourcePart[Any]
-    work: Callable[[Any], ConvertedPiece]
-
-    @property
-    def key(self) -> str:
-        return self.part.key
-
-    def open(self) -> TaskRecords:
-        read = TaskRecords(iter(()))
-        read.records = self._records(read)
-        return read
-
-    def _records(self, read: TaskRecords) -> Iterator[bytes]:
-        counts = ValueCounts()
-        for piece in self.part.read():
-            converted = self.work(piece)
-            read.errors.add(converted.errors)
-            counts.merge(converted.counts)
-            yield from converted.records
-        read.facts["counts"] = counts.to_json()
+def _records(
+    part: SourcePart[T],
+    work: Callable[[T], ConvertedPiece],
+    errors: TaskErrors,
+    facts: dict[str, Any],
+) -> Iterator[bytes]:
+    """Yield the records of a part of the sources, with the numbers of values as a fact."""
+    counts = ValueCounts()
+    for piece in part.read():
+        converted = work(piece)
+        errors.add(converted.errors)
+        counts.merge(converted.counts)
+        yield from converted.records
+    facts["counts"] = counts.to_json()

@@ -72,7 +72,8 @@ class TFRecordDatasource(Datasource):
         # A dataset without records has one task, which knows the columns.
         for pieces in self._records.divide(max(1, parallelism)) or [[]]:
             # The number of records that are skipped is not known.
-            count = sum(piece.count for piece in pieces) if self._on_error == "raise" else None
+            known = sum(piece.count or 0 for piece in pieces)
+            count = known if self._on_error == "raise" else None
             metadata = BlockMetadata(
                 num_rows=count,
                 size_bytes=self._table_bytes(sum(piece.end - piece.begin for piece in pieces)),

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 
 from ..checks import check_choice
+from ..records.file_piece import FilePiece
 from ..schema.infer import infer_surveyed
 from ..schema.schema import Schema
 from ..schema.survey_files import PieceSurvey, merge_surveys, survey_piece
@@ -16,7 +17,7 @@ from ..storage.thread_pool import map_in_threads
 from ..tools.report import OnError, Watcher
 from . import tasks
 from .extra import import_ray
-from .file_parts import FilePart, divide_file
+from .file_parts import divide_file
 from .shared_paths import expand_shared_paths
 
 
@@ -56,8 +57,8 @@ def infer(
     # As in Schema.infer, shards may be missing.
     files = expand_shared_paths(paths, allow_missing=True, storage_options=storage_options)
     divided = map_in_threads(divide_file, files)
-    items = [part for parts in divided for part in parts]
-    sizes = [part.size for part in items]
+    items = [piece for pieces in divided for piece in pieces]
+    sizes = [piece.stored_bytes for piece in items]
     watcher.started(sum(sizes))
     skip_errors = on_error == "skip"
     work = functools.partial(_survey, skip_errors=skip_errors)
@@ -73,5 +74,5 @@ def infer(
     return Schema(**parts).with_findings(findings, inspected)
 
 
-def _survey(part: FilePart, *, skip_errors: bool) -> PieceSurvey:
-    return survey_piece(part, skip_errors)
+def _survey(piece: FilePiece, *, skip_errors: bool) -> PieceSurvey:
+    return survey_piece(piece.blocks, skip_errors)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import errno
 import functools
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
+from typing import Any, TypeVar
 
 from ..checks import counted, printable
 from ..storage.compression import Compression
 from ..storage.digest import digest_text
 from ..storage.folders import has_files, lock_of, make_folder, remove_folder
 from ..storage.location import Location
+from ..storage.ordered_pool import OrderedPool
 from ..storage.outputs import names_in
 from ..storage.temporary import job_folder, temporary_name
 from ..storage.thread_pool import REMOTE_THREADS
@@ -36,6 +38,8 @@ from .part_records import (
 __all__ = ["Part", "PartFolder"]
 
 logger = logging.getLogger("torchrec_io")
+
+T = TypeVar("T")
 
 _OUTPUTS = "outputs.json"
 _DIGITS = 9
@@ -154,6 +158,24 @@ class PartFolder:
         if self.location.local_path is not None:
             return 1
         return max(1, min(REMOTE_THREADS, _AHEAD_BYTES // max(1, mean_bytes)))
+
+    def read_all(
+        self, read: Callable[[T], Iterator[bytes]], items: Iterable[T], mean_bytes: int
+    ) -> Iterator[bytes]:
+        """Yield the records of pieces of the parts, in order, each read by a thread.
+
+        Args:
+            read: Function that yields the records of a piece.
+            items: The pieces.
+            mean_bytes: Mean size of a piece in bytes, which bounds the memory.
+        """
+        threads = self.threads(mean_bytes)
+
+        def read_one(item: T) -> Iterable[bytes]:
+            return read(item) if threads == 1 else list(read(item))
+
+        with OrderedPool(read_one, threads, max_items=threads) as pool:
+            yield from chain.from_iterable(pool.map(items))
 
     def write(
         self,

@@ -13,13 +13,13 @@ from ..errors import DecodeError, SchemaError, TorchRecIOError
 from ..parsing.parser import ExampleParser, RecordFailure
 from ..parsing.valid_records import ParsedBlock, parse_valid
 from ..records.division import DividedRecords
-from ..records.file_piece import FilePiece, PieceBlock
-from ..records.formats import TFRECORD
+from ..records.file_piece import FilePiece
+from ..records.record_block import RecordBlock
 from ..records.record_size import MAX_RECORD_BYTES
+from ..records.scanned_block import ScannedBlock
 from ..schema.nesting import nested
 from ..schema.schema import Schema
 from ..schema.specs import RaggedFeature
-from ..storage.location import Location
 from .arrow_columns import arrow_array, bytes_array, without_padding
 from .extra import import_arrow
 from .numpy_columns import numpy_columns
@@ -34,7 +34,7 @@ class RecordTable(NamedTuple):
     Attributes:
         table: Table with a row for each valid record: ``pyarrow.Table``.
         errors: Errors of the other records.
-        stored_bytes: Size of the valid records with their frames.
+        stored_bytes: Size of the undamaged records with their frames.
     """
 
     table: Any
@@ -121,7 +121,7 @@ class TableReader:
                 verify_crc=self.verify_crc, max_record_bytes=self.max_record_bytes
             )
             for block in blocks:
-                yield self._table(piece, block)
+                yield self._table(block)
 
     def sample(self, records: DividedRecords) -> TableSample:
         """Return facts about the tables of the first records that can be read."""
@@ -140,27 +140,27 @@ class TableReader:
         return import_arrow().schema([schema.field(name) for name in self.names])
 
     def _empty_table(self) -> Any:
-        piece = FilePiece(Location(""), 0, 0, 0, 0, 0, None, None, (0, 0), None)
-        return self._table(piece, PieceBlock.of_errors()).table
+        none = np.empty(0, np.int64)
+        block = RecordBlock(np.empty(0, np.uint8), none, none, none)
+        return self._table(ScannedBlock("", block, none)).table
 
-    def _table(self, piece: FilePiece, found: PieceBlock) -> RecordTable:
+    def _table(self, found: ScannedBlock) -> RecordTable:
         columns: dict[str, Any] = {}
-        block, errors = found.block, list(found.errors)
+        block, errors = found.block, found.errors
         if self.schema is not None:
             # Ray gives a task one CPU.
             parsed = parse_valid(ExampleParser.of(self.schema), block, threads=1)
-            errors += (_error(piece, found, *failure) for failure in parsed.failures)
+            errors += (_error(found, *failure) for failure in parsed.failures)
             block = parsed.block
             columns = _arrays(self.schema, parsed)
         elif BYTES_COLUMN in self.names:
             columns[BYTES_COLUMN] = bytes_array(block)
         if KEY_COLUMN in self.names:
             offsets = found.offsets[np.searchsorted(found.block.numbers, block.numbers)]
-            columns[KEY_COLUMN] = [f"{piece.location}:{offset}" for offset in offsets.tolist()]
+            columns[KEY_COLUMN] = [f"{found.path}:{offset}" for offset in offsets.tolist()]
         table = import_arrow().table({name: columns[name] for name in self.names})
         errors.sort(key=lambda error: error.record or 0)
-        size = int(block.lengths.sum()) + len(block) * TFRECORD.overhead_bytes
-        return RecordTable(table, errors, size)
+        return RecordTable(table, errors, found.stored_bytes)
 
 
 def _with_validation(schema: Schema) -> Schema:
@@ -188,14 +188,7 @@ def _arrays(schema: Schema, parsed: ParsedBlock) -> dict[str, Any]:
     return arrays
 
 
-def _error(
-    piece: FilePiece, found: PieceBlock, number: int, failure: RecordFailure
-) -> TorchRecIOError:
+def _error(found: ScannedBlock, number: int, failure: RecordFailure) -> TorchRecIOError:
     position = int(np.searchsorted(found.block.numbers, number))
-    return DecodeError(
-        failure.message(with_offset=True),
-        path=piece.location.name,
-        record=int(found.records[position]),
-        offset=int(found.offsets[position]),
-        feature=failure.feature,
-    )
+    reason = failure.message(with_offset=True)
+    return DecodeError(reason, **found.place(position), feature=failure.feature)

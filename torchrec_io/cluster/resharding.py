@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from typing import Any
 
+from ..records.file_piece import FilePiece
 from ..storage.compression import Compression
 from ..storage.local import StrPath
 from ..storage.location import Location
@@ -13,8 +15,9 @@ from ..storage.thread_pool import map_in_threads
 from ..tools.outputs import check_file_name, refuse_shard_inputs
 from ..tools.report import JobReport, OnError, Result, Watcher
 from .extra import import_ray
-from .file_parts import FilePart, divide_file
-from .shard_job import Item, Output, TaskRecords, write_shards
+from .file_parts import divide_file
+from .part_records import TaskErrors
+from .shard_job import Item, Output, write_shards
 from .shared_paths import expand_shared_paths
 
 
@@ -90,30 +93,20 @@ def reshard(
     arguments = ["reshard", *(f"{file} {stamp}" for file, stamp in zip(files, stamps, strict=True))]
     output.check_new(arguments)
     divided = map_in_threads(divide_file, files)
-    items = [_RecordItem(part, part.size) for parts in divided for part in parts]
+    items = [_item_of(piece) for pieces in divided for piece in pieces]
     report.watcher.started(sum(item.size for item in items))
     written = write_shards(items, output, arguments, report)
     return report.result(written.outputs, written.counts)
 
 
-@dataclass(frozen=True)
-class _RecordItem(Item):
-    """Records of a file, unchanged."""
+def _item_of(piece: FilePiece) -> Item:
+    key = f"{piece.location} {piece.begin} {piece.end} {piece.first} {piece.count}"
+    return Item(piece.stored_bytes, key, functools.partial(_records, piece))
 
-    part: FilePart
-    size: int
 
-    @property
-    def key(self) -> str:
-        return f"{self.part.location} {self.part.key}"
-
-    def open(self) -> TaskRecords:
-        read = TaskRecords(iter(()))
-        read.records = self._records(read)
-        return read
-
-    def _records(self, read: TaskRecords) -> Iterator[bytes]:
-        for found in self.part.read():
-            read.errors.add(found.errors)
-            for position in range(len(found.block)):
-                yield found.block[position]
+def _records(piece: FilePiece, errors: TaskErrors, facts: dict[str, Any]) -> Iterator[bytes]:
+    del facts
+    for block in piece.blocks():
+        errors.add(block.errors)
+        for _, record in block.records():
+            yield record

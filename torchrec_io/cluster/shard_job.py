@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import functools
 import itertools
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -48,38 +47,19 @@ T = TypeVar("T")
 _SIZES_BYTES = 2 << 20
 
 
-@dataclass
-class TaskRecords:
-    """The records that a task reads, and what else it finds while they are read.
-
-    Attributes:
-        records: The records, in order.
-        errors: Errors of records that are left out.
-        facts: Other facts, as JSON stores them.
-    """
-
-    records: Iterator[bytes]
-    errors: TaskErrors = field(default_factory=TaskErrors)
-    facts: dict[str, Any] = field(default_factory=dict)
-
-
-class Item(ABC):
+class Item(NamedTuple):
     """A part of the inputs of a job, for one task. It is sent to another machine.
 
     Attributes:
         size: Number of bytes to read.
+        key: Identity of the part among those of the same inputs.
+        read: Function that yields the records of the part. It adds the errors of records that are
+            left out to its first argument, and other facts, as JSON stores them, to its second.
     """
 
     size: int
-
-    @property
-    @abstractmethod
-    def key(self) -> str:
-        """Identity of the part among those of the same inputs."""
-
-    @abstractmethod
-    def open(self) -> TaskRecords:
-        """Read the part, in a task."""
+    key: str
+    read: Callable[[TaskErrors, dict[str, Any]], Iterator[bytes]]
 
 
 @dataclass(frozen=True)
@@ -341,88 +321,67 @@ def _spill(
     folder: PartFolder, number: int, key: str, items: Sequence[Item], *, output: Output
 ) -> Part:
     errors = TaskErrors()
-    facts: list[Mapping[str, Any]] = []
-
-    def read_all() -> Iterator[bytes]:
-        for item in items:
-            read = item.open()
-            yield from read.records
-            errors.add(read.errors.first, read.errors.more)
-            facts.append(read.facts)
-
+    facts: list[dict[str, Any]] = [{} for _ in items]
+    found = (item.read(errors, own) for item, own in zip(items, facts, strict=True))
+    records: Iterator[bytes] = itertools.chain.from_iterable(found)
     file = folder.file_of(number)
     if output.max_bytes is None:
-        records = spilled(read_all(), file, output.num_shards or 1)
+        records = spilled(records, file, output.num_shards or 1)
     else:
-        records = measured(read_all(), file)
+        records = measured(records, file)
     return folder.write(number, records, key=key, errors=errors, facts={"items": facts})
 
 
 # ---- the second pass ----
 
 
-@dataclass(frozen=True)
-class _BucketShard:
-    """A shard that takes a bucket of each spill.
+def _read_buckets(
+    spills: PartFolder, num_shards: int, first: Ints, bucket_bytes: int, shard: int
+) -> Iterator[bytes]:
+    """Yield the records of a shard that takes a bucket of each spill.
 
-    Attributes:
+    Args:
         spills: Folder of the spills.
-        shard: Number of the shard.
         num_shards: Number of shards.
         first: Number of the first record of each spill, modulo the number of shards.
         bucket_bytes: Mean size of a bucket of a spill in bytes.
+        shard: Number of the shard.
     """
 
-    spills: PartFolder
-    shard: int
-    num_shards: int
-    first: Ints
-    bucket_bytes: int
+    def read_one(place: tuple[int, int]) -> Iterator[bytes]:
+        number, bucket = place
+        return read_bucket(spills.file_of(number), bucket, num_shards)
 
-    def read(self) -> Iterator[bytes]:
-        buckets = ((self.shard - self.first) % self.num_shards).tolist()
-        threads = self.spills.threads(self.bucket_bytes)
-
-        def read_one(place: tuple[int, int]) -> Iterable[bytes]:
-            number, bucket = place
-            records = read_bucket(self.spills.file_of(number), bucket, self.num_shards)
-            return records if threads == 1 else list(records)
-
-        with OrderedPool(read_one, threads, max_items=threads) as pool:
-            for records in pool.map(enumerate(buckets)):
-                yield from records
+    buckets = ((shard - first) % num_shards).tolist()
+    return spills.read_all(read_one, enumerate(buckets), bucket_bytes)
 
 
-@dataclass(frozen=True)
-class _SliceShard:
-    """A shard that takes consecutive records.
+def _read_slices(spills: PartFolder, slices: Sequence[tuple[int, int, int]]) -> Iterator[bytes]:
+    """Yield the records of a shard that takes consecutive ones.
 
-    Attributes:
+    Args:
         spills: Folder of the spills.
         slices: Number of a spill, and the offsets of the first frame and after the last, in order.
     """
-
-    spills: PartFolder
-    slices: Sequence[tuple[int, int, int]]
-
-    def read(self) -> Iterator[bytes]:
-        for number, begin, end in self.slices:
-            yield from read_slices(self.spills.file_of(number), [(begin, end)])
+    for number, begin, end in slices:
+        yield from read_slices(spills.file_of(number), [(begin, end)])
 
 
 def _shards_of(
     spills: PartFolder, parts: Sequence[Part], output: Output
-) -> Sequence[_BucketShard | _SliceShard]:
+) -> Sequence[Callable[[], Iterator[bytes]]]:
+    """Return a function for each shard that yields its records."""
     if output.max_bytes is None:
         count = output.num_shards or 1
         ends = np.cumsum([0, *(part.records for part in parts)])
         first = ends[:-1] % count
         mean = sum(part.content.size for part in parts) // max(1, len(parts) * count)
-        return [_BucketShard(spills, shard, count, first, mean) for shard in range(count)]
+        read = functools.partial(_read_buckets, spills, count, first, mean)
+        return [functools.partial(read, shard) for shard in range(count)]
     with OrderedPool(read_sizes, spills.threads(_SIZES_BYTES)) as pool:
         files = [spills.file_of(part.number) for part in parts]
         slices = slices_by_size(pool.map(files), output.max_bytes)
-        shards = [_SliceShard(spills, each) for each in slices]
+        shards = [functools.partial(_read_slices, spills, each) for each in slices]
     shard_path(output.name, 0, len(shards))  # too many are refused
     return shards
 
@@ -458,8 +417,8 @@ def _write_shard(
     folder: PartFolder,
     number: int,
     key: str,
-    shard: _BucketShard | _SliceShard,
+    shard: Callable[[], Iterator[bytes]],
     *,
     buffer_bytes: int,
 ) -> Part:
-    return folder.write(number, shard.read(), key=key, buffer_bytes=buffer_bytes)
+    return folder.write(number, shard(), key=key, buffer_bytes=buffer_bytes)

@@ -18,7 +18,7 @@ from contextlib import closing
 from ..checks import check_integer, counted
 from ..order.shuffle import check_seed
 from ..records.division import DividedRecords
-from ..records.file_piece import with_loss
+from ..records.file_piece import error_of_lost
 from ..records.index import RecordIndex
 from ..storage.compression import Compression
 from ..storage.digest import digest_text
@@ -27,11 +27,10 @@ from ..storage.remote.options import StorageOptions
 from ..tools.outputs import check_file_name, refuse_shard_inputs
 from ..tools.report import JobReport, OnError, Result, Watcher
 from ..writing.shards import buffer_bytes_of
-from . import tasks
-from .bucket_files import BucketFiles, BucketLayout, Piece
+from .bucket_files import BucketFiles, BucketLayout
 from .extra import import_ray
 from .parts import Part, PartFolder
-from .shard_job import Output
+from .shard_job import Output, run_parts
 from .shared_indexes import open_shared_indexes
 from .shared_paths import expand_shared_paths
 
@@ -112,7 +111,7 @@ def shuffle(
     refuse_shard_inputs(files, start, None if force else num_shards)
     indexes, errors = open_shared_indexes(files)
     for error in errors:
-        report.skip(with_loss(error))
+        report.skip(error_of_lost(error))
     records = DividedRecords(indexes)
     output.check_sizes(records.size)
     if task_bytes is None:
@@ -151,11 +150,12 @@ def _fill(
 ) -> None:
     """Do the first pass."""
     divided = records.divide(-(-records.size // task_bytes))
-    pieces = [Piece(number, tuple(part)) for number, part in enumerate(divided)]
-    sizes = [piece.size for piece in pieces]
+    sizes = [sum(piece.end - piece.begin for piece in pieces) for pieces in divided]
+    # The name of the folder identifies the job.
+    keys = [f"bucket file {number}" for number in range(len(divided))]
     parts = []
-    with closing(tasks.run_tasks(buckets.fill, pieces, sizes)) as done:
-        for part, size in done:
+    with closing(run_parts(buckets.folder, buckets.fill, divided, keys, sizes)) as done:
+        for part, size in zip(done, sizes, strict=True):
             report.add(0, size, part.errors, part.more_errors)
             parts.append(part)
     buckets.finish(parts)
@@ -173,10 +173,13 @@ def _write_shards(
     sizes = [
         size * (shard + 1) // num_shards - size * shard // num_shards for shard in range(num_shards)
     ]
-    write = functools.partial(_write_shard, folder, buckets, has_moved=is_complete)
+    work = functools.partial(_write_shard, buckets=buckets)
+    keys = [f"shard {shard}" for shard in range(num_shards)]
     parts = []
-    with closing(tasks.run_tasks(write, range(num_shards), sizes)) as done:
-        for part, shard_bytes in done:
+    with closing(
+        run_parts(folder, work, range(num_shards), keys, sizes, is_complete=is_complete)
+    ) as done:
+        for part, shard_bytes in zip(done, sizes, strict=True):
             report.add(part.records, shard_bytes)
             parts.append(part)
     if report.records != buckets.records:
@@ -187,12 +190,8 @@ def _write_shards(
     return parts
 
 
-def _write_shard(folder: PartFolder, buckets: BucketFiles, shard: int, *, has_moved: bool) -> Part:
-    """Write a shard, in a task, unless it was written before."""
-    key = f"shard {shard}"  # the name of the folder identifies the job
-    return folder.find(shard, key, has_moved=has_moved) or folder.write(
-        shard,
-        buckets.records_of(shard),
-        key=key,
-        buffer_bytes=buffer_bytes_of(buckets.layout.num_shards),
-    )
+def _write_shard(
+    folder: PartFolder, number: int, key: str, shard: int, *, buckets: BucketFiles
+) -> Part:
+    buffer_bytes = buffer_bytes_of(buckets.layout.num_shards)
+    return folder.write(number, buckets.records_of(shard), key=key, buffer_bytes=buffer_bytes)

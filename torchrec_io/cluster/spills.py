@@ -17,7 +17,6 @@ from itertools import accumulate
 import numpy as np
 
 from ..errors import CorruptRecordError
-from ..records.file_piece import intact_records
 from ..records.formats import TFRECORD
 from ..records.sequential import iter_blocks
 from ..storage.byte_source import Ints
@@ -29,6 +28,7 @@ from ..storage.outputs import write_output
 RUN_BYTES = 256 << 20
 _TABLE = ".offsets"
 _SIZES = ".sizes"
+_NO_LIMIT = 1 << 62
 
 
 def spilled(records: Iterable[bytes], file: Location, buckets: int) -> Iterator[bytes]:
@@ -51,7 +51,12 @@ def spilled(records: Iterable[bytes], file: Location, buckets: int) -> Iterator[
             end, size = end + size, 0
     table.append(_offsets(run, end))
     yield from _emptied(run)
-    write_output(file.beside(_TABLE), np.concatenate(table).tobytes())
+    write_table(file, np.concatenate(table))
+
+
+def write_table(file: Location, offsets: Ints) -> None:
+    """Write the table of a spill: for each run, the offset of each bucket and the end."""
+    write_output(file.beside(_TABLE), offsets.tobytes())
 
 
 def _offsets(run: Sequence[Sequence[bytes]], begin: int) -> Ints:
@@ -114,14 +119,14 @@ def read_slices(file: Location, slices: Sequence[tuple[int, int]]) -> Iterator[b
         slices: Offset of the first frame and after the last of each slice.
 
     Raises:
-        CorruptRecordError: If a record is damaged.
+        CorruptRecordError, TruncatedFileError: If a record is damaged.
         OSError: If the file cannot be read.
     """
     with closing(file.open_now()) as source:
         for begin, end in slices:
-            for block in iter_blocks(FrontOfStream(source, end), start=begin):
-                rows, _, _, [*errors] = intact_records(block, file.name)
-                for error in errors:
+            front = FrontOfStream(source, end)
+            for block in iter_blocks(front, start=begin, max_record_bytes=_NO_LIMIT):
+                for error in block.errors:
                     raise CorruptRecordError(error.reason, path=file.name, offset=error.offset)
-                for position in range(len(rows)):
-                    yield rows[position]
+                for _, record in block.records():
+                    yield record

@@ -6,7 +6,8 @@ import functools
 from collections.abc import Iterable
 from contextlib import closing
 
-from ..records.verify import VerifyReport, joined_reports, verify_file, verify_piece
+from ..records.file_piece import FilePiece
+from ..records.verify import VerifyReport, joined_reports, verify_piece
 from ..storage.local import StrPath
 from ..storage.location import Location
 from ..storage.remote.options import StorageOptions
@@ -14,7 +15,7 @@ from ..storage.thread_pool import map_in_threads
 from ..tools.report import Watcher
 from . import tasks
 from .extra import import_ray
-from .file_parts import FilePart, divide_file
+from .file_parts import divide_file
 from .shared_paths import expand_shared_paths
 
 
@@ -53,25 +54,19 @@ def verify(
     files = expand_shared_paths(paths, allow_missing=allow_missing, storage_options=storage_options)
     divide = functools.partial(divide_file, cuts_compressed=False)
     work = map_in_threads(divide, files)
-    items = [part for parts in work for part in parts]
-    sizes = [part.size for part in items]
+    items = [piece for pieces in work for piece in pieces]
+    sizes = [piece.stored_bytes for piece in items]
     watcher.started(sum(sizes))
     reports: list[VerifyReport] = []
-    with closing(tasks.run_tasks(_verify_part, items, sizes)) as results:
-        for file, parts in zip(files, work, strict=True):
+    with closing(tasks.run_tasks(verify_piece, items, sizes)) as results:
+        for file, pieces in zip(files, work, strict=True):
             found = []
-            for _ in parts:
+            for _ in pieces:
                 report, size = next(results)
                 watcher.advanced(size, report.records)
                 found.append(report)
             reports.append(_joined(file, found))
     return reports
-
-
-def _verify_part(part: FilePart) -> VerifyReport:
-    if part.piece is None:
-        return verify_file(part.location)
-    return verify_piece(part.piece)
 
 
 def _joined(file: Location, reports: list[VerifyReport]) -> VerifyReport:
@@ -80,6 +75,5 @@ def _joined(file: Location, reports: list[VerifyReport]) -> VerifyReport:
     if all(report.lost is None for report in reports):
         return joined_reports(reports)
     # What follows a damaged length is lost to readers, which do not know where records start.
-    whole = FilePart(file, reports[0].file_bytes, None)
-    [(report, _)] = tasks.run_tasks(_verify_part, [whole], [whole.size])
+    [(report, _)] = tasks.run_tasks(verify_piece, [FilePiece(file)], [reports[0].file_bytes])
     return report

@@ -26,9 +26,6 @@ from .file_names import UsedPaths, checked_path, suffix_of
 from .stored_columns import StoredBlock, StoredReader, infer_schema
 
 _REMEDY = 'every record must have one value; skip other records with on_error="skip"'
-# Limits of a block.
-_MAX_RECORDS = 1 << 10
-_MAX_BYTES = 1 << 24
 
 
 def to_files(
@@ -96,7 +93,7 @@ def to_files(
     namer = _Namer(reader, feature, name_from, by_class)
     with OutputGroup() as group:
         temporary = group.open_folder(Location(target))
-        blocks = reader.blocks(files.all, jobs, max_records=_MAX_RECORDS, max_bytes=_MAX_BYTES)
+        blocks = reader.blocks(files.all, jobs)
 
         def write(files: list[_File]) -> list[int]:
             for path, data in files:

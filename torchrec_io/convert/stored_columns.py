@@ -195,7 +195,12 @@ class StoredReader:
         return counts
 
     def blocks(
-        self, selection: Selection, jobs: int, *, max_records: int, max_bytes: int
+        self,
+        selection: Selection,
+        jobs: int,
+        *,
+        max_records: int | None = None,
+        max_bytes: int | None = None,
     ) -> Generator[StoredBlock]:
         """Yield the valid records of a selection in blocks, in order.
 
@@ -204,8 +209,9 @@ class StoredReader:
         Args:
             selection: Records to read.
             jobs: Number of threads that read.
-            max_records: Largest number of records in a block.
-            max_bytes: Largest size of a block with more than one record, in bytes.
+            max_records: Largest number of records in a block. The default is 4,096.
+            max_bytes: Largest size of a block with more than one record, in bytes. The default is
+                4 MiB.
 
         Raises:
             DecodeError: If a record does not fit the schema, unless the report skips errors.

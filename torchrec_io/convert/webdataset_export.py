@@ -38,9 +38,6 @@ _RESERVED_NAME = re.compile(r"__[^/]*__($|/)")
 # Sizes that tar pads files, and the whole archive, to a multiple of.
 _BLOCK_BYTES = tarfile.BLOCKSIZE
 _TAPE_BYTES = tarfile.RECORDSIZE
-# Limits of a block.
-_MAX_RECORDS = 1 << 12
-_MAX_BYTES = 1 << 24
 
 
 def to_webdataset(
@@ -123,7 +120,7 @@ def to_webdataset(
     files = RecordFiles(paths, report, allow_missing=allow_missing, storage_options=storage_options)
     reader = StoredReader.start(files, schema, jobs)
     members = _members(reader.schema, extensions or {}, key)
-    blocks = reader.blocks(files.all, jobs, max_records=_MAX_RECORDS, max_bytes=_MAX_BYTES)
+    blocks = reader.blocks(files.all, jobs)
     with (
         OutputGroup(force=force) as group,
         closing(_TarFiles(group, start, max_bytes)) as tars,

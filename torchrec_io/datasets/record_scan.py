@@ -24,12 +24,10 @@ class Piece(NamedTuple):
     """Some consecutive records of a pass.
 
     Attributes:
-        begin: Position of the first one among the selected records.
         numbers: Numbers of the records; int64 ``[n]``.
         loaded: The records that could be loaded.
     """
 
-    begin: int
     numbers: Numbers
     loaded: Loaded
 
@@ -59,13 +57,11 @@ def scan(
     pieces = ((0, NumberedChunk(numbers)) for numbers in _pieces(loader.reader, selection))
     queue = JobQueue(pieces, loader.reader, 1)
     prefetcher: Prefetcher[Loaded] = Prefetcher(load, queue, threads, threads)
-    begin = 0
     try:
         while (result := prefetcher.next()) is not None:
             job, loaded = result
             errors.handle_loaded(loaded, loader)
-            yield Piece(begin, job.chunk.numbers, loaded)
-            begin += len(job.chunk)
+            yield Piece(job.chunk.numbers, loaded)
     finally:
         prefetcher.close()
         errors.report()

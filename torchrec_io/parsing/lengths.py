@@ -10,8 +10,6 @@ import itertools
 import logging
 import os
 import time
-from collections.abc import Iterator
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -29,7 +27,8 @@ from ..schema.schema import Schema
 from ..schema.specs import VarLenFeature
 from ..storage.cache_folder import is_own_cache_file, write_cached
 from ..storage.digest import digest, digest_text
-from ..storage.thread_pool import map_in_threads, storage_threads
+from ..storage.ordered_pool import OrderedPool
+from ..storage.thread_pool import map_in_threads, most_storage_threads
 from .columns.base import Ints, LocatedBlock
 from .parser import ExampleParser
 
@@ -40,7 +39,8 @@ SUFFIX = ".tflen"
 _MAGIC = b"\x89TFLEN\r\n"
 _DIGEST_BYTES = 16
 _HEAD_BYTES = len(_MAGIC) + _DIGEST_BYTES + 1  # the last byte is the size of one length
-# Records are read in pieces of at least this size.
+# Limits of the records that are read at once.
+_RECORDS_AT_ONCE = 1 << 16
 _BYTES_AT_ONCE = 1 << 22
 _SECONDS_BETWEEN_REPORTS = 10.0
 
@@ -213,14 +213,14 @@ class _File:
         except OSError as error:  # such as a read-only home; they stay in memory
             logger.info("lengths cannot be cached: %s", error)
 
-    def tasks(self) -> Iterator[list[tuple[int, int]]]:
-        """Yield tasks for threads: ranges of records, each read at once, one after another."""
+    def parts(self) -> list[range]:
+        """Return the numbers of the records of each part, which a thread reads."""
         starts = self._index.offsets
-        pieces = (starts - starts[0]) // _BYTES_AT_ONCE
-        cuts = [0, *(np.flatnonzero(np.diff(pieces)) + 1).tolist(), self.size]
-        ranges = [(self.first + begin, self.first + end) for begin, end in itertools.pairwise(cuts)]
         # A compressed file is read from front to back.
-        yield from [[one] for one in ranges] if self._index.compression is None else [ranges]
+        is_whole = self._index.compression is not None
+        count = 1 if is_whole else 1 + int(starts[-1] - starts[0]) // _BYTES_AT_ONCE
+        bounds = [self.first + self.size * part // count for part in range(count + 1)]
+        return [range(begin, end) for begin, end in itertools.pairwise(bounds)]
 
 
 def _measure_files(
@@ -228,12 +228,13 @@ def _measure_files(
 ) -> None:
     """Find the lengths of files by a pass over their records, and cache them."""
 
-    def find_in(ranges: list[tuple[int, int]]) -> bool:
+    def find_in(part: range) -> bool:
         """Find the lengths of some records; return whether all of them can be parsed."""
         parser = measure.parser()
         is_sound = True
-        for begin, end in ranges:
-            block, errors = reader.fetch(reader.plan(np.arange(begin, end, dtype=np.int64)))
+        numbers = np.arange(part.start, part.stop)
+        for plan in reader.plans(numbers, _RECORDS_AT_ONCE, _BYTES_AT_ONCE):
+            block, errors = reader.fetch(plan)
             found, parsed = measure.lengths_of(parser, block)
             lengths[parsed.numbers] = found
             is_sound = is_sound and not errors and len(parsed) == len(block)
@@ -241,24 +242,22 @@ def _measure_files(
 
     total = sum(file.size for file in files)
     logger.info("finding the lengths of %s by %r", counted(total, "record"), measure.key)
-    tasks = [(file, ranges) for file in files for ranges in file.tasks()]
-    last_of = {file: number for number, (file, _) in enumerate(tasks)}
-    damaged: set[_File] = set()
-    done, reported = 0, time.monotonic()
-    saving: list[Future[None]] = []
-    with storage_threads() as pool, storage_threads() as saver:
-        results = pool.map(find_in, [ranges for _, ranges in tasks])
-        for number, ((file, ranges), is_sound) in enumerate(zip(tasks, results, strict=True)):
-            if not is_sound:
-                damaged.add(file)
-            if last_of[file] == number and file not in damaged:
-                saving.append(saver.submit(file.save, lengths))
-            done += ranges[-1][1] - ranges[0][0]
-            if time.monotonic() > reported + _SECONDS_BETWEEN_REPORTS:
-                reported = time.monotonic()
-                logger.info("found the lengths of %d of %d records", done, total)
-    for future in saving:
-        future.result()
+    parts_of = [file.parts() for file in files]
+    damaged = done = 0
+    reported = time.monotonic()
+    with OrderedPool(find_in, most_storage_threads()) as pool:
+        results = pool.map(itertools.chain.from_iterable(parts_of))
+        for file, parts in zip(files, parts_of, strict=True):
+            is_sound = True
+            for part in parts:
+                is_sound &= next(results)
+                done += len(part)
+                if time.monotonic() > reported + _SECONDS_BETWEEN_REPORTS:
+                    reported = time.monotonic()
+                    logger.info("found the lengths of %d of %d records", done, total)
+            if is_sound:
+                file.save(lengths)
+            damaged += not is_sound
     if damaged:
-        number_text = counted(len(damaged), "file")
+        number_text = counted(damaged, "file")
         logger.info("lengths of %s with damaged records are not cached", number_text)

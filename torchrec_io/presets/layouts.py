@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from ..errors import SchemaError
-from ..schema.infer import sample_records
+from ..records.record_sample import choose_records
+from ..records.scanned_block import raise_at_gaps
 from ..schema.inspect import inspect_example
 from ..schema.schema import Schema
 from ..schema.sniff import image_size
@@ -124,11 +125,13 @@ def _find_frame_size(evidence: Evidence) -> int | None:
     """Return the size of all frames, if they are squares of one size."""
     sizes = set()
     records = min(_FRAMES_INSPECTED, evidence.findings["frames"].records)
-    for record in sample_records([*evidence.files], records, skip_errors=False):
-        frames = (inspect_example(record.data) or {})["frames"].values
-        sizes |= {image_size(frame) for frame in frames if isinstance(frame, bytes)}
-        if len(sizes) > 1:
-            return None
+    for piece in choose_records(evidence.files, records).pieces:
+        for block in raise_at_gaps(piece()):
+            for _, record in block.records():
+                frames = (inspect_example(record) or {})["frames"].values
+                sizes |= {image_size(frame) for frame in frames if isinstance(frame, bytes)}
+                if len(sizes) > 1:
+                    return None
     size = sizes.pop() if sizes else None
     return size[0] if size is not None and size[0] == size[1] else None
 

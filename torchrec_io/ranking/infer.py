@@ -12,6 +12,7 @@ from .. import _core
 from ..errors import SchemaError
 from ..records.record_block import RecordBlock, RecordList
 from ..records.record_sample import MaxRecords, RecordSample, choose_records
+from ..records.scanned_block import raise_at_gaps
 from ..schema.infer import Finding, Inspected, make_findings
 from ..schema.specs import FixedLenFeature
 from ..schema.survey import Surveyor
@@ -89,7 +90,8 @@ def _survey(sample: RecordSample, on_error: Literal["raise", "skip"]) -> _Lists 
     records = 0
     contexts, examples = Surveyor(with_lists=False), Surveyor(with_lists=False)
     for piece in sample.pieces:
-        for block, *_ in piece.blocks(skip_errors=on_error == "skip"):
+        for found in piece() if on_error == "skip" else raise_at_gaps(piece()):
+            block = found.block
             parts = _core.split_lists(block.native())
             if parts.failures or _have_values(block):
                 return None

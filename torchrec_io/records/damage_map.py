@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .scanned_block import ScannedBlock
+
 _CELLS = 1024
 
 
@@ -24,22 +26,23 @@ class DamageMap:
         last = (end * _CELLS - 1) // self._size
         self._cells[first : last + 1] = b"\1" * (last + 1 - first)
 
-    def mark_content(self, begin: int, end: int, content: range, stored: range) -> None:
-        """Mark bytes of a part of the content, about where they are stored.
+    def mark_gaps(self, block: ScannedBlock, file_bytes_read: int | None) -> None:
+        """Mark the gaps of a block.
 
         Args:
-            begin: Offset of the first byte in the content.
-            end: Offset of the end in the content.
-            content: Offsets of the part in the content.
-            stored: Offsets in the file from which this part was decompressed; the same as
-                ``content`` if the file is not compressed.
+            block: Block of records.
+            file_bytes_read: Number of bytes of the file that were read before this block, if it is
+                compressed: a gap is marked about where it is stored. None for other files.
         """
-        scale = len(stored) / max(len(content), 1)
-        first, last = (
-            stored.start + int(min(max(at - content.start, 0), len(content)) * scale)
-            for at in (begin, end)
-        )
-        self.mark(first, last)
+        for gap in block.gaps:
+            bounds = (gap.offset, gap.offset + gap.size)
+            if file_bytes_read is not None:
+                content, size = block.content, max(len(block.content), 1)
+                scale = (block.file_bytes_read - file_bytes_read) / size
+                inside = (min(max(at - content.start, 0), size) for at in bounds)
+                begin, end = (file_bytes_read + int(at * scale) for at in inside)
+                bounds = (begin, end)
+            self.mark(*bounds)
 
     def add(self, other: DamageMap) -> None:
         """Mark what another map of the same file marks."""

@@ -81,13 +81,4 @@ def _cuts(index: RecordIndex, piece: FilePiece, offsets: Ints) -> Ints:
         points = index.seek_points.stream_offsets
         before = np.searchsorted(points, piece.begin + offsets, side="right") - 1
         offsets = np.maximum(points[before] - piece.begin, 0)
-    last = piece.first + piece.count - 1
-    low = np.full(len(offsets), piece.first)
-    high = np.full(len(offsets), last + 1)
-    while (low < high).any():
-        middle = (low + high) // 2
-        starts, _ = index.locate(np.minimum(middle, last))
-        is_before = (starts < piece.begin + offsets) & (low < high)
-        low = np.where(is_before, middle + 1, low)
-        high = np.where(is_before, high, np.minimum(middle, high))
-    return low + (piece.number - piece.first)
+    return np.searchsorted(index.offsets, piece.begin + offsets) + piece.base

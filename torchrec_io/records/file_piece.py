@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..checks import counted
 from ..errors import CorruptRecordError, StaleIndexError, TorchRecIOError, TruncatedFileError
 from ..storage.byte_source import ByteSource, Ints, Stamp
-from ..storage.compression import Compression
+from ..storage.compression import CompressionChoice
 from ..storage.front import FrontOfStream
 from ..storage.location import Location
 from ..storage.opening import open_decompressed
-from .formats import TFRECORD
+from .formats import TFRECORD, UNKNOWN_END
 from .index import RecordIndex
 from .index_cache import find_matching
 from .record_block import RecordBlock
 from .record_reader import RecordReader
 from .record_size import MAX_RECORD_BYTES
-from .sequential import FrameBlock, iter_blocks
+from .scanned_block import Gap, ScannedBlock
+from .sequential import iter_blocks
 
 if TYPE_CHECKING:
     from ..storage.seek_points import SeekPoint
@@ -32,65 +33,39 @@ _BLOCK_RECORDS = 1 << 12
 _BLOCK_BYTES = 1 << 22
 
 
-class PieceBlock(NamedTuple):
-    """Some intact records of a piece, and errors of the others.
-
-    Attributes:
-        block: Records, with their numbers in the dataset. Their buffer is valid until the next
-            block is requested.
-        records: Number of each record in its file; int64 ``[n]``.
-        offsets: Offset of each record's frame in its file or decompressed stream; int64 ``[n]``.
-        errors: Errors of damaged records.
-    """
-
-    block: RecordBlock
-    records: Ints
-    offsets: Ints
-    errors: list[TorchRecIOError]
-
-    @classmethod
-    def of_errors(cls, *errors: TorchRecIOError) -> PieceBlock:
-        """Return a block without records."""
-        none = np.empty(0, np.int64)
-        return cls(RecordBlock(np.empty(0, np.uint8), none, none, none), none, none, [*errors])
-
-    @property
-    def total(self) -> int:
-        """Number of records, intact or damaged."""
-        return len(self.block) + len(self.errors)
-
-
 @dataclass(frozen=True)
 class FilePiece:
-    """Consecutive records of a TFRecord file.
+    """Consecutive records of a TFRecord file or pipe: all of them, or a part.
 
     It is small whatever the number of records, and can be sent to another machine, which needs the
     data file. It needs the index only to find records after a damaged length.
 
     Attributes:
-        location: Data file.
+        location: Data file. A whole file needs no other attribute.
+        compression: Compression of the file.
         begin: Stream offset of the first record's frame.
         end: Stream offset of the end of the last record's frame.
         first: Number of the first record in the file.
-        count: Number of records.
-        number: Number of the first record in the dataset.
-        compression: Compression of the file.
-        seek_point: Start of decompression if the file is compressed: the last seek point before
-            the first record.
-        content: Size and fingerprint of the file when it was indexed.
+        count: Number of records; None for a whole file.
+        base: Number of the file's first record in the dataset.
+        seek_point: Start of decompression of a part of a compressed file: the last seek point
+            before the first record.
+        content: Size and fingerprint of the file when it was indexed; None for a whole file.
         stamp: Stamp of a remote object when it was indexed.
+        stored_bytes: Number of bytes to read, as they are stored; 0 if it is unknown.
     """
 
     location: Location
-    begin: int
-    end: int
-    first: int
-    count: int
-    number: int
-    compression: Compression | None
-    seek_point: SeekPoint | None
-    content: tuple[int, int]
-    stamp: Stamp | None
+    compression: CompressionChoice = "auto"
+    begin: int = 0
+    end: int = UNKNOWN_END
+    first: int = 0
+    count: int | None = None
+    base: int = 0
+    seek_point: SeekPoint | None = None
+    content: tuple[int, int] | None = None
+    stamp: Stamp | None = None
+    stored_bytes: int = 0
 
     @classmethod
     def of(cls, index: RecordIndex, first: int, count: int, base: int) -> FilePiece:
@@ -103,27 +78,29 @@ class FilePiece:
             base: Number of the file's first record in the dataset.
         """
         starts, ends = index.locate(np.array([first, first + count - 1]))
-        _, *content = index.identity
+        begin, end = int(starts[0]), int(ends[1])
+        _, file_bytes, fingerprint = index.identity
         return cls(
             index.location,
-            int(starts[0]),
-            int(ends[1]),
+            index.compression,
+            begin,
+            end,
             first,
             count,
-            base + first,
-            index.compression,
-            None if index.compression is None else _seek_point(index, int(starts[0])),
-            (content[0], content[1]),
+            base,
+            None if index.compression is None else _seek_point(index, begin),
+            (file_bytes, fingerprint),
             index.data_stamp if index.location.local_path is None else None,
+            round((end - begin) * file_bytes / index.stream_end),
         )
 
     def blocks(
         self, *, verify_crc: bool = True, max_record_bytes: int = MAX_RECORD_BYTES
-    ) -> Generator[PieceBlock]:
+    ) -> Iterator[ScannedBlock]:
         """Yield the records in blocks, in order.
 
         After a damaged length, the other records are found by the index of the file. If this
-        machine does not find an index, the rest of the piece is lost, which is one error.
+        machine does not find an index, the rest of the piece is lost, which is one gap.
 
         Args:
             verify_crc: Whether checksums are compared, those of lengths and of data.
@@ -133,40 +110,27 @@ class FilePiece:
             StaleIndexError: If the file is not the one that was indexed.
             OSError: If the file cannot be read.
         """
-        seen = 0
         options: dict[str, Any] = {"verify_crc": verify_crc, "max_record_bytes": max_record_bytes}
-        try:
-            for found in self._blocks_in_a_row(**options):
-                seen += found.total
-                yield found
-        except (CorruptRecordError, TruncatedFileError) as error:
-            index = find_matching(self.location)
-            if index is None:
-                yield _lost(error, self.count - seen)
-            else:
-                numbers = range(self.first + seen, self.first + self.count)
-                yield from blocks_by_number(index, numbers, self.number - self.first, **options)
-
-    def _blocks_in_a_row(self, verify_crc: bool, max_record_bytes: int) -> Generator[PieceBlock]:
-        """Yield the records in blocks, in order, up to a damaged length.
-
-        Raises:
-            CorruptRecordError, TruncatedFileError: If a length is damaged.
-            StaleIndexError: If the file is not the one that was indexed.
-            OSError: If the file cannot be read.
-        """
         seen = 0
         with closing(self.open()) as source:
-            for block in iter_blocks(
-                source,
-                start=self.begin,
-                first=self.first,
-                verify_crc=verify_crc,
-                max_record_bytes=max_record_bytes,
-            ):
-                seen += len(block) + (block.too_large is not None)
-                yield intact_records(block, self.location.name, self.number - self.first)
-        if seen != self.count:
+            try:
+                for block in iter_blocks(
+                    source, start=self.begin, first=self.first, base=self.base, **options
+                ):
+                    seen += block.total
+                    yield block
+            except (CorruptRecordError, TruncatedFileError) as error:
+                index = find_matching(self.location) if source.is_seekable else None
+                end = len(index or ()) if self.count is None else self.first + self.count
+                if index is None or end <= self.first + seen:
+                    lost = error_of_lost(error, None if self.count is None else self.count - seen)
+                    gap = Gap(lost, lost.offset or 0, 0)
+                    yield ScannedBlock.of_gap(source.path, gap, base=self.base)
+                else:
+                    numbers = range(self.first + seen, end)
+                    yield from blocks_by_number(index, numbers, self.base, **options)
+                return
+        if self.count not in (None, seen):
             raise StaleIndexError(
                 f"the data file was replaced or changed while it was in use: it has "
                 f"{counted(seen, 'record')} where its index has {self.count:,}",
@@ -181,6 +145,8 @@ class FilePiece:
             StaleIndexError: If the file is not the one that was indexed.
             OSError: If the file cannot be opened.
         """
+        if self.content is None or self.compression == "auto":
+            return self.location.open_stream(self.compression)
         file = self.location.open(self.stamp)
         size = file.stamp.size
         if not file.is_pinned and (size, TFRECORD.fingerprint(file, size)) != self.content:
@@ -198,66 +164,21 @@ class FilePiece:
         return FrontOfStream(open_decompressed(file, self.compression, recorder), self.end)
 
 
-def intact_records(block: FrameBlock, path: str, shift: int = 0) -> PieceBlock:
-    """Return the intact records of a block of frames.
-
-    Args:
-        block: The frames.
-        path: Path of the file.
-        shift: Difference between the numbers of the records in the dataset and in the file.
-    """
-    kept = np.arange(len(block))
-    if block.faults:
-        kept = np.delete(kept, [position for position, _, _ in block.faults])
-    starts = block.starts[kept]
-    records = block.first + kept
-    rows = RecordBlock(
-        block.buffer, starts + TFRECORD.header_bytes, block.lengths[kept], records + shift
-    )
-    return PieceBlock(rows, records, block.offset + starts, block.errors(path))
-
-
-def blocks_of_file(location: Location) -> Generator[PieceBlock]:
-    """Yield all records of a file or pipe in blocks, in order.
-
-    After a damaged length, the other records are found by the index of the file. Without one the
-    rest of the file is lost, which is one error.
-
-    Args:
-        location: File or pipe.
-
-    Raises:
-        OSError: If the file cannot be read.
-    """
-    seen = 0
-    with closing(location.open_stream()) as source:
-        try:
-            for block in iter_blocks(source):
-                found = intact_records(block, source.path)
-                seen += found.total
-                yield found
-        except (CorruptRecordError, TruncatedFileError) as error:
-            index = find_matching(location) if source.is_seekable else None
-            if index is None or len(index) < seen:
-                yield PieceBlock.of_errors(with_loss(error))
-            else:
-                yield from blocks_by_number(index, range(seen, len(index)))
-
-
 def blocks_by_number(
     index: RecordIndex,
-    numbers: range,
-    shift: int = 0,
+    numbers: Ints | range,
+    base: int = 0,
     *,
     verify_crc: bool = True,
     max_record_bytes: int = MAX_RECORD_BYTES,
-) -> Generator[PieceBlock]:
+) -> Iterator[ScannedBlock]:
     """Yield records of a file in blocks, found by its index.
 
     Args:
         index: Index of the file.
-        numbers: Numbers of the records in the file.
-        shift: Difference between the numbers of the records in the dataset and in the file.
+        numbers: Ascending numbers of the records in the file; int64 ``[n]``, or a range, which
+            needs no memory for each record before they are read.
+        base: Number of the file's first record in the dataset.
         verify_crc: Whether checksums are compared, those of lengths and of data.
         max_record_bytes: Largest size of a record in bytes.
 
@@ -266,30 +187,30 @@ def blocks_by_number(
         OSError: If the file cannot be read.
     """
     reader = RecordReader([index], verify_crc=verify_crc, max_record_bytes=max_record_bytes)
-    wanted = np.arange(numbers.start, numbers.stop)
+    wanted = np.arange(numbers.start, numbers.stop) if isinstance(numbers, range) else numbers
     for plan in reader.plans(wanted, _BLOCK_RECORDS, _BLOCK_BYTES):
-        block, errors = reader.fetch(plan)
-        records = block.numbers
-        offsets, _ = index.locate(records)
-        rows = RecordBlock(block.buffer, block.starts, block.lengths, records + shift)
-        yield PieceBlock(rows, records, offsets, errors)
+        found, errors = reader.fetch(plan)
+        offsets, _ = index.locate(found.numbers)
+        block = RecordBlock(found.buffer, found.starts, found.lengths, found.numbers + base)
+        gaps = [Gap(error, error.offset or 0, 0) for error in errors]
+        gaps.sort(key=lambda gap: gap.offset)
+        yield ScannedBlock(index.location.name, block, offsets, gaps, base)
 
 
-def _lost(error: TorchRecIOError, count: int) -> PieceBlock:
-    """Return the loss of all records from a damaged length to the end of a piece."""
-    reason = (
-        f"{error.reason}; {counted(count, 'record')} from here on cannot be found, because this "
-        "machine does not find the index of the file: store indexes beside the files"
-    )
-    return PieceBlock.of_errors(_with_reason(error, reason))
+def error_of_lost(error: TorchRecIOError, count: int | None = None) -> TorchRecIOError:
+    """Return an error about a damaged length that says what is lost after it.
 
-
-def with_loss(error: TorchRecIOError) -> TorchRecIOError:
-    """Return an error that says that the rest of its file is lost."""
-    return _with_reason(error, f"{error.reason}; the rest of the file is lost")
-
-
-def _with_reason(error: TorchRecIOError, reason: str) -> TorchRecIOError:
+    Args:
+        error: Error of the damaged record.
+        count: Number of records that are lost, if that is known; None for the rest of the file.
+    """
+    lost = "the rest of the file is lost"
+    if count is not None:
+        lost = (
+            f"{counted(count, 'record')} from here on cannot be found, because this machine does "
+            "not find the index of the file: store indexes beside the files"
+        )
+    reason = f"{error.reason}; {lost}"
     return type(error)(reason, path=error.path, record=error.record, offset=error.offset)
 
 

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from ..checks import check_integer
-from ..errors import TorchRecIOError
-from ..storage.byte_source import Ints
+from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
+from ..storage.byte_source import ByteSource, Ints
 from ..storage.compression import detect_compression
 from ..storage.location import Location
 from ..storage.thread_pool import map_in_threads
+from .file_piece import FilePiece, blocks_by_number
+from .formats import UNKNOWN_END
 from .index import RecordIndex
 from .index_cache import find_matching
-from .sample_pieces import FrontPiece, IndexedPiece, Piece, UnindexedPiece
+from .scanned_block import Gap, ScannedBlock
+from .sequential import iter_blocks
+from .sound_frames import find_frame
 
 MaxRecords: TypeAlias = int | Literal["auto"] | None
+# Function that yields some records of a file, in order. Each is called by one thread.
+Piece: TypeAlias = Callable[[], Iterator[ScannedBlock]]
 
 # All records are read of files of at most this size, or with at most that many records, if their
 # indexes tell so. That many are read of other files.
@@ -33,6 +40,7 @@ _WHOLE_INDEXED_BYTES = 4 << 30
 _SCANNED_COMPRESSED_BYTES = 16 << 20
 
 _RUNS = 16
+_WINDOWS = 3
 _PIECE_BYTES = 32 << 20
 _PIECE_RECORDS = 1 << 12
 
@@ -165,13 +173,13 @@ def _whole(files: Iterable[_File]) -> list[Piece]:
         if file.index is None and file.is_plain and file.size > 2 * _PIECE_BYTES:
             file = _with_existing_index(file)  # several threads can read it then
         if file.index is None or not file.is_plain or file.error is not None:
-            pieces.append(FrontPiece(file.location))
+            pieces.append(FilePiece(file.location).blocks)
             continue
         count = len(file.index)
         parts = max(1, min(count, round(file.size / _PIECE_BYTES)))
         bounds = [count * part // parts for part in range(parts + 1)]
         for begin, end in itertools.pairwise(bounds):
-            pieces.append(IndexedPiece(file.index, range(begin, end)))
+            pieces.append(partial(blocks_by_number, file.index, range(begin, end)))
     return pieces
 
 
@@ -187,27 +195,22 @@ def _sample(files: Sequence[_File], max_records: int, max_bytes: int | None) -> 
         max_bytes = None
     shares = _shares([file.count for file in files], max_records)
     read = sum(share > 0 for share in shares)
-    bytes_per_file = None if max_bytes is None else max_bytes // max(read, 1)
+    bytes_per_file = UNKNOWN_END if max_bytes is None else max_bytes // max(read, 1)
     pieces: list[Piece] = []
     for file, share in zip(files, shares, strict=True):
         if share == 0:
             continue
         if not file.is_plain:
-            pieces.append(FrontPiece(file.location, share, bytes_per_file))
+            pieces.append(partial(_front, file.location, share, bytes_per_file))
         elif file.index is None:
-            pieces.append(UnindexedPiece(file.location, share, bytes_per_file))
+            pieces.append(partial(_windows, file.location, share, bytes_per_file))
         elif file.error is not None and share == file.count:
-            pieces.append(FrontPiece(file.location))  # it raises the error
+            pieces.append(FilePiece(file.location).blocks)  # it raises the error
         else:
             numbers = spread_numbers(len(file.index), share)
-            pieces += [
-                IndexedPiece(file.index, part) for part in np.array_split(numbers, _parts(share))
-            ]
+            parts = np.array_split(numbers, max(1, share // _PIECE_RECORDS))
+            pieces += [partial(blocks_by_number, file.index, part) for part in parts]
     return RecordSample(pieces, int(total) if total < math.inf else None, is_all=False)
-
-
-def _parts(share: int) -> int:
-    return max(1, share // _PIECE_RECORDS)
 
 
 def _shares(counts: Sequence[float], budget: int) -> list[int]:
@@ -239,3 +242,70 @@ def spread_numbers(count: int, share: int) -> Ints:
     return np.concatenate(
         [np.arange(start, start + size) for start, size in zip(starts, sizes, strict=True)]
     )
+
+
+def _front(location: Location, max_records: int, max_bytes: int) -> Iterator[ScannedBlock]:
+    """Yield the first records of a file."""
+    with closing(location.open_stream()) as source:
+        yield from _limited(source, 0, max_records, max_bytes)
+
+
+def _windows(location: Location, max_records: int, max_bytes: int) -> Iterator[ScannedBlock]:
+    """Yield records from the beginning, the middle and the end of a file without an index.
+
+    In the middle, the next record is found by the checksums of its length and its data. A window
+    does not count unless all records up to its end follow each other: what looks like records may
+    also be the content of one.
+    """
+    share = max_records // _WINDOWS
+    with closing(location.open()) as source:
+        size = source.stamp.size
+        most = min(max_bytes, size) // _WINDOWS
+        seen = used = largest = 0
+        for block in _limited(source, 0, max_records - (_WINDOWS - 1) * share, most):
+            seen += len(block.block)
+            used += block.stored_bytes
+            largest = max(largest, int(block.block.lengths.max(initial=0)))
+            yield block
+        width = min(most, used * share // max(1, seen))  # if records are alike
+        from_end = min(most, width + largest)
+        for at in ((size - width) // 2, size - from_end):
+            start = find_frame(source, at) if width else None
+            if start is not None and _is_chain(source, start, share, from_end):
+                yield from _limited(source, start, share, from_end)
+
+
+def _is_chain(source: ByteSource, start: int, max_records: int, max_bytes: int) -> bool:
+    """Return whether records follow each other from an offset on, though their data may differ."""
+    gaps = [gap for block in _limited(source, start, max_records, max_bytes) for gap in block.gaps]
+    return all(isinstance(gap.error, CorruptRecordError) and gap.size for gap in gaps)
+
+
+def _limited(
+    source: ByteSource, start: int, max_records: int, max_bytes: int
+) -> Iterator[ScannedBlock]:
+    """Yield the first records of a stream from an offset on, where a frame starts.
+
+    They start in the first ``max_bytes``. Damage that ends the stream is a gap.
+    """
+    left, end = max_records, start + max_bytes
+    try:
+        for block in iter_blocks(source, start=start):
+            damaged = np.array([gap.offset for gap in block.gaps], np.int64)
+            starts = np.sort(np.concatenate([block.offsets, damaged]))
+            stop = end if len(starts) <= left else min(end, int(starts[left]))
+            yield _numbered(block.before(stop), start)
+            left -= len(starts)
+            if left <= 0 or starts[-1] >= end:
+                return
+    except (CorruptRecordError, TruncatedFileError) as error:
+        yield _numbered(ScannedBlock.of_gap(source.path, Gap(error, error.offset or 0, 0)), start)
+
+
+def _numbered(block: ScannedBlock, start: int) -> ScannedBlock:
+    """Return a block without numbers of records if they were counted from an offset on."""
+    if start == 0:
+        return block
+    for error in block.errors:
+        error.record = None
+    return replace(block, base=None)

@@ -3,78 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 
 from .. import _core
-from ..errors import (
-    CorruptRecordError,
-    RecordTooLargeError,
-    TorchRecIOError,
-    TruncatedFileError,
-)
-from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Offsets
+from ..errors import CorruptRecordError, TorchRecIOError
+from ..storage.byte_source import ByteSource, Offsets
 from ..storage.compression import CompressionChoice
 from ..storage.local import StrPath
 from ..storage.location import Location
-from .formats import TFRECORD, Fault, FrameFault
+from .formats import TFRECORD, FrameFault
+from .record_block import RecordBlock
 from .record_size import MAX_RECORD_BYTES, too_large
+from .scanned_block import Gap, ScannedBlock, raise_at_gaps
 from .stream_window import StreamWindow
-
-
-@dataclass(frozen=True)
-class FrameBlock:
-    """Whole frames that follow each other.
-
-    Attributes:
-        buffer: Buffer with the frames, valid until the next block is requested; uint8.
-        offset: Stream offset of the first frame.
-        first: Number of the first record.
-        starts: Offset of each frame in ``buffer``; int64 ``[n]``.
-        lengths: Size of each record's data in bytes; int64 ``[n]``.
-        faults: Position, error class and reason of each damaged record.
-        file_bytes_read: Number of bytes of the file read so far.
-        too_large: Error of a record that follows these frames and is not read, as it is too large.
-        too_large_bytes: Size of its frame in bytes.
-    """
-
-    buffer: ByteBuffer
-    offset: int
-    first: int
-    starts: Ints
-    lengths: Ints
-    faults: Sequence[Fault]
-    file_bytes_read: int
-    too_large: RecordTooLargeError | None = None
-    too_large_bytes: int = 0
-
-    def __len__(self) -> int:
-        return len(self.starts)
-
-    def records(self, stop: int) -> Iterator[tuple[int, bytes]]:
-        """Yield stream offset of the frame, and data, of the records before position ``stop``."""
-        data = memoryview(self.buffer.data)
-        for start, length in zip(
-            self.starts[:stop].tolist(), self.lengths[:stop].tolist(), strict=True
-        ):
-            begin = start + TFRECORD.header_bytes
-            yield self.offset + start, bytes(data[begin : begin + length])
-
-    def errors(self, path: str) -> list[TorchRecIOError]:
-        """Return an error for each damaged record, and for one that is too large."""
-        damaged = [
-            error_class(
-                reason,
-                path=path,
-                record=self.first + position,
-                offset=self.offset + int(self.starts[position]),
-            )
-            for position, error_class, reason in self.faults
-        ]
-        return damaged if self.too_large is None else [*damaged, self.too_large]
 
 
 def iter_records(
@@ -105,33 +48,8 @@ def iter_records(
     # Closed at once, so that the writer of a pipe is notified.
     with contextlib.closing(Location.of(path).open_stream(compression)) as source:
         blocks = iter_blocks(source, verify_crc=verify_crc, max_record_bytes=max_record_bytes)
-        for block in blocks:
-            if block.faults:
-                yield from block.records(block.faults[0][0])
-                raise block.errors(source.path)[0]
-            yield from block.records(len(block))
-            if block.too_large is not None:
-                raise block.too_large
-
-
-def iter_valid_records(path: StrPath) -> Iterator[tuple[int, bytes]]:
-    """Iterate over the undamaged records of a TFRecord file.
-
-    Args:
-        path: Data file.
-
-    Yields:
-        The same as :func:`iter_records`, up to the point where no further record can be found.
-    """
-    with (
-        contextlib.suppress(CorruptRecordError, TruncatedFileError),
-        contextlib.closing(Location.of(path).open_stream()) as source,
-    ):
-        for block in iter_blocks(source):
-            damaged = {position for position, _, _ in block.faults}
-            for position, record in enumerate(block.records(len(block))):
-                if position not in damaged:
-                    yield record
+        for block in raise_at_gaps(blocks):
+            yield from block.records()
 
 
 def iter_blocks(
@@ -139,18 +57,20 @@ def iter_blocks(
     *,
     start: int = 0,
     first: int = 0,
+    base: int = 0,
     verify_crc: bool = True,
     checks_data: bool = True,
     max_record_bytes: int = MAX_RECORD_BYTES,
-) -> Iterator[FrameBlock]:
-    """Iterate over the frames of a stream, about a MiB at a time.
+) -> Iterator[ScannedBlock]:
+    """Iterate over the records of a stream, about a MiB at a time.
 
-    A larger frame makes a block of its own. The frame of a record that is too large is skipped.
+    A larger record makes a block of its own. One that is damaged or too large is a gap.
 
     Args:
         source: Stream to read.
         start: Stream offset of a frame, to start from.
         first: Number of the record at that offset.
+        base: Number of the stream's first record in the dataset.
         verify_crc: Whether checksums are compared, those of lengths and of data.
         checks_data: Whether those of data are, too; False if the caller does that.
         max_record_bytes: Largest size of a record in bytes.
@@ -173,7 +93,8 @@ def iter_blocks(
             allowed = int(np.argmax(sizes > max_frame_bytes))
         whole = min(whole, allowed)
         if whole:
-            yield _block(window, starts[:whole], ends[:whole], count, verify_crc and checks_data)
+            frames = (starts[:whole], ends[:whole])
+            yield _block(window, frames, count, base, verify_crc and checks_data)
             count += whole
             window.drop(int(ends[whole - 1]) - window.at)
             continue
@@ -185,7 +106,7 @@ def iter_blocks(
                 if isinstance(foreign, CorruptRecordError):
                     foreign.record = count
                     raise foreign
-            yield _too_large(window, size, count, max_record_bytes)
+            yield _too_large(window, size, count, base, max_record_bytes)
             if not window.skip(size):
                 raise _error_past_end(window, start, count)
             count += 1
@@ -200,18 +121,17 @@ def iter_blocks(
             raise error
 
 
-def _too_large(window: StreamWindow, size: int, first: int, max_record_bytes: int) -> FrameBlock:
-    """Return a block without frames, with the error of the record that follows."""
-    error = too_large(
-        size - TFRECORD.overhead_bytes,
-        max_record_bytes,
-        path=window.source.path,
-        record=first,
-        offset=window.at,
+def _too_large(
+    window: StreamWindow, size: int, record: int, base: int, max_record_bytes: int
+) -> ScannedBlock:
+    """Return a block without records, with the error of the record that follows."""
+    path, at = window.source.path, window.at
+    length = size - TFRECORD.overhead_bytes
+    gap = Gap(too_large(length, max_record_bytes, path=path, record=record, offset=at), at, size)
+    read = window.file_bytes_read
+    return ScannedBlock.of_gap(
+        path, gap, base=base, content=range(at, at + size), file_bytes_read=read
     )
-    none = np.empty(0, np.uint64)
-    block = _block(window, none, none, first, verify_crc=False)
-    return dataclasses.replace(block, too_large=error, too_large_bytes=size)
 
 
 def _error_past_end(window: StreamWindow, offset: int, record: int) -> TorchRecIOError:
@@ -224,14 +144,32 @@ def _error_past_end(window: StreamWindow, offset: int, record: int) -> TorchRecI
 
 
 def _block(
-    window: StreamWindow, starts: Offsets, ends: Offsets, first: int, verify_crc: bool
-) -> FrameBlock:
-    content = window.content
-    starts_inside = (starts - np.uint64(window.at)).astype(np.int64)
-    lengths = (ends - starts).astype(np.int64) - TFRECORD.overhead_bytes
-    faults = TFRECORD.check(content, starts_inside, lengths, verify_crc)
-    return FrameBlock(
-        content, window.at, first, starts_inside, lengths, faults, window.file_bytes_read
+    window: StreamWindow, frames: tuple[Offsets, Offsets], first: int, base: int, verify_crc: bool
+) -> ScannedBlock:
+    path, content = window.source.path, window.content
+    offsets, ends = (bounds.astype(np.int64) for bounds in frames)
+    sizes = ends - offsets
+    begins, lengths = offsets - window.at, sizes - TFRECORD.overhead_bytes
+    faults = TFRECORD.check(content, begins, lengths, verify_crc)
+    gaps = [
+        Gap(
+            error_class(reason, path=path, record=first + at, offset=int(offsets[at])),
+            int(offsets[at]),
+            int(sizes[at]),
+        )
+        for at, error_class, reason in faults
+    ]
+    numbers = np.arange(base + first, base + first + len(offsets))
+    block = RecordBlock(content, begins + TFRECORD.header_bytes, lengths, numbers)
+    damaged = [position for position, _, _ in faults]
+    return ScannedBlock(
+        path,
+        block.without(damaged),
+        np.delete(offsets, damaged) if damaged else offsets,
+        gaps,
+        base,
+        range(window.at, window.at + len(content)),
+        window.file_bytes_read,
     )
 
 

@@ -2,57 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
 
 from .. import _core
 from ..errors import TorchRecIOError
 from ..storage.byte_source import ByteSource
 from ..storage.salvage import SalvagedFile
-from .formats import TFRECORD
+from .formats import TFRECORD, FrameFault
+from .record_block import RecordBlock
 from .record_size import MAX_RECORD_BYTES
+from .scanned_block import Gap, ScannedBlock
 from .stream_window import StreamWindow
-
-
-@dataclass(frozen=True)
-class Gap:
-    """Bytes of a stream that belong to no sound record.
-
-    Attributes:
-        error: Error of the first record that is lost, with its stream offset.
-        offset: Stream offset of the first byte.
-        size: Size in bytes.
-        is_one_record: True if exactly one record is lost: its data is damaged, its length is not.
-    """
-
-    error: TorchRecIOError
-    offset: int
-    size: int
-    is_one_record: bool
-
-
-@dataclass(frozen=True)
-class SoundFrames:
-    """The sound records and the gaps of a part of a stream.
-
-    Attributes:
-        records: Data of the records, in order.
-        starts: Stream offsets of their frames.
-        gaps: Gaps that end in this part, in order.
-        end: Stream offset up to which the stream was read.
-        file_bytes_read: Number of bytes of the file read so far.
-    """
-
-    records: Sequence[bytes]
-    starts: Sequence[int]
-    gaps: Sequence[Gap]
-    end: int
-    file_bytes_read: int
 
 
 def iter_sound_frames(
     source: ByteSource, *, max_record_bytes: int = MAX_RECORD_BYTES
-) -> Iterator[SoundFrames]:
+) -> Iterator[ScannedBlock]:
     """Find all sound records of a stream, in order, past any damage.
 
     A record is sound if its length and its data match their checksums, 64 bits in all. A record
@@ -70,10 +38,23 @@ def iter_sound_frames(
     return _trusted(steps, source) if isinstance(source, SalvagedFile) else steps
 
 
-def _sweep(source: ByteSource, max_record_bytes: int) -> Iterator[SoundFrames]:
-    window = StreamWindow(source)
-    opened: TorchRecIOError | None = None  # error of a gap that continues
+def _sweep(
+    source: ByteSource,
+    max_record_bytes: int,
+    start: int = 0,
+    opened: TorchRecIOError | None = None,
+) -> Iterator[ScannedBlock]:
+    """Yield the sound records and the gaps from an offset on.
+
+    Args:
+        source: Stream to read.
+        max_record_bytes: Largest size of a record in bytes.
+        start: Stream offset to start from.
+        opened: Error of a gap that continues there.
+    """
+    window = StreamWindow(source, start)
     is_at_end = False
+    count, end = 0, start
     while True:
         left = len(window.content) if is_at_end else window.stream_end - window.at
         sweep = _core.sweep_frames(window.content, left, max_record_bytes, opened is not None)
@@ -87,48 +68,57 @@ def _sweep(source: ByteSource, max_record_bytes: int) -> Iterator[SoundFrames]:
         is_decided = left == len(window.content)
         if is_decided and opened is not None:
             gaps.append(_gap(opened, window.at + left, False))
-        end = window.at + len(window.content)
-        starts = (sweep.starts + window.at).tolist()
-        yield SoundFrames(_records(window, sweep), starts, gaps, end, window.file_bytes_read)
+        starts = sweep.starts.astype(np.int64)
+        numbers = np.arange(count, count + len(starts))
+        block = RecordBlock(
+            window.content, starts + TFRECORD.header_bytes, sweep.lengths.astype(np.int64), numbers
+        )
+        content = range(end, window.at + len(window.content))
+        yield ScannedBlock(
+            source.path, block, window.at + starts, gaps, None, content, window.file_bytes_read
+        )
         if is_decided:
             return
+        count, end = count + len(starts), content.stop
         window.drop(sweep.at)
         is_at_end = not _fill(window, sweep.needed)
 
 
-def _trusted(steps: Iterator[SoundFrames], source: SalvagedFile) -> Iterator[SoundFrames]:
+def _trusted(blocks: Iterator[ScannedBlock], source: SalvagedFile) -> Iterator[ScannedBlock]:
     """Add what follows a gap in a damaged member to the gap, up to the end of the member."""
     opened: Gap | None = None  # its size is not known yet
     until = 0  # stream offset where its member ends
-    step = None
-    for step in steps:
-        frames: list[tuple[int, bytes]] = []
+    block = None
+    for block in blocks:
+        kept: list[int] = []
         gaps: list[Gap] = []
-        for start, item in _in_order(step):
+        for start, item in _in_order(block):
             if opened is not None and start >= until:
-                gaps.append(replace(opened, size=start - opened.offset))
+                gaps.append(opened._replace(size=start - opened.offset))
                 opened = None
-            if isinstance(item, bytes):
+            if isinstance(item, int):
                 if opened is None:
-                    frames.append((start, item))
+                    kept.append(item)
                 continue
             end = source.damaged_member_end(start + item.size - 1) or 0
             if opened is None and end > start + item.size:
-                opened = replace(item, is_one_record=False)
+                opened = item._replace(is_one_record=False)
             elif opened is None:
                 gaps.append(item)
             until = max(until, end, start + item.size)
-        starts, records = [start for start, _ in frames], [data for _, data in frames]
-        yield replace(step, records=records, starts=starts, gaps=gaps)
-    if opened is not None and step is not None:
-        last = replace(opened, size=step.end - opened.offset)
-        yield replace(step, records=[], starts=[], gaps=[last])
+        rows = np.array(kept, np.int64)
+        yield replace(block, block=block.block.rows(rows), offsets=block.offsets[rows], gaps=gaps)
+    if opened is not None and block is not None:
+        last = opened._replace(size=block.content.stop - opened.offset)
+        yield ScannedBlock.of_gap(source.path, last, file_bytes_read=block.file_bytes_read)
 
 
-def _in_order(step: SoundFrames) -> list[tuple[int, bytes | Gap]]:
-    """Return the stream offsets of records and gaps, with their data or the gap."""
-    found: list[tuple[int, bytes | Gap]] = [*zip(step.starts, step.records, strict=True)]
-    found += [(gap.offset, gap) for gap in step.gaps]
+def _in_order(block: ScannedBlock) -> list[tuple[int, int | Gap]]:
+    """Return the stream offsets of records and gaps, with the record's position or the gap."""
+    found: list[tuple[int, int | Gap]] = [
+        (offset, position) for position, offset in enumerate(block.offsets.tolist())
+    ]
+    found += [(gap.offset, gap) for gap in block.gaps]
     return sorted(found, key=lambda each: each[0])
 
 
@@ -144,18 +134,10 @@ def find_frame(source: ByteSource, at: int) -> int | None:
     Returns:
         The stream offset of its frame, or None if there is no sound record.
     """
-    window = StreamWindow(source, at)
-    is_at_end = not _fill(window, 1)
-    while len(window.content):
-        left = len(window.content) if is_at_end else window.stream_end - window.at
-        sweep = _core.sweep_frames(window.content, left, MAX_RECORD_BYTES, True)
-        if len(sweep.starts):
-            return window.at + int(sweep.starts[0])
-        if left == len(window.content):
-            return None
-        window.drop(sweep.at)
-        is_at_end = not _fill(window, sweep.needed)
-    return None
+    # The search begins inside of a gap, as after a damaged length.
+    damage = TFRECORD.error_of(FrameFault.length_crc, source.path, at)
+    blocks = _sweep(source, MAX_RECORD_BYTES, at, damage)
+    return next((int(block.offsets[0]) for block in blocks if len(block.offsets)), None)
 
 
 def _fill(window: StreamWindow, need: int) -> bool:
@@ -165,13 +147,6 @@ def _fill(window: StreamWindow, need: int) -> bool:
         if not window.fill(need + need // 2):
             return False
     return True
-
-
-def _records(window: StreamWindow, sweep: _core.FrameSweep) -> list[bytes]:
-    data = window.content.data
-    begins = (sweep.starts + TFRECORD.header_bytes).tolist()
-    lengths = sweep.lengths.tolist()
-    return [bytes(data[at : at + size]) for at, size in zip(begins, lengths, strict=True)]
 
 
 def _error_of(gap: _core.FrameGap, window: StreamWindow) -> TorchRecIOError:

@@ -27,7 +27,8 @@ from .native_frames import BufferFrames
 from .reader import Reader, RecordLocation
 from .record_block import RecordBlock
 from .record_size import MAX_RECORD_BYTES
-from .sequential import FrameBlock, iter_blocks
+from .scanned_block import ScannedBlock
+from .sequential import iter_blocks
 from .shuffle_window import ShuffleWindow
 
 # Identity of a record: the number of its file, its number in the file, the offset of its frame.
@@ -258,10 +259,10 @@ class StreamReader(Reader):
                     yield _copy_frames(
                         block, file, slice(None) if by_file else slice(first, None, num_partitions)
                     )
-                    count += len(block)
-                    if block.too_large is not None:
+                    count += len(block.block)
+                    for error in block.errors:  # of a record that is too large
                         if by_file or count % num_partitions == partition:
-                            yield StreamChunk(_NO_RECORDS, [block.too_large])
+                            yield StreamChunk(_NO_RECORDS, [error])
                         count += 1
             except TorchRecIOError as damage:
                 # A change ends every partition. Damage is reported by the partition that the next
@@ -276,8 +277,8 @@ class StreamReader(Reader):
 
 def _read_blocks(
     source: ByteSource, verify_crc: bool, max_record_bytes: int
-) -> Iterator[FrameBlock]:
-    """Yield the frames of a stream, whose data is unchecked.
+) -> Iterator[ScannedBlock]:
+    """Yield the records of a stream, whose data is unchecked.
 
     Raises:
         StaleIndexError: If the file was changed in place, other than by appending to it.
@@ -296,9 +297,10 @@ def _read_blocks(
         yield block
 
 
-def _copy_frames(block: FrameBlock, file: int, rows: slice) -> StreamChunk:
+def _copy_frames(found: ScannedBlock, file: int, rows: slice) -> StreamChunk:
     """Copy some frames of a block to memory of their own."""
-    starts = block.starts[rows]
+    block = found.block
+    starts = block.starts[rows] - TFRECORD.header_bytes
     lengths = block.lengths[rows]
     sizes = lengths + TFRECORD.overhead_bytes
     starts_in_copy = np.cumsum(sizes) - sizes
@@ -310,8 +312,8 @@ def _copy_frames(block: FrameBlock, file: int, rows: slice) -> StreamChunk:
         _core.gather(block.buffer, np.stack((starts, sizes, starts_in_copy), axis=1), buffer)
     numbers = np.empty(len(starts), STREAM_LOCATION)
     numbers["file"] = file
-    numbers["record"] = np.arange(block.first, block.first + len(block))[rows]
-    numbers["offset"] = block.offset + starts
+    numbers["record"] = block.numbers[rows]
+    numbers["offset"] = found.offsets[rows]
     return StreamChunk(
         RecordBlock(buffer, starts_in_copy + TFRECORD.header_bytes, lengths, numbers), []
     )

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 from ..errors import TorchRecIOError
-from ..storage.byte_source import ByteSource
 from ..storage.compression import CompressionChoice
 from ..storage.local import StrPath
 from ..storage.location import Location
 from .damage_map import DamageMap
 from .file_piece import FilePiece
-from .formats import TFRECORD, Progress
+from .formats import Progress
 from .record_size import MAX_RECORD_BYTES
-from .sequential import FrameBlock, iter_blocks
+from .sequential import iter_blocks
 
 
 @dataclass(frozen=True)
@@ -75,26 +74,59 @@ def verify_file(
     Raises:
         FileNotFoundError, IsADirectoryError: If there is no such file.
     """
-    source = Location.of(path).open_stream(compression)
-    blocks = iter_blocks(source, max_record_bytes=max_record_bytes)
-    return _verify(source, blocks, progress, most_listed)
+    piece = FilePiece(Location.of(path), compression)
+    return verify_piece(piece, max_record_bytes, progress, most_listed)
 
 
-def verify_piece(piece: FilePiece, *, most_listed: int = 10_000) -> VerifyReport:
-    """Verify consecutive records of a file that is not compressed.
+def verify_piece(
+    piece: FilePiece,
+    max_record_bytes: int = MAX_RECORD_BYTES,
+    progress: Progress | None = None,
+    most_listed: int = 10_000,
+) -> VerifyReport:
+    """Verify consecutive records of a file; see :func:`verify_file`.
 
     If a part of it is lost, ``lost_bytes`` and ``damage_map`` extend only to the end of the piece.
 
     Args:
-        piece: The records.
+        piece: The records: a whole file, or a part of one that is not compressed.
+        max_record_bytes: Largest size of a record in bytes. A larger one counts as damaged.
+        progress: Function that is called now and then with the number of bytes of the file and the
+            number of records read so far.
         most_listed: Largest number of errors in ``damage``.
 
     Raises:
         StaleIndexError: If the file is not the one that was indexed.
     """
+    records = damaged = 0
+    damage: list[TorchRecIOError] = []
+    lost = None
+    lost_bytes: int | None = 0
     with closing(piece.open()) as source:
-        blocks = iter_blocks(source, start=piece.begin, first=piece.first)
-        return _verify(source, blocks, None, most_listed)
+        size = source.stamp.size
+        damage_map = DamageMap(size)
+        file_bytes = 0  # of the file that were read
+        try:
+            for block in iter_blocks(
+                source, start=piece.begin, first=piece.first, max_record_bytes=max_record_bytes
+            ):
+                records += len(block.block)
+                damaged += len(block.gaps)
+                damage += block.errors[: most_listed - len(damage)]
+                is_plain = source.size is not None
+                damage_map.mark_gaps(block, None if is_plain else file_bytes)
+                file_bytes = block.file_bytes_read
+                if progress is not None:
+                    progress(file_bytes, records + damaged)
+        except TorchRecIOError as error:
+            lost = error
+            lost_bytes = None
+            if source.size is not None and error.offset is not None:
+                lost_bytes = source.size - error.offset
+            damage_map.mark(size - (lost_bytes or size - file_bytes), size)
+        return VerifyReport(
+            source.path, size, records, damaged, tuple(damage), lost, lost_bytes, damage_map
+        )
 
 
 def joined_reports(reports: Sequence[VerifyReport], most_listed: int = 10_000) -> VerifyReport:
@@ -115,53 +147,3 @@ def joined_reports(reports: Sequence[VerifyReport], most_listed: int = 10_000) -
         damage=tuple(damage[:most_listed]),
         damage_map=whole,
     )
-
-
-def _verify(
-    source: ByteSource,
-    blocks: Iterable[FrameBlock],
-    progress: Progress | None,
-    most_listed: int,
-) -> VerifyReport:
-    records = damaged = 0
-    damage: list[TorchRecIOError] = []
-    lost = None
-    lost_bytes: int | None = 0
-    size = source.stamp.size
-    damage_map = DamageMap(size)
-    is_plain = source.size is not None
-    file_bytes = 0  # of the file that were read
-    try:
-        for block in blocks:
-            errors = block.errors(source.path)
-            records += len(block) - len(block.faults)
-            damaged += len(errors)
-            damage += errors[: most_listed - len(damage)]
-            if errors:
-                _mark(damage_map, block, is_plain, file_bytes)
-            file_bytes = block.file_bytes_read
-            if progress is not None:
-                progress(block.file_bytes_read, records + damaged)
-    except TorchRecIOError as error:
-        lost = error
-        lost_bytes = None
-        if source.size is not None and error.offset is not None:
-            lost_bytes = source.size - error.offset
-        damage_map.mark(size - (lost_bytes or size - file_bytes), size)
-    return VerifyReport(
-        source.path, size, records, damaged, tuple(damage), lost, lost_bytes, damage_map
-    )
-
-
-def _mark(damage_map: DamageMap, block: FrameBlock, is_plain: bool, file_bytes: int) -> None:
-    """Mark the damaged records of a block, which starts at ``file_bytes`` if it is compressed."""
-    content = range(block.offset, block.offset + len(block.buffer))
-    stored = content if is_plain else range(file_bytes, block.file_bytes_read)
-    for position, _, _ in block.faults:
-        begin = block.offset + int(block.starts[position])
-        size = int(block.lengths[position]) + TFRECORD.overhead_bytes
-        damage_map.mark_content(begin, begin + size, content, stored)
-    if block.too_large is not None:
-        end = block.offset + block.too_large_bytes
-        whole = range(block.offset, end)
-        damage_map.mark_content(block.offset, end, whole, whole if is_plain else stored)

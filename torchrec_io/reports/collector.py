@@ -39,9 +39,6 @@ from .text import shown
 _MOST_VALUES = 1_000_000
 _LEAST_VALUES = 100
 _MOST_VALUES_EACH = 20_000
-# Records that are parsed together.
-_MOST_RECORDS = 4096
-_MOST_BYTES = 4 << 20
 # Names of the features of episodes that have one value for each step, as in RLDS.
 _STEP_NAMES = ("is_first", "is_last", "is_terminal", "discount", "reward")
 
@@ -125,9 +122,7 @@ class Collector:
 
     def run(self, selection: Selection, jobs: int, faults: Faults) -> None:
         """Read the records of a selection."""
-        blocks = self._files.blocks(
-            selection, jobs, max_records=_MOST_RECORDS, max_bytes=_MOST_BYTES
-        )
+        blocks = self._files.blocks(selection, jobs)
         with closing(blocks), OrderedPool(self._study, jobs) as pool:
             for studied in pool.map(blocks):
                 self._add(studied, faults)

@@ -5,17 +5,14 @@ The rules are those of :meth:`torchrec_io.Schema.infer`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Literal, NamedTuple, TypeAlias
 
-from ..checks import check_choice, check_integer, counted
+from ..checks import check_choice, counted
 from ..errors import SchemaError
 from ..records.record_sample import MaxRecords, RecordSample, choose_records
-from ..records.sequential import iter_records, iter_valid_records
 from ..storage.local import StrPath
-from ..storage.location import Location
 from ..storage.paths import expand_paths
 from ..storage.remote.options import StorageOptions
 from .checks import is_text
@@ -174,63 +171,6 @@ def _why_nothing(records: int, findings: Mapping[str, Finding]) -> str:
     rest = len(findings) - 1
     more = f", and {rest:,} more {'is' if rest == 1 else 'are'} left out" if rest else ""
     return f"no feature can be read: {shown} is left out ({finding.why}){more}"
-
-
-# ---- records to inspect ----
-
-
-class SampledRecord(NamedTuple):
-    """A record and its position.
-
-    Attributes:
-        path: Path of the file.
-        number: Number of the record in the file.
-        offset: Offset of the record's frame in the file.
-        data: The record.
-    """
-
-    path: str
-    number: int
-    offset: int
-    data: bytes
-
-
-def sample_records(
-    files: list[Location], max_records: int, *, skip_errors: bool
-) -> Iterator[SampledRecord]:
-    """Yield records from the start of each file, about the same number from each.
-
-    Args:
-        files: The files.
-        max_records: Maximum number of records.
-        skip_errors: Whether to skip damaged records.
-
-    Raises:
-        ValueError: If ``max_records`` is not a positive integer.
-    """
-    left = check_integer("max_records", max_records, 1)
-    order = _ordered(files, max_records)
-    for position, file in enumerate(order):
-        share = max(1, left // (len(order) - position))
-        records = (iter_valid_records if skip_errors else iter_records)(file)
-        for number, (offset, data) in enumerate(islice(records, share)):
-            yield SampledRecord(file.name, number, offset, data)
-            left -= 1
-        if not left:
-            return
-
-
-def _ordered(files: list[Location], max_records: int) -> list[Location]:
-    """Return files in the order in which they are read.
-
-    Small files come first, so that larger ones make up for the records that they lack. Of more
-    files than records, those at equal distances come first; the rest make up for empty ones.
-    """
-    if len(files) <= max_records:
-        return sorted(files, key=lambda file: file.stamp().size)
-    chosen = [position * len(files) // max_records for position in range(max_records)]
-    rest = sorted(set(range(len(files))) - set(chosen))
-    return [files[position] for position in (*chosen, *rest)]
 
 
 # ---- a spec for each feature ----

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from ..checks import counted
 from ..errors import DecodeError
-from ..records.record_sample import RecordSample
-from ..records.sample_pieces import Piece, SampledBlock
+from ..records.record_sample import Piece, RecordSample
+from ..records.scanned_block import ScannedBlock, raise_at_gaps
 from ..storage.ordered_pool import OrderedPool
 from ..storage.thread_pool import most_storage_threads
 from .survey import Survey, Surveyor
@@ -40,11 +39,9 @@ def survey_sample(
         SchemaError: If there are too many features.
         CorruptRecordError, TruncatedFileError: If a record is damaged, unless it is skipped.
     """
-    caller = threading.get_ident()
 
     def survey(piece: Piece) -> PieceSurvey:
-        advance = advanced if threading.get_ident() == caller else None
-        return survey_piece(piece, skip_errors, advance, lambda: pool.is_stopped)
+        return survey_piece(piece, skip_errors, lambda: pool.is_stopped)
 
     with OrderedPool(survey, jobs or most_storage_threads()) as pool:
         return merge_surveys(pool.map(sample.pieces), skip_errors=skip_errors, advanced=advanced)
@@ -75,7 +72,7 @@ def merge_surveys(
         whole.merge(found.surveyor)
         skipped += found.skipped
         first_example = first_example or found.first_example
-        advanced(found.unreported_bytes)
+        advanced(found.stored_bytes)
     if skipped:
         logger.warning(
             "skipped %s, damaged or neither Examples nor SequenceExamples",
@@ -94,29 +91,26 @@ class PieceSurvey(NamedTuple):
         surveyor: Facts about its records.
         first_example: Error of the first record that is only an Example, for use if others are
             SequenceExamples.
-        unreported_bytes: Size of the records, unless it was reported.
+        stored_bytes: Size of the records with their frames.
         skipped: Number of records that were skipped.
     """
 
     surveyor: Surveyor
     first_example: DecodeError | None
-    unreported_bytes: int
+    stored_bytes: int
     skipped: int
 
 
 def survey_piece(
     piece: Piece,
     skip_errors: bool,
-    advance: Callable[[int], None] | None = None,
     is_stopped: Callable[[], bool] = lambda: False,
 ) -> PieceSurvey:
     """Survey the records of a piece.
 
     Args:
-        piece: Records to inspect.
+        piece: Function that yields the records to inspect.
         skip_errors: Whether to skip records that are damaged or are not Examples.
-        advance: Function that receives the number of bytes of records since the last call. Without
-            it the bytes are part of the result.
         is_stopped: Function that is called before each block; True ends the survey.
 
     Raises:
@@ -126,24 +120,21 @@ def survey_piece(
     """
     surveyor = Surveyor()
     first_example: DecodeError | None = None
-    unreported_bytes = skipped = 0
-    for block in piece.blocks(skip_errors=skip_errors):
+    stored_bytes = skipped = 0
+    for block in piece() if skip_errors else raise_at_gaps(piece()):
         if is_stopped():
             break
         batch = surveyor.add(block.block)
-        skipped += block.skipped + len(batch.rejected)
+        skipped += len(block.gaps) + len(batch.rejected)
         if batch.rejected and not skip_errors:
             reason = "the record is neither a tf.train.Example nor a tf.train.SequenceExample"
             raise _error(block, batch.rejected[0], reason)
         if batch.first_example is not None and first_example is None:
             reason = "the record is not a tf.train.SequenceExample, but other records are"
             first_example = _error(block, batch.first_example, reason)
-        if advance is None:
-            unreported_bytes += block.stored_bytes
-        else:
-            advance(block.stored_bytes)
-    return PieceSurvey(surveyor, first_example, unreported_bytes, skipped)
+        stored_bytes += block.stored_bytes
+    return PieceSurvey(surveyor, first_example, stored_bytes, skipped)
 
 
-def _error(block: SampledBlock, position: int, reason: str) -> DecodeError:
-    return DecodeError(reason, **block.locate(position))
+def _error(block: ScannedBlock, position: int, reason: str) -> DecodeError:
+    return DecodeError(reason, **block.place(position))

@@ -24,11 +24,6 @@ def most_storage_threads() -> int:
     return max(1, min(8, os.cpu_count() or 1, most_open_files() // 16))
 
 
-def storage_threads(count: int | None = None) -> ThreadPoolExecutor:
-    """Return a pool of threads; by default of at most 8."""
-    return ThreadPoolExecutor(count or most_storage_threads())
-
-
 def map_in_threads(
     work: Callable[[_Item], _Result], items: Sequence[_Item], threads: int | None = None
 ) -> list[_Result]:
@@ -41,7 +36,7 @@ def map_in_threads(
         items: The items.
         threads: Number of threads; by default at most 8.
     """
-    with storage_threads(threads) as pool:
+    with ThreadPoolExecutor(threads or most_storage_threads()) as pool:
         size = max(1, min(64, len(items) // (32 if threads is None else 4 * threads)))
         chunks = [items[at : at + size] for at in range(0, len(items), size)]
         done = pool.map(lambda chunk: [work(item) for item in chunk], chunks)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import TorchRecIOError
 from ..order.selection import Selection, Span
-from ..records.file_piece import with_loss
+from ..records.file_piece import error_of_lost
 from ..records.index_cache import open_indexes
 from ..records.record_block import RecordBlock
 from ..records.record_reader import ReadPlan, RecordReader
@@ -64,7 +64,7 @@ class RecordFiles:
         )
         indexes, errors = open_indexes(self.locations, "auto", "auto")
         for error in errors:
-            report.skip(with_loss(error))
+            report.skip(error_of_lost(error))
         self.reader = RecordReader(indexes)
         self.size = sum(index.stream_end for index in indexes)
 

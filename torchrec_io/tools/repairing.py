@@ -16,7 +16,8 @@ from ..records.formats import TFRECORD
 from ..records.index_cache import find_matching
 from ..records.index_file import SUFFIX
 from ..records.record_size import MAX_RECORD_BYTES
-from ..records.sound_frames import Gap, SoundFrames, iter_sound_frames
+from ..records.scanned_block import Gap
+from ..records.sound_frames import iter_sound_frames
 from ..storage.byte_source import ByteSource
 from ..storage.compression import (
     COMPRESSIONS,
@@ -236,7 +237,7 @@ class _Repair:
         self._file = file
         self._max_record_bytes = max_record_bytes
         self._watcher = watcher
-        self._file_bytes_read = self._content_bytes_read = 0
+        self._file_bytes_read = 0
         self._records = 0
         self._frame_bytes = 0  # of these records
         self._gaps = _Losses()  # in the content
@@ -250,29 +251,20 @@ class _Repair:
         if self.compression is not None:
             source = _salvage(self._location, self._file, self.compression)
         self._watcher.started(self._file.stamp.size)
-        for step in iter_sound_frames(source, max_record_bytes=self._max_record_bytes):
-            for record in step.records:
+        for block in iter_sound_frames(source, max_record_bytes=self._max_record_bytes):
+            for _, record in block.records():
                 write(record)
-            self._records += len(step.records)
-            self._frame_bytes += sum(map(len, step.records))
-            self._frame_bytes += len(step.records) * TFRECORD.overhead_bytes
-            self._add_gaps(step)
+            self._records += len(block.block)
+            self._frame_bytes += block.stored_bytes
+            for gap in block.gaps:
+                self._gaps.add(gap)
+            before = self._file_bytes_read
+            self._map.mark_gaps(block, None if self.compression is None else before)
             for part in source.take_lost() if isinstance(source, SalvagedFile) else ():
                 self._parts.add(part)
                 self._map.mark(part.offset, part.offset + part.size)
-            self._watcher.advanced(step.file_bytes_read - self._file_bytes_read, len(step.records))
-            self._file_bytes_read, self._content_bytes_read = step.file_bytes_read, step.end
-
-    def _add_gaps(self, step: SoundFrames) -> None:
-        content = range(self._content_bytes_read, step.end)
-        stored = range(self._file_bytes_read, step.file_bytes_read)
-        for gap in step.gaps:
-            self._gaps.add(gap)
-            end = gap.offset + gap.size
-            if self.compression is None:
-                self._map.mark(gap.offset, end)
-            else:
-                self._map.mark_content(gap.offset, end, content, stored)
+            self._watcher.advanced(block.file_bytes_read - before, len(block.block))
+            self._file_bytes_read = block.file_bytes_read
 
     def refuse_total_loss(self) -> None:
         """Raise an error if the file is damaged and has no sound record."""
