@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.fuzz.python.fuzz_manifest import check, signed
 from torchrec_io import IndexFormatError
-from torchrec_io.records.deferred_index import IndexFacts
+from torchrec_io.records.index import IndexFacts
 from torchrec_io.records.index_manifest import (
     MANIFEST_NAME,
     MOST_ENTRIES,

@@ -14,8 +14,8 @@ from .. import _core
 from ..errors import IndexFormatError
 from ..storage.byte_source import Stamp
 from ..storage.compression import COMPRESSIONS, MOST_INFLATED
-from .deferred_index import IndexFacts
 from .formats import TFRECORD
+from .index import IndexFacts
 
 # Folders and patterns leave out hidden names.
 MANIFEST_NAME = ".torchrec_io.manifest"

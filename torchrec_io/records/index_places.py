@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from ..storage.location import Location, remember_stamps
-from .deferred_index import IndexFacts
-from .index import RecordIndex
+from .index import IndexFacts, RecordIndex
 from .index_file import SUFFIX
 from .index_manifest import MANIFEST_NAME, ManifestEntry, tag_of
 from .manifests import is_current, read_manifest

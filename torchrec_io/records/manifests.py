@@ -10,8 +10,8 @@ from ..storage.byte_source import Stamp
 from ..storage.compression import CompressionChoice
 from ..storage.location import Location
 from ..storage.outputs import write_output
-from .deferred_index import IndexFacts
 from .formats import TFRECORD, RecordFormat
+from .index import IndexFacts
 from .index_manifest import (
     MANIFEST_NAME,
     MOST_MANIFEST_BYTES,

@@ -13,7 +13,7 @@ import numpy as np
 from tests.fuzz.python.inputs import cut_options
 from torchrec_io import _core
 from torchrec_io.errors import IndexFormatError
-from torchrec_io.records.deferred_index import IndexFacts
+from torchrec_io.records.index import IndexFacts
 from torchrec_io.records.index_manifest import ManifestEntry, decode_manifest, encode_manifest
 
 _SIGNED, _START = 1, 48
