@@ -21,7 +21,7 @@ from ..storage.thread_pool import map_in_threads
 from .formats import TFRECORD, RecordFormat
 from .index import IndexFacts, RecordIndex
 from .index_file import SUFFIX, IndexFile
-from .manifests import find_facts
+from .manifest import find_facts
 
 IndexChoice: TypeAlias = StrPath | Sequence[StrPath]
 
