@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 # Number of records that are looked up in a data file whose time of last change differs.
 _SAMPLED_RECORDS = 64
-# Seek points that are further apart are searched again.
-_LONG_SPAN_BYTES = 16 << 20
 # Most bytes of an index by default, and how many there may be for each byte of the data file.
 _INDEX_BYTES, _INDEX_BYTES_PER_BYTE = 64 << 20, 64
 _OFFSET_BYTES = 4  # of a record in an index
@@ -452,18 +450,13 @@ class RecordIndex:
 
     @property
     def lacks_seek_points(self) -> bool:
-        """True if the data file is compressed, and is better indexed again.
+        """True if damage to a compressed data file would be given as data.
 
-        Without seek points, parts of the file can be decompressed only together with much that is
-        before them. Without checksums, damage would be given as data by formats that have none.
+        Its format does not notice damage, and its index has no checksums of the content.
         """
-        if self.compression is None:
+        if self.compression is None or self.format.is_self_checking:
             return False
-        if not self.format.is_self_checking:
-            return self.seek_points.check_bounds(self.stream_bytes) is None
-        if self.file.header.has_seek_points:
-            return False
-        return self.seek_points.longest_span(self.stream_bytes) > _LONG_SPAN_BYTES
+        return self.seek_points.check_bounds(self.stream_bytes) is None
 
     @property
     def gaps(self) -> list[_core.Gap]:
@@ -584,11 +577,12 @@ class RecordIndex:
         try:
             self._check_match(file, self.data_path)
         except StaleIndexError as error:
-            if self._is_truncated(file):
+            before, now = self.data_stamp, file.stamp
+            if before is not None and now.file == before.file and now.size < before.size:
                 raise TruncatedFileError(
                     "the file has become shorter since it was indexed",
                     path=self.data_path,
-                    offset=file.stamp.size,
+                    offset=now.size,
                 ) from None
             raise StaleIndexError(
                 f"the data file was replaced or changed while it was in use: {error.reason}",
@@ -641,7 +635,7 @@ class RecordIndex:
         else:
             is_size = size <= header.data_bytes * MOST_INFLATED[self.compression]
         if is_size and self.format.covers(header.header_bytes, header.footer_bytes):
-            if header.has_seek_points:
+            if self.compression is not None:
                 _ = self.seek_points  # which checks them
             return
         end = size - header.footer_bytes
@@ -667,17 +661,6 @@ class RecordIndex:
         mismatch = self.format.find_mismatch(file, *self.locate(sample))
         if mismatch is not None:
             raise StaleIndexError(self.format.mismatch_reason, path=name, offset=mismatch)
-
-    def _is_truncated(self, file: ByteSource) -> bool:
-        """Return whether a data file that does not match is the indexed one, but shorter."""
-        before, now = self.data_stamp, file.stamp
-        if before is None or self.compression is not None or now.size >= before.size:
-            return False
-        if now.file != before.file:
-            return False
-        starts, ends = self.locate(np.arange(min(len(self), _SAMPLED_RECORDS)))
-        left = self.format.checkable_frames(starts, ends, now.size)
-        return self.format.find_mismatch(file, starts[left], ends[left]) is None
 
     # ---- pickling ----
 

@@ -181,8 +181,7 @@ class IndexSearch(NamedTuple):
             # Lines may have moved between the sampled ones, and reading them would not show it.
             return "is of the file before its last change"
         if index.lacks_seek_points:
-            # Decompressing much of the file for each random read takes longer than a new index.
-            return "has no seek points"
+            return "has no checksums of the content"
         return None
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
-import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -38,8 +36,6 @@ _HEADER_BYTES = _core.INDEX_HEADER_BYTES
 # Smaller index files are kept in memory. A dataset may have thousands of them.
 _SMALLEST_PAGED = 1 << 14
 _SCAN_BYTES = 1 << 20
-# Pages are read again after these times in seconds: ``cp`` truncates a file before it writes it.
-_RETRY_DELAYS = (0.05, 0.2)
 # Version 2 had these in place of seek points.
 _NO_RESTARTS = np.empty((0, 2), np.uint64)
 # Pages that are kept for the lookups in a single index: 4 MiB.
@@ -174,9 +170,9 @@ class IndexFile:
         from ..storage.seek_points import SeekPoints  # noqa: PLC0415  # loads isal
 
         start, size = self.core.seek_points
-        if size == 0:
-            return self._points_of_restarts()
         try:
+            if size == 0:
+                raise ValueError("an earlier release wrote it, without seek points")
             points = SeekPoints.decode(
                 lambda at, length: self._read_part(start + at, length),
                 size,
@@ -188,18 +184,6 @@ class IndexFile:
         except ValueError as error:
             raise _damaged(error, self.name) from None
         return points
-
-    def _points_of_restarts(self) -> SeekPoints:
-        """Return the places where version 2 restarts, if they are valid."""
-        from ..storage.seek_points import START, SeekPoint, SeekPoints  # noqa: PLC0415  # loads isal
-
-        restarts, file_bytes = self.core.restarts, self.header.data_bytes
-        if restarts and all(at <= file_bytes for _, at in restarts):
-            points = SeekPoints.of([SeekPoint(offset, 8 * at) for offset, at in restarts])
-            with contextlib.suppress(ValueError):
-                points.check(self.core.stream_bytes, file_bytes)
-                return points
-        return SeekPoints.of([START])
 
     def _read_part(self, offset: int, size: int) -> bytes:
         """Return a part of the index file."""
@@ -264,14 +248,10 @@ class IndexFile:
         """
         assert self.path is not None  # the others are in memory
         buffer = _core.allocate(missing.bytes)
-        for delay in (*_RETRY_DELAYS, None):
-            file = _open_used(self.path)
-            is_whole = file.read_ranges(missing.ranges, buffer) is None
-            if is_whole and index_set.add_pages(missing, buffer):
-                return
-            if delay is not None:
-                time.sleep(delay)
-        raise _replaced(self.path)
+        file = _open_used(self.path)
+        is_whole = file.read_ranges(missing.ranges, buffer) is None
+        if not is_whole or not index_set.add_pages(missing, buffer):
+            raise _replaced(self.path)
 
     def check_unchanged(self) -> None:
         """Check that the file has not changed since it was read. It may have been removed.

@@ -71,8 +71,7 @@ class IndexPlaces:
         if not force:
             try:
                 index = self.load(file)
-                # Otherwise building it raises the error, or finds seek points.
-                if not index.gaps and not index.lacks_seek_points:
+                if not index.gaps:  # otherwise building it raises the error
                     return "up to date", index
             except (FileNotFoundError, StaleIndexError):
                 pass  # the index is missing or stale, so it is built
