@@ -31,6 +31,7 @@ _MOST_BYTES = 256 << 20
 # Names of objects have at most 1,024 bytes, and what is not ASCII takes six for each two or three.
 _MOST_LINE_BYTES = 1 << 13
 _MAGIC = b"torchrec_io manifest 2 "
+_FIRST_BYTES = len(_MAGIC) + 9  # of the first line, with the checksum and the end of the line
 _MOST_DATA_BYTES = 1 << 53
 # Where no listing shows whether there is a manifest, it is asked for if it could save more requests
 # than this.
@@ -71,6 +72,8 @@ def encode_manifest(entries: Mapping[str, ManifestEntry]) -> bytes:
         )
     lines = (json.dumps([name, *facts, tag]) for name, (facts, tag) in sorted(entries.items()))
     body = "".join(f"{line}\n" for line in lines).encode()
+    if len(body) > _MOST_BYTES - _FIRST_BYTES:
+        raise ValueError(f"a manifest must have at most {_MOST_BYTES:,} bytes, got {len(body):,}")
     return _first_line(body) + body
 
 
@@ -93,7 +96,7 @@ def decode_manifest(content: bytes, path: str) -> dict[str, ManifestEntry]:
 def _decode(content: bytes) -> Iterable[tuple[str, ManifestEntry]]:
     if not content.startswith(_MAGIC):
         raise ValueError("it does not start as a manifest of this release does")
-    body = content[len(_first_line(b"")) :]
+    body = content[_FIRST_BYTES:]
     if not content.startswith(_first_line(body)):
         raise ValueError("its checksum does not match")
     lines = body.split(b"\n", MOST_ENTRIES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 
 import numpy as np
@@ -49,7 +48,8 @@ def shard_index(
     """
     facts = IndexFacts(records, stamp.size)
     if found is not None:
-        index = copy.copy(_checked(found, facts, keys))
+        index = RecordIndex(location, _checked(found, facts, keys).file)
+        index.data_stamp = found.data_stamp
         index.facts = facts._replace(compression=found.compression)
         return index
     # A local file may be touched, or replaced by a copy, before it is used.
