@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import logging
 import os
 import random
 import tempfile
@@ -20,9 +19,7 @@ from tests.support.spans import count_decoded
 from tests.support.tfrecord import frame
 from torchrec_io import _core
 from torchrec_io.errors import CorruptRecordError, IndexFormatError
-from torchrec_io.records.formats import TFRECORD
 from torchrec_io.records.index_file import encode_index
-from torchrec_io.records.lines import TextLines
 from torchrec_io.storage.local import LocalFile
 from torchrec_io.storage.seek_points import SeekPoint, SeekPoints, pack_window
 from torchrec_io.storage.zstd import load_zstd
@@ -81,34 +78,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             tio.RecordIndex.build(path, seek_point_bytes=SPAN).save()
         if name == "no points":
             tio.RecordIndex.build(path, seek_point_bytes=1 << 40).save()
-        if name == "by earlier release":
-            write_old_index(path)
     return root
 
 
-FORMS = ("gzip", "zlib", "members", "zstd", "frames", "no points", "by earlier release")
-
-
-def write_old_index(
-    path: Path, restarts: list[tuple[int, int]] | None = None, lines: list[bytes] | None = None
-) -> None:
-    """Write an index of version 2, which has no seek points, for TFRecords or lines."""
-    record_format = TFRECORD if lines is None else TextLines()
-    file = LocalFile(path)
-    header = _core.IndexHeader(
-        format=record_format.code,
-        compression=_core.Compression.gzip,
-        data_bytes=file.stamp.size,
-        data_mtime_ns=file.stamp.mtime_ns,
-        data_fingerprint=record_format.fingerprint(file, file.stamp.size),
-        stream_end=len(STREAM if lines is None else b"".join(lines)),
-    )
-    frames = lines or [frame(record) for record in RECORDS]
-    sizes = np.array([len(each) for each in frames], np.uint64)
-    starts = np.cumsum(sizes, dtype=np.uint64) - sizes
-    pairs = np.array(restarts or [(0, 0)], np.uint64)
-    content = _core.encode_index(header, starts, pairs, [], np.empty(0, np.uint8))
-    path.with_name(f"{path.name}.tfidx").write_bytes(content)
+FORMS = ("gzip", "zlib", "members", "zstd", "frames", "no points")
 
 
 def open_form(folder: Path, form: str, **options: Any) -> tio.TFRecordDataset:
@@ -119,7 +92,7 @@ def open_form(folder: Path, form: str, **options: Any) -> tio.TFRecordDataset:
 
 def test_the_files_have_the_seek_points_that_the_tests_are_about(folder: Path) -> None:
     counts = {form: len(tio.RecordIndex.load(folder / form / "x").seek_points) for form in FORMS}
-    assert counts["zstd"] == counts["no points"] == counts["by earlier release"] == 1
+    assert counts["zstd"] == counts["no points"] == 1
     assert min(counts[form] for form in ("gzip", "zlib", "members", "frames")) > 5
 
 
@@ -180,46 +153,19 @@ def test_no_temporary_files_are_made(folder: Path, monkeypatch: pytest.MonkeyPat
         assert sum(len(batch) for batch in open_form(folder, form, shuffle=True)) == COUNT
 
 
-def test_an_index_of_an_earlier_release_is_built_again_where_that_pays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_index_of_an_earlier_release_is_built_again(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(gzip.compress(STREAM))
-    write_old_index(path)
-    assert len(list(tio.TFRecordDataset(path))) == COUNT
-    assert "no seek points" not in caplog.text  # all of it takes a few milliseconds
-    monkeypatch.setattr("torchrec_io.records.index._LONG_SPAN_BYTES", 1 << 20)
-    caplog.set_level(logging.INFO, "torchrec_io")
-    assert len(list(tio.TFRecordDataset(path))) == COUNT
-    assert "x.tfidx has no seek points" in caplog.text
-    named = tio.TFRecordDataset(path, index=f"{path}.tfidx", shuffle=True)
-    caplog.clear()
-    assert sorted(named) == sorted(RECORDS)
-    assert "to find seek points: its index has none" in caplog.text
-
-
-@pytest.mark.parametrize(
-    "restarts",
-    [
-        [(0, 0), (300_000, 900), (600_000, 800)],
-        [(0, 0), (1 << 60, 900)],
-        [(0, 0), (900, 1 << 62)],
-        [(5, 0)],
-    ],
-)
-def test_invalid_restarts_of_earlier_releases_are_ignored(
-    tmp_path: Path, restarts: list[tuple[int, int]]
-) -> None:
-    path = tmp_path / "x"
-    path.write_bytes(gzip.compress(STREAM))
-    write_old_index(path, restarts)
-    try:
-        dataset = tio.TFRecordMapDataset(path, index=f"{path}.tfidx")
-    except IndexFormatError:
-        return
-    assert [dataset[number] for number in (0, 9000, COUNT - 1)] == [
-        RECORDS[number] for number in (0, 9000, COUNT - 1)
-    ]
+    index = tio.RecordIndex.build(path)
+    # Version 2 had restart points in place of seek points.
+    header, restarts = index.file.header, np.array([(0, 0), (300_000, 900)], np.uint64)
+    starts, no_points = index.offsets.astype(np.uint64), np.empty(0, np.uint8)
+    old = _core.encode_index(header, starts, restarts, [], no_points)
+    path.with_name("x.tfidx").write_bytes(old)
+    dataset = tio.TFRecordDataset(path, batch_size=100)
+    assert [record for batch in dataset for record in batch] == RECORDS
+    with pytest.raises(IndexFormatError, match="an earlier release wrote it, without seek points"):
+        tio.TFRecordDataset(path, index=f"{path}.tfidx")
 
 
 def test_windows_in_an_index_of_zstandard_are_refused(tmp_path: Path) -> None:
@@ -271,8 +217,7 @@ def test_damage_is_reported_for_exactly_the_records_that_it_touches(
     assert places[-1] < edges[number + 1]
 
 
-@pytest.mark.parametrize("release", ["earlier", pytest.param("this", marks=pytest.mark.slow)])
-def test_damaged_lines_are_never_given(tmp_path: Path, release: str) -> None:
+def test_damaged_lines_are_never_given(tmp_path: Path) -> None:
     lines = [
         b"%06d " % number + record.hex().encode()[:60] for number, record in enumerate(RECORDS)
     ]
@@ -280,18 +225,13 @@ def test_damaged_lines_are_never_given(tmp_path: Path, release: str) -> None:
     path = tmp_path / "x.txt.gz"
     path.write_bytes(content)
     first = list(tio.TextLineDataset(path))
-    options: dict[str, Any] = {}
-    if release == "earlier":
-        write_old_index(path, lines=[line + b"\n" for line in lines])
-        options["index"] = f"{path}.tfidx"
     at = content.index(b"006000 ") + 20
     content[at] ^= 1
     stamp = path.stat()
     path.write_bytes(content)
     os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
     for shuffle in (False, True):
-        options["shuffle"] = shuffle
-        dataset = tio.TextLineDataset(path, on_error="skip", batch_size=50, **options)
+        dataset = tio.TextLineDataset(path, on_error="skip", batch_size=50, shuffle=shuffle)
         got = [line for batch in dataset for line in batch]
         assert {*got} <= {*first}
         assert dataset.skipped > 0

@@ -16,7 +16,6 @@ from torchrec_io.records.formats import TFRECORD
 from torchrec_io.records.index_cache import cache_path, open_indexes
 from torchrec_io.records.lines import TextLines
 from torchrec_io.records.whole_file import WholeFile
-from torchrec_io.storage.local import LocalFile
 from torchrec_io.storage.location import Location
 
 NETSTRINGS = Netstrings()
@@ -110,19 +109,6 @@ class TestIndexes:
             assert list(tio.TextLineDataset(path)) == lines
         [found], _ = open_indexes([Location.of(path)], "auto", "auto", TextLines())
         assert not found.is_data_touched
-
-    @pytest.mark.parametrize(
-        ("start", "end", "is_line"),
-        [(0, 3, True), (3, 4, True), (4, 6, True), (1, 3, False), (0, 4, False), (0, 2, False)],
-    )
-    def test_ranges_that_are_lines(
-        self, tmp_path: Path, start: int, end: int, is_line: bool
-    ) -> None:
-        (tmp_path / "x").write_bytes(b"ab\n\ncd")
-        wrong = TextLines().find_mismatch(
-            LocalFile(tmp_path / "x"), np.array([0, start]), np.array([3, end])
-        )
-        assert wrong == (None if is_line else start)
 
     @pytest.mark.parametrize("each", [TextLines(), NETSTRINGS, FixedLength(8)], ids=repr)
     def test_file_truncated_in_use(self, path: Path, each: tio.RecordFormat) -> None:

@@ -143,7 +143,7 @@ class TestData:
             check_reads(reader)
 
 
-def test_truncated_and_rewritten_files_are_distinguished(tmp_path: Path) -> None:
+def test_truncated_and_replaced_files_are_distinguished(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "x", RECORDS)
     reader = open_reader(path)
     for size in (21 * 1000 + 5, 100, 5, 0):
@@ -151,7 +151,7 @@ def test_truncated_and_rewritten_files_are_distinguished(tmp_path: Path) -> None
         with pytest.raises(TruncatedFileError, match="shorter") as caught:
             check_reads(reader)
         assert caught.value.path == str(path)
-    write_tfrecord(path, OTHERS[:50])
+    replace(path, OTHERS[:50])
     with pytest.raises(StaleIndexError, match="was replaced or changed"):
         check_reads(reader)
 

@@ -9,6 +9,7 @@ import numpy as np
 from torchrec_io import _core
 from torchrec_io.records.formats import TFRECORD
 from torchrec_io.storage.local import LocalFile
+from torchrec_io.storage.seek_points import START, SeekPoints
 
 
 def write_index(
@@ -34,10 +35,10 @@ def write_index(
         footer_bytes=footer_bytes,
     )
     restarts = np.empty((0, 2), np.uint64)
-    no_points = np.empty(0, np.uint8)
-    content = _core.encode_index(
-        header, np.array(starts, np.uint64), restarts, list(gaps), no_points
-    )
+    is_plain = compression is _core.Compression.none
+    points = b"" if is_plain else SeekPoints.of([START]).encode()
+    section = np.frombuffer(points, np.uint8)
+    content = _core.encode_index(header, np.array(starts, np.uint64), restarts, list(gaps), section)
     path = data.with_name(data.name + ".tfidx")
     path.write_bytes(content)
     return path

@@ -33,9 +33,7 @@ from tests.support.tfds import (
     write_tfds,
 )
 from tests.support.tfrecord import frame
-from torchrec_io.records.index_cache import find_or_build
-from torchrec_io.storage.location import Location
-from torchrec_io.tfds import shard_index
+from torchrec_io.records.index_cache import IndexSearch
 
 GOLDEN = TESTS / "data" / "tfds"
 SHARDS = [numbered(*range(5)), numbered(*range(5, 12)), [], numbered(*range(12, 20))]
@@ -214,12 +212,13 @@ def test_nothing_is_indexed_before_it_is_needed(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     used: list[str] = []
+    find_or_build = IndexSearch.find_or_build
 
-    def noted(path: Location, *options: Any, **others: Any) -> Any:
-        used.append(Path(path).name)
-        return find_or_build(path, *options, **others)
+    def noted(search: IndexSearch) -> Any:
+        used.append(search.file.basename)
+        return find_or_build(search)
 
-    monkeypatch.setattr(shard_index, "find_or_build", noted)
+    monkeypatch.setattr(IndexSearch, "find_or_build", noted)
     dataset = tio.TFRecordMapDataset.from_tfds(data, "train")
     assert used == []
     assert dataset[5]["id"] == 5
@@ -256,7 +255,7 @@ def test_without_stored_indexes_all_are_built_at_once(
     # Not by each worker, in each epoch.
     monkeypatch.setenv("TORCHREC_IO_CACHE", str(data / "features.json"))
     dataset = tio.TFRecordDataset.from_tfds(data, "train")
-    monkeypatch.setattr(shard_index, "find_or_build", None)
+    monkeypatch.setattr(IndexSearch, "find_or_build", None)
     assert ids(dataset) == [*range(20)]
     assert ids(pickle.loads(pickle.dumps(dataset))) == [*range(20)]
 

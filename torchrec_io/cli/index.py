@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,13 +11,11 @@ import numpy as np
 import typer
 
 from ..checks import counted
-from ..errors import IndexFormatError, StaleIndexError
+from ..errors import StaleIndexError
 from ..records.formats import Progress
 from ..records.index import RecordIndex
-from ..records.index_manifest import ManifestEntry
 from ..records.index_places import IndexFormat, IndexPlaces
-from ..records.index_update import update_index
-from ..records.manifests import update_manifest
+from ..records.manifest import ManifestEntry, update_manifest
 from ..storage.compression import detect_compression
 from ..storage.location import Location
 from .options import (
@@ -128,8 +125,6 @@ def make_indexes(
         max_bytes = None if max_index_size is None else parse_size(max_index_size)
         places = IndexPlaces(index_format, None if output_dir is None else Location.of(output_dir))
         _check_places(places, files, upload=upload, writes=not check)
-    if not check:
-        places.read_manifests(files)
     states: Counter[str] = Counter()
     entries: dict[Location, ManifestEntry] = {}
 
@@ -151,8 +146,7 @@ def make_indexes(
 
     has_objects = any(file.local_path is None for file in files)
     at_once = jobs or (_REMOTE_JOBS if has_objects else DEFAULT_JOBS)
-    known = functools.partial(_known, places=places, force=force)
-    meter = for_each_file(files, at_once, work, done, ray=ray, known=known)
+    meter = for_each_file(files, at_once, work, done, ray=ray)
     has_manifests = _write_manifests(places, entries, is_silent=as_json)
     if meter.has_bar and not as_json:
         totals = ", ".join(f"{count:,} {state}" for state, count in states.items())
@@ -222,32 +216,12 @@ def _make(
     span_bytes: int | None,
     max_bytes: int | None,
 ) -> _Indexed:
-    is_text = places.index_format == "text"
-    if is_text:
+    if places.index_format == "text":
         _refuse_compressed(file)
-    if (known := _known(file, places, force)) is not None:
-        return known
-    try:
-        updated = update_index(
-            file,
-            places.load,
-            places.write,
-            force=force,
-            replaces_others=not is_text,  # other programs use the suffix of text indexes, too
-            seek_point_bytes=span_bytes,
-            max_index_bytes=max_bytes,
-            progress=progress,
-        )
-    except IndexFormatError as error:
-        reason = f"{error.reason}; replace the file with --force, or move it away"
-        raise IndexFormatError(reason, path=error.path) from None
-    return _Indexed(updated.state, len(updated.index), places.entry_of(updated.index))
-
-
-def _known(file: Location, places: IndexPlaces, force: bool) -> _Indexed | None:
-    """Return the state of an index that is up to date, as the manifest of its folder says."""
-    entry = None if force else places.entry_up_to_date(file)
-    return None if entry is None else _Indexed("up to date", entry.facts.records, entry)
+    state, index = places.update(
+        file, force=force, seek_point_bytes=span_bytes, max_index_bytes=max_bytes, progress=progress
+    )
+    return _Indexed(state, len(index), places.entry_of(index))
 
 
 def _check(

@@ -167,7 +167,6 @@ def for_each_file(
     done: Callable[[Meter, FileOutcome[T]], None],
     *,
     ray: str | None = None,
-    known: Callable[[Location], T | None] = lambda _: None,
 ) -> Meter:
     """Process files in threads, or on a cluster, and report the outcomes in order.
 
@@ -178,10 +177,9 @@ def for_each_file(
             receives the progress. It must be possible to pickle it for a cluster.
         done: Function that is called in the main thread with the outcome of each file.
         ray: Address of a Ray cluster that does the work; None for this process.
-        known: Function that returns the value of a file that a cluster need not process, or None.
     """
     if ray is not None:
-        return _for_each_file_on_ray(files, work, done, address=ray, known=known)
+        return _for_each_file_on_ray(files, work, done, address=ray)
 
     def run(file: Location) -> FileOutcome[T]:
         seen = (0, 0)
@@ -222,7 +220,6 @@ def _for_each_file_on_ray(
     done: Callable[[Meter, FileOutcome[T]], None],
     *,
     address: str,
-    known: Callable[[Location], T | None],
 ) -> Meter:
     from ..cluster.tasks import run_tasks  # noqa: PLC0415  # rarely needed
 
@@ -230,15 +227,10 @@ def _for_each_file_on_ray(
     run = functools.partial(_outcome, work=work, progress=_no_progress)
     files = [file.absolute() for file in files]
     sizes = map_in_threads(_size, files)
-    values = [known(file) for file in files]
-    left = [number for number, value in enumerate(values) if value is None]
-    results = run_tasks(run, [files[number] for number in left], [sizes[n] for n in left])
+    results = run_tasks(run, files, sizes)
     with Meter([]) as meter, ray_errors(), closing(results):
         meter.started(sum(sizes))
-        for file, size, value in zip(files, sizes, values, strict=True):
-            outcome = FileOutcome(file, size, 0.0, value, None)
-            if value is None:
-                outcome, _ = next(results)
+        for outcome, size in results:
             meter.advanced(size, getattr(outcome.value, "records", 0))
             done(meter, outcome)
     return meter

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Literal
 
 from ..checks import check_choice
 from ..errors import TorchRecIOError
-from ..records.index_manifest import ManifestEntry
 from ..records.index_places import IndexPlaces
-from ..records.index_update import update_index
-from ..records.manifests import update_manifest
+from ..records.manifest import ManifestEntry, update_manifest
 from ..storage.local import StrPath
 from ..storage.location import Location
 from ..storage.outputs import check_output
@@ -101,19 +99,14 @@ def index(
     work = functools.partial(
         _index_file, places=places, force=force, seek_point_bytes=seek_point_bytes
     )
-    known = {} if force else _known_entries(files)
-    left = [number for number, file in enumerate(files) if file not in known]
-    entries = dict(known)
+    entries: dict[Location, ManifestEntry] = {}
     found = []
-    done = tasks.run_tasks(work, [files[number] for number in left], [sizes[n] for n in left])
+    done = tasks.run_tasks(work, files, sizes)
     with closing(done):
-        for file, size in zip(files, sizes, strict=True):
-            if file in known:
-                result = IndexedFile(file.name, "up to date", known[file].facts.records, size)
-            else:
-                (result, entry), _ = next(done)
-                entries.update({} if entry is None else {file: entry})
+        for file, ((result, entry), size) in zip(files, done, strict=True):
             watcher.advanced(size, result.records)
+            if entry is not None:
+                entries[file] = entry
             if result.error is not None and on_error == "skip":
                 watcher.skipped(result.error)
             found.append(result)
@@ -125,23 +118,12 @@ def index(
     return found
 
 
-def _known_entries(files: Sequence[Location]) -> dict[Location, ManifestEntry]:
-    """Return the entries of objects whose indexes are up to date, as their manifests say."""
-    places = IndexPlaces("tfidx")
-    places.read_manifests(files)
-    entries = {file: places.entry_up_to_date(file) for file in files}
-    return {file: entry for file, entry in entries.items() if entry is not None}
-
-
 def _index_file(
     file: Location, *, places: IndexPlaces, force: bool, seek_point_bytes: int | None
 ) -> tuple[IndexedFile, ManifestEntry | None]:
     size = file.stamp().size
     try:
-        made = update_index(
-            file, places.load, places.write, force=force, seek_point_bytes=seek_point_bytes
-        )
+        state, index = places.update(file, force=force, seek_point_bytes=seek_point_bytes)
     except TorchRecIOError as error:
         return IndexedFile(file.name, "failed", 0, size, error), None
-    result = IndexedFile(file.name, made.state, len(made.index), size)
-    return result, places.entry_of(made.index)
+    return IndexedFile(file.name, state, len(index), size), places.entry_of(index)

@@ -166,7 +166,7 @@ class _File:
         self.size = len(index)
         self._index = index
         # The index and the fingerprint do not show every change of the data; the time does.
-        changed = None if index.data_stamp is None else index.data_stamp.mtime_ns
+        changed = index.find_change_time()
         # Without checks of CRCs a damaged record may have a length, too.
         text = f"{measure}" if reader.verify_crc else f"{measure}, unchecked"
         if reader.max_record_bytes != MAX_RECORD_BYTES:

@@ -8,7 +8,6 @@ from io import BufferedReader
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from .. import _core
 from ..errors import (
@@ -261,11 +260,6 @@ class RecordFormat:
         del before, after  # a user's format may have a header and a footer of any size
         return True
 
-    def checkable_frames(self, starts: Ints, ends: Ints, size: int) -> npt.NDArray[np.bool_]:
-        """Return which frames :meth:`find_mismatch` can check in a file truncated to a size."""
-        del starts
-        return ends <= size
-
 
 FrameFault: TypeAlias = _core.FrameFault
 _FAULTS: dict[FrameFault, tuple[type[TorchRecIOError], str]] = {
@@ -428,10 +422,6 @@ class TFRecordFormat(RecordFormat):
             if length != end - start - self.overhead_bytes:
                 return int(start)
         return None
-
-    def checkable_frames(self, starts: Ints, ends: Ints, size: int) -> npt.NDArray[np.bool_]:
-        del ends
-        return starts + self.header_bytes <= size
 
 
 TFRECORD = TFRecordFormat()

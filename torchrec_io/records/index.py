@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -35,11 +37,25 @@ if TYPE_CHECKING:
 
 # Number of records that are looked up in a data file whose time of last change differs.
 _SAMPLED_RECORDS = 64
-# Seek points that are further apart are searched again.
-_LONG_SPAN_BYTES = 16 << 20
 # Most bytes of an index by default, and how many there may be for each byte of the data file.
 _INDEX_BYTES, _INDEX_BYTES_PER_BYTE = 64 << 20, 64
 _OFFSET_BYTES = 4  # of a record in an index
+
+
+class IndexFacts(NamedTuple):
+    """What is known of an index without its content.
+
+    Attributes:
+        records: Number of records.
+        data_bytes: Size of the data file in bytes.
+        fingerprint: Fingerprint of the data file; 0 if it is not known.
+        compression: Compression of the data file.
+    """
+
+    records: int
+    data_bytes: int
+    fingerprint: int = 0
+    compression: Compression | None = None
 
 
 class RecordIndex:
@@ -52,6 +68,7 @@ class RecordIndex:
     Attributes:
         location: Location of the data file.
         format: Record format of the data file.
+        facts: What is known before the content is loaded.
         data_stamp: Stamp of the data file when it was last found to match this index; None if it
             has not been compared yet.
         is_verified: False if a length in the data file does not match its checksum. Such an index
@@ -65,9 +82,13 @@ class RecordIndex:
     ) -> None:
         self.location = Location.of(data_path)
         self.format = record_format
+        header = file.header
+        self.facts = IndexFacts(
+            header.records, header.data_bytes, header.data_fingerprint, file.compression
+        )
         self.data_stamp: Stamp | None = None
-        self._file = file
-        if file.header.format != record_format.code:
+        self._content: IndexFile | Callable[[], RecordIndex | IndexFile] = file
+        if header.format != record_format.code:
             raise IndexFormatError(
                 f"the index is of another record format than {record_format.name!r}, or of the "
                 "same format with other parameters",
@@ -76,6 +97,35 @@ class RecordIndex:
         self._check_coverage()
 
     # ---- creating ----
+
+    @classmethod
+    def deferred(
+        cls,
+        location: Location,
+        facts: IndexFacts,
+        find: Callable[[], RecordIndex],
+        *,
+        stamp: Stamp | None = None,
+        record_format: RecordFormat = TFRECORD,
+    ) -> RecordIndex:
+        """Return an index whose content is found on first use, in each process.
+
+        Until then only some facts are known, so thousands of files open at once.
+
+        Args:
+            location: Location of the data file.
+            facts: Facts about the index, which stay those of this one.
+            find: Function that returns the index. It is pickled with this one.
+            stamp: Stamp of the data file, if the facts are known to be of exactly this version.
+            record_format: Record format of the data file.
+        """
+        index = object.__new__(cls)
+        index.location = location
+        index.format = record_format
+        index.facts = facts
+        index.data_stamp = stamp
+        index._content = find
+        return index
 
     @classmethod
     def build(
@@ -228,30 +278,6 @@ class RecordIndex:
         return index
 
     @classmethod
-    def load_cached(
-        cls, path: StrPath, data: Location, record_format: RecordFormat, stamp: Stamp
-    ) -> RecordIndex:
-        """Load the index that was made of a remote object with the same ETag or version.
-
-        The object is not read.
-
-        Args:
-            path: Index file, or the location of one.
-            data: Location of the object.
-            record_format: Record format of the object.
-            stamp: Stamp of the object.
-
-        Raises:
-            IndexFormatError: If the file is damaged, not an index, or of another record format.
-            StaleIndexError: If the object has another size.
-            FileNotFoundError: If the index does not exist.
-        """
-        index = cls(data, IndexFile.read(Location.of(path).open()), record_format)
-        index._check_size(stamp.size, os.fspath(path))
-        index.data_stamp = stamp
-        return index
-
-    @classmethod
     def from_text(
         cls,
         path: StrPath,
@@ -312,7 +338,7 @@ class RecordIndex:
                 "to write the index beside it"
             )
         target = Path(self.data_path + SUFFIX if path is None else path)
-        self._file.save(target, durable=True)
+        self.file.save(target, durable=True)
         return target
 
     def upload(self, url: StrPath | None = None, *, storage_options: StorageOptions = None) -> str:
@@ -342,7 +368,7 @@ class RecordIndex:
 
     def save_to_cache(self, path: StrPath) -> None:
         """Write the index to a file, all of it or nothing, that a machine failure may destroy."""
-        self._file.save(path, durable=False)
+        self.file.save(path, durable=False)
 
     def to_text(self, path: StrPath) -> Path:
         """Write a text index for DALI and ``tfrecord``: a line ``offset size`` for each frame.
@@ -367,7 +393,7 @@ class RecordIndex:
     # ---- reading ----
 
     def __len__(self) -> int:
-        return self._file.header.records
+        return self.facts.records
 
     def __repr__(self) -> str:
         return f"RecordIndex({self.data_path!r}, {counted(len(self), 'record')})"
@@ -380,12 +406,12 @@ class RecordIndex:
     @property
     def index_path(self) -> str | None:
         """File that the index was loaded from or saved to, if any."""
-        return self._file.path
+        return self.file.path
 
     @property
     def compression(self) -> Compression | None:
         """Compression of the data file: None, ``"gzip"``, ``"zlib"`` or ``"zstd"``."""
-        return self._file.compression
+        return self.facts.compression
 
     @property
     def offsets(self) -> Ints:
@@ -403,44 +429,39 @@ class RecordIndex:
 
     @property
     def is_loaded(self) -> bool:
-        """True if the content of the index is known. A subclass may load it on first use."""
-        return True
+        """True if the content of the index is known, which may be loaded on first use."""
+        return isinstance(self._content, IndexFile)
 
     @property
     def identity(self) -> tuple[int, int, int]:
         """Identity of the data file, wherever it is: records, bytes, fingerprint."""
-        return len(self), self._file.header.data_bytes, self._file.header.data_fingerprint
+        return self.facts[:3]
 
     @property
     def is_data_touched(self) -> bool:
         """True if the data file was written, or copied, after it was indexed."""
         stamp = self.data_stamp
-        return stamp is not None and stamp.mtime_ns != self._file.header.data_mtime_ns
+        return stamp is not None and stamp.mtime_ns != self.file.header.data_mtime_ns
 
     @property
     def seek_points(self) -> SeekPoints:
         """Places in a compressed data file where decompression can start."""
-        return self._file.seek_points
+        return self.file.seek_points
 
     @property
     def lacks_seek_points(self) -> bool:
-        """True if the data file is compressed, and is better indexed again.
+        """True if damage to a compressed data file would be given as data.
 
-        Without seek points, parts of the file can be decompressed only together with much that is
-        before them. Without checksums, damage would be given as data by formats that have none.
+        Its format does not notice damage, and its index has no checksums of the content.
         """
-        if self.compression is None:
+        if self.compression is None or self.format.is_self_checking:
             return False
-        if not self.format.is_self_checking:
-            return self.seek_points.check_bounds(self.stream_bytes) is None
-        if self._file.header.has_seek_points:
-            return False
-        return self.seek_points.longest_span(self.stream_bytes) > _LONG_SPAN_BYTES
+        return self.seek_points.check_bounds(self.stream_bytes) is None
 
     @property
     def gaps(self) -> list[_core.Gap]:
         """Parts of the stream without records, because of damage or because of a text index."""
-        return self._file.core.gaps
+        return self.file.core.gaps
 
     def damage(self) -> TorchRecIOError | None:
         """Return the damage that ended indexing the file early, if the index has a record of it."""
@@ -457,22 +478,25 @@ class RecordIndex:
     @property
     def file(self) -> IndexFile:
         """Content of the index, in memory or in a file."""
-        return self._file
+        if not isinstance(self._content, IndexFile):
+            found = self._content()
+            self._content = found.file if isinstance(found, RecordIndex) else found
+        return self._content
 
     @property
     def file_bytes(self) -> ByteBuffer:
         """Content of the index's file, which is read if it is large; uint8."""
-        return self._file.read_all()
+        return self.file.read_all()
 
     @property
     def stream_bytes(self) -> int:
         """Size of the decompressed stream of the data file."""
-        return self._file.core.stream_bytes
+        return self.file.core.stream_bytes
 
     @property
     def stream_end(self) -> int:
         """Stream offset of the end of the last record."""
-        return self._file.header.stream_end
+        return self.file.header.stream_end
 
     def locate(self, records: Ints) -> tuple[Ints, Ints]:
         """Return the stream offsets where records' frames start and end.
@@ -483,12 +507,21 @@ class RecordIndex:
         Raises:
             IndexError: If a record number is out of range.
         """
-        return self._file.locate(records)
+        return self.file.locate(records)
 
     def _locate_all(self) -> tuple[Ints, Ints]:
         return self.locate(np.arange(len(self), dtype=np.int64))
 
     # ---- comparing with the data file ----
+
+    def trust(self, stamp: Stamp) -> None:
+        """Take the object with a stamp for the indexed one. It is not read.
+
+        Raises:
+            StaleIndexError: If it has another size.
+        """
+        self._check_size(stamp.size, self.file.name)
+        self.data_stamp = stamp
 
     def check_fresh(self) -> None:
         """Check that the index matches the data file as it is now.
@@ -513,7 +546,7 @@ class RecordIndex:
             TruncatedFileError: If the data file has become shorter.
             FileNotFoundError: If the data file was removed.
         """
-        self._file.check_unchanged()
+        self.file.check_unchanged()
         if self.is_pinned:
             return
         if self.location.stamp_now() != self.data_stamp:
@@ -544,11 +577,12 @@ class RecordIndex:
         try:
             self._check_match(file, self.data_path)
         except StaleIndexError as error:
-            if self._is_truncated(file):
+            before, now = self.data_stamp, file.stamp
+            if before is not None and now.file == before.file and now.size < before.size:
                 raise TruncatedFileError(
                     "the file has become shorter since it was indexed",
                     path=self.data_path,
-                    offset=file.stamp.size,
+                    offset=now.size,
                 ) from None
             raise StaleIndexError(
                 f"the data file was replaced or changed while it was in use: {error.reason}",
@@ -557,7 +591,7 @@ class RecordIndex:
             ) from None
 
     def _check_match(self, file: ByteSource, name: str) -> None:
-        header = self._file.header
+        header = self.file.header
         size = file.stamp.size
         self._check_size(size, name)
         is_same = self.format.fingerprint(file, size) == header.data_fingerprint
@@ -580,11 +614,11 @@ class RecordIndex:
         decompressed is compared with checksums in the index.
         """
         is_file = self.location.local_path is not None
-        is_unwritten = is_file and file.stamp.mtime_ns == self._file.header.data_mtime_ns
+        is_unwritten = is_file and file.stamp.mtime_ns == self.file.header.data_mtime_ns
         return is_unwritten and self.compression is not None and len(self.seek_points.checks) > 0
 
     def _check_size(self, size: int, name: str) -> None:
-        indexed = self._file.header.data_bytes
+        indexed = self.file.header.data_bytes
         if size != indexed:
             raise StaleIndexError(
                 f"the data file has {counted(size, 'byte')}, the indexed file had "
@@ -594,14 +628,14 @@ class RecordIndex:
 
     def _check_coverage(self) -> None:
         """Check that the index accounts for all bytes of the data file that it describes."""
-        header = self._file.header
+        header = self.file.header
         size = self.stream_bytes
         if self.compression is None:
             is_size = size == header.data_bytes
         else:
             is_size = size <= header.data_bytes * MOST_INFLATED[self.compression]
         if is_size and self.format.covers(header.header_bytes, header.footer_bytes):
-            if header.has_seek_points:
+            if self.compression is not None:
                 _ = self.seek_points  # which checks them
             return
         end = size - header.footer_bytes
@@ -609,7 +643,7 @@ class RecordIndex:
         raise IndexFormatError(
             f"the index covers bytes {header.header_bytes:,} to {end:,} of a data file of "
             f"{counted(total, 'byte')}",
-            path=self._file.path or self.data_path,
+            path=self.file.path or self.data_path,
         )
 
     def _check_complete(self, allow_missing: bool) -> None:
@@ -618,7 +652,7 @@ class RecordIndex:
                 raise StaleIndexError(
                     f"the index leaves out bytes {gap.begin:,} to {gap.end:,} of the data file; "
                     "use allow_missing=True to read only the records in the index",
-                    path=self._file.name,
+                    path=self.file.name,
                 )
 
     def _check_sampled_records(self, file: ByteSource, name: str) -> None:
@@ -628,23 +662,18 @@ class RecordIndex:
         if mismatch is not None:
             raise StaleIndexError(self.format.mismatch_reason, path=name, offset=mismatch)
 
-    def _is_truncated(self, file: ByteSource) -> bool:
-        """Return whether a data file that does not match is the indexed one, but shorter."""
-        before, now = self.data_stamp, file.stamp
-        if before is None or self.compression is not None or now.size >= before.size:
-            return False
-        if now.file != before.file:
-            return False
-        starts, ends = self.locate(np.arange(min(len(self), _SAMPLED_RECORDS)))
-        left = self.format.checkable_frames(starts, ends, now.size)
-        return self.format.find_mismatch(file, starts[left], ends[left]) is None
-
     # ---- pickling ----
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __getstate__(self) -> dict[str, Any]:
         # An index is checked when it is made, not again in another process: its file may have
         # changed, and an error at unpickling would end a worker before it can report it.
-        return object.__new__, (RecordIndex,), self.__dict__
+        file = self._content
+        if not isinstance(file, IndexFile) or file.path is None or not file.can_reopen:
+            return self.__dict__
+        return {
+            **self.__dict__,
+            "_content": functools.partial(IndexFile.reopen, file.path, file.head),
+        }
 
 
 def _limited(progress: Progress | None, limit: int, path: str) -> Progress:

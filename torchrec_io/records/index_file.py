@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import os
-import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -37,8 +36,6 @@ _HEADER_BYTES = _core.INDEX_HEADER_BYTES
 # Smaller index files are kept in memory. A dataset may have thousands of them.
 _SMALLEST_PAGED = 1 << 14
 _SCAN_BYTES = 1 << 20
-# Pages are read again after these times in seconds: ``cp`` truncates a file before it writes it.
-_RETRY_DELAYS = (0.05, 0.2)
 # Version 2 had these in place of seek points.
 _NO_RESTARTS = np.empty((0, 2), np.uint64)
 # Pages that are kept for the lookups in a single index: 4 MiB.
@@ -52,49 +49,41 @@ class IndexFile:
     their offsets are read by pages when they are needed. Each page is compared with its checksum,
     so that a file that changes is an error.
 
-    An object pickles as the name of its file, which is opened again when it is needed.
-
     Args:
+        core: Index for native code.
         head: Bytes of the header.
         name: File that errors name.
         content: Bytes of the index file, if they are in memory.
-        core: Index for native code. If there is none, the file is read when it is needed.
         path: File that has this content, if there is one.
         stamp: Stamp of that file.
 
     Attributes:
-        name: File that errors name.
-        path: File that has this content, if there is one.
+        core: Index for native code.
         header: Header of the index file.
         head: Bytes of the header.
+        name: File that errors name.
+        path: File that has this content, if there is one.
         compression: Compression of the data file.
-
-    Raises:
-        IndexFormatError: If the header is damaged, or of another release.
     """
 
     def __init__(
         self,
+        core: _core.Index,
         head: bytes,
         name: str,
         *,
         content: ByteBuffer | None = None,
-        core: _core.Index | None = None,
         path: str | None = None,
         stamp: Stamp | None = None,
     ) -> None:
-        try:
-            self.header = _core.read_index_header(head)
-        except ValueError as error:
-            raise _damaged(error, name) from None
+        self.core = core
+        self.header = core.header
         self.compression = _COMPRESSIONS[self.header.compression]
         self.head = head
         self.name = name
         self.path = path
         self._stamp = stamp
         self._content = content
-        self._core = core
-        self._seek_points: SeekPoints | None = None
 
     @classmethod
     def decode(
@@ -115,7 +104,7 @@ class IndexFile:
         except ValueError as error:
             raise _damaged(error, name) from None
         head = content[:_HEADER_BYTES].tobytes()
-        return cls(head, name, content=content, core=core, path=path, stamp=stamp)
+        return cls(core, head, name, content=content, path=path, stamp=stamp)
 
     @classmethod
     def read(cls, file: ByteSource) -> IndexFile:
@@ -147,35 +136,30 @@ class IndexFile:
             core = scan.finish()
         except ValueError as error:
             raise _damaged(error, file.path) from None
-        return cls(head, file.path, core=core, path=file.path, stamp=file.stamp)
+        return cls(core, head, file.path, path=file.path, stamp=file.stamp)
 
     @classmethod
-    def unpickle(cls, path: str, head: bytes) -> IndexFile:
-        """Return an index file that another process has checked.
+    def reopen(cls, path: str, head: bytes) -> IndexFile:
+        """Open an index file that another process has checked.
 
         Args:
             path: Index file.
             head: Header that it had.
-        """
-        return cls(head, path, path=path)
-
-    @property
-    def core(self) -> _core.Index:
-        """Index for native code.
 
         Raises:
             StaleIndexError: If the file was removed or replaced in the meantime.
         """
-        if self._core is None:
-            assert self.path is not None
-            file = _open_used(self.path)
-            if file.read(0, len(self.head)) != self.head:
-                raise _replaced(self.path)
-            self.__dict__.update(IndexFile.read(file).__dict__)
-        assert self._core is not None
-        return self._core
+        file = _open_used(path)
+        if file.read(0, len(head)) != head:
+            raise _replaced(path)
+        return cls.read(file)
 
     @property
+    def can_reopen(self) -> bool:
+        """True if another process must, or can, read the file of this index again."""
+        return self.path is not None and (self._content is None or os.path.exists(self.path))
+
+    @functools.cached_property
     def seek_points(self) -> SeekPoints:
         """Places in the data file where decompression can start.
 
@@ -183,17 +167,12 @@ class IndexFile:
             IndexFormatError: If they are invalid.
             StaleIndexError: If the index file was removed or replaced.
         """
-        if self._seek_points is None:
-            self._seek_points = self._read_seek_points()
-        return self._seek_points
-
-    def _read_seek_points(self) -> SeekPoints:
         from ..storage.seek_points import SeekPoints  # noqa: PLC0415  # loads isal
 
         start, size = self.core.seek_points
-        if size == 0:
-            return self._points_of_restarts()
         try:
+            if size == 0:
+                raise ValueError("an earlier release wrote it, without seek points")
             points = SeekPoints.decode(
                 lambda at, length: self._read_part(start + at, length),
                 size,
@@ -205,18 +184,6 @@ class IndexFile:
         except ValueError as error:
             raise _damaged(error, self.name) from None
         return points
-
-    def _points_of_restarts(self) -> SeekPoints:
-        """Return the places where version 2 restarts, if they are valid."""
-        from ..storage.seek_points import START, SeekPoint, SeekPoints  # noqa: PLC0415  # loads isal
-
-        restarts, file_bytes = self.core.restarts, self.header.data_bytes
-        if restarts and all(at <= file_bytes for _, at in restarts):
-            points = SeekPoints.of([SeekPoint(offset, 8 * at) for offset, at in restarts])
-            with contextlib.suppress(ValueError):
-                points.check(self.core.stream_bytes, file_bytes)
-                return points
-        return SeekPoints.of([START])
 
     def _read_part(self, offset: int, size: int) -> bytes:
         """Return a part of the index file."""
@@ -237,8 +204,6 @@ class IndexFile:
         self._stamp = Location.of(path).stamp_now()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self.path is not None and (self._content is None or os.path.exists(self.path)):
-            return IndexFile.unpickle, (self.path, self.head)
         return IndexFile.decode, (self.read_all().tobytes(), self.name)
 
     def read_all(self) -> ByteBuffer:
@@ -283,14 +248,10 @@ class IndexFile:
         """
         assert self.path is not None  # the others are in memory
         buffer = _core.allocate(missing.bytes)
-        for delay in (*_RETRY_DELAYS, None):
-            file = _open_used(self.path)
-            is_whole = file.read_ranges(missing.ranges, buffer) is None
-            if is_whole and index_set.add_pages(missing, buffer):
-                return
-            if delay is not None:
-                time.sleep(delay)
-        raise _replaced(self.path)
+        file = _open_used(self.path)
+        is_whole = file.read_ranges(missing.ranges, buffer) is None
+        if not is_whole or not index_set.add_pages(missing, buffer):
+            raise _replaced(self.path)
 
     def check_unchanged(self) -> None:
         """Check that the file has not changed since it was read. It may have been removed.

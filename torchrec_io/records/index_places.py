@@ -1,18 +1,19 @@
-"""Places that indexes and manifests of data files are written to."""
+"""Places that indexes of data files are written to, unless those that are there are up to date."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
 
-from ..storage.location import Location, remember_stamps
-from .deferred_index import IndexFacts
+from ..errors import IndexFormatError, StaleIndexError
+from ..storage.location import Location
+from .formats import Progress
 from .index import RecordIndex
 from .index_file import SUFFIX
-from .index_manifest import MANIFEST_NAME, ManifestEntry, tag_of
-from .manifests import is_current, read_manifest
+from .manifest import ManifestEntry, tag_of
 
 IndexFormat: TypeAlias = Literal["tfidx", "text"]
+IndexState: TypeAlias = Literal["indexed", "up to date"]
 
 
 class IndexPlaces:
@@ -29,33 +30,8 @@ class IndexPlaces:
 
     def __init__(self, index_format: IndexFormat, folder: Location | None = None) -> None:
         self.index_format = index_format
-        self._known: dict[Location, ManifestEntry] = {}  # entries of manifests, by data file
         # The same folder for processes in other working directories.
         self.folder = None if folder is None else folder.absolute()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Without the entries of manifests, which may be many and are compared with a listing.
-        return type(self), (self.index_format, self.folder)
-
-    def read_manifests(self, files: Sequence[Location]) -> None:
-        """Read the manifests that are there, so that what has not changed is not read again."""
-        if self.index_format == "text":
-            return
-        objects = {file: self.index_of(file).parent for file in files if file.local_path is None}
-        folders = set(objects.values())
-        entries = {folder: read_manifest(folder.child(MANIFEST_NAME)) for folder in folders}
-        for file, folder in objects.items():
-            entry = entries[folder].get(file.basename)
-            if entry is not None and is_current(entry, file):
-                self._known[file] = entry
-        remember_stamps(map(self.index_of, self._known))
-
-    def entry_up_to_date(self, file: Location) -> ManifestEntry | None:
-        """Return the entry of an object that has not changed since, and whose index has not."""
-        entry, beside = self._known.get(file), self.index_of(file).seen_stamp
-        if entry is None or beside is None or not entry.index_tag:
-            return None
-        return entry if tag_of(beside) == entry.index_tag else None
 
     def index_of(self, file: Location) -> Location:
         """Return the location of the index of a data file."""
@@ -67,15 +43,56 @@ class IndexPlaces:
         load = RecordIndex.from_text if self.index_format == "text" else RecordIndex.load
         return load(self.index_of(file), file)
 
-    def write(self, index: RecordIndex) -> None:
-        """Write an index, all of it or nothing."""
-        target = self.index_of(index.location)
+    def update(
+        self,
+        file: Location,
+        *,
+        force: bool = False,
+        seek_point_bytes: int | None = None,
+        max_index_bytes: int | None = None,
+        progress: Progress | None = None,
+    ) -> tuple[IndexState, RecordIndex]:
+        """Return the index of a file, which is built and written unless it is up to date.
+
+        Args:
+            file: Data file.
+            force: Whether an index that is up to date is built again, and another file in its place
+                is replaced.
+            seek_point_bytes: See :meth:`RecordIndex.build`.
+            max_index_bytes: See :meth:`RecordIndex.build`.
+            progress: See :meth:`RecordIndex.build`.
+
+        Raises:
+            IndexFormatError: If another file is in the place of a text index.
+            CorruptRecordError, TruncatedFileError: If the data file is damaged.
+            IndexTooLargeError: If the index would be too large.
+            OSError: If a file cannot be read or written.
+        """
+        if not force:
+            try:
+                index = self.load(file)
+                if not index.gaps:  # otherwise building it raises the error
+                    return "up to date", index
+            except (FileNotFoundError, StaleIndexError):
+                pass  # the index is missing or stale, so it is built
+            except IndexFormatError as error:
+                if self.index_format == "text":  # other programs use its suffix, too
+                    reason = f"{error.reason}; replace the file with --force, or move it away"
+                    raise IndexFormatError(reason, path=error.path) from None
+        index = RecordIndex.build(
+            file,
+            progress=progress,
+            seek_point_bytes=seek_point_bytes,
+            max_index_bytes=max_index_bytes,
+        )
+        target = self.index_of(file)
         if self.index_format == "text":
             index.to_text(target)
         elif target.local_path is None:
             index.upload(target)
         else:
             index.save(target)
+        return "indexed", index
 
     def entry_of(self, index: RecordIndex) -> ManifestEntry | None:
         """Return the entry of an index in a manifest.
@@ -87,10 +104,7 @@ class IndexPlaces:
         if self.index_format == "text" or stamp is None or index.location.local_path is not None:
             return None
         tag = tag_of(stamp)
-        facts = IndexFacts(*index.identity, index.compression)
-        written = self.index_of(index.location).seen_stamp
-        index_tag = "" if written is None else tag_of(written)
-        return ManifestEntry(facts, tag, index_tag) if tag else None
+        return ManifestEntry(index.facts, tag) if tag else None
 
     def by_folder(
         self, entries: Mapping[Location, ManifestEntry]
@@ -102,6 +116,5 @@ class IndexPlaces:
         """
         found: dict[Location, dict[str, ManifestEntry]] = {}
         for file, entry in entries.items():
-            target = self.index_of(file)
-            found.setdefault(target.parent, {})[target.basename.removesuffix(SUFFIX)] = entry
+            found.setdefault(self.folder or file.parent, {})[file.basename] = entry
         return found

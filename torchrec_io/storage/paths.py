@@ -225,19 +225,3 @@ def _is_tfrecord_name(name: str) -> bool:
 
 def _is_data_name(name: str) -> bool:
     return not name.startswith(".") and not name.endswith(".tfidx")
-
-
-class LinkResolver:
-    """Resolves symbolic links in paths, each folder once."""
-
-    def __init__(self) -> None:
-        self._folders: dict[str, str] = {}
-
-    def resolve(self, path: str) -> str:
-        """Return the real path of a file."""
-        if os.path.islink(path):
-            path = os.path.realpath(path)
-        folder, name = os.path.split(path)
-        if folder not in self._folders:
-            self._folders[folder] = os.path.realpath(folder)
-        return os.path.join(self._folders[folder], name)

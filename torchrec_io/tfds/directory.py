@@ -11,6 +11,7 @@ from typing import NamedTuple
 from ..checks import counted
 from ..errors import SchemaError, TorchRecIOError, WrongShardError
 from ..order.selection import Selection
+from ..records.index import RecordIndex
 from ..records.index_cache import open_indexes
 from ..records.sequential import iter_records
 from ..schema.inspect import feature_names
@@ -26,7 +27,6 @@ from .features_json import parse_features, read_features
 from .info import INFO_FILE, StatedSplit, read_info
 from .json_text import Node
 from .labels import Labels
-from .shard_index import ShardIndex
 from .shards import Shards, get_stamp, get_stamps, open_shards
 from .splits import ALL, Split, list_splits
 from .templates import ShardTemplate
@@ -44,7 +44,7 @@ class OpenedSplit(NamedTuple):
         described: Name of the dataset and its splits, as in a saved state.
     """
 
-    indexes: list[ShardIndex]
+    indexes: list[RecordIndex]
     selection: Selection
     schema: Schema
     described: str

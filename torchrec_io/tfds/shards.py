@@ -20,7 +20,7 @@ from ..storage.byte_source import Stamp
 from ..storage.location import Location, remember_stamps
 from .feature_choice import StoredKeys
 from .info import INFO_FILE
-from .shard_index import ShardIndex
+from .shard_index import shard_index
 from .splits import SplitRange
 
 _OVERHEAD = TFRECORD.header_bytes + TFRECORD.footer_bytes
@@ -65,7 +65,7 @@ def open_shards(
     keys: StoredKeys,
     *,
     verify_crc: bool = True,
-) -> tuple[list[ShardIndex], Selection]:
+) -> tuple[list[RecordIndex], Selection]:
     """Open the shards of some records, and check as much as is possible without reading them.
 
     If the files of a split have the total size that dataset_info.json says, the split is complete,
@@ -89,14 +89,14 @@ def open_shards(
     """
     pieces = [piece for each in ranges for piece in find_pieces(each, splits)]
     stamps = get_stamps(splits[piece.split].files[piece.shard] for piece in pieces)
-    found: dict[tuple[str, int], ShardIndex] = {}
+    found: dict[tuple[str, int], RecordIndex] = {}
     for name in dict.fromkeys(piece.split for piece in pieces):
         shards = splits[name]
         numbers = sorted({piece.shard for piece in pieces if piece.split == name})
         indexes = _find_indexes(shards, numbers, verify_crc)
         for number, index in zip(numbers, indexes, strict=True):
             file = shards.files[number]
-            found[name, number] = ShardIndex(
+            found[name, number] = shard_index(
                 file, shards.lengths[number], stamps[file], keys, found=index, verify_crc=verify_crc
             )
     lengths = [splits[piece.split].lengths[piece.shard] for piece in pieces]
