@@ -13,7 +13,7 @@ from ..file_sets import named_some
 from ..thread_pool import REMOTE_THREADS, map_in_threads
 from .messages import ObjectInfo
 from .options import RemoteOptions
-from .patterns import matcher_of
+from .patterns import matches
 from .process import access, ask_again
 from .remote_file import stamp_of_info
 from .urls import can_pin, expand_ranges, has_ranges, is_url, is_web_url, split_url
@@ -74,9 +74,9 @@ def expand_url(
     if is_web_url(public):
         return Found(_existing([_checked(public)], options, allow_missing=False), is_exact=True)
     if glob.has_magic(public):
-        matches = _matches(public, options)
+        matched = _find_matches(public, options)
         # A name may have the characters of a pattern.
-        return Found([public], True) if public in options.stamps else Found(matches, False)
+        return Found([public], True) if public in options.stamps else Found(matched, False)
     if not public.endswith("/") and _is_object(public, options):
         return Found([public], is_exact=True)
     return Found(_files_in(public, options, is_data), is_exact=False)
@@ -180,7 +180,7 @@ def find_named(urls: Sequence[str], options: RemoteOptions) -> None:
         find_objects(named, options, _WORTH_LISTING_NAMED)
 
 
-def _matches(pattern: str, options: RemoteOptions) -> list[str]:
+def _find_matches(pattern: str, options: RemoteOptions) -> list[str]:
     """Return the objects that match a pattern, in order."""
     parts = pattern.split("/")
     first = next(number for number, part in enumerate(parts) if glob.has_magic(part))
@@ -188,12 +188,11 @@ def _matches(pattern: str, options: RemoteOptions) -> list[str]:
         raise ValueError(f"the name of a store must have no wildcard, got {pattern!r}")
     folder = "/".join(parts[:first]) + "/"
     is_recursive = first < len(parts) - 1 or parts[-1] == "**"
-    matcher = matcher_of(pattern)
     found = _list(folder, options, is_recursive=is_recursive)
-    matches = sorted(url for url in found if matcher(url) and not url.endswith(".tfidx"))
-    if not matches and pattern not in found:
+    matched = sorted(url for url in found if matches(pattern, url) and not url.endswith(".tfidx"))
+    if not matched and pattern not in found:
         raise FileNotFoundError(f"the pattern {pattern!r} matches no object")
-    return matches
+    return matched
 
 
 def _files_in(folder: str, options: RemoteOptions, is_data: Callable[[str], bool]) -> list[str]:
