@@ -17,7 +17,8 @@ import pytest
 
 from tests.support.web import WebServer
 from torchrec_io.storage.location import Location
-from torchrec_io.storage.remote.connection import HelperConnection, HelperError
+from torchrec_io.storage.remote.client import HelperError
+from torchrec_io.storage.remote.connection import HelperConnection
 from torchrec_io.storage.remote.listing import read_remote_stamp
 from torchrec_io.storage.remote.options import RemoteOptions
 from torchrec_io.storage.remote.process import access, close_connections

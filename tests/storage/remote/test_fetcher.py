@@ -13,13 +13,12 @@ import pytest
 from hypothesis import strategies as st
 
 from torchrec_io import _core
-from torchrec_io.storage.byte_source import ByteBuffer, Loan
+from torchrec_io.storage.byte_source import Loan
 from torchrec_io.storage.cache import filling
 from torchrec_io.storage.cache.object_blocks import ObjectBlocks
 from torchrec_io.storage.remote import fetcher as fetcher_module
 from torchrec_io.storage.remote.areas import Areas
-from torchrec_io.storage.remote.client import OpenObject
-from torchrec_io.storage.remote.connection import Ticket
+from torchrec_io.storage.remote.client import Client, OpenObject, Ticket
 from torchrec_io.storage.remote.failures import Failure, Kind
 from torchrec_io.storage.remote.fetcher import Fetcher, FetchError
 from torchrec_io.storage.remote.messages import Fetch, FetchReport, ObjectInfo
@@ -38,25 +37,19 @@ BLOCK = 300
 CACHED = OBJECT._replace(blocks=ObjectBlocks("", 0, BLOCK, "", len(CONTENT)))
 
 
-class MemoryClient:
+class MemoryClient(Client):
     """Answers a request when somebody waits for it, and those before it."""
 
     def __init__(self, memory_bytes: int) -> None:
-        self.memory: ByteBuffer = np.zeros(memory_bytes, np.uint8)
+        super().__init__(memory_bytes)
+        self.memory = np.zeros(memory_bytes, np.uint8)
         self.fetches: list[Fetch] = []
         self.hurried: list[int] = []
         self.cancelled: list[int] = []
         self.failure: Failure | None = None
         self.trouble = ""
         self._open: dict[int, tuple[Ticket, Fetch | None]] = {}
-        self._tickets: dict[int, Ticket] = {}
-        self._numbers = itertools.count()
         self._lock = threading.Lock()
-
-    def new_ticket(self) -> Ticket:
-        ticket = Ticket(next(self._numbers))
-        self._tickets[ticket.number] = ticket
-        return ticket
 
     def send(self, messages: Sequence[tuple[Any, ...]]) -> None:
         with self._lock:
@@ -65,7 +58,7 @@ class MemoryClient:
                     fetch = Fetch(*arguments)
                     self._check_areas(fetch)
                     self.fetches.append(fetch)
-                    self._open[fetch.ticket] = (self._tickets[fetch.ticket], fetch)
+                    self._open[fetch.ticket] = (self._waiting[fetch.ticket], fetch)
                 else:
                     getattr(self, {"hurry": "hurried", "cancel": "cancelled"}[name]).extend(
                         arguments[0]
@@ -76,20 +69,18 @@ class MemoryClient:
         memory[: len(self.memory)] = self.memory
         self.memory = memory
 
-    def ask(self, name: str, *arguments: Any) -> Any: ...
-
     def wait(self, tickets: Iterable[Ticket]) -> None:
         for ticket in tickets:
             with self._lock:
                 if not ticket.is_done:
-                    self._answer(ticket)
+                    self._answer_ticket(ticket)
 
     def answer_all(self) -> None:
         with self._lock:
             for ticket, _ in list(self._open.values()):
-                self._answer(ticket)
+                self._answer_ticket(ticket)
 
-    def _answer(self, ticket: Ticket) -> None:
+    def _answer_ticket(self, ticket: Ticket) -> None:
         _, fetch = self._open.pop(ticket.number)
         assert fetch is not None
         if self.failure is not None:
@@ -107,9 +98,6 @@ class MemoryClient:
         areas = sorted((target, size) for fetch in fetches for _, size, target in fetch.pieces)
         for (start, size), (following, _) in itertools.pairwise(areas):
             assert start + size <= following
-
-    def has_failed(self) -> bool:
-        return False
 
     def forget(self) -> None: ...
 

@@ -217,7 +217,7 @@ def _list(folder: str, options: RemoteOptions, *, is_recursive: bool) -> list[st
     """List a folder, and remember the stamps of its objects."""
     key = store_of(folder, options).key
     try:
-        infos: Sequence[ObjectInfo] = ask_again(folder, options, "list", key, is_recursive)
+        infos: Sequence[ObjectInfo] = ask_again(folder, options, "list_objects", key, is_recursive)
     except FileNotFoundError:  # there is no such store
         infos = []
     root = split_url(folder).root
@@ -242,7 +242,7 @@ def list_folder(
     """
     key = access(f"{folder}/", options).key
     try:
-        infos: Sequence[ObjectInfo] = ask_again(folder, options, "list", key, is_recursive)
+        infos: Sequence[ObjectInfo] = ask_again(folder, options, "list_objects", key, is_recursive)
     except FileNotFoundError:
         return {}
     start = len(folder) + 1
@@ -286,7 +286,7 @@ def list_subfolders(folder: str, options: RemoteOptions) -> list[str]:
     if is_web_url(folder):
         return []
     try:
-        names: list[str] = ask_again(f"{folder}/", options, "folders")
+        names: list[str] = ask_again(f"{folder}/", options, "list_folders")
     except FileNotFoundError:  # there is no such store
         return []
     return sorted(os.path.basename(name.rstrip("/")) for name in names)

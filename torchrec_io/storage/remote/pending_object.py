@@ -13,7 +13,7 @@ from typing import Any, Literal
 from ..byte_source import ByteSource, Stamp
 from ..pending_file import output_exists
 from ..temporary import temporary_name
-from .connection import HelperError
+from .client import HelperError
 from .large_uploads import PART_BYTES
 from .options import RemoteOptions
 from .process import ObjectAccess, access

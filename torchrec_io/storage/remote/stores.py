@@ -23,8 +23,8 @@ from .options import bare_name
 from .redirects import aws_hosts, azure_hosts, google_hosts, has_secret_headers, host_of, only_hosts
 from .urls import is_web_url, scheme_of
 
-# One attempt may take this long in all; an attempt without progress ends much earlier.
-_WHOLE_ATTEMPT = timedelta(minutes=15)
+# An attempt may take this many times as long in all as it may be without progress.
+_WHOLE_ATTEMPT = 10
 _CONNECT_TIMEOUT = timedelta(seconds=10)
 _GOOGLE_VARIABLES = ("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_APPLICATION_CREDENTIALS")
 _EVERYTHING_OF_AWS = (
@@ -136,11 +136,11 @@ def _without_user(url: str) -> tuple[str, dict[str, str]]:
 
 def _client_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of HTTP that all stores have."""
-    most_attempts(options)
+    seconds = seconds_to_wait(options)
     return {
-        "timeout": _WHOLE_ATTEMPT,
+        "timeout": timedelta(seconds=_WHOLE_ATTEMPT * seconds),
         "connect_timeout": _CONNECT_TIMEOUT,
-        "read_timeout": timedelta(seconds=seconds_to_wait(options)),
+        "read_timeout": timedelta(seconds=seconds),
         **(options.get("client_options") or {}),
     }
 
