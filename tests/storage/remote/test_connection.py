@@ -84,23 +84,6 @@ def test_a_helper_that_was_killed_while_it_was_idle_is_replaced(web: WebServer) 
     assert read_remote_stamp(url, options).size == len(DATA)
 
 
-@pytest.mark.timeout(60)
-def test_an_interrupt_before_a_thread_receives_leaves_no_other_waiting(
-    web: WebServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url, options = web.put("/a", DATA), RemoteOptions()
-    close_connections()
-    way = access(url, options)
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(HelperConnection, "_receive_until", interrupt)
-        way.fetcher.client.ask("head", way.store, way.key)
-    assert way.fetcher.client.ask("head", way.store, way.key).size == len(DATA)
-
-
 @pytest.mark.parametrize("has_child", [False, True])
 def test_the_helper_ends_when_its_parent_is_killed(web: WebServer, has_child: bool) -> None:
     # A forked child has copies of all that is open.

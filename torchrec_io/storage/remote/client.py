@@ -95,20 +95,25 @@ class Client(ABC):
         """
 
     @abstractmethod
-    def wait(self, tickets: Iterable[Ticket]) -> None:
-        """Wait until each of some requests is answered.
-
-        Raises:
-            HelperError: If the helper has ended.
-        """
-
-    @abstractmethod
     def close(self) -> None:
         """End the helper."""
 
     @abstractmethod
     def forget(self) -> None:
         """Drop what belongs to the parent of this process, after a fork."""
+
+    def wait(self, tickets: Iterable[Ticket]) -> None:
+        """Wait until each of some requests is answered.
+
+        Raises:
+            HelperError: If the helper has ended.
+        """
+        for ticket in tickets:
+            if not ticket.is_done:
+                with self._condition:
+                    while not ticket.is_done:
+                        self._check()
+                        self._condition.wait()
 
     def new_ticket(self) -> Ticket:
         """Return the ticket of a new request."""

@@ -11,11 +11,11 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from multiprocessing.spawn import get_executable
 from typing import Any
 
-from .client import Client, Ticket
+from .client import Client
 from .messages import frame_of, take_frames
 
 _RECEIVE_BYTES = 1 << 18
@@ -27,10 +27,7 @@ _PROGRAM = (
 
 
 class HelperConnection(Client):
-    """A helper process and the memory that it shares with this process.
-
-    No thread of this process belongs to the helper: of the threads that wait for answers, one
-    receives those of all.
+    """A helper process, and a thread of this process that receives its answers.
 
     Args:
         memory_bytes: Size of the memory.
@@ -44,9 +41,8 @@ class HelperConnection(Client):
         self._socket, self._process = _start_helper(self._file.descriptor)
         self.helper_pid = self._process.pid
         self._sending = threading.Lock()
-        self._has_receiver = False
-        self._received = bytearray()
         self._end = weakref.finalize(self, _end_helper, self._socket, self._process, os.getpid())
+        threading.Thread(target=self._receive, name="torchrec_io", daemon=True).start()
 
     def send(self, messages: Sequence[tuple[Any, ...]]) -> None:
         frame = frame_of(list(messages))
@@ -60,11 +56,6 @@ class HelperConnection(Client):
             raise
         self._check()
 
-    def wait(self, tickets: Iterable[Ticket]) -> None:
-        for ticket in tickets:
-            while not ticket.is_done:
-                self._wait_or_receive(ticket)
-
     def close(self) -> None:
         self._fail("the helper process for remote files was ended")
         self._end()
@@ -74,49 +65,23 @@ class HelperConnection(Client):
         if detached is not None:
             _end_helper(*detached[2])
 
-    def _wait_or_receive(self, ticket: Ticket) -> None:
-        """Wait while another thread receives, or receive until an answer is there."""
-        is_receiver = False
+    def _receive(self) -> None:
+        """Pass answers on until the helper has ended."""
+        received = bytearray()
+        reason = ""
         try:
-            with self._condition:
-                self._check()
-                if ticket.is_done:
-                    return
-                if self._has_receiver:
-                    self._condition.wait()
-                    return
-                # In this order: Ctrl-C may come at any point, and others must not wait forever.
-                is_receiver = True
-                self._has_receiver = True
-            self._receive_until(ticket)
-        finally:
-            if is_receiver:
-                with self._condition:
-                    self._has_receiver = False
-                    self._condition.notify_all()
-
-    def _receive_until(self, ticket: Ticket) -> None:
-        """Receive answers until that of a ticket is there."""
-        try:
-            while not ticket.is_done:
-                data = self._socket.recv(_RECEIVE_BYTES)
-                if not data:
-                    with contextlib.suppress(subprocess.TimeoutExpired):
-                        self._process.wait(1.0)
-                    status = self._process.returncode
-                    self._fail(
-                        f"the helper process for remote files has ended (status {status}), as it "
-                        "does if the answers of a server need too much memory"
-                    )
-                    return
-                self._received += data
-                self._answer(itertools.chain.from_iterable(take_frames(self._received)))
+            while data := self._socket.recv(_RECEIVE_BYTES):
+                received += data
+                self._answer(itertools.chain.from_iterable(take_frames(received)))
         except OSError as error:
-            self._fail(f"the helper process for remote files has ended ({error.strerror})")
-        except BaseException:
-            # Ctrl-C may have come between a read and what is done with it.
-            self._fail("waiting for the helper process was interrupted")
-            raise
+            reason = f"({error.strerror})"
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(1.0)
+        reason = reason or (
+            f"(status {self._process.returncode}), as it does if the answers of a server need too "
+            "much memory"
+        )
+        self._fail(f"the helper process for remote files has ended {reason}")
 
 
 # Answers are received in new memory each time. By default glibc gives it back to the system at once

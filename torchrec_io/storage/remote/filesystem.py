@@ -12,7 +12,7 @@ import contextlib
 import ftplib
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any, Literal, TypeVar
@@ -21,7 +21,7 @@ import fsspec.core  # type: ignore[import-untyped]
 from fsspec.implementations.ftp import FTPFileSystem  # type: ignore[import-untyped]
 
 from .attempts import OWN_OPTIONS, most_attempts
-from .client import Client, Ticket
+from .client import Client
 from .failures import Failure, Kind, RequestError, classify_status
 from .helper import Helper
 from .messages import ObjectInfo
@@ -65,13 +65,6 @@ class FilesystemClient(Client):
     def send(self, messages: Sequence[tuple[Any, ...]]) -> None:
         self._check()
         self._loop.call_soon_threadsafe(self._helper.handle, messages)
-
-    def wait(self, tickets: Iterable[Ticket]) -> None:
-        with self._condition:
-            for ticket in tickets:
-                while not ticket.is_done:
-                    self._check()
-                    self._condition.wait()
 
     def close(self) -> None:
         if not self.has_failed():
