@@ -14,7 +14,7 @@ from ..thread_pool import REMOTE_THREADS, map_in_threads
 from .messages import ObjectInfo
 from .options import RemoteOptions
 from .patterns import matches
-from .process import access, ask_again
+from .process import ask_again
 from .remote_file import stamp_of_info
 from .urls import can_pin, expand_ranges, has_ranges, is_url, is_web_url, split_url
 from .web import store_of
@@ -215,19 +215,13 @@ def _files_in(folder: str, options: RemoteOptions, is_data: Callable[[str], bool
 
 def _list(folder: str, options: RemoteOptions, *, is_recursive: bool) -> list[str]:
     """List a folder, and remember the stamps of its objects."""
-    key = store_of(folder, options).key
-    try:
-        infos: Sequence[ObjectInfo] = ask_again(folder, options, "list_objects", key, is_recursive)
-    except FileNotFoundError:  # there is no such store
-        infos = []
-    root = split_url(folder).root
+    infos = _ask_for_objects(folder, options, is_recursive=is_recursive)
     listed: dict[str, list[str]] = {folder: []}
-    for info in infos:
-        url = info.key if is_url(info.key) else f"{root}/{info.key}"
+    for url, info in infos.items():
         options.stamps[url] = stamp_of_info(info)
         listed.setdefault(f"{os.path.dirname(url)}/" if is_recursive else folder, []).append(url)
     options.folders.update(listed)
-    return [url for urls in listed.values() for url in urls]
+    return [*infos]
 
 
 def list_folder(
@@ -240,15 +234,21 @@ def list_folder(
         options: Options for remote objects.
         is_recursive: Whether the objects in folders of the folder are listed, too.
     """
-    key = access(f"{folder}/", options).key
+    infos = _ask_for_objects(f"{folder}/", options, is_recursive=is_recursive)
+    return {url[len(folder) + 1 :]: info for url, info in infos.items()}
+
+
+def _ask_for_objects(
+    folder: str, options: RemoteOptions, *, is_recursive: bool
+) -> dict[str, ObjectInfo]:
+    """Return the objects in a folder, by their public URLs."""
+    key = store_of(folder, options).key
     try:
         infos: Sequence[ObjectInfo] = ask_again(folder, options, "list_objects", key, is_recursive)
-    except FileNotFoundError:
+    except FileNotFoundError:  # there is no such store
         return {}
-    start = len(folder) + 1
     root = split_url(folder).root
-    urls = (info.key if is_url(info.key) else f"{root}/{info.key}" for info in infos)
-    return {url[start:]: info for url, info in zip(urls, infos, strict=True)}
+    return {info.key if is_url(info.key) else f"{root}/{info.key}": info for info in infos}
 
 
 def list_once(folder: str, options: RemoteOptions) -> list[str]:

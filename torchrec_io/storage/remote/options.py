@@ -59,11 +59,9 @@ class RemoteOptions:
         self._lost: tuple[str, ...] = ()  # names of secrets that were not pickled
 
     @staticmethod
-    def of(options: StorageOptions) -> RemoteOptions | None:
+    def of(options: StorageOptions) -> RemoteOptions:
         """Return a user's options as an object of this class."""
-        if options is None or isinstance(options, RemoteOptions):
-            return options
-        return RemoteOptions(options)
+        return options if isinstance(options, RemoteOptions) else RemoteOptions(options)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -177,20 +175,7 @@ def check_storage_options(name: str, value: Any) -> StorageOptions:
     if value is not None and not isinstance(value, (Mapping, RemoteOptions)):
         # The value may be a secret.
         raise ValueError(f"{name} must be a mapping or None, got a {type(value).__name__}")
-    return RemoteOptions.of(value)
-
-
-def with_limits(
-    options: StorageOptions, fetch_bytes: int, cache: BlockCache | None
-) -> StorageOptions:
-    """Return the same options with limits of their own.
-
-    Args:
-        options: The user's options.
-        fetch_bytes: Size of the memory for ranges that are fetched, in bytes.
-        cache: Cache on the local disk, if there is one.
-    """
-    return (RemoteOptions.of(options) or RemoteOptions()).with_limits(fetch_bytes, cache)
+    return None if value is None else RemoteOptions.of(value)
 
 
 def is_public(name: str, value: Any) -> bool:
