@@ -22,9 +22,9 @@ from ..storage.cache.block_cache import BlockCache
 from ..storage.compression import CompressionChoice
 from ..storage.remote.options import (
     LEAST_FETCH_BYTES,
-    RemoteOptions,
     StorageOptions,
     check_storage_options,
+    with_limits,
 )
 
 ErrorPolicy: TypeAlias = Literal["raise", "skip"] | Callable[[TorchRecIOError], Any]
@@ -647,7 +647,7 @@ def access_options(options: Mapping[str, Any]) -> StorageOptions:
             "fetch_bytes must be at least four blocks of the cache "
             f"({4 * cache.block_bytes:,} bytes), got {fetch_bytes:,}"
         )
-    return RemoteOptions.of(options["storage_options"]).with_limits(fetch_bytes, cache)
+    return with_limits(options["storage_options"], fetch_bytes, cache)
 
 
 def resolved_rank(options: Mapping[str, Any]) -> tuple[int, int]:

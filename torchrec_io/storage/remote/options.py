@@ -89,10 +89,6 @@ class RemoteOptions:
 
         return place_of(scheme, self._options)
 
-    def with_limits(self, fetch_bytes: int, cache: BlockCache | None) -> RemoteOptions:
-        """Return the same options with another limit and another cache."""
-        return RemoteOptions(self._options, fetch_bytes, cache)
-
     def name(self, url: str) -> str:
         """Return the public form of a URL, and remember the rest of it.
 
@@ -176,6 +172,20 @@ def check_storage_options(name: str, value: Any) -> StorageOptions:
         # The value may be a secret.
         raise ValueError(f"{name} must be a mapping or None, got a {type(value).__name__}")
     return None if value is None else RemoteOptions.of(value)
+
+
+def with_limits(
+    options: StorageOptions, fetch_bytes: int, cache: BlockCache | None
+) -> StorageOptions:
+    """Return the same options with limits of their own.
+
+    Args:
+        options: The user's options.
+        fetch_bytes: Size of the memory for ranges that are fetched, in bytes.
+        cache: Cache on the local disk, if there is one.
+    """
+    known = options._options if isinstance(options, RemoteOptions) else options  # noqa: SLF001
+    return RemoteOptions(known, fetch_bytes, cache)
 
 
 def is_public(name: str, value: Any) -> bool:
