@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import hypothesis
@@ -21,7 +21,7 @@ from torchrec_io.storage.remote.areas import Areas
 from torchrec_io.storage.remote.client import Client, OpenObject, Ticket
 from torchrec_io.storage.remote.failures import Failure, Kind
 from torchrec_io.storage.remote.fetcher import Fetcher, FetchError
-from torchrec_io.storage.remote.messages import Fetch, FetchReport, ObjectInfo
+from torchrec_io.storage.remote.messages import Fetch, ObjectInfo
 from torchrec_io.storage.remote.parts import (
     PartsOfObject,
     Request,
@@ -29,12 +29,19 @@ from torchrec_io.storage.remote.parts import (
     group_spans,
     join_ranges,
 )
-from torchrec_io.storage.remote.request_cost import RequestCost
 
 CONTENT = np.random.default_rng(0).integers(0, 256, 100_000, dtype=np.uint8)
 OBJECT = OpenObject(0, ObjectInfo("a", len(CONTENT), '"1"', "", 0))
 BLOCK = 300
 CACHED = OBJECT._replace(blocks=ObjectBlocks("", 0, BLOCK, "", len(CONTENT)))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _gap() -> Iterator[None]:
+    """Join neighbors across gaps that are small beside the content."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fetcher_module, "_GAP_BYTES", 62_500)
+        yield
 
 
 class MemoryClient(Client):
@@ -89,7 +96,7 @@ class MemoryClient(Client):
             body = CONTENT[fetch.begin : fetch.begin + fetch.size]
             for offset, size, target in fetch.pieces:
                 self.memory[target : target + size] = body[offset : offset + size]
-            ticket.result = FetchReport(0.001, 0.001, self.trouble)
+            ticket.result = self.trouble
         ticket.is_done = True
 
     def _check_areas(self, new: Fetch) -> None:
@@ -546,15 +553,3 @@ def test_missing_pieces() -> None:
     assert [(part.begin if part else None) for part in map(parts.at, (9, 10, 19, 20))] == [
         None, 10, 10, None,
     ]  # fmt: skip
-
-
-def test_the_gap_grows_with_the_cost_of_requests() -> None:
-    cost = RequestCost()
-    before = cost.gap
-    for _ in range(100):
-        cost.add(1 << 20, FetchReport(wait=0.0005, transfer=0.01))
-    assert cost.gap < before
-    for _ in range(200):
-        cost.add(1 << 20, FetchReport(wait=0.1, transfer=0.01))
-    assert cost.gap > 10 * before
-    assert cost.gap <= 1 << 20

@@ -18,7 +18,6 @@ import resource
 import signal
 import socket
 import sys
-import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeVar
@@ -26,7 +25,7 @@ from typing import Any, Protocol, TypeVar
 from .attempts import seconds_after
 from .failures import Failure, Kind, RequestError
 from .large_uploads import LargeUploads
-from .messages import Fetch, FetchReport, ObjectInfo, frame_of, take_frames
+from .messages import Fetch, ObjectInfo, frame_of, take_frames
 
 _Result = TypeVar("_Result")
 
@@ -76,7 +75,7 @@ class Helper:
         self._stores: dict[int, Store] = {}
         self._urgent: OrderedDict[int, Fetch] = OrderedDict()  # by ticket, as the next two
         self._ahead: OrderedDict[int, Fetch] = OrderedDict()
-        self._running: dict[int, asyncio.Task[FetchReport | Failure]] = {}
+        self._running: dict[int, asyncio.Task[str | Failure]] = {}
         self._running_bytes = 0  # of their ranges
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -137,7 +136,7 @@ class Helper:
             self._running_bytes += fetch.size
             task.add_done_callback(functools.partial(self._finish, ticket, fetch.size))
 
-    def _finish(self, ticket: int, size: int, task: asyncio.Task[FetchReport | Failure]) -> None:
+    def _finish(self, ticket: int, size: int, task: asyncio.Task[str | Failure]) -> None:
         del self._running[ticket]
         self._running_bytes -= size
         error = None if task.cancelled() else task.exception()
@@ -147,7 +146,7 @@ class Helper:
             self._reply(ticket, None if task.cancelled() else task.result())
         self._start_fetches()
 
-    async def _fetch(self, fetch: Fetch) -> FetchReport | Failure:
+    async def _fetch(self, fetch: Fetch) -> str | Failure:
         """Fetch a range, with a cache only what that lacks."""
         if fetch.blocks is None:
             return await self._fetch_range(fetch)
@@ -156,18 +155,15 @@ class Helper:
         memory = self._memory[fetch.target : fetch.target + fetch.size]
         return await fetch_blocks(fetch, fetch.blocks, memory, self._fetch_range)
 
-    async def _fetch_range(self, fetch: Fetch) -> FetchReport | Failure:
+    async def _fetch_range(self, fetch: Fetch) -> str | Failure:
         """Fetch a range, resuming inside it after a failure."""
         store = self._stores[fetch.store]
         done = 0
-        wait = 0.0
-        began = time.monotonic()
 
-        async def fetch_rest() -> FetchReport:
-            nonlocal done, wait
+        async def fetch_rest() -> str:
+            nonlocal done
             end = fetch.begin + fetch.size
             async for chunk in store.chunks(fetch.pin, fetch.begin + done, end):
-                wait = wait or time.monotonic() - began
                 if len(chunk) > fetch.size - done:  # others' memory follows
                     raise RequestError(_TOO_LONG)
                 for first, last, target in fetch.places(done, len(chunk)):
@@ -175,7 +171,7 @@ class Helper:
                 done += len(chunk)
             if done < fetch.size:
                 raise RequestError(_TOO_SHORT)
-            return FetchReport(wait, time.monotonic() - began - wait)
+            return ""  # no trouble
 
         return await _repeat(store, fetch_rest, store.most_attempts)
 

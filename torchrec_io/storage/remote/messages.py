@@ -89,20 +89,6 @@ class Fetch(NamedTuple):
             yield begin, end, target + done + begin - offset
 
 
-class FetchReport(NamedTuple):
-    """Duration of a request. It shows the cost of requests and of bytes.
-
-    Attributes:
-        wait: Seconds until the first byte.
-        transfer: Seconds from the first byte to the last one.
-        trouble: Why the range could not be written to the cache; ``""`` if it could.
-    """
-
-    wait: float
-    transfer: float
-    trouble: str = ""
-
-
 def canonical_etag(etag: str) -> str:
     """Return an ETag with its quotes, which some answers of a server lack."""
     weak = "W/" if etag.startswith("W/") else ""
