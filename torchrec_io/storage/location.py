@@ -47,7 +47,7 @@ class Location(os.PathLike[str]):
         name = local_name(path)
         if not is_url(name):
             return Location(name)
-        options = RemoteOptions.of(storage_options) or RemoteOptions()
+        options = RemoteOptions.of(storage_options)
         return Location(options.name(name), options)
 
     def __fspath__(self) -> str:

@@ -159,7 +159,7 @@ def _expand_urls(
     """Return the objects that each URL stands for."""
     from .remote.listing import expand_url, find_named  # noqa: PLC0415  # not for local files
 
-    options = RemoteOptions.of(storage_options) or RemoteOptions()
+    options = RemoteOptions.of(storage_options)
     find_named(urls, options)
     is_data = _is_tfrecord_name if tfrecord_names else _is_data_name
     companion = _COMPANION_NAME if tfrecord_names else _INDEX_NAME

@@ -17,7 +17,8 @@ import pytest
 
 from tests.support.web import WebServer
 from torchrec_io.storage.location import Location
-from torchrec_io.storage.remote.connection import HelperConnection, HelperError
+from torchrec_io.storage.remote.client import HelperError
+from torchrec_io.storage.remote.connection import HelperConnection
 from torchrec_io.storage.remote.listing import read_remote_stamp
 from torchrec_io.storage.remote.options import RemoteOptions
 from torchrec_io.storage.remote.process import access, close_connections
@@ -81,23 +82,6 @@ def test_a_helper_that_was_killed_while_it_was_idle_is_replaced(web: WebServer) 
     url, options = web.put("/a", DATA), RemoteOptions()
     os.kill(helper_pid_of(url, options), signal.SIGKILL)
     assert read_remote_stamp(url, options).size == len(DATA)
-
-
-@pytest.mark.timeout(60)
-def test_an_interrupt_before_a_thread_receives_leaves_no_other_waiting(
-    web: WebServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url, options = web.put("/a", DATA), RemoteOptions()
-    close_connections()
-    way = access(url, options)
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(HelperConnection, "_receive_until", interrupt)
-        way.fetcher.client.ask("head", way.store, way.key)
-    assert way.fetcher.client.ask("head", way.store, way.key).size == len(DATA)
 
 
 @pytest.mark.parametrize("has_child", [False, True])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import hypothesis
@@ -12,16 +12,14 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from torchrec_io.storage.byte_source import ByteBuffer
 from torchrec_io.storage.cache import filling
 from torchrec_io.storage.cache.object_blocks import ObjectBlocks
 from torchrec_io.storage.remote import fetcher as fetcher_module
 from torchrec_io.storage.remote.areas import Areas
-from torchrec_io.storage.remote.client import OpenObject
-from torchrec_io.storage.remote.connection import Ticket
+from torchrec_io.storage.remote.client import Client, OpenObject, Ticket
 from torchrec_io.storage.remote.failures import Failure, Kind
 from torchrec_io.storage.remote.fetcher import Fetcher, FetchError
-from torchrec_io.storage.remote.messages import Fetch, FetchReport, ObjectInfo
+from torchrec_io.storage.remote.messages import Fetch, ObjectInfo
 from torchrec_io.storage.remote.parts import (
     PartsOfObject,
     Request,
@@ -29,7 +27,6 @@ from torchrec_io.storage.remote.parts import (
     group_spans,
     join_ranges,
 )
-from torchrec_io.storage.remote.request_cost import RequestCost
 
 CONTENT = np.random.default_rng(0).integers(0, 256, 100_000, dtype=np.uint8)
 OBJECT = OpenObject(0, ObjectInfo("a", len(CONTENT), '"1"', "", 0))
@@ -37,25 +34,27 @@ BLOCK = 300
 CACHED = OBJECT._replace(blocks=ObjectBlocks("", 0, BLOCK, "", len(CONTENT)))
 
 
-class MemoryClient:
+@pytest.fixture(autouse=True, scope="module")
+def _gap() -> Iterator[None]:
+    """Join neighbors across gaps that are small beside the content."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fetcher_module, "_GAP_BYTES", 62_500)
+        yield
+
+
+class MemoryClient(Client):
     """Answers a request when somebody waits for it, and those before it."""
 
     def __init__(self, memory_bytes: int) -> None:
-        self.memory: ByteBuffer = np.zeros(memory_bytes, np.uint8)
+        super().__init__(memory_bytes)
+        self.memory = np.zeros(memory_bytes, np.uint8)
         self.fetches: list[Fetch] = []
         self.hurried: list[int] = []
         self.cancelled: list[int] = []
         self.failure: Failure | None = None
         self.trouble = ""
         self._open: dict[int, tuple[Ticket, Fetch | None]] = {}
-        self._tickets: dict[int, Ticket] = {}
-        self._numbers = itertools.count()
         self._lock = threading.Lock()
-
-    def new_ticket(self) -> Ticket:
-        ticket = Ticket(next(self._numbers))
-        self._tickets[ticket.number] = ticket
-        return ticket
 
     def send(self, messages: Sequence[tuple[Any, ...]]) -> None:
         with self._lock:
@@ -64,7 +63,7 @@ class MemoryClient:
                     fetch = Fetch(*arguments)
                     self._check_areas(fetch)
                     self.fetches.append(fetch)
-                    self._open[fetch.ticket] = (self._tickets[fetch.ticket], fetch)
+                    self._open[fetch.ticket] = (self._waiting[fetch.ticket], fetch)
                 else:
                     getattr(self, {"hurry": "hurried", "cancel": "cancelled"}[name]).extend(
                         arguments[0]
@@ -75,20 +74,18 @@ class MemoryClient:
         memory[: len(self.memory)] = self.memory
         self.memory = memory
 
-    def ask(self, name: str, *arguments: Any) -> Any: ...
-
     def wait(self, tickets: Iterable[Ticket]) -> None:
         for ticket in tickets:
             with self._lock:
                 if not ticket.is_done:
-                    self._answer(ticket)
+                    self._answer_ticket(ticket)
 
     def answer_all(self) -> None:
         with self._lock:
             for ticket, _ in list(self._open.values()):
-                self._answer(ticket)
+                self._answer_ticket(ticket)
 
-    def _answer(self, ticket: Ticket) -> None:
+    def _answer_ticket(self, ticket: Ticket) -> None:
         _, fetch = self._open.pop(ticket.number)
         assert fetch is not None
         if self.failure is not None:
@@ -97,7 +94,7 @@ class MemoryClient:
             body = CONTENT[fetch.begin : fetch.begin + fetch.size]
             for offset, size, target in fetch.pieces:
                 self.memory[target : target + size] = body[offset : offset + size]
-            ticket.result = FetchReport(0.001, 0.001, self.trouble)
+            ticket.result = self.trouble
         ticket.is_done = True
 
     def _check_areas(self, new: Fetch) -> None:
@@ -106,9 +103,6 @@ class MemoryClient:
         areas = sorted((target, size) for fetch in fetches for _, size, target in fetch.pieces)
         for (start, size), (following, _) in itertools.pairwise(areas):
             assert start + size <= following
-
-    def has_failed(self) -> bool:
-        return False
 
     def forget(self) -> None: ...
 
@@ -470,15 +464,3 @@ def test_missing_pieces() -> None:
     assert [(part.begin if part else None) for part in map(parts.at, (9, 10, 19, 20))] == [
         None, 10, 10, None,
     ]  # fmt: skip
-
-
-def test_the_gap_grows_with_the_cost_of_requests() -> None:
-    cost = RequestCost()
-    before = cost.gap
-    for _ in range(100):
-        cost.add(1 << 20, FetchReport(wait=0.0005, transfer=0.01))
-    assert cost.gap < before
-    for _ in range(200):
-        cost.add(1 << 20, FetchReport(wait=0.1, transfer=0.01))
-    assert cost.gap > 10 * before
-    assert cost.gap <= 1 << 20

@@ -169,9 +169,7 @@ def test_a_quarter_of_the_memory_is_under_way(web: WebServer, fetch_bytes: int) 
     assert reader.lookahead is not None
     assert reader.lookahead.most_bytes == fetch_bytes // 4
     close_connections()  # an earlier one may have more memory
-    file = Location.of(
-        web.put("/a", bytes(160 << 20)), RemoteOptions().with_limits(fetch_bytes, None)
-    ).open()
+    file = Location.of(web.put("/a", bytes(160 << 20)), RemoteOptions(None, fetch_bytes)).open()
     web.requests.clear()
     web.delay = 2.0
     file.will_need(np.array([(0, 160 << 20, 0)]))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import configparser
+import contextlib
 import functools
 import importlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 NOT_RENEWED = "the credentials of the AWS profile could not be renewed"
+# The second counts where both have an option.
+_FILES = (("AWS_CONFIG_FILE", "config"), ("AWS_SHARED_CREDENTIALS_FILE", "credentials"))
 _KEYS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 # botocore renews credentials 10 minutes before they end, or earlier.
 _VALID = timedelta(minutes=9)
@@ -21,36 +24,33 @@ def profile_name() -> str:
     return os.environ.get("AWS_PROFILE") or os.environ.get("AWS_DEFAULT_PROFILE") or "default"
 
 
-def read_config() -> dict[str, str]:
-    """Return the options of the profile in the configuration file; empty if there are none."""
-    return _profile("AWS_CONFIG_FILE", "config")
+def read_profile() -> dict[str, str]:
+    """Return the options of the profile in both files; empty if there are none."""
+    profile = profile_name()
+    options: dict[str, str] = {}
+    for variable, name in _FILES:
+        path = os.environ.get(variable) or os.path.join(os.path.expanduser("~"), ".aws", name)
+        with contextlib.suppress(OSError, ValueError):
+            status = os.stat(path)
+            parser = _parse(path, status.st_mtime_ns, status.st_size)
+            for section in (profile, f"profile {profile}"):
+                if parser.has_section(section):
+                    options |= parser.items(section)
+    return options
 
 
-def read_credentials() -> dict[str, str]:
-    """Return the options of the profile in the credentials file; empty if there are none."""
-    return _profile("AWS_SHARED_CREDENTIALS_FILE", "credentials")
+def keys_of(profile: Mapping[str, str]) -> dict[str, str]:
+    """Return the keys that a profile has; empty if it has none."""
+    return {name: profile[name] for name in _KEYS if name in profile}
 
 
-def profile_keys() -> dict[str, str]:
-    """Return the keys that the profile has in the files; empty if it has none."""
-    for options in (read_credentials(), read_config()):
-        if "aws_access_key_id" in options:
-            return {name: options[name] for name in _KEYS if name in options}
-    return {}
-
-
-def login_of_profile() -> str:
-    """Return how the profile gets its credentials; ``""`` if it has keys, or nothing at all.
-
-    The order is that of the AWS tools.
-    """
-    credentials, config = read_credentials(), read_config()
-    both = {**config, **credentials}
-    if "role_arn" in both:
+def login_of(profile: Mapping[str, str]) -> str:
+    """Return how a profile gets its credentials; ``""`` if it has keys, or nothing at all."""
+    if "role_arn" in profile:
         return "a role (role_arn)"
-    if "sso_session" in both or "sso_start_url" in both:
+    if "sso_session" in profile or "sso_start_url" in profile:
         return "SSO"
-    is_by_process = "credential_process" in both and "aws_access_key_id" not in credentials
+    is_by_process = "credential_process" in profile and not keys_of(profile)
     return "credential_process" if is_by_process else ""
 
 
@@ -99,26 +99,10 @@ def profile_provider(login: str) -> Callable[[], dict[str, Any]]:
     return provide
 
 
-def _profile(variable: str, name: str) -> dict[str, str]:
-    path = os.environ.get(variable) or os.path.join(os.path.expanduser("~"), ".aws", name)
-    try:
-        status = os.stat(path)
-    except (OSError, ValueError):
-        return {}
-    parser = _parse(path, status.st_mtime_ns, status.st_size)
-    profile = profile_name()
-    for section in (profile, f"profile {profile}"):
-        if parser.has_section(section):
-            return dict(parser.items(section))
-    return {}
-
-
 @functools.lru_cache(maxsize=8)
 def _parse(path: str, _mtime_ns: int, _size: int) -> configparser.RawConfigParser:
     """Return the content of a file, which is read once while it stays the same."""
     parser = configparser.RawConfigParser()
-    try:
+    with contextlib.suppress(configparser.Error, UnicodeDecodeError):
         parser.read(path, "utf-8")
-    except (OSError, configparser.Error, UnicodeDecodeError):
-        return configparser.RawConfigParser()
     return parser

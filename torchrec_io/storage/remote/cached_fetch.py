@@ -10,7 +10,7 @@ from typing import TypeVar
 from ..cache.filling import BlockFill
 from ..cache.object_blocks import ObjectBlocks
 from .failures import Failure
-from .messages import Fetch, FetchReport
+from .messages import Fetch
 
 _Result = TypeVar("_Result")
 
@@ -19,8 +19,8 @@ async def fetch_blocks(
     fetch: Fetch,
     blocks: ObjectBlocks,
     memory: memoryview,
-    fetch_range: Callable[[Fetch], Awaitable[FetchReport | Failure]],
-) -> FetchReport | Failure:
+    fetch_range: Callable[[Fetch], Awaitable[str | Failure]],
+) -> str | Failure:
     """Bring whole blocks of an object into memory, and those that the cache lacks into the cache.
 
     Args:
@@ -28,9 +28,11 @@ async def fetch_blocks(
         blocks: The blocks of the object.
         memory: Memory for the range.
         fetch_range: Function that downloads a range of the object.
+
+    Returns:
+        Why the blocks could not be written to the cache, ``""`` if they could; or a failure.
     """
     fill = BlockFill(blocks, fetch.begin, memory)
-    report = FetchReport(0.0, 0.0)
     try:
         while not fill.is_done:
             runs = await _in_thread(fill.next_runs)
@@ -38,13 +40,12 @@ async def fetch_blocks(
                 result = await fetch_range(fetch.part(begin, size))
                 if isinstance(result, Failure):
                     return result
-                report = result
                 await _in_thread(functools.partial(fill.store, begin, size))
             if not runs and not fill.is_done:
                 await asyncio.sleep(fill.pause())
     finally:
         fill.close()
-    return report._replace(trouble=fill.trouble)
+    return fill.trouble
 
 
 async def _in_thread(work: Callable[[], _Result]) -> _Result:

@@ -5,21 +5,17 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import mmap
 import os
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from multiprocessing.spawn import get_executable
 from typing import Any
 
-import numpy as np
-
-from ..byte_source import ByteBuffer
+from .client import Client
 from .messages import frame_of, take_frames
 
 _RECEIVE_BYTES = 1 << 18
@@ -30,69 +26,25 @@ _PROGRAM = (
 )
 
 
-class HelperError(ConnectionError):
-    """The helper process ended before it answered."""
-
-
-class Ticket:
-    """A request, and later its answer.
-
-    Attributes:
-        number: Number of the request.
-        is_done: Whether there is an answer.
-        result: The answer.
-    """
-
-    __slots__ = ("is_done", "number", "result")
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.is_done = False
-        self.result: Any = None
-
-
-class HelperConnection:
-    """A helper process and the memory that it shares with this process.
-
-    No thread of this process belongs to the helper: of the threads that wait for answers, one
-    receives those of all. Safe to use from several threads. After a fork, only :meth:`forget` may
-    be called.
+class HelperConnection(Client):
+    """A helper process, and a thread of this process that receives its answers.
 
     Args:
         memory_bytes: Size of the memory.
 
     Attributes:
-        memory: The memory; uint8.
         helper_pid: Process identifier of the helper.
     """
 
     def __init__(self, memory_bytes: int) -> None:
-        self._file = FetchMemory()
-        self.memory: ByteBuffer = self._file.map(memory_bytes)
+        super().__init__(memory_bytes)
         self._socket, self._process = _start_helper(self._file.descriptor)
         self.helper_pid = self._process.pid
-        self._numbers = itertools.count(1)
-        self._waiting: dict[int, Ticket] = {}  # by number; changed under the condition
-        self._condition = threading.Condition()
         self._sending = threading.Lock()
-        self._has_receiver = False
-        self._received = bytearray()
-        self._failure: str | None = None
         self._end = weakref.finalize(self, _end_helper, self._socket, self._process, os.getpid())
-
-    def new_ticket(self) -> Ticket:
-        """Return the ticket of a new request."""
-        ticket = Ticket(next(self._numbers))
-        with self._condition:
-            self._waiting[ticket.number] = ticket
-        return ticket
+        threading.Thread(target=self._receive, name="torchrec_io", daemon=True).start()
 
     def send(self, messages: Sequence[tuple[Any, ...]]) -> None:
-        """Send messages to the helper.
-
-        Raises:
-            HelperError: If the helper has ended.
-        """
         frame = frame_of(list(messages))
         try:
             with self._sending:
@@ -104,126 +56,32 @@ class HelperConnection:
             raise
         self._check()
 
-    def ask(self, name: str, *arguments: Any) -> Any:
-        """Send a message that starts with a new ticket, and return the answer."""
-        ticket = self.new_ticket()
-        self.send([(name, ticket.number, *arguments)])
-        self.wait([ticket])
-        return ticket.result
-
-    def wait(self, tickets: Iterable[Ticket]) -> None:
-        """Wait until each of some requests is answered.
-
-        Raises:
-            HelperError: If the helper has ended.
-        """
-        for ticket in tickets:
-            while not ticket.is_done:
-                self._wait_or_receive(ticket)
-
-    def grow(self, memory_bytes: int) -> None:
-        """Make the memory larger. What is in it stays at its place.
-
-        Raises:
-            HelperError: If the helper has ended.
-        """
-        self.memory = self._file.map(memory_bytes)
-        self.send([("grow", memory_bytes)])
-
-    def has_failed(self) -> bool:
-        """Return whether the helper has ended."""
-        return self._failure is not None
-
     def close(self) -> None:
-        """End the helper."""
         self._fail("the helper process for remote files was ended")
         self._end()
 
     def forget(self) -> None:
-        """Drop what belongs to the parent of this process, after a fork."""
         detached = self._end.detach()
         if detached is not None:
             _end_helper(*detached[2])
 
-    def _wait_or_receive(self, ticket: Ticket) -> None:
-        """Wait while another thread receives, or receive until an answer is there."""
-        is_receiver = False
+    def _receive(self) -> None:
+        """Pass answers on until the helper has ended."""
+        received = bytearray()
+        reason = ""
         try:
-            with self._condition:
-                self._check()
-                if ticket.is_done:
-                    return
-                if self._has_receiver:
-                    self._condition.wait()
-                    return
-                # In this order: Ctrl-C may come at any point, and others must not wait forever.
-                is_receiver = True
-                self._has_receiver = True
-            self._receive_until(ticket)
-        finally:
-            if is_receiver:
-                with self._condition:
-                    self._has_receiver = False
-                    self._condition.notify_all()
-
-    def _receive_until(self, ticket: Ticket) -> None:
-        """Receive answers until that of a ticket is there."""
-        try:
-            while not ticket.is_done:
-                data = self._socket.recv(_RECEIVE_BYTES)
-                if not data:
-                    with contextlib.suppress(subprocess.TimeoutExpired):
-                        self._process.wait(1.0)
-                    status = self._process.returncode
-                    self._fail(
-                        f"the helper process for remote files has ended (status {status}), as it "
-                        "does if the answers of a server need too much memory"
-                    )
-                    return
-                self._received += data
-                self._answer(take_frames(self._received))
+            while data := self._socket.recv(_RECEIVE_BYTES):
+                received += data
+                self._answer(itertools.chain.from_iterable(take_frames(received)))
         except OSError as error:
-            self._fail(f"the helper process for remote files has ended ({error.strerror})")
-        except BaseException:
-            # Ctrl-C may have come between a read and what is done with it.
-            self._fail("waiting for the helper process was interrupted")
-            raise
-
-    def _answer(self, frames: Iterable[Sequence[tuple[int, Any]]]) -> None:
-        with self._condition:
-            for number, result in itertools.chain.from_iterable(frames):
-                ticket = self._waiting.pop(number, None)
-                if ticket is not None:
-                    ticket.result = result
-                    ticket.is_done = True
-            self._condition.notify_all()
-
-    def _fail(self, reason: str) -> None:
-        with self._condition:
-            self._failure = self._failure or reason
-            self._waiting.clear()
-            self._condition.notify_all()
-
-    def _check(self) -> None:
-        if self._failure is not None:
-            raise HelperError(self._failure)
-
-
-class FetchMemory:
-    """Memory of a file without a name, which is used once it is written.
-
-    Attributes:
-        descriptor: Descriptor of the file.
-    """
-
-    def __init__(self) -> None:
-        self.descriptor = _anonymous_file()
-        weakref.finalize(self, os.close, self.descriptor).atexit = False
-
-    def map(self, size: int) -> ByteBuffer:
-        """Return the memory, made larger. Earlier mappings of it remain valid."""
-        os.ftruncate(self.descriptor, size)
-        return np.frombuffer(mmap.mmap(self.descriptor, size), np.uint8)
+            reason = f"({error.strerror})"
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(1.0)
+        reason = reason or (
+            f"(status {self._process.returncode}), as it does if the answers of a server need too "
+            "much memory"
+        )
+        self._fail(f"the helper process for remote files has ended {reason}")
 
 
 # Answers are received in new memory each time. By default glibc gives it back to the system at once
@@ -234,13 +92,6 @@ _KEEP_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(16 << 20),
 }
-
-
-def _anonymous_file() -> int:
-    if hasattr(os, "memfd_create"):
-        return os.memfd_create("torchrec_io_fetch")
-    with tempfile.TemporaryFile(prefix="torchrec_io-") as file:
-        return os.dup(file.fileno())
 
 
 def _start_helper(memory: int) -> tuple[socket.socket, subprocess.Popen[bytes]]:

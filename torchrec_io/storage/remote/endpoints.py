@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from .aws_files import read_config
+from .aws_files import read_profile
 from .options import bare_name
 
 # In the order in which they count, without the prefix of the store.
@@ -41,7 +41,7 @@ def endpoint_of(scheme: str, options: Mapping[str, Any]) -> str:
     given += [os.environ.get(name) for name in _ENDPOINT_VARIABLES.get(scheme, ())]
     endpoint = next(filter(None, given), "")
     if not endpoint and scheme == "s3":
-        endpoint = read_config().get("endpoint_url", "")
+        endpoint = read_profile().get("endpoint_url", "")
     if endpoint and re.match(r"https?://[^/\s]+", endpoint, re.IGNORECASE) is None:
         raise ValueError("the endpoint of a store must be a URL, such as https://host:9000")
     return endpoint

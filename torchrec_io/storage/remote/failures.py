@@ -85,6 +85,18 @@ class Failure(NamedTuple):
     attempts: int = 1
 
 
+class RequestError(Exception):
+    """A request failed.
+
+    Attributes:
+        failure: Why.
+    """
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.reason)
+        self.failure = failure
+
+
 # Errors of obstore that need no further look, by the names of their classes.
 _BY_CLASS = {
     "FileNotFoundError": Failure(Kind.missing, "HTTP 404"),
@@ -99,19 +111,10 @@ _BY_CLASS = {
 }
 
 
-def classify(error: BaseException, *, counts_retries: bool = False) -> Failure:
-    """Return what an error of obstore means, without its text.
-
-    Args:
-        error: The error.
-        counts_retries: Whether obstore itself has tried again, as its text then says.
-    """
-    failure = _classify(error)
-    found = _RETRIES.search(str(error)) if counts_retries else None
-    return failure if found is None else failure._replace(attempts=int(found[1]) + 1)
-
-
-def _classify(error: BaseException) -> Failure:
+def classify(error: BaseException) -> Failure:
+    """Return what an error of obstore means, without its text."""
+    if isinstance(error, RequestError):
+        return error.failure
     if str(error).startswith("Could not parse path"):
         return Failure(
             Kind.refused, "a name with '//', or with '.' or '..' between slashes, cannot be read"
@@ -127,7 +130,9 @@ def _classify(error: BaseException) -> Failure:
         return Failure(Kind.denied, NOT_RENEWED)
     found = _STATUS.search(text)
     code = next((a or b for a, b in _CODE.findall(text)), "")
-    return _classify_cause(str(error)) if found is None else classify_status(int(found[1]), code)
+    failure = _classify_cause(str(error)) if found is None else classify_status(int(found[1]), code)
+    retries = _RETRIES.search(text)  # of obstore itself
+    return failure if retries is None else failure._replace(attempts=int(retries[1]) + 1)
 
 
 def classify_status(status: int, code: str = "") -> Failure:

@@ -19,13 +19,14 @@ from ..cache.filling import log_trouble
 from .areas import Areas
 from .client import Client, KnownStore, OpenObject
 from .failures import Failure
-from .messages import FetchReport
 from .parts import Part, PartsOfObject, Request, Span, group_spans, join_ranges
-from .request_cost import RequestCost
 
 # The largest request. Larger ranges take several, which run at the same time.
 MOST_PART_BYTES = 8 << 20
 _FIRST_PART_BYTES = 1 << 20
+# Neighbors with at most this many bytes between them are read by one request. Requests wait at the
+# same time, and bytes share the network: so a request costs less than the time of its answer.
+_GAP_BYTES = 1 << 18
 # Ranges with at most this many bytes between them are kept as one part: that takes some memory, and
 # more parts would take more time.
 _KEPT_GAP_BYTES = 1 << 12
@@ -116,7 +117,6 @@ class Fetcher:
         self._objects: dict[OpenObject, PartsOfObject] = {}
         self._forgotten: deque[tuple[OpenObject, Ints]] = deque()  # appended to without the lock
         self._cancelled: list[Part] = []  # their areas may still be written
-        self._cost = RequestCost()
         self._next_sweep = 0.0
 
     @property
@@ -177,7 +177,7 @@ class Fetcher:
             spans = self._spans(target, ranges)
             missing = [piece for span in spans for piece in parts.missing(span)]
             # A cache takes whole ranges.
-            gap = self._cost.gap if target.blocks is None else 0
+            gap = _GAP_BYTES if target.blocks is None else 0
             for group in group_spans(missing, gap, self._part_bytes):
                 if not self._add_requests(target, group, new, messages, is_urgent=is_urgent):
                     break
@@ -202,7 +202,7 @@ class Fetcher:
         begins = ranges[:, 0] // size * size
         ends = -(-(ranges[:, 0] + ranges[:, 1]) // size) * size
         ends = np.minimum(ends, target.blocks.size)
-        return join_ranges(np.column_stack((begins, ends - begins)), self._cost.gap)
+        return join_ranges(np.column_stack((begins, ends - begins)), _GAP_BYTES)
 
     def forget_later(self, target: OpenObject, ranges: Ints) -> None:
         """Do :meth:`forget` with the next request. May be called where garbage is collected."""
@@ -334,17 +334,13 @@ class Fetcher:
         Raises:
             FetchError: If a request failed for good.
         """
-        waiting = [each.part for each in held if not each.part.ticket.is_done]
-        self.client.wait([part.ticket for part in waiting])
+        self.client.wait([each.part.ticket for each in held])
         for each in held:
-            report: FetchReport | Failure = each.part.ticket.result
-            if isinstance(report, Failure):
-                raise FetchError(report)
-            if report.trouble and target.blocks is not None:
-                log_trouble(target.blocks.directory, report.trouble)
-        for request in {part.request for part in waiting}:
-            if request.ticket.result.wait or target.blocks is None:  # not read from the cache
-                self._cost.add(request.size, request.ticket.result)
+            trouble: str | Failure = each.part.ticket.result
+            if isinstance(trouble, Failure):
+                raise FetchError(trouble)
+            if trouble and target.blocks is not None:
+                log_trouble(target.blocks.directory, trouble)
 
     def _release(self, target: OpenObject, held: list[HeldPart]) -> None:
         """Give back parts that were read."""

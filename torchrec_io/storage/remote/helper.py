@@ -4,43 +4,28 @@ The runtime of obstore does not survive a fork: a child of a process that has us
 process that loads has a helper of its own, which is started afresh and never forks. It takes
 messages from a socket, and writes what it reads to memory that both processes have mapped. It ends
 when that socket is closed, and when its parent is gone: a child that the parent forked may still
-have the other end.
-
-The messages are those of :mod:`.messages`.
+have the other end. Filesystems of fsspec have a helper, too, in a thread of the loading process.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
-import importlib
+import itertools
 import mmap
 import os
 import resource
 import signal
 import socket
 import sys
-import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from typing import Any, Protocol, TypeVar
 
-from . import store_requests as requests
-from .attempts import most_attempts, seconds_after, seconds_to_wait
-from .deadline import Deadline
-from .failures import Failure, Kind, classify
+from .attempts import seconds_after
+from .failures import Failure, Kind, RequestError
 from .large_uploads import LargeUploads
-from .messages import (
-    Fetch,
-    FetchReport,
-    Put,
-    frame_of,
-    is_strong,
-    take_frames,
-)
-from .store_requests import WrongObjectError, check_same, info_of_meta
-from .stores import Store, make_store, make_writable
+from .messages import Fetch, ObjectInfo, frame_of, take_frames
 
 _Result = TypeVar("_Result")
 
@@ -49,75 +34,71 @@ MOST_REQUESTS = 64  # at the same time
 # in memory until it is passed on. More are for stores that limit the speed of each connection.
 _LEAST_BYTES = 64 << 20
 _PARENT_SECONDS = 1.0  # between two looks at the parent
-# What is lost at most when a body breaks off: this much, or an eighth of the range.
-_CHUNK_BYTES, _CHUNKS = 1 << 19, 8
 _RECEIVE_BYTES = 1 << 18
-_TOO_LONG = "the server sent more bytes than were asked for"
-# Requests that send much, or have several answers, may take this many times as long.
-_MORE_TIME = 10
+_REPEATED_BY_OBSTORE = frozenset({"write", "finish", "give_up"})
+_TOO_LONG = Failure(Kind.refused, "the server sent more bytes than were asked for")
+_TOO_SHORT = Failure(Kind.temporary, "the body ended early")
 # obstore reads the body of an error whole. Beyond so much memory, and as much as is shared, this
 # process ends.
 _MOST_BYTES = 1 << 30
-# Giving up uploads that nobody will finish may take this long.
-_SECONDS_TO_GIVE_UP = 4.0
+
+
+class Store(Protocol):
+    """Asynchronous requests to a store; see :class:`ObjectStore` and :class:`Filesystem`."""
+
+    tried: str
+    most_attempts: int
+
+    def classify(self, error: BaseException, /) -> Failure: ...
+    def chunks(self, pin: ObjectInfo, begin: int, end: int) -> AsyncIterator[memoryview]: ...
 
 
 class Helper:
     """The requests of one process.
 
     Args:
-        connection: Socket to the process.
         file: Descriptor of the memory that the process has mapped, too.
+        make_store: Called with the root and the options of a store; returns the store.
+        reply: Called with the number of a request, and with its answer.
     """
 
-    def __init__(self, connection: socket.socket, file: int) -> None:
-        self._connection = connection
+    def __init__(
+        self,
+        file: int,
+        make_store: Callable[[str, Mapping[str, Any]], Store],
+        reply: Callable[[int, Any], None],
+    ) -> None:
         self._file = file
         self._memory = memoryview(mmap.mmap(file, 0))
-        _limit_memory(len(self._memory))
-        self._obstore: Any = None  # the package, once there is a store
+        self._make_store = make_store
+        self._reply = reply
         self._stores: dict[int, Store] = {}
-        self._options: dict[int, dict[str, Any]] = {}
-        self._roots: dict[int, str] = {}
-        self._writable: dict[int, Any] = {}  # stores of obstore that try again themselves
-        self._uploads: LargeUploads | None = None  # once there is one
         self._urgent: OrderedDict[int, Fetch] = OrderedDict()  # by ticket, as the next two
         self._ahead: OrderedDict[int, Fetch] = OrderedDict()
-        self._running: dict[int, asyncio.Task[FetchReport | Failure]] = {}
+        self._running: dict[int, asyncio.Task[str | Failure]] = {}
         self._running_bytes = 0  # of their ranges
-        self._replies: list[tuple[int, Any]] = []
-        self._has_replies = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def serve(self) -> None:
-        """Serve until the connection is closed."""
-        self._start(self._send_replies())
-        loop = asyncio.get_running_loop()
-        received = bytearray()
-        while data := await loop.sock_recv(self._connection, _RECEIVE_BYTES):
-            received += data
-            for messages in take_frames(received):
-                for name, *arguments in messages:
-                    getattr(self, f"_on_{name}")(*arguments)
+    @property
+    def memory_bytes(self) -> int:
+        """Size of the memory that is shared."""
+        return len(self._memory)
 
     # ---- messages ----
 
-    def _on_store(self, ticket: int, store: int, root: str, options: dict[str, Any]) -> None:
-        self._options[store], self._roots[store] = options, root
-        try:
-            self._obstore = importlib.import_module("obstore")
-            self._stores[store] = make_store(root, options)
-            self._reply(ticket, self._stores[store].tried)
-        except ImportError as error:
-            self._reply(ticket, error)
-        except Exception as error:  # noqa: BLE001  # obstore has no common class of these
-            # The text of an error about options may have their values.
-            self._reply(ticket, ValueError(_without_values(str(error), options)))
+    def handle(self, messages: Iterable[tuple[Any, ...]]) -> None:
+        """Start what some messages ask for."""
+        for name, *arguments in messages:
+            getattr(self, f"_on_{name}")(*arguments)
+
+    def _on_ask(self, ticket: int, name: str, store: int, *arguments: Any) -> None:
+        task = asyncio.ensure_future(self._answer(ticket, name, store, *arguments))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _on_grow(self, memory_bytes: int) -> None:
         """Map more of the memory. What uses the old mapping has the same memory."""
         self._memory = memoryview(mmap.mmap(self._file, memory_bytes))
-        _limit_memory(memory_bytes)
 
     def _on_fetch(self, *fields: Any) -> None:
         fetch = Fetch(*fields)
@@ -138,73 +119,7 @@ class Helper:
             elif self._ahead.pop(ticket, None) or self._urgent.pop(ticket, None):
                 self._reply(ticket, None)
 
-    def _on_head(self, ticket: int, store: int, key: str) -> None:
-        self._start(
-            self._answer(
-                ticket, store, lambda *_: requests.head(self._stores[store], key), patience=1
-            )
-        )
-
-    def _on_list(self, ticket: int, store: int, prefix: str, is_recursive: bool) -> None:
-        client = self._stores[store].client
-        self._start(
-            self._answer(
-                ticket,
-                store,
-                lambda _, deadline: requests.list_objects(client, prefix, is_recursive, deadline),
-            )
-        )
-
-    def _on_folders(self, ticket: int, store: int, prefix: str) -> None:
-        client = self._stores[store].client
-        self._start(self._answer(ticket, store, lambda *_: requests.list_folders(client, prefix)))
-
-    def _on_put(self, ticket: int, store: int, *fields: Any) -> None:
-        put, client = Put(*fields), self._stores[store].client
-        self._start(
-            self._answer(ticket, store, lambda attempt, _: requests.put(client, put, attempt))
-        )
-
-    def _on_delete(self, ticket: int, store: int, keys: list[str]) -> None:
-        client = self._stores[store].client
-        self._start(self._answer(ticket, store, lambda *_: requests.delete(client, keys)))
-
-    def _on_copy(self, ticket: int, store: int, source: str, target: str) -> None:
-        client = self._stores[store].client
-        self._start(
-            self._answer(ticket, store, lambda *_: self._obstore.copy_async(client, source, target))
-        )
-
-    def _on_write(self, ticket: int, store: int, key: str, number: int, data: bytes) -> None:
-        client = self._writable_client(store)
-        self._start(self._answer_once(ticket, self._large.write(number, client, key, data)))
-
-    def _on_finish(self, ticket: int, store: int, key: str, number: int, rest: bytes) -> None:
-        client = self._writable_client(store)
-        self._start(self._answer_once(ticket, self._large.finish(number, client, key, rest)))
-
-    def _on_give_up(self, ticket: int, _store: int, number: int) -> None:
-        work = asyncio.wait_for(self._large.give_up(number), _SECONDS_TO_GIVE_UP)
-        self._start(self._answer_once(ticket, work))
-
-    async def give_up_uploads(self) -> None:
-        """Drop what was not written to its end."""
-        if self._uploads is not None:
-            with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
-                await asyncio.wait_for(self._uploads.give_up_all(), _SECONDS_TO_GIVE_UP)
-
-    # ---- requests ----
-
-    @property
-    def _large(self) -> LargeUploads:
-        if self._uploads is None:
-            self._uploads = LargeUploads()
-        return self._uploads
-
-    def _writable_client(self, store: int) -> Any:
-        if store not in self._writable:
-            self._writable[store] = make_writable(self._roots[store], self._options[store])
-        return self._writable[store]
+    # ---- ranges ----
 
     def _start_fetches(self) -> None:
         while len(self._running) < MOST_REQUESTS:
@@ -221,7 +136,7 @@ class Helper:
             self._running_bytes += fetch.size
             task.add_done_callback(functools.partial(self._finish, ticket, fetch.size))
 
-    def _finish(self, ticket: int, size: int, task: asyncio.Task[FetchReport | Failure]) -> None:
+    def _finish(self, ticket: int, size: int, task: asyncio.Task[str | Failure]) -> None:
         del self._running[ticket]
         self._running_bytes -= size
         error = None if task.cancelled() else task.exception()
@@ -231,7 +146,7 @@ class Helper:
             self._reply(ticket, None if task.cancelled() else task.result())
         self._start_fetches()
 
-    async def _fetch(self, fetch: Fetch) -> FetchReport | Failure:
+    async def _fetch(self, fetch: Fetch) -> str | Failure:
         """Fetch a range, with a cache only what that lacks."""
         if fetch.blocks is None:
             return await self._fetch_range(fetch)
@@ -240,131 +155,55 @@ class Helper:
         memory = self._memory[fetch.target : fetch.target + fetch.size]
         return await fetch_blocks(fetch, fetch.blocks, memory, self._fetch_range)
 
-    async def _fetch_range(self, fetch: Fetch) -> FetchReport | Failure:
+    async def _fetch_range(self, fetch: Fetch) -> str | Failure:
         """Fetch a range, resuming inside it after a failure."""
-        done = attempt = 0
-        wait = 0.0
-        began = time.monotonic()
-        while True:
-            attempt += 1
-            try:
-                with Deadline(seconds_to_wait(self._options[fetch.store])) as deadline:
-                    async for chunk in self._chunks(fetch, done, deadline):
-                        wait = wait or time.monotonic() - began
-                        if len(chunk) > fetch.size - done:  # others' memory follows
-                            return Failure(Kind.refused, _TOO_LONG, attempt)
-                        for begin, end, target in fetch.places(done, len(chunk)):
-                            self._memory[target : target + end - begin] = chunk[begin:end]
-                        done += len(chunk)
-                if done == fetch.size:
-                    return FetchReport(wait, time.monotonic() - began - wait)
-                failure = Failure(Kind.temporary, "the body ended early")
-            except WrongObjectError as error:
-                return Failure(Kind.changed, str(error), attempt)
-            except Exception as error:  # noqa: BLE001  # obstore has no common class of these
-                failure = classify(error)
-            if failure.kind is not Kind.temporary or attempt >= most_attempts(
-                self._options[fetch.store]
-            ):
-                return failure._replace(attempts=attempt)
-            await asyncio.sleep(seconds_after(attempt))
+        store = self._stores[fetch.store]
+        done = 0
 
-    async def _chunks(
-        self, fetch: Fetch, done: int, deadline: Deadline
-    ) -> AsyncIterator[memoryview]:
-        """Yield the rest of a range as it arrives, and extend the deadline each time."""
-        begin, end = fetch.begin + done, fetch.begin + fetch.size
-        options: dict[str, Any] = {"range": (begin, end)}
-        if is_strong(fetch.pin.etag):
-            options["if_match"] = fetch.pin.etag
-        elif fetch.pin.version:
-            options["version"] = fetch.pin.version
-        client = self._stores[fetch.store].client
-        result = await self._obstore.get_async(client, fetch.pin.key, options=options)
-        deadline.extend()
-        check_same(info_of_meta(result.meta), fetch.pin, result.range, (begin, end))
-        if end - begin <= _CHUNK_BYTES:
-            yield memoryview(await result.bytes_async())
-            return
-        # Each chunk costs a switch of threads.
-        least = max(_CHUNK_BYTES, (end - begin) // _CHUNKS)
-        async for chunk in result.stream(min_chunk_size=least):
-            deadline.extend()
-            yield memoryview(chunk)
+        async def fetch_rest() -> str:
+            nonlocal done
+            end = fetch.begin + fetch.size
+            async for chunk in store.chunks(fetch.pin, fetch.begin + done, end):
+                if len(chunk) > fetch.size - done:  # others' memory follows
+                    raise RequestError(_TOO_LONG)
+                for first, last, target in fetch.places(done, len(chunk)):
+                    self._memory[target : target + last - first] = chunk[first:last]
+                done += len(chunk)
+            if done < fetch.size:
+                raise RequestError(_TOO_SHORT)
+            return ""  # no trouble
 
-    async def _answer_once(self, ticket: int, work: Awaitable[_Result]) -> None:
-        """Send the answer to a request that obstore itself tries again."""
+        return await _repeat(store, fetch_rest, store.most_attempts)
+
+    # ---- other requests ----
+
+    async def _answer(self, ticket: int, name: str, number: int, *arguments: Any) -> None:
+        """Make a request, and send the answer."""
         try:
-            self._reply(ticket, await work)
-        except Exception as error:  # noqa: BLE001  # as above
-            self._reply(ticket, classify(error, counts_retries=True))
-
-    async def _answer(
-        self,
-        ticket: int,
-        store: int,
-        ask: Callable[[int, Deadline], Awaitable[_Result]],
-        *,
-        patience: int = _MORE_TIME,
-    ) -> None:
-        """Ask until there is an answer, and send it.
-
-        Args:
-            ticket: Number of the request.
-            store: Number of the store.
-            ask: Called with the number of the attempt, and with its deadline.
-            patience: Multiple of the user's timeout after which an attempt ends.
-        """
-        attempt = 0
-        seconds = patience * seconds_to_wait(self._options[store])
-        while True:
-            attempt += 1
-            try:
-                with Deadline(seconds) as deadline:
-                    result = await ask(attempt, deadline)
-                return self._reply(ticket, result)
-            except WrongObjectError as error:
-                failure = Failure(Kind.changed, str(error))
-            except Exception as error:  # noqa: BLE001  # as above
-                failure = classify(error)
-            if self._is_final(failure, attempt, store):
-                return self._reply(ticket, failure._replace(attempts=attempt))
-            await asyncio.sleep(seconds_after(attempt))
-
-    def _is_final(self, failure: Failure, attempt: int, store: int) -> bool:
-        """Return whether a request is not tried again."""
-        is_last = attempt >= most_attempts(self._options[store])
-        return failure.kind is not Kind.temporary or is_last
-
-    # ---- replies ----
-
-    def _reply(self, ticket: int, result: Any) -> None:
-        self._replies.append((ticket, result))
-        self._has_replies.set()
-
-    async def _send_replies(self) -> None:
-        """Send all replies that are there, in one frame."""
-        loop = asyncio.get_running_loop()
-        while True:
-            await self._has_replies.wait()
-            self._has_replies.clear()
-            replies, self._replies = self._replies, []
-            await loop.sock_sendall(self._connection, frame_of(replies))
-
-    def _start(self, work: Any) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+            if name == "make":
+                self._stores[number] = store = self._make_store(*arguments)
+                return self._reply(ticket, store.tried)
+            store = self._stores[number]
+            work = functools.partial(getattr(store, name), *arguments)
+            most_attempts = 1 if name in _REPEATED_BY_OBSTORE else store.most_attempts
+            self._reply(ticket, await _repeat(store, work, most_attempts))
+        except (ImportError, ValueError) as error:
+            self._reply(ticket, error)
 
 
-def _without_values(text: str, options: Mapping[str, Any]) -> str:
-    """Return a text without the values of options."""
-    for value in options.values():
-        if isinstance(value, Mapping):
-            text = _without_values(text, value)
-        elif len(str(value)) > 3:
-            text = text.replace(str(value), "...")
-    return text.partition("\n\nDebug source")[0]
+async def _repeat(
+    store: Store, work: Callable[[], Awaitable[_Result]], most_attempts: int
+) -> _Result | Failure:
+    """Do something until it succeeds; return its result, or the failure of the last attempt."""
+    for attempt in itertools.count(1):
+        try:
+            return await work()
+        except Exception as error:  # noqa: BLE001  # packages have no common class of these
+            failure = store.classify(error)
+        if failure.kind is not Kind.temporary or attempt >= most_attempts:
+            return failure._replace(attempts=max(attempt, failure.attempts))
+        await asyncio.sleep(seconds_after(attempt))
+    raise AssertionError
 
 
 # ---- the process ----
@@ -394,17 +233,45 @@ def main() -> None:
 
 
 async def _serve(connection: socket.socket, file: int, parent: int) -> None:
-    helper = Helper(connection, file)
-    watch = asyncio.ensure_future(_watch_parent(parent, helper))
+    from .object_store import ObjectStore  # noqa: PLC0415  # not for filesystems
+
+    loop = asyncio.get_running_loop()
+    uploads = LargeUploads()
+    replies: list[tuple[int, Any]] = []
+    has_replies = asyncio.Event()
+
+    def reply(ticket: int, result: Any) -> None:
+        replies.append((ticket, result))
+        has_replies.set()
+
+    async def send_replies() -> None:
+        while True:
+            await has_replies.wait()
+            has_replies.clear()
+            frame = frame_of(replies)  # all that are there
+            replies.clear()
+            await loop.sock_sendall(connection, frame)
+
+    helper = Helper(file, functools.partial(ObjectStore, uploads=uploads), reply)
+    others = [
+        asyncio.ensure_future(each) for each in (send_replies(), _watch_parent(parent, uploads))
+    ]
+    received = bytearray()
+    _limit_memory(helper.memory_bytes)
     try:
-        await helper.serve()
+        while data := await loop.sock_recv(connection, _RECEIVE_BYTES):
+            received += data
+            for messages in take_frames(received):
+                helper.handle(messages)
+            _limit_memory(helper.memory_bytes)
     finally:
-        watch.cancel()
-        await helper.give_up_uploads()
+        for each in others:
+            each.cancel()
+        await uploads.give_up_all()
 
 
-async def _watch_parent(parent: int, helper: Helper) -> None:
+async def _watch_parent(parent: int, uploads: LargeUploads) -> None:
     while os.getppid() == parent:  # noqa: ASYNC110  # nothing tells when that changes
         await asyncio.sleep(_PARENT_SECONDS)
-    await helper.give_up_uploads()
+    await uploads.give_up_all()
     os._exit(0)

@@ -10,6 +10,8 @@ from typing import Any
 PART_BYTES = 8 << 20
 # Parts that may be on their way at the same time, of all objects.
 _MOST_PARTS = 8
+# Giving up an upload that nobody will finish may take this long.
+_SECONDS_TO_GIVE_UP = 4.0
 
 
 class _LargeUpload:
@@ -26,13 +28,16 @@ class _LargeUpload:
         self.parts = 0
         self.turn = asyncio.Lock()
 
+    async def give_up(self) -> None:
+        """Drop the parts that the store has."""
+        async with self.turn:
+            await self.file.__aexit__(RuntimeError, None, None)
+
 
 class LargeUploads:
     """The objects that are being written. None of them can be seen before it is finished."""
 
     def __init__(self) -> None:
-        # A class of the package, which is loaded with the first store.
-        self._obstore: Any = importlib.import_module("obstore")
         self._open: dict[int, _LargeUpload] = {}
 
     async def write(self, number: int, client: Any, key: str, data: bytes) -> None:
@@ -64,8 +69,7 @@ class LargeUploads:
         """Drop an object that was not finished, and the parts of it that the store has."""
         upload = self._open.pop(number, None)
         if upload is not None:
-            async with upload.turn:
-                await upload.file.__aexit__(RuntimeError, None, None)
+            await asyncio.wait_for(upload.give_up(), _SECONDS_TO_GIVE_UP)
 
     async def give_up_all(self) -> None:
         """Drop all objects that were not finished."""
@@ -74,7 +78,8 @@ class LargeUploads:
 
     def _upload(self, number: int, client: Any, key: str) -> _LargeUpload:
         if number not in self._open:
-            file = self._obstore.open_writer_async(
+            obstore: Any = importlib.import_module("obstore")  # loaded with the first store
+            file = obstore.open_writer_async(
                 client, key, buffer_size=PART_BYTES, max_concurrency=_MOST_PARTS
             )
             self._open[number] = _LargeUpload(file)

@@ -13,8 +13,8 @@ from ..file_sets import named_some
 from ..thread_pool import REMOTE_THREADS, map_in_threads
 from .messages import ObjectInfo
 from .options import RemoteOptions
-from .patterns import matcher_of
-from .process import access, ask_again
+from .patterns import matches
+from .process import ask_again
 from .remote_file import stamp_of_info
 from .urls import can_pin, expand_ranges, has_ranges, is_url, is_web_url, split_url
 from .web import store_of
@@ -74,9 +74,9 @@ def expand_url(
     if is_web_url(public):
         return Found(_existing([_checked(public)], options, allow_missing=False), is_exact=True)
     if glob.has_magic(public):
-        matches = _matches(public, options)
+        matched = _find_matches(public, options)
         # A name may have the characters of a pattern.
-        return Found([public], True) if public in options.stamps else Found(matches, False)
+        return Found([public], True) if public in options.stamps else Found(matched, False)
     if not public.endswith("/") and _is_object(public, options):
         return Found([public], is_exact=True)
     return Found(_files_in(public, options, is_data), is_exact=False)
@@ -180,7 +180,7 @@ def find_named(urls: Sequence[str], options: RemoteOptions) -> None:
         find_objects(named, options, _WORTH_LISTING_NAMED)
 
 
-def _matches(pattern: str, options: RemoteOptions) -> list[str]:
+def _find_matches(pattern: str, options: RemoteOptions) -> list[str]:
     """Return the objects that match a pattern, in order."""
     parts = pattern.split("/")
     first = next(number for number, part in enumerate(parts) if glob.has_magic(part))
@@ -188,12 +188,11 @@ def _matches(pattern: str, options: RemoteOptions) -> list[str]:
         raise ValueError(f"the name of a store must have no wildcard, got {pattern!r}")
     folder = "/".join(parts[:first]) + "/"
     is_recursive = first < len(parts) - 1 or parts[-1] == "**"
-    matcher = matcher_of(pattern)
     found = _list(folder, options, is_recursive=is_recursive)
-    matches = sorted(url for url in found if matcher(url) and not url.endswith(".tfidx"))
-    if not matches and pattern not in found:
+    matched = sorted(url for url in found if matches(pattern, url) and not url.endswith(".tfidx"))
+    if not matched and pattern not in found:
         raise FileNotFoundError(f"the pattern {pattern!r} matches no object")
-    return matches
+    return matched
 
 
 def _files_in(folder: str, options: RemoteOptions, is_data: Callable[[str], bool]) -> list[str]:
@@ -216,19 +215,13 @@ def _files_in(folder: str, options: RemoteOptions, is_data: Callable[[str], bool
 
 def _list(folder: str, options: RemoteOptions, *, is_recursive: bool) -> list[str]:
     """List a folder, and remember the stamps of its objects."""
-    key = store_of(folder, options).key
-    try:
-        infos: Sequence[ObjectInfo] = ask_again(folder, options, "list", key, is_recursive)
-    except FileNotFoundError:  # there is no such store
-        infos = []
-    root = split_url(folder).root
+    infos = _ask_for_objects(folder, options, is_recursive=is_recursive)
     listed: dict[str, list[str]] = {folder: []}
-    for info in infos:
-        url = info.key if is_url(info.key) else f"{root}/{info.key}"
+    for url, info in infos.items():
         options.stamps[url] = stamp_of_info(info)
         listed.setdefault(f"{os.path.dirname(url)}/" if is_recursive else folder, []).append(url)
     options.folders.update(listed)
-    return [url for urls in listed.values() for url in urls]
+    return [*infos]
 
 
 def list_folder(
@@ -241,15 +234,21 @@ def list_folder(
         options: Options for remote objects.
         is_recursive: Whether the objects in folders of the folder are listed, too.
     """
-    key = access(f"{folder}/", options).key
+    infos = _ask_for_objects(f"{folder}/", options, is_recursive=is_recursive)
+    return {url[len(folder) + 1 :]: info for url, info in infos.items()}
+
+
+def _ask_for_objects(
+    folder: str, options: RemoteOptions, *, is_recursive: bool
+) -> dict[str, ObjectInfo]:
+    """Return the objects in a folder, by their public URLs."""
+    key = store_of(folder, options).key
     try:
-        infos: Sequence[ObjectInfo] = ask_again(folder, options, "list", key, is_recursive)
-    except FileNotFoundError:
+        infos: Sequence[ObjectInfo] = ask_again(folder, options, "list_objects", key, is_recursive)
+    except FileNotFoundError:  # there is no such store
         return {}
-    start = len(folder) + 1
     root = split_url(folder).root
-    urls = (info.key if is_url(info.key) else f"{root}/{info.key}" for info in infos)
-    return {url[start:]: info for url, info in zip(urls, infos, strict=True)}
+    return {info.key if is_url(info.key) else f"{root}/{info.key}": info for info in infos}
 
 
 def list_once(folder: str, options: RemoteOptions) -> list[str]:
@@ -287,7 +286,7 @@ def list_subfolders(folder: str, options: RemoteOptions) -> list[str]:
     if is_web_url(folder):
         return []
     try:
-        names: list[str] = ask_again(f"{folder}/", options, "folders")
+        names: list[str] = ask_again(f"{folder}/", options, "list_folders")
     except FileNotFoundError:  # there is no such store
         return []
     return sorted(os.path.basename(name.rstrip("/")) for name in names)

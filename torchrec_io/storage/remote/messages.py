@@ -11,7 +11,7 @@ import itertools
 import pickle
 import struct
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from ..cache.object_blocks import ObjectBlocks
@@ -87,35 +87,6 @@ class Fetch(NamedTuple):
             if begin >= end:
                 return
             yield begin, end, target + done + begin - offset
-
-
-class Put(NamedTuple):
-    """Bytes to write as an object.
-
-    Attributes:
-        key: Name of the object in the store.
-        data: The bytes.
-        only_if: ``"absent"`` if there must be no such object, or the object that is there and is
-            replaced; None to replace any.
-    """
-
-    key: str
-    data: bytes
-    only_if: ObjectInfo | Literal["absent"] | None
-
-
-class FetchReport(NamedTuple):
-    """Duration of a request. It shows the cost of requests and of bytes.
-
-    Attributes:
-        wait: Seconds until the first byte.
-        transfer: Seconds from the first byte to the last one.
-        trouble: Why the range could not be written to the cache; ``""`` if it could.
-    """
-
-    wait: float
-    transfer: float
-    trouble: str = ""
 
 
 def canonical_etag(etag: str) -> str:

@@ -59,11 +59,9 @@ class RemoteOptions:
         self._lost: tuple[str, ...] = ()  # names of secrets that were not pickled
 
     @staticmethod
-    def of(options: StorageOptions) -> RemoteOptions | None:
+    def of(options: StorageOptions) -> RemoteOptions:
         """Return a user's options as an object of this class."""
-        if options is None or isinstance(options, RemoteOptions):
-            return options
-        return RemoteOptions(options)
+        return options if isinstance(options, RemoteOptions) else RemoteOptions(options)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -90,10 +88,6 @@ class RemoteOptions:
         from .endpoints import place_of  # noqa: PLC0415  # not for local files
 
         return place_of(scheme, self._options)
-
-    def with_limits(self, fetch_bytes: int, cache: BlockCache | None) -> RemoteOptions:
-        """Return the same options with another limit and another cache."""
-        return RemoteOptions(self._options, fetch_bytes, cache)
 
     def name(self, url: str) -> str:
         """Return the public form of a URL, and remember the rest of it.
@@ -177,7 +171,7 @@ def check_storage_options(name: str, value: Any) -> StorageOptions:
     if value is not None and not isinstance(value, (Mapping, RemoteOptions)):
         # The value may be a secret.
         raise ValueError(f"{name} must be a mapping or None, got a {type(value).__name__}")
-    return RemoteOptions.of(value)
+    return None if value is None else RemoteOptions.of(value)
 
 
 def with_limits(
@@ -190,7 +184,8 @@ def with_limits(
         fetch_bytes: Size of the memory for ranges that are fetched, in bytes.
         cache: Cache on the local disk, if there is one.
     """
-    return (RemoteOptions.of(options) or RemoteOptions()).with_limits(fetch_bytes, cache)
+    known = options._options if isinstance(options, RemoteOptions) else options  # noqa: SLF001
+    return RemoteOptions(known, fetch_bytes, cache)
 
 
 def is_public(name: str, value: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..byte_source import Ints
-from .connection import Ticket
+from .client import Ticket
 from .failures import Failure
 
 

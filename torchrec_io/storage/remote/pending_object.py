@@ -13,7 +13,7 @@ from typing import Any, Literal
 from ..byte_source import ByteSource, Stamp
 from ..pending_file import output_exists
 from ..temporary import temporary_name
-from .connection import HelperError
+from .client import HelperError
 from .large_uploads import PART_BYTES
 from .options import RemoteOptions
 from .process import ObjectAccess, access
@@ -67,7 +67,6 @@ class PendingObject:
         self._number = next(_numbers)
         self._is_sent_in_parts = can_pin(url)
         self._way: list[ObjectAccess] = []  # once a part was sent: where all parts must go
-        self._is_complete = False  # under the name that it was sent to
         self._head = b""
         self._gathered = 0
         self._file = tempfile.TemporaryFile(  # noqa: SIM115  # closed with this object
@@ -94,9 +93,7 @@ class PendingObject:
                 view = view[done:]
 
     def sync(self) -> None:
-        """Send what can be sent without a name."""
-        if self._way and self._sent_name != self.path and not self._is_complete:
-            self._finish(self._sent_name)
+        """Do nothing: the rest is sent when the object gets its name."""
 
     def source(self) -> ByteSource:
         """Return what was written, of which only the two ends can be read."""
@@ -163,21 +160,17 @@ class PendingObject:
         self._gathered = _END_BYTES
 
     def _complete(self, url: str) -> None:
+        """Send the rest, and complete the object under its name."""
+        if not self._is_sent_in_parts:
+            way = access(url, self._options)
+            self._ask(way, url, "put_file", f"/dev/fd/{self._file.fileno()}")
+            return
+        way = self._way[0] if self._way else access(url, self._options)
+        self._ask(way, url, "finish", self._number, self._rest())
         if self._way and url != self._sent_name:
-            self.sync()
             way = access(self._sent_name, self._options)
             self._ask(way, url, "copy", access(url, self._options).key)
             delete_objects([self._sent_name], self._options)
-        else:
-            self._finish(url)
-
-    def _finish(self, url: str) -> None:
-        way = self._way[0] if self._way else access(url, self._options)
-        if self._is_sent_in_parts:
-            self._ask(way, url, "finish", self._number, self._rest())
-        else:
-            self._ask(way, url, "put_file", f"/dev/fd/{self._file.fileno()}")
-        self._is_complete = True
 
     def _rest(self) -> bytes:
         return os.pread(self._file.fileno(), self._gathered, 0)

@@ -9,8 +9,8 @@ import re
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .client import Client, KnownStore, OpenObject
-from .connection import HelperConnection, HelperError
+from .client import Client, HelperError, KnownStore, OpenObject
+from .connection import HelperConnection
 from .failures import Failure, Kind, error_of
 from .fetcher import Fetcher
 from .messages import ObjectInfo
@@ -174,16 +174,16 @@ def _client(kind: str, scheme: str, memory_bytes: int) -> Client:
         raise ImportError(f"reading {scheme}:// needs the package {package}: {install}")
     if kind == "objects":
         return HelperConnection(memory_bytes)
-    from .fsspec_client import FsspecClient  # noqa: PLC0415  # loads fsspec
+    from .filesystem import FilesystemClient  # noqa: PLC0415  # loads fsspec
 
-    return FsspecClient(memory_bytes)
+    return FilesystemClient(memory_bytes)
 
 
 def _add_store(
     fetcher: Fetcher, url: str, location: ObjectName, options: RemoteOptions
 ) -> KnownStore:
     number = fetcher.new_store_number()
-    answer = fetcher.client.ask("store", number, location.root, options.options)
+    answer = fetcher.client.ask("make", number, location.root, options.options)
     if isinstance(answer, Failure):
         raise error_of(answer, url, "the credentials that fsspec finds")
     if isinstance(answer, Exception):

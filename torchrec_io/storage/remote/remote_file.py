@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 
 from ..byte_source import ByteBuffer, ByteSource, Ints, Stamp
-from .client import OpenObject
-from .connection import HelperError
+from .client import HelperError, OpenObject
 from .failures import error_of
 from .fetcher import MOST_PART_BYTES, Fetcher, FetchError
 from .messages import ObjectInfo

@@ -11,21 +11,18 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes, urlsplit, urlunsplit
 
 from .attempts import OWN_OPTIONS, most_attempts, seconds_to_wait
-from .aws_files import (
-    login_of_profile,
-    profile_keys,
-    profile_name,
-    profile_provider,
-    read_config,
-)
+from .aws_files import keys_of, login_of, profile_name, profile_provider, read_profile
 from .endpoints import account_of, endpoint_of, with_endpoint
 from .options import bare_name
 from .redirects import aws_hosts, azure_hosts, google_hosts, has_secret_headers, host_of, only_hosts
 from .urls import is_web_url, scheme_of
 
-# One attempt may take this long in all; an attempt without progress ends much earlier.
-_WHOLE_ATTEMPT = timedelta(minutes=15)
+# An attempt may take this many times as long in all as it may be without progress.
+_WHOLE_ATTEMPT = 10
 _CONNECT_TIMEOUT = timedelta(seconds=10)
+_AWS_VARIABLES = {
+    "AWS_ACCESS_KEY_ID": "access key", "AWS_WEB_IDENTITY_TOKEN_FILE": "web identity",
+}  # fmt: skip
 _GOOGLE_VARIABLES = ("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_APPLICATION_CREDENTIALS")
 _EVERYTHING_OF_AWS = (
     "AWS_ACCESS_KEY_ID, the AWS files, and the role of the container or machine; for public "
@@ -88,7 +85,10 @@ def make_store(
     # An optional package, whose options are what the user gave.
     stores: Any = importlib.import_module("obstore.store")
     config = {name: value for name, value in options.items() if name not in OWN_OPTIONS}
-    given = _client_options(options)
+    named = {bare_name(option): value for option, value in config.items()}
+    server = root if is_web_url(root) else endpoint_of(scheme_of(root), config)
+    given = _client_options(options, server)
+    keywords: dict[str, Any] = {"client_options": given, "retry_config": retries}
     if is_web_url(root):
         if config:
             raise ValueError(f"storage_options of HTTP has no {', '.join(sorted(config))}")
@@ -97,31 +97,26 @@ def make_store(
         if urlsplit(url).query or has_secret_headers(given["default_headers"]):
             given |= only_hosts([host_of(url)], given)
         tried = "the user of the URL" if headers else "the URL and the headers as they were given"
-        return Store(stores.HTTPStore(url, **_common(root, given, retries)), tried, is_web=True)
-    name = root.partition("://")[2]
-    scheme = scheme_of(root)
-    server = endpoint_of(scheme, config)
-    has_headers = has_secret_headers(given.get("default_headers", {}))
-    named = [host_of(str(value)) for option, value in config.items() if _is_server(option)]
+        return Store(stores.HTTPStore(url, **keywords), tried, is_web=True)
+    scheme, _, name = root.partition("://")
     if scheme == "s3":
-        tried, more, provider = _aws_credentials(config)
-        config = with_endpoint(scheme, {**more, **config}, server)
-        if has_headers or not _is_anonymous(scheme, config):
-            given |= only_hosts([*aws_hosts(name, _region(config), server), *named], given)
-        common = _common(server, given, retries)
-        client = stores.S3Store(name, config=config, credential_provider=provider, **common)
-        return Store(client, tried)
-    make, tool, variables = {
-        "gs": (stores.GCSStore, "Google", _GOOGLE_VARIABLES),
-        "az": (stores.AzureStore, "Azure", _AZURE_VARIABLES),
-    }[scheme]
-    if scheme == "gs" and has_headers:
-        given |= only_hosts([*google_hosts(server), *named], given)
-    if scheme == "az" and (has_headers or not _is_anonymous(scheme, config)):
-        given |= only_hosts([*azure_hosts(account_of(config), server), *named], given)
-    tried = _tried(scheme, config, tool, variables)
-    config = with_endpoint(scheme, config, server)
-    return Store(make(name, config=config, **_common(server, given, retries)), tried)
+        tried, more, keywords["credential_provider"] = _aws_credentials(named)
+        config = {**more, **config}
+        region = _region(named) or more.get("region", "us-east-1")
+        hosts = aws_hosts(name, region, server)
+        make = stores.S3Store
+    elif scheme == "gs":
+        tried = _tried(scheme, named, "Google", _GOOGLE_VARIABLES)
+        hosts, make = google_hosts(server), stores.GCSStore
+    else:
+        tried = _tried(scheme, named, "Azure", _AZURE_VARIABLES)
+        hosts, make = azure_hosts(account_of(config), server), stores.AzureStore
+    # Those of Google are all in a header that no other host gets.
+    has_secrets = scheme != "gs" and not _is_anonymous(scheme, named)
+    if has_secrets or has_secret_headers(given.get("default_headers", {})):
+        hosts += [host_of(str(value)) for option, value in named.items() if _is_server(option)]
+        given |= only_hosts(hosts, given)
+    return Store(make(name, config=with_endpoint(scheme, config, server), **keywords), tried)
 
 
 def _without_user(url: str) -> tuple[str, dict[str, str]]:
@@ -134,51 +129,38 @@ def _without_user(url: str) -> tuple[str, dict[str, str]]:
     return urlunsplit(parts._replace(netloc=host)), {"authorization": f"Basic {encoded}"}
 
 
-def _client_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of HTTP that all stores have."""
-    most_attempts(options)
+def _client_options(options: Mapping[str, Any], server: str) -> dict[str, Any]:
+    """Return the options of HTTP that all stores have; ``server`` is the URL of it, if given."""
+    seconds = seconds_to_wait(options)
     return {
-        "timeout": _WHOLE_ATTEMPT,
+        **({"allow_http": True} if server.startswith("http://") else {}),
+        "timeout": timedelta(seconds=_WHOLE_ATTEMPT * seconds),
         "connect_timeout": _CONNECT_TIMEOUT,
-        "read_timeout": timedelta(seconds=seconds_to_wait(options)),
+        "read_timeout": timedelta(seconds=seconds),
         **(options.get("client_options") or {}),
     }
 
 
-def _common(
-    server: str, client_options: Mapping[str, Any], retries: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return the arguments that all stores have; ``server`` is the URL of the server, if given."""
-    plain = {"allow_http": True} if server.startswith("http://") else {}
-    return {"client_options": {**plain, **client_options}, "retry_config": retries}
-
-
 def _is_server(option: str) -> bool:
     """Return whether an option is the URL of a server, also of one that gives credentials."""
-    return bare_name(option).endswith(("endpoint", "_uri", "_url", "_host", "_sts"))
+    return option.endswith(("endpoint", "_uri", "_url", "_host", "_sts"))
 
 
-def _option(config: Mapping[str, Any], name: str) -> Any:
-    """Return an option of S3 under any of its names."""
-    names = {name, f"aws_{name}"}
-    return next((value for key, value in config.items() if key.lower() in names), None)
-
-
-def _region(config: Mapping[str, Any]) -> str:
+def _region(named: Mapping[str, Any]) -> str:
     """Return the region of S3 that requests go to."""
-    given = _option(config, "region") or _option(config, "default_region")
-    names = ("AWS_REGION", "AWS_DEFAULT_REGION")
-    return str(given or next(filter(None, map(os.environ.get, names)), "us-east-1"))
+    given = [named.get(name) for name in ("region", "default_region")]
+    given += [os.environ.get(name) for name in ("AWS_REGION", "AWS_DEFAULT_REGION")]
+    return str(next(filter(None, given), ""))
 
 
-def _is_anonymous(scheme: str, config: Mapping[str, Any]) -> bool:
+def _is_anonymous(scheme: str, named: Mapping[str, Any]) -> bool:
     """Return whether requests have no credentials."""
-    given = (value for name, value in config.items() if bare_name(name) == "skip_signature")
-    return str(next(given, os.environ.get(_ANONYMOUS_VARIABLES[scheme]))).lower() == "true"
+    given = named.get("skip_signature", os.environ.get(_ANONYMOUS_VARIABLES[scheme]))
+    return str(given).lower() == "true"
 
 
 def _aws_credentials(
-    config: Mapping[str, Any],
+    named: Mapping[str, Any],
 ) -> tuple[str, dict[str, Any], Callable[[], dict[str, Any]] | None]:
     """Return which credentials requests to S3 have, and what obstore does not find.
 
@@ -188,33 +170,23 @@ def _aws_credentials(
     Returns:
         The credentials in words, options, and a function that returns credentials that change.
     """
+    profile = read_profile()
     more: dict[str, Any] = {}
-    variables = ("AWS_REGION", "AWS_DEFAULT_REGION")
-    if not _option(config, "region") and not any(map(os.environ.get, variables)):
-        more = {name: value for name, value in read_config().items() if name == "region"}
-    known = _known_credentials(config)
-    if known:
-        return known, more, None
-    if login := login_of_profile():
-        tried = f"{login} of profile {profile_name()!r} of the AWS files"
-        return tried, more, profile_provider(login)
-    if keys := profile_keys():
-        tried = f"the access key of profile {profile_name()!r} of the AWS files"
-        return tried, {**more, **keys}, None
+    if "region" in profile and not _region(named):
+        more["region"] = profile["region"]
+    of_profile = f"of profile {profile_name()!r} of the AWS files"
+    if _is_anonymous("s3", named):
+        return "no credentials (skip_signature)", more, None
+    if named.get("access_key_id"):
+        return "the access key of storage_options", more, None
+    for variable, what in _AWS_VARIABLES.items():
+        if os.environ.get(variable):
+            return f"the {what} of {variable}", more, None
+    if login := login_of(profile):
+        return f"{login} {of_profile}", more, profile_provider(login)
+    if keys := keys_of(profile):
+        return f"the access key {of_profile}", {**more, **keys}, None
     return _EVERYTHING_OF_AWS, more, None
-
-
-def _known_credentials(config: Mapping[str, Any]) -> str:
-    """Return which credentials obstore finds in options and the environment; ``""`` if none."""
-    if _is_anonymous("s3", config):
-        return "no credentials (skip_signature)"
-    if _option(config, "access_key_id"):
-        return "the access key of storage_options"
-    if os.environ.get("AWS_ACCESS_KEY_ID"):
-        return "the access key of AWS_ACCESS_KEY_ID"
-    if os.environ.get("AWS_WEB_IDENTITY_TOKEN_FILE"):
-        return "the web identity of AWS_WEB_IDENTITY_TOKEN_FILE"
-    return ""
 
 
 def _tried(scheme: str, config: Mapping[str, Any], tool: str, variables: tuple[str, ...]) -> str:
