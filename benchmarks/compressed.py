@@ -26,10 +26,10 @@ from benchmarks.common import MB, arguments, memory_of, run_child, table, tensor
 from benchmarks.compressed_data import make_file, schema
 from torchrec_io.storage import span
 from torchrec_io.storage.byte_source import ByteSource
+from torchrec_io.storage.chunk_cache import DEFAULT_CACHE_BYTES
 from torchrec_io.storage.compressed import CompressedFile
 from torchrec_io.storage.decoder import start_member
 from torchrec_io.storage.local import LocalFile
-from torchrec_io.storage.chunk_cache import DEFAULT_CACHE_BYTES
 
 _BATCH = 256
 _READS = 200

@@ -17,20 +17,22 @@ from benchmarks.common import MB, arguments, run_child, table
 from benchmarks.compressed_data import make_file
 from benchmarks.peer_inflate import random_ms
 from benchmarks.peers.venvs import python_without_torch
+from torchrec_io.storage.chunk_cache import ChunkCache
+from torchrec_io.storage.chunked_file import ChunkedFile
+from torchrec_io.storage.compressed_chunks import CompressedChunks
 from torchrec_io.storage.local import LocalFile
-from torchrec_io.storage.opening import make_spans, open_spans
 
 _OURS = "torchrec_io"
 _PEERS = ("zlib", "isal", "zlib-ng", "indexed_gzip", "rapidgzip")
-_SMALL_CACHE = 8 << 20  # so that spans are decompressed for each read
+_SMALL_CACHE = 8 << 20  # so that chunks are decompressed for each read
 
 
 def _measure_ours(path: str) -> dict[str, float]:
     """Return the speed of our reader, with the checksums of the content, and its latency."""
     index = tio.RecordIndex.load(path)
     file = LocalFile(path)
-    spans = make_spans(file, "gzip", index.seek_points, index.stream_bytes, _SMALL_CACHE)
-    with contextlib.closing(open_spans(file, spans)) as source:
+    chunks = CompressedChunks(path, "gzip", index.seek_points, index.stream_bytes)
+    with contextlib.closing(ChunkedFile(file, chunks, ChunkCache(_SMALL_CACHE))) as source:
         buffer = memoryview(bytearray(1 << 18))
         start, at = time.process_time(), 0
         while got := source.read_into(at, buffer[: index.stream_bytes - at]):

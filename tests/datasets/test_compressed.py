@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import torchrec_io as tio
+from tests.support.chunks import count_decoded
 from tests.support.examples import example_of
-from tests.support.spans import count_decoded
 from tests.support.tfrecord import frame
 from torchrec_io import _core
 from torchrec_io.errors import CorruptRecordError, IndexFormatError

@@ -24,8 +24,8 @@ from tests.support.tfrecord import write_tfrecord
 from torchrec_io import CorruptRecordError, RecordIndex, StaleIndexError, TruncatedFileError, _core
 from torchrec_io.records.block_reader import BlockReader
 from torchrec_io.records.record_reader import ReadPlan, RecordReader
+from torchrec_io.storage.chunk_cache import process_cache
 from torchrec_io.storage.local import LocalFile
-from torchrec_io.storage.span_cache import process_cache
 
 Numbers = npt.NDArray[np.int64]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import pickle
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.tfrecord import frame, write_tfrecord
+from tests.support.tfrecord import write_tfrecord
 from torchrec_io import (
     CorruptRecordError,
     RecordIndex,
@@ -246,21 +245,3 @@ def test_records_in_memory() -> None:
     records = RecordList.of([b"abc", bytearray(), memoryview(b"de")])
     assert [bytes(records.view(i)) for i in range(len(records))] == [b"abc", b"", b"de"]
     assert records.without([1]).records == (b"abc", b"de")
-
-
-def test_closed_compressed_files_take_no_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("torchrec_io.records.open_files._MAX_OPEN_FILES", 2)
-    indexes = []
-    for number in range(12):
-        path = tmp_path / str(number)
-        path.write_bytes(gzip.compress(frame(bytes([number]) * 100_000)))
-        indexes.append(RecordIndex.build(path))
-    reader = RecordReader(indexes, decode_cache_bytes=450_000)  # for three spans
-    for numbers in ([*range(12)], [*range(12)][::-1]):
-        for number in numbers:
-            block, errors = reader.fetch(reader.plan(np.array([number])))
-            assert block.view(0) == bytes([number]) * 100_000
-            assert not errors
-        assert len(reader._spans._streams) <= 6

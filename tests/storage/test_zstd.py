@@ -13,13 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import torchrec_io as tio
+from tests.support.chunks import open_chunks
 from tests.support.inflated import read_all
 from tests.support.tfrecord import frame
 from torchrec_io.errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
 from torchrec_io.storage.compression import detect_compression
 from torchrec_io.storage.inflater import Inflater
 from torchrec_io.storage.local import LocalFile
-from torchrec_io.storage.opening import make_spans, open_decompressed, open_spans
+from torchrec_io.storage.opening import open_decompressed
 from torchrec_io.storage.seek_points import SeekPointRecorder
 from torchrec_io.storage.zstd import load_zstd
 
@@ -121,8 +122,7 @@ def test_frames_are_seek_points(parts: list[bytes | None], places: list[int]) ->
         points = recorder.finish()
         begins = {len(b"".join(part or b"" for part in parts[:n])) for n in range(len(parts))}
         assert set(points.stream_offsets.tolist()) == begins
-        file = LocalFile(path)
-        source = open_spans(file, make_spans(file, "zstd", points, len(stream), 1 << 20))
+        source = open_chunks(path, "zstd", points, len(stream))
         for place in places:
             at = place % (len(stream) + 1)
             assert source.read(at, 100) == stream[at : at + 100]

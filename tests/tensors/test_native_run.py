@@ -12,22 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import torchrec_io as tio
-from tests.support.datasets import SCHEMA, record, write_files
+from tests.support.datasets import SCHEMA, write_files
 from tests.support.forms import batch_to_json
-from tests.support.tfrecord import write_tfrecord
 from torchrec_io import _core
 from torchrec_io.datasets.iteration import Iteration
 from torchrec_io.parsing.parser import ExampleParser
 from torchrec_io.parsing.record_random import DEFAULT_RANDOM
-from torchrec_io.records import open_files, record_reader
+from torchrec_io.records import open_files
 from torchrec_io.records.block_reader import BlockReader
 from torchrec_io.records.index_cache import open_indexes
-from torchrec_io.records.native_frames import LentFrames, NativeReads
 from torchrec_io.records.reader import Reader
 from torchrec_io.records.record_reader import RecordReader
-from torchrec_io.storage.byte_source import Loan
 from torchrec_io.storage.location import Location
-from torchrec_io.storage.several_sources import descriptors_of, lend_ranges
+from torchrec_io.storage.several_sources import descriptors_of
 from torchrec_io.tensors.native_run import load_run
 from torchrec_io.tensors.parse import parse_block
 
@@ -72,110 +69,6 @@ def one_by_one(parser: ExampleParser, reader: Reader, plans: list[Any]) -> list[
             break
         batches.append(batch_to_json(batch))
     return batches
-
-
-@pytest.fixture
-def scribbling(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Numbers of lent pieces of memory, each of which is overwritten when it is given back."""
-    pieces: list[int] = []
-
-    def lend(*args: Any) -> Loan | None:
-        loan = lend_ranges(*args)
-        if loan is None:
-            return None
-        copies = [(memory.copy(), places) for memory, places in loan.pieces]
-        pieces.append(len(copies))
-
-        def give_back() -> None:
-            for memory, _ in copies:
-                memory[:] = 0xFF
-            loan.give_back()
-
-        return Loan(copies, give_back)
-
-    monkeypatch.setattr(record_reader, "lend_ranges", lend)
-    return pieces
-
-
-@pytest.mark.parametrize("schema", SCHEMAS)
-@pytest.mark.parametrize("shuffle", [False, 20])
-@pytest.mark.parametrize("num_threads", [1, 2])
-def test_batches_have_nothing_of_lent_memory(
-    tmp_path: Path, scribbling: list[int], schema: str, shuffle: Any, num_threads: int
-) -> None:
-    records = [record(number) for number in range(60)]
-    records[7] = records[31] = b""  # replaced by records of the next batches
-    paths = [str(write_tfrecord(tmp_path / name, records, name)) for name in ("gzip", "zlib")]
-    plain = str(write_tfrecord(tmp_path / "plain", 2 * records))
-    options: Any = {"shuffle": shuffle, "on_error": "skip", "num_threads": num_threads}
-    found, expected = (
-        [
-            batch_to_json(batch)
-            for batch in tio.TFRecordDataset(each, SCHEMAS[schema], batch_size=5, **options)
-        ]
-        for each in (paths, plain)
-    )
-    assert found == expected
-    assert len(scribbling) > 3
-
-
-def test_batches_are_read_alone_if_there_is_no_memory_for_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: Any) -> None:
-        raise MemoryError
-
-    monkeypatch.setattr(record_reader, "lend_ranges", fail)
-    parser = ExampleParser.of(SCHEMAS["any"])
-    reader = reader_of(write_files(tmp_path, [20], "gzip"))
-    plans = [reader.plan(np.arange(at, at + 5)) for at in range(0, 20, 5)]
-    found = [batch_to_json(batch) for batch in run_of(parser, reader, plans)]
-    assert found == one_by_one(parser, reader, plans)
-    assert len(found) == 4
-
-
-def test_a_read_that_fails_is_repeated_once_at_most(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reads = 0
-
-    def fail(*_: Any) -> None:
-        nonlocal reads
-        reads += 1
-        raise OSError(5, "the server does not answer")
-
-    monkeypatch.setattr(record_reader, "lend_ranges", fail)
-    parser = ExampleParser.of(SCHEMAS["any"])
-    reader = reader_of(write_files(tmp_path, [20], "gzip"))
-    plans = [reader.plan(np.arange(at, at + 5)) for at in range(0, 20, 5)]
-    assert len(run_of(parser, reader, plans)) == 4  # they may be sound: each is read alone
-    assert reads == 1
-    with pytest.raises(OSError, match="does not answer"):
-        run_of(parser, reader, plans[:1])
-    assert reads == 2
-    monkeypatch.setattr(record_reader, "read_ranges", fail)
-    with pytest.raises(OSError, match="does not answer"):
-        run_of(parser, reader, plans)
-    assert reads == 4
-
-
-def test_lent_records_that_lie_together_are_parsed_in_place(tmp_path: Path) -> None:
-    path = write_tfrecord(tmp_path / "x", [record(number) for number in range(60)], "gzip")
-    reader = reader_of([str(path)])
-    plans = [reader.plan(np.arange(at, at + 20)) for at in (0, 20, 40)]
-    with reader.open_run(plans) as opened:
-        for frames in opened:
-            assert isinstance(frames, LentFrames)
-            buffer = np.zeros(frames.plan.buffer_bytes, np.uint8)
-            assert NativeReads.in_place(frames, buffer).block.buffer is frames.whole
-            assert NativeReads.of(frames, buffer).block.buffer is buffer  # is kept
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(_core.BatchReads, "of_lent", None)
-            assert len(run_of(ExampleParser.of(SCHEMAS["raw"]), reader, plans)) == 3
-    apart = [reader.plan(np.array([0, 50]), gap=0)]
-    with reader.open_run(apart) as [frames]:
-        assert isinstance(frames, LentFrames)
-        assert frames.whole is None
 
 
 @pytest.mark.parametrize("kind", READERS)

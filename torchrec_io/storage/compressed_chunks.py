@@ -72,22 +72,13 @@ class CompressedChunks:
         return int(self.starts[number + 1] - self.starts[number])
 
     def load(self, file: ByteSource, number: int, size: int) -> Chunk:
-        """Decode a chunk.
-
-        Args:
-            file: The compressed file, open.
-            number: Number of the chunk.
-            size: Number of its first bytes that are wanted.
-
-        Raises:
-            OSError: If the file cannot be read.
-        """
+        """Return a chunk from the local disk, or decode it; see :meth:`decode`."""
         if self.stored is None:
-            return self._decode(file, number, size)
+            return self.decode(file, number, size)
         data = self.stored.load(number)
         if data is not None:
             return Chunk(data, None, data)
-        chunk = self._decode(file, number, self.size_of(number))
+        chunk = self.decode(file, number, self.size_of(number))
         if chunk.damage is None and (number + 1 < self.count or self.ends(file)):
             self.stored.store(number, chunk.data)
         return chunk
@@ -109,7 +100,17 @@ class CompressedChunks:
         end = file.stamp.size if is_last else int(bits[point + 1]) // 8 + 1
         return begin, end - begin
 
-    def _decode(self, file: ByteSource, number: int, size: int) -> Chunk:
+    def decode(self, file: ByteSource, number: int, size: int) -> Chunk:
+        """Decode a chunk.
+
+        Args:
+            file: The compressed file, open.
+            number: Number of the chunk.
+            size: Number of its first bytes that are wanted.
+
+        Raises:
+            OSError: If the file cannot be read.
+        """
         whole = self.size_of(number)
         if file.descriptor is None or not self._is_alone(number):
             size = whole  # the rest would have to be fetched or decoded again

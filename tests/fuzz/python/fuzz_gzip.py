@@ -13,9 +13,11 @@ import random
 import re
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 from unittest.mock import patch
 
 from tests.fuzz.python.inputs import cut_options, empty_folder
+from tests.support.chunks import open_chunks
 from tests.support.inflated import read_all
 from tests.support.tfrecord import frame
 from torchrec_io.errors import CorruptRecordError
@@ -23,7 +25,6 @@ from torchrec_io.storage.compressed import CompressedFile
 from torchrec_io.storage.compression import Compression, detect_compression
 from torchrec_io.storage.inflater import Inflater
 from torchrec_io.storage.local import LocalFile
-from torchrec_io.storage.opening import make_spans, open_spans
 from torchrec_io.storage.seek_points import SeekPointRecorder, SeekPoints
 
 _ZLIB, _REPAIRED = 1, 2
@@ -60,21 +61,21 @@ def check(data: bytes) -> None:
                 source = CompressedFile(LocalFile(path), kind, recorder)
                 assert source.find_size() == (len(content), None)
             points = recorder.finish()
-            _check_spans(LocalFile(path), kind, points, content)
-            _check_wrong_points(LocalFile(path), kind, points, content, step)
+            _check_chunks(path, kind, points, content)
+            _check_wrong_points(path, kind, points, content, step)
             for offset in (len(content) // 2, step, 0, len(content)):
                 assert source.read(offset, 100) == content[offset : offset + 100]
 
 
-def _check_spans(file: LocalFile, kind: Compression, points: SeekPoints, content: bytes) -> None:
+def _check_chunks(path: Path, kind: Compression, points: SeekPoints, content: bytes) -> None:
     """Read from every seek point."""
-    source = open_spans(file, make_spans(file, kind, points, len(content), 1 << 20))
+    source = open_chunks(path, kind, points, len(content))
     for offset in points.stream_offsets.tolist()[-20:]:
         assert source.read(offset, 300) == content[offset : offset + 300]
 
 
 def _check_wrong_points(
-    file: LocalFile, kind: Compression, points: SeekPoints, content: bytes, shift: int
+    path: Path, kind: Compression, points: SeekPoints, content: bytes, shift: int
 ) -> None:
     """Read from points that are at wrong bits, or have the windows of others."""
     found = [points.point(number) for number in range(len(points))]
@@ -89,11 +90,11 @@ def _check_wrong_points(
                 lambda at, size, section=section: section[at : at + size],  # type: ignore[misc]
                 len(section),
                 len(content),
-                file.stamp.size,
+                path.stat().st_size,
             )
         except (ValueError, OverflowError):
             continue
-        source = open_spans(file, make_spans(file, kind, decoded, len(content), 1 << 20))
+        source = open_chunks(path, kind, decoded, len(content))
         for point in wrong[-20:]:
             try:
                 found_bytes = source.read(point.stream_offset, 300)

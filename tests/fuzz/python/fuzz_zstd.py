@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.fuzz.python.inputs import cut_options, empty_folder
+from tests.support.chunks import open_chunks
 from tests.support.inflated import read_all
 from torchrec_io.storage.compressed import CompressedFile
 from torchrec_io.storage.compression import detect_compression, is_zstd_magic
 from torchrec_io.storage.inflater import Inflater
 from torchrec_io.storage.local import LocalFile
-from torchrec_io.storage.opening import make_spans, open_spans
 from torchrec_io.storage.seek_points import SeekPointRecorder
 from torchrec_io.storage.zstd import load_zstd
 
@@ -48,10 +48,9 @@ def check(data: bytes) -> None:
             source = CompressedFile(LocalFile(path), "zstd", recorder)
             assert source.find_size() == (len(content), None)
             points = recorder.finish()
-            stream = make_spans(LocalFile(path), "zstd", points, len(content), 1 << 20)
-            spans = open_spans(LocalFile(path), stream)
+            chunks = open_chunks(path, "zstd", points, len(content))
             for offset in points.stream_offsets.tolist()[-20:]:
-                assert spans.read(offset, 300) == content[offset : offset + 300]
+                assert chunks.read(offset, 300) == content[offset : offset + 300]
 
 
 def _decompress(file: bytes, step: int) -> tuple[bytes, str | None, int]:

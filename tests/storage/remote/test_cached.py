@@ -33,10 +33,6 @@ from torch.utils.data import DataLoader
 import torchrec_io as tio
 from tests.support.tfrecord import frame
 from tests.support.web import WebServer
-from torchrec_io import _core
-from torchrec_io.records.index_cache import open_indexes
-from torchrec_io.records.native_frames import BufferFrames, CachedFrames, NativeReads
-from torchrec_io.records.record_reader import RecordReader
 from torchrec_io.storage.byte_source import ByteSource
 from torchrec_io.storage.cache import filling
 from torchrec_io.storage.cache.folder import cache_folder_at
@@ -137,26 +133,6 @@ def test_cached_ranges_of_several_objects_are_read_at_once(
             file.write(bytes(100))
     assert read(0) == expected
     assert web.gets()
-
-
-def test_cached_batches_are_read_from_the_disk_by_native_code(
-    web: WebServer, cache: tio.BlockCache
-) -> None:
-    url = web.put("/a.tfrecord", DATA)
-    indexes, _ = open_indexes([Location.of(url, options_with(cache))], "auto", "auto")
-    shutil.rmtree(cache.directory)
-    reader = RecordReader(indexes, cache=cache)
-    plan = reader.plan(np.arange(0, 300, 7))
-    assert isinstance(reader.open_frames(plan), BufferFrames)  # some blocks are not there
-    reader.read(reader.plan(np.arange(300)))
-    frames = reader.open_frames(plan)
-    assert isinstance(frames, CachedFrames)
-    shutil.rmtree(cache.directory)
-    del reader  # the blocks stay open
-    gc.collect()
-    read = NativeReads.of(frames)
-    _core.load_batches(_core.ExampleParser([]), [read.for_core(read.block.native())], True)
-    assert [read.block[at] for at in range(43)] == RECORDS[::7]
 
 
 @pytest.mark.slow
@@ -335,7 +311,7 @@ def test_any_ranges(
         if len(rows) % 2:
             file.will_need(ranges[::-1])
         if len(rows) % 3 == 0:
-            file.will_not_need(ranges[::2])
+            file._will_not_need(ranges[::2])
         out = np.zeros(int(sizes.sum()), np.uint8)
         assert file.read_ranges(ranges, out) is None
         assert out.tobytes() == b"".join(DATA[at : at + size] for at, size in rows)
@@ -538,7 +514,7 @@ def test_blocks_in_flight_count_as_fetched_bytes(web: WebServer, cache: tio.Bloc
     ranges = np.array([(number * BLOCK + 5, 10, 0) for number in range(10)])
     file.will_need(ranges)
     assert access(file.path, remote).fetcher.bytes_in_memory == 10 * BLOCK
-    file.will_not_need(ranges)
+    file._will_not_need(ranges)
 
 
 def test_wrong_arguments(tmp_path: Path) -> None:

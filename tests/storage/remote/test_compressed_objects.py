@@ -15,7 +15,6 @@ from tests.support.tfrecord import frame
 from tests.support.web import WebServer
 from torchrec_io.storage.location import Location
 from torchrec_io.storage.remote.process import access
-from torchrec_io.storage.spanned_file import SpannedFile
 
 RECORDS = [np.random.default_rng(n).bytes(9000) + n.to_bytes(4, "little") for n in range(800)]
 DATA = gzip.compress(b"".join(map(frame, RECORDS)))
@@ -48,7 +47,7 @@ def test_orders_equal_those_of_records(url: str) -> None:
         assert sorted(order) == list(range(800))
 
 
-def test_a_random_read_fetches_a_span(web: WebServer, url: str) -> None:
+def test_a_random_read_fetches_a_chunk(web: WebServer, url: str) -> None:
     dataset = tio.TFRecordMapDataset(url)
     web.requests.clear()
     assert dataset[500] == RECORDS[500]
@@ -70,31 +69,6 @@ def test_an_epoch_fetches_the_object_once(
     # decode just when another one announces the span.
     limit = 1.4 if isinstance(shuffle, tio.Shuffle) else 1.15
     assert fetched(web) < limit * len(DATA)
-
-
-def test_what_is_being_decoded_is_not_fetched_again(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    [source] = tio.TFRecordMapDataset(url)._reader._files.open([0])
-    assert isinstance(source, SpannedFile)
-    needed: list[list[list[int]]] = []
-    dropped: list[list[list[int]]] = []
-    monkeypatch.setattr(source._file, "will_need", lambda each: needed.append(each.tolist()))
-    monkeypatch.setattr(source._file, "will_not_need", lambda each: dropped.append(each.tolist()))
-    stream = source._stream
-    ranges = np.array([(int(stream.starts[number]), 10, 0) for number in range(4)])
-    places = [[*stream.file_range(source._file, number)] for number in range(4)]
-    source.will_need(ranges)
-    assert needed == [places]
-    stream.span(1).is_busy = True
-    source._fetch_ahead()
-    assert needed[1:] == [[places[0], *places[2:]]]
-    assert dropped == []
-    source.will_not_need(ranges[:2])
-    assert sorted(dropped.pop()) == places[:2]
-    source.will_not_need(ranges[2:])
-    assert sorted(dropped.pop()) == places[2:]
-    assert dropped == []
 
 
 @pytest.mark.parametrize("num_threads", [1, 2])

@@ -181,27 +181,6 @@ def test_a_quarter_of_the_memory_is_under_way(web: WebServer, fetch_bytes: int) 
     close_connections()
 
 
-def test_more_is_fetched_ahead_where_records_are_scattered(web: WebServer, tmp_path: Path) -> None:
-    records = [bytes(100_000)] * 400
-    url = web.put("/a", b"".join(map(frame, records)))
-    shuffled = np.random.default_rng(0).permutation(400)
-    orders = {"all": shuffled, "window": shuffled % 100, "stored": np.arange(400)}
-    blocks = tio.BlockCache(tmp_path, max_bytes=8 << 20)
-    for kind, cache in (("all", None), ("window", None), ("stored", None), ("all", blocks)):
-        reader = tio.TFRecordMapDataset(url, fetch_bytes=32 << 20, cache=cache)._reader
-        numbers = orders[kind]
-        plans = [reader.plan(numbers[at : at + 4]) for at in range(0, 40, 4)]
-        before = reader.lookahead
-        reader.read_ahead(plans)
-        after = reader.lookahead
-        reader.will_not_need(plans)
-        assert before is not None
-        assert after is not None
-        is_scattered = kind == "all" and cache is None
-        assert (after.most_bytes > before.most_bytes) == is_scattered
-        assert (after.share > before.share) == is_scattered
-
-
 @pytest.mark.parametrize("world", [2, 8])
 def test_a_rank_with_lanes_fetches_what_it_yields(web: WebServer, world: int) -> None:
     # Neighbours may be joined across gaps of 1 MiB, so the blocks are larger.

@@ -37,20 +37,6 @@ void init_reads(BatchReads* self, const Sequence<int>& descriptors, nb::handle_t
   new (self) BatchReads(make_reads(std::move(files), std::move(plan), std::move(buffer), in));
 }
 
-BatchReads reads_of_checked(const Sequence<CheckedFile>& files, std::int64_t block_bytes,
-                            nb::handle_t<ReadPlan> of, WritableBuffer buffer,
-                            nb::handle_t<Records> in) {
-  if (block_bytes < 1) throw nb::value_error("block_bytes must be positive");
-  auto plan = share(of);
-  for (const Range& range : plan->ranges) {
-    if (!is_inside(range.target, range.size, static_cast<std::size_t>(plan->buffer_bytes))) {
-      throw nb::value_error("ranges must lie inside the buffer");
-    }
-  }
-  CheckedBlocks from{share_items<CheckedFile>(files), block_bytes};
-  return make_reads(std::move(from), std::move(plan), std::move(buffer), in);
-}
-
 BatchReads reads_of_blocks(const Sequence<FrameBlock>& blocks, const Numbers& block_numbers,
                            const Numbers& record_blocks, nb::handle_t<ReadPlan> of,
                            WritableBuffer buffer, nb::handle_t<Records> in) {
@@ -72,35 +58,6 @@ BatchReads reads_of_blocks(const Sequence<FrameBlock>& blocks, const Numbers& bl
 BatchReads reads_of_buffer(nb::handle_t<ReadPlan> of, WritableBuffer buffer,
                            nb::handle_t<Records> in) {
   return make_reads(std::monostate{}, share(of), std::move(buffer), in);
-}
-
-void init_lent_memory(LentMemory* self, const Sequence<Buffer>& memories,
-                      const Sequence<Matrix<std::int64_t>>& rows) {
-  const std::vector<Buffer> buffers = Items<Buffer>(memories).values();
-  const auto of_buffers = Items<Matrix<std::int64_t>>(rows).values();
-  if (buffers.size() != of_buffers.size()) throw nb::value_error("each memory must have ranges");
-  LentMemory lent;
-  for (std::size_t i = 0; i < buffers.size(); ++i) {
-    const Bytes bytes = bytes_of(buffers[i]);
-    for (const Range& range : to_ranges(of_buffers[i])) {
-      if (!is_inside(range.offset, range.size, bytes.size())) {
-        throw nb::value_error("ranges must lie inside the memory");
-      }
-      lent.pieces.push_back({bytes.subspan(static_cast<std::size_t>(range.offset),
-                                           static_cast<std::size_t>(range.size)),
-                             range.target});
-    }
-    lent.owners.push_back(owner_of(buffers[i]));
-  }
-  std::ranges::stable_sort(lent.pieces, {}, &LentMemory::Piece::target);
-  new (self) LentMemory(std::move(lent));
-}
-
-BatchReads reads_of_lent(nb::handle_t<LentMemory> memory, std::int64_t begin,
-                         nb::handle_t<ReadPlan> of, WritableBuffer buffer,
-                         nb::handle_t<Records> in) {
-  if (begin < 0) throw nb::value_error("begin must not be negative");
-  return make_reads(LentBatch{share(memory), begin}, share(of), std::move(buffer), in);
 }
 
 using TargetItems = Items<const ColumnTargets*>;
@@ -161,12 +118,6 @@ std::size_t bind_fill_batches(const Sequence<LocatedBatch>& located,
 }  // namespace
 
 void bind_loading(nb::module_& m) {
-  nb::class_<LentMemory>(m, "LentMemory", "Memory with the frames of several batches.")
-      .def("__init__", &init_lent_memory, "memories"_a, "ranges"_a,
-           "Args:\n"
-           "    memories: Bytes to copy from.\n"
-           "    ranges: For each memory, int64 [n, 3]: offset in it, size, and offset in a buffer\n"
-           "        that would have all batches, one after the other.");
   nb::class_<BatchReads>(m, "BatchReads",
                          "The reads that fetch one batch. Keeps its buffer and records alive.")
       .def("__init__", &init_reads, "descriptors"_a, "plan"_a, "buffer"_a, "records"_a,
@@ -175,17 +126,6 @@ void bind_loading(nb::module_& m) {
            "    plan: Plan of the reads.\n"
            "    buffer: Bytes that receive the frames.\n"
            "    records: Records that will be in the buffer, which are parsed.")
-      .def_static(
-          "of_checked", &reads_of_checked, "files"_a, "block_bytes"_a, "plan"_a, "buffer"_a,
-          "records"_a,
-          "Return reads of blocks that are files with checksums.\n\n"
-          "Args:\n"
-          "    files: Blocks of `block_numbers` for the ranges of the plan, open until the\n"
-          "        batch is loaded.\n"
-          "    block_bytes: Size of a block.\n"
-          "    plan: Plan of the reads.\n"
-          "    buffer: Bytes that receive the frames.\n"
-          "    records: Records that will be in the buffer, which are parsed.")
       .def_static("of_blocks", &reads_of_blocks, "blocks"_a, "block_numbers"_a, "record_blocks"_a,
                   "plan"_a, "buffer"_a, "records"_a,
                   "Return reads that copy the frames from blocks in memory.\n\n"
@@ -193,15 +133,6 @@ void bind_loading(nb::module_& m) {
                   "    blocks: Blocks in memory, which together have all records of the plan.\n"
                   "    block_numbers: Number of each block, ascending.\n"
                   "    record_blocks: Number of each record's block.\n"
-                  "    plan: Plan of the records.\n"
-                  "    buffer: Bytes that receive the frames.\n"
-                  "    records: Records that will be in the buffer, which are parsed.")
-      .def_static("of_lent", &reads_of_lent, "memory"_a, "begin"_a, "plan"_a, "buffer"_a,
-                  "records"_a,
-                  "Return reads that copy what a plan reads from lent memory.\n\n"
-                  "Args:\n"
-                  "    memory: The memory, which is lent until the batch is loaded.\n"
-                  "    begin: Offset of the batch in the buffer that would have all batches.\n"
                   "    plan: Plan of the records.\n"
                   "    buffer: Bytes that receive the frames.\n"
                   "    records: Records that will be in the buffer, which are parsed.")

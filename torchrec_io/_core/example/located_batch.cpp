@@ -8,12 +8,6 @@ bool fetch_frames(const BatchReads& batch, bool check_crcs, std::uint64_t& waits
   if (const auto* blocks = std::get_if<BatchBlocks>(&batch.from)) {
     return gather_checked_frames(*blocks, *batch.plan, batch.buffer, check_crcs);
   }
-  if (const auto* checked = std::get_if<CheckedBlocks>(&batch.from)) {
-    return read_checked_frames(*checked, *batch.plan, batch.buffer, check_crcs);
-  }
-  if (const auto* lent = std::get_if<LentBatch>(&batch.from)) {
-    return copy_checked_frames(*lent, *batch.plan, batch.buffer, check_crcs);
-  }
   if (const auto* descriptors = std::get_if<std::vector<int>>(&batch.from)) {
     return read_frames(*batch.plan, *descriptors, batch.buffer, check_crcs, waits);
   }

@@ -9,9 +9,7 @@
 #include <vector>
 
 #include "example/parser.h"
-#include "records/checked_frames.h"
 #include "records/frame_gather.h"
-#include "records/lent_memory.h"
 #include "records/read_plan.h"
 
 namespace tio {
@@ -55,9 +53,8 @@ struct BatchTarget {
 // How the frames of a batch are fetched: from files, or from memory. The buffer has at
 // least plan->buffer_bytes, and `records` are the records of the plan in that buffer.
 struct BatchReads {
-  // Descriptors of the plan's files, blocks of them, or memory; nothing if the frames are in the
-  // buffer.
-  std::variant<std::monostate, std::vector<int>, CheckedBlocks, BatchBlocks, LentBatch> from;
+  // Descriptors of the plan's files, or blocks in memory; nothing if the frames are in the buffer.
+  std::variant<std::monostate, std::vector<int>, BatchBlocks> from;
   std::shared_ptr<const ReadPlan> plan;
   MutableBytes buffer;
   Owner owner;  // of the buffer

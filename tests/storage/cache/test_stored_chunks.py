@@ -1,4 +1,4 @@
-"""Decoded spans of compressed files in a cache on the local disk."""
+"""Decoded chunks of compressed files in a cache on the local disk."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import pytest
 from torch.utils.data import DataLoader
 
 import torchrec_io as tio
+from tests.support.chunks import count_decoded
 from tests.support.examples import example_of
 from tests.support.web import web_server
-from torchrec_io.storage.span import Span
 
 SCHEMA = {"n": tio.FixedLenFeature([], "int64"), "text": tio.FixedLenFeature([], "string")}
 COUNT = 400
 TEXTS = [random.Random(number).randbytes(5000) for number in range(COUNT)]
-# Smaller than the data, so that spans are evicted.
+# Smaller than the data, so that chunks are evicted.
 OPTIONS: Any = {"batch_size": 16, "decode_cache_bytes": 1 << 20}
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """Return a compressed file with spans of 256 KiB."""
+    """Return a compressed file with chunks of 256 KiB."""
     found = str(tmp_path / "data.tfrecord.gz")
     write(found, TEXTS)
     tio.RecordIndex.build(found, seek_point_bytes=1 << 18).save()
@@ -53,20 +53,12 @@ def values(dataset: Any) -> list[tuple[int, bytes]]:
 
 @pytest.fixture
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list of the starts of the spans that are decoded from now on."""
-    starts = []
-    decode = Span.decode
-
-    def note(self: Span, *arguments: Any) -> None:
-        starts.append(self.start)
-        decode(self, *arguments)
-
-    monkeypatch.setattr(Span, "decode", note)
-    return starts
+    """Return a list of the numbers of the chunks that are decoded from now on."""
+    return count_decoded(monkeypatch)
 
 
 @pytest.mark.parametrize("shuffle", [False, True, 50, tio.Shuffle(block=30, window=90)])
-def test_each_span_is_decoded_once(
+def test_each_chunk_is_decoded_once(
     path: str, cache: tio.BlockCache, decoded: list[int], shuffle: Any
 ) -> None:
     expected = values(tio.TFRecordDataset(path, SCHEMA, shuffle=shuffle, **OPTIONS))
@@ -202,7 +194,7 @@ def test_few_seek_points_are_reported(
 ) -> None:
     monkeypatch.setattr("torchrec_io.storage.seek_points._MOST_SPAN_BYTES", 1 << 20)
     path = str(tmp_path / "large.tfrecord.gz")
-    write(path, [bytes(100_000)] * 200)  # 20 spans: 10.5 are decoded to reach one
+    write(path, [bytes(100_000)] * 200)  # 20 chunks: 10.5 are decoded to reach one
     tio.RecordIndex.build(path, seek_point_bytes=seek_point_bytes).save()
     next(iter(tio.TFRecordDataset(path, SCHEMA, shuffle=True)))
     if seek_point_bytes == 1 << 20:

@@ -1,0 +1,36 @@
+"""Chunks of compressed files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from torchrec_io.storage.byte_source import ByteSource
+from torchrec_io.storage.chunk_cache import Chunk, ChunkCache
+from torchrec_io.storage.chunked_file import ChunkedFile
+from torchrec_io.storage.compressed_chunks import CompressedChunks
+from torchrec_io.storage.compression import Compression
+from torchrec_io.storage.local import LocalFile
+from torchrec_io.storage.seek_points import SeekPoints
+
+
+def open_chunks(
+    path: Path, kind: Compression, points: SeekPoints, size: int, cache: int = 1 << 20
+) -> ChunkedFile:
+    """Return the content of a compressed file, readable at any offset."""
+    chunks = CompressedChunks(str(path), kind, points, size)
+    return ChunkedFile(LocalFile(path), chunks, ChunkCache(cache))
+
+
+def count_decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list to which each decoding of a chunk adds its number."""
+    decoded: list[int] = []
+    original = CompressedChunks.decode
+
+    def decode(self: CompressedChunks, file: ByteSource, number: int, size: int) -> Chunk:
+        decoded.append(number)
+        return original(self, file, number, size)
+
+    monkeypatch.setattr(CompressedChunks, "decode", decode)
+    return decoded
