@@ -156,12 +156,10 @@ def report_decodings(
 def _count_decodings(size: int, cache_bytes: int) -> float:
     """Return how often a uniform shuffle decompresses data of a size.
 
-    Records are announced once half of those announced before were read. So each time that a part of
-    a file is decompressed, three quarters of the look-ahead are taken from it on average. What fits
-    the sixth for whole spans is decompressed once. A span without a seek point is reached from
-    the last one before it.
+    Half of the look-ahead, which is three quarters of the memory, is read each time. A chunk without
+    a seek point is reached from the last one before it.
     """
-    return max(1, (size - cache_bytes / 6) / (0.75 * cache_bytes / 2))
+    return max(1, size / (0.75 * cache_bytes / 2))
 
 
 def _chunk_bytes(index: RecordIndex) -> float:
