@@ -156,8 +156,8 @@ def report_decodings(
 def _count_decodings(size: int, cache_bytes: int) -> float:
     """Return how often a uniform shuffle decompresses data of a size.
 
-    Half of the look-ahead, which is three quarters of the memory, is read each time. A chunk without
-    a seek point is reached from the last one before it.
+    Half of the look-ahead, which is three quarters of the memory, is read each time. A chunk
+    without a seek point is reached from the last one before it.
     """
     return max(1, size / (0.75 * cache_bytes / 2))
 
