@@ -61,10 +61,6 @@ class CachedBlock:
         with contextlib.suppress(OSError):
             os.utime(self._descriptor)
 
-    def advise(self, offset: int, size: int) -> None:
-        """Advise the system that a range of the block will be read soon."""
-        _core.advise_ranges(self._descriptor, np.array([(offset, size, 0)]))
-
     def read(self, out: ByteBuffer) -> bool:
         """Read all data into a buffer; return whether it is undamaged."""
         ranges = np.array([(0, self.size, 0)])

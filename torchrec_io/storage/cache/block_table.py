@@ -38,10 +38,6 @@ class BlockTable:
         self._open: dict[int, CachedBlock] = {}
         self._self = weakref.ref(self)
 
-    def __contains__(self, number: int) -> bool:
-        """Return whether a block is open."""
-        return number in self._open
-
     def find(self, numbers: list[int]) -> list[CachedBlock | None]:
         """Return blocks, None for each that is not cached. They count as used now."""
         get = self._open.get

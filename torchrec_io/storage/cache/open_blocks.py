@@ -24,29 +24,6 @@ class OpenBlocks:
         self._blocks = blocks
         self._table = BlockTable(blocks)
 
-    @property
-    def block_bytes(self) -> int:
-        """Size of a block in bytes."""
-        return self._blocks.block_bytes
-
-    def find(self, numbers: list[int]) -> list[CachedBlock] | None:
-        """Return blocks; None if one of them is not cached."""
-        found = [block for block in self._table.find(numbers) if block is not None]
-        return found if len(found) == len(numbers) else None
-
-    def missing(self, ranges: Ints, *, advise: bool = False) -> Ints:
-        """Return the numbers of the ranges, ``[n, 3]``, with blocks that are not cached.
-
-        Args:
-            ranges: Offset and size of each range, in the first two columns.
-            advise: Whether the ranges will be read soon.
-        """
-        numbers = _core.block_numbers(ranges, self._blocks.block_bytes)
-        if advise and not all(number in self._table for number in numbers):
-            self._advise(ranges)
-        found = self._table.find(numbers)
-        return self._ranges_of(found, ranges) if None in found else _NONE
-
     def read(self, ranges: Ints, out: ByteBuffer) -> Ints:
         """Read the ranges whose blocks are all cached; return the numbers of the others.
 
@@ -77,18 +54,6 @@ class OpenBlocks:
             kept = [None if id(block) in damaged else block for block in held]
             missing = np.append(missing, whole[self._ranges_of(kept, ranges)])
         return missing
-
-    def _advise(self, ranges: Ints) -> None:
-        """Advise the system that ranges will be read soon, in blocks that are not open yet.
-
-        Others were read before, and are most likely in its memory.
-        """
-        size = self._blocks.block_bytes
-        for offset, length, _ in ranges.tolist():
-            for number in range(offset // size, -(-(offset + length) // size)):
-                if number not in self._table and (block := self._table.open(number)) is not None:
-                    begin = max(offset - number * size, 0)
-                    block.advise(begin, min(offset + length - number * size, size) - begin)
 
     def _ranges_of(self, found: list[CachedBlock | None], ranges: Ints) -> Ints:
         """Return the numbers of the ranges that have a block that was not found."""

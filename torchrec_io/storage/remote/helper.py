@@ -18,7 +18,6 @@ import resource
 import signal
 import socket
 import sys
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeVar
 
@@ -73,8 +72,7 @@ class Helper:
         self._make_store = make_store
         self._reply = reply
         self._stores: dict[int, Store] = {}
-        self._urgent: OrderedDict[int, Fetch] = OrderedDict()  # by ticket, as the next two
-        self._ahead: OrderedDict[int, Fetch] = OrderedDict()
+        self._queue: dict[int, Fetch] = {}  # by ticket, as the next one
         self._running: dict[int, asyncio.Task[str | Failure]] = {}
         self._running_bytes = 0  # of their ranges
         self._tasks: set[asyncio.Task[None]] = set()
@@ -102,13 +100,7 @@ class Helper:
 
     def _on_fetch(self, *fields: Any) -> None:
         fetch = Fetch(*fields)
-        (self._urgent if fetch.is_urgent else self._ahead)[fetch.ticket] = fetch
-        self._start_fetches()
-
-    def _on_hurry(self, tickets: list[int]) -> None:
-        for ticket in tickets:
-            if (fetch := self._ahead.pop(ticket, None)) is not None:
-                self._urgent[ticket] = fetch
+        self._queue[fetch.ticket] = fetch
         self._start_fetches()
 
     def _on_cancel(self, tickets: list[int]) -> None:
@@ -116,21 +108,20 @@ class Helper:
         for ticket in tickets:
             if (task := self._running.get(ticket)) is not None:
                 task.cancel()
-            elif self._ahead.pop(ticket, None) or self._urgent.pop(ticket, None):
+            elif self._queue.pop(ticket, None):
                 self._reply(ticket, None)
 
     # ---- ranges ----
 
     def _start_fetches(self) -> None:
         while len(self._running) < MOST_REQUESTS:
-            queue = self._urgent or self._ahead
-            if not queue:
+            if not self._queue:
                 return
-            ticket, fetch = next(iter(queue.items()))
+            ticket, fetch = next(iter(self._queue.items()))
             most = max(_LEAST_BYTES, len(self._memory) // 4)
             if self._running and self._running_bytes + fetch.size > most:
                 return
-            del queue[ticket]
+            del self._queue[ticket]
             task = asyncio.ensure_future(self._fetch(fetch))
             self._running[ticket] = task
             self._running_bytes += fetch.size

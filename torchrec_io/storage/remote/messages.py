@@ -49,7 +49,6 @@ class Fetch(NamedTuple):
         size: Size of the range in bytes.
         pieces: What is kept of it, ascending: offset in the range, size, and offset in the shared
             memory. All of it, if there are blocks.
-        is_urgent: Whether a read waits for it.
     """
 
     ticket: int
@@ -59,7 +58,6 @@ class Fetch(NamedTuple):
     begin: int
     size: int
     pieces: Sequence[tuple[int, int, int]]
-    is_urgent: bool
 
     @property
     def target(self) -> int:
