@@ -26,10 +26,11 @@ demo: build
 test: export FUZZ_SEED := 1
 test: lint types docs native fuzz package tests
 
-# Run longer tests: 10 minutes of fuzzing per target, the build for OSS-Fuzz, a short soak test, 1000
-# examples per property, faults of all calls, and the tests marked long.
+# Run longer tests: 10 minutes of fuzzing per target, the wheel without native decoders, the build for OSS-Fuzz, a
+# short soak test, 1000 examples per property, faults of all calls, and the tests marked long.
 long: build setup-tf
 	$(MAKE) fuzz SECONDS=600
+	tests/package/run.sh build/package --without-libraries
 	tests/fuzz/oss-fuzz/check.sh build/oss-fuzz
 	python -m benchmarks.soak --minutes 0.5
 	$(PYTEST) --timeout 3600 --hypothesis-profile long
