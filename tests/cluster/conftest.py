@@ -32,5 +32,5 @@ def in_store(s3: S3Server, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixt
     """Return the URL of an empty folder that all processes can write to."""
     for name, value in s3.environment().items():
         monkeypatch.setenv(name, value)
-    name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
+    name = "".join(letter if letter.isalnum() else "-" for letter in request.node.nodeid)
     return f"s3://data/cluster/{name}"
