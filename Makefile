@@ -138,13 +138,13 @@ wheel: setup
 # so one more runs at a time than there are cores. Tests of a module stay together, because many share servers.
 PYTEST = python -m pytest -n $$(($(JOBS) + 1)) --dist worksteal
 tests: build setup-tf browser
-	$(PYTEST) -m "not long" --timeout 600
+	$(PYTEST) -m "not long"
 
 unit: build setup-tf browser
 	$(PYTEST) -m "not slow and not long"
 
 slow: build setup-tf
-	$(PYTEST) -m slow --timeout 600
+	$(PYTEST) -m slow
 
 # Count records under each trainer, in all ways to use it (an hour), also with the second newest
 # Accelerate. The results make the table of docs/trainers.md.
