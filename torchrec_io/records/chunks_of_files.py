@@ -64,7 +64,7 @@ class ChunksOfFiles:
         if self._disk is not None:
             from ..storage.cache.stored_chunks import stored_chunks  # noqa: PLC0415  # seldom needed
 
-            chunks.stored = stored_chunks(self._disk, file, chunks.starts, index.location.options)
+            chunks.stored = stored_chunks(self._disk, index.location, file.stamp, chunks.starts)
         return ChunkedFile(file, chunks, self.cache)
 
     def _searched_points(self, number: int, index: RecordIndex, file: ByteSource) -> SeekPoints:
