@@ -26,10 +26,11 @@ demo: build
 test: export FUZZ_SEED := 1
 test: lint types docs native fuzz package tests
 
-# Run longer tests: 10 minutes of fuzzing per target, the build for OSS-Fuzz, a short soak test, 1000
-# examples per property, faults of all calls, and the tests marked long.
+# Run longer tests: 10 minutes of fuzzing per target, the wheel without native decoders, the build for OSS-Fuzz, a
+# short soak test, 1000 examples per property, faults of all calls, and the tests marked long.
 long: build setup-tf
 	$(MAKE) fuzz SECONDS=600
+	tests/package/run.sh build/package --without-libraries
 	tests/fuzz/oss-fuzz/check.sh build/oss-fuzz
 	python -m benchmarks.soak --minutes 0.5
 	$(PYTEST) --timeout 3600 --hypothesis-profile long
@@ -137,13 +138,13 @@ wheel: setup
 # so one more runs at a time than there are cores. Tests of a module stay together, because many share servers.
 PYTEST = python -m pytest -n $$(($(JOBS) + 1)) --dist worksteal
 tests: build setup-tf browser
-	$(PYTEST) -m "not long" --timeout 600
+	$(PYTEST) -m "not long"
 
 unit: build setup-tf browser
 	$(PYTEST) -m "not slow and not long"
 
 slow: build setup-tf
-	$(PYTEST) -m slow --timeout 600
+	$(PYTEST) -m slow
 
 # Count records under each trainer, in all ways to use it (an hour), also with the second newest
 # Accelerate. The results make the table of docs/trainers.md.

@@ -35,12 +35,22 @@ hypothesis.settings.register_profile("quick", max_examples=30, **_SHARED)
 hypothesis.settings.register_profile("long", max_examples=1000, **_SHARED)
 hypothesis.settings.load_profile("quick")
 
+# After this time a slow test has failed. That of other tests is in pyproject.toml.
+_SLOW_SECONDS = 600
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marks of this suite."""
     config.addinivalue_line("markers", "gpu: needs a CUDA device; skipped without one")
     config.addinivalue_line("markers", "slow: not a quick test; see CONTRIBUTING.md")
     config.addinivalue_line("markers", "long: takes over 30 seconds on 2 cores; see make long")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Give slow tests more time than others, unless the command line or the test says how much."""
+    for item in items if config.getoption("timeout") is None else ():
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(_SLOW_SECONDS))
 
 
 def pytest_collection_finish() -> None:

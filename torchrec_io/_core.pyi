@@ -1281,17 +1281,6 @@ class ExampleParser:
         Run both passes at once, if the parser is fixed, and return the failures.
         """
 
-class LentMemory:
-    """Memory with the frames of several batches."""
-
-    def __init__(self, memories: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]], ranges: Sequence[Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)]]) -> None:
-        """
-        Args:
-            memories: Bytes to copy from.
-            ranges: For each memory, int64 [n, 3]: offset in it, size, and offset in a buffer
-                that would have all batches, one after the other.
-        """
-
 class BatchReads:
     """The reads that fetch one batch. Keeps its buffer and records alive."""
 
@@ -1299,20 +1288,6 @@ class BatchReads:
         """
         Args:
             descriptors: Descriptor of each file of the plan, open until the batch is loaded.
-            plan: Plan of the reads.
-            buffer: Bytes that receive the frames.
-            records: Records that will be in the buffer, which are parsed.
-        """
-
-    @staticmethod
-    def of_checked(files: Sequence[CheckedFile], block_bytes: int, plan: ReadPlan, buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], records: Records) -> BatchReads:
-        """
-        Return reads of blocks that are files with checksums.
-
-        Args:
-            files: Blocks of `block_numbers` for the ranges of the plan, open until the
-                batch is loaded.
-            block_bytes: Size of a block.
             plan: Plan of the reads.
             buffer: Bytes that receive the frames.
             records: Records that will be in the buffer, which are parsed.
@@ -1327,19 +1302,6 @@ class BatchReads:
             blocks: Blocks in memory, which together have all records of the plan.
             block_numbers: Number of each block, ascending.
             record_blocks: Number of each record's block.
-            plan: Plan of the records.
-            buffer: Bytes that receive the frames.
-            records: Records that will be in the buffer, which are parsed.
-        """
-
-    @staticmethod
-    def of_lent(memory: LentMemory, begin: int, plan: ReadPlan, buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], records: Records) -> BatchReads:
-        """
-        Return reads that copy what a plan reads from lent memory.
-
-        Args:
-            memory: The memory, which is lent until the batch is loaded.
-            begin: Offset of the batch in the buffer that would have all batches.
             plan: Plan of the records.
             buffer: Bytes that receive the frames.
             records: Records that will be in the buffer, which are parsed.

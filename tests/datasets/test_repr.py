@@ -36,10 +36,10 @@ def test_files_records_and_changed_options(tmp_path: Path, paths: list[str]) -> 
     )
     dataset.set_epoch(3)
     assert repr(dataset).endswith("seed=7, epoch 3)")
-    raw = tio.TFRecordDataset(paths[0], split="[:10%]", epochs=None, on_error=print)
+    raw = tio.TFRecordDataset(paths[0], split="[:10%]", epochs=None, on_error=repr)
     assert repr(raw) == (
         f"TFRecordDataset({paths[0]!r}, 60 of 600 records, bytes, split='[:10%]', epochs=None, "
-        "on_error=print, epoch 0)"
+        "on_error=repr, epoch 0)"
     )
     # No option of the files or the schema is repeated.
     assert repr(tio.TFRecordDataset(paths, len)) == (

@@ -1,31 +1,46 @@
 #!/usr/bin/env bash
-# Build the sdist, build the wheel from it, install it outside the checkout, and test it there.
+# Build the sdist, build the wheel from it, install it outside the checkout, and test it there:
+#
+#   run.sh BUILD_DIR [--without-libraries]
+#
+# The option builds another wheel as on a machine that lacks libjpeg-turbo, libdeflate and ISA-L.
 set -euo pipefail
 build=$(mkdir -p "$1" && cd "$1" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 
-rm -rf "$build"/dist "$build"/site "$build"/site-by-pillow
+rm -rf "$build"/dist "$build"/site "$build"/site-*
 python "$here/sdist.py" "$build/dist"
 
-# Builds, installs and tests a wheel with or without libjpeg-turbo, libdeflate and ISA-L: check_wheel ON|OFF DECODER SITE
-check_wheel() {
+# Builds a wheel from the sdist, with or without libjpeg-turbo, libdeflate and ISA-L: build_wheel ON|OFF SITE
+build_wheel() {
   pip wheel -q --no-build-isolation --no-deps --config-settings build-dir="$build/cmake" \
     --config-settings cmake.define.TORCHREC_IO_ISAL="$1" \
     --config-settings cmake.define.TORCHREC_IO_JPEG="$1" \
     --config-settings cmake.define.TORCHREC_IO_PNG="$1" -w "$build/dist/$1" "$build"/dist/*.tar.gz
-  pip install -q --no-deps --target "$3" "$build/dist/$1"/*.whl
-  # Run in an empty folder without the editable install, so that the wheel is imported.
-  (cd "$(mktemp -d)" && PYTHONPATH="$3" SKBUILD_EDITABLE_SKIP=1 \
-    python "$here/check_wheel.py" "$root/examples/data/digits" "$3" "$2")
+  pip install -q --no-deps --target "$2" "$build/dist/$1"/*.whl
 }
 
-check_wheel OFF pillow "$build/site-by-pillow"
+# Tests an installed wheel: check_site DECODER SITE
+check_site() {
+  # Run in an empty folder without the editable install, so that the wheel is imported.
+  (cd "$(mktemp -d)" && PYTHONPATH="$2" SKBUILD_EDITABLE_SKIP=1 \
+    python "$here/check_wheel.py" "$root/examples/data/digits" "$2" "$1")
+}
+
+if [ "${2:-}" = --without-libraries ]; then
+  build_wheel OFF "$build/site-without-libraries"
+  check_site pillow "$build/site-without-libraries"
+fi
+build_wheel ON "$build/site"
+# Without the libraries a wheel has the same files, except the modules that use them.
+cp -r "$build/site" "$build/site-with-pillow"
+rm -f "$build"/site-with-pillow/torchrec_io/_{inflate,jpeg,png}.*.so
+check_site pillow "$build/site-with-pillow"
 if python -c "import torchrec_io._inflate, torchrec_io._jpeg, torchrec_io._png" 2> /dev/null || [ "${CI:-}" = true ]; then
-  check_wheel ON native "$build/site"
+  check_site native "$build/site"
 else
   echo "native decoding needs the headers of libjpeg-turbo, libdeflate and ISA-L: it is not tested" >&2
-  mv "$build/site-by-pillow" "$build/site"
 fi
 cd "$(mktemp -d)"
 

@@ -14,7 +14,6 @@ from ..errors import CorruptRecordError, TorchRecIOError
 from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Stamp
 from ..storage.chunk_cache import process_cache
 from ..storage.chunked_file import ChunkedFile
-from ..storage.compressed_chunks import CompressedChunks
 from ..storage.opening import open_decompressed
 from .index import RecordIndex, make_recorder
 
@@ -56,6 +55,8 @@ class ChunksOfFiles:
         Raises:
             CorruptRecordError: If the file is damaged, and its format would not notice that.
         """
+        from ..storage.compressed_chunks import CompressedChunks  # noqa: PLC0415  # has decoders
+
         assert index.compression is not None
         points = index.seek_points
         if index.lacks_seek_points:
@@ -64,7 +65,7 @@ class ChunksOfFiles:
         if self._disk is not None:
             from ..storage.cache.stored_chunks import stored_chunks  # noqa: PLC0415  # seldom needed
 
-            chunks.stored = stored_chunks(self._disk, file, chunks.starts, index.location.options)
+            chunks.stored = stored_chunks(self._disk, index.location, file.stamp, chunks.starts)
         return ChunkedFile(file, chunks, self.cache)
 
     def _searched_points(self, number: int, index: RecordIndex, file: ByteSource) -> SeekPoints:

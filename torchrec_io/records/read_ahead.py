@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -140,9 +140,12 @@ class ReadAhead:
             return None
         end = begin + plan.buffer_bytes
         done = [each.done for each in buffer.readings if each.begin < end and each.end > begin]
-        wait(done)
+        try:
+            results = [each.result() for each in done]  # waits for all
+        except CancelledError:
+            results = [False]  # dropped meanwhile
         self.drop([plan])
-        return buffer.memory[begin:end] if all(each.result() for each in done) else None
+        return buffer.memory[begin:end] if all(results) else None
 
     def drop(self, plans: Sequence[ReadPlan]) -> None:
         """Free the memory of plans that are not taken."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,7 +11,9 @@ from .. import _core
 from ..errors import TorchRecIOError
 from .byte_source import ByteBuffer, ByteSource, Ints
 from .chunk_cache import Chunk, ChunkCache
-from .compressed_chunks import CompressedChunks
+
+if TYPE_CHECKING:
+    from .compressed_chunks import CompressedChunks
 
 
 class ChunkedFile(ByteSource):

@@ -206,11 +206,11 @@ class SalvagedChunks(SalvagedFile):
         file_begin, file_size = self._chunks.file_range(self._file, number)
         self._file_bytes_read = file_begin + file_size
         if damage is None:
-            return memoryview(data)
+            return data.data
         self.damaged_members.append((offset, offset + len(decoded)))
         if len(decoded) < size:
             self._add_lost(file_begin, file_begin + file_size, damage.reason)
-        return memoryview(decoded)
+        return decoded.data
 
     def _restarted(self) -> SalvagedFile:
         stream_bytes = int(self._chunks.starts[-1])

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..byte_source import ByteBuffer, ByteSource, Ints
+from ..byte_source import ByteBuffer, Ints, Stamp
 from ..digest import digest_text
 from .block_table import BlockTable
 from .filling import log_trouble, reason_of
@@ -15,7 +14,7 @@ from .folder import CacheFolder, CacheFullError, cache_folder_at
 from .object_blocks import identity_of
 
 if TYPE_CHECKING:
-    from ..remote.options import RemoteOptions
+    from ..location import Location
     from .block_cache import BlockCache
 
 
@@ -85,24 +84,24 @@ class StoredChunks:
 
 
 def stored_chunks(
-    cache: BlockCache, file: ByteSource, starts: Ints, remote: RemoteOptions | None
+    cache: BlockCache, location: Location, stamp: Stamp, starts: Ints
 ) -> StoredChunks | None:
     """Return the chunks of a compressed file in a cache.
 
     Args:
         cache: The cache.
-        file: The open file.
+        location: Where the file is.
+        stamp: Stamp of the file.
         starts: Offset of each chunk, and the end of the last one; int64 ``[chunks + 1]``.
-        remote: Options of the access to a remote object.
 
     Returns:
         None if the file is a remote object whose content has no identity.
     """
     identity: str | None
-    if remote is None:
-        identity = repr((os.path.realpath(file.path), file.stamp))
+    if location.options is None:
+        identity = repr((location.identity, stamp))
     else:
-        identity = identity_of(file.path, file.stamp, remote, 0)
+        identity = identity_of(location.name, stamp, location.options, 0)
     if identity is None:
         return None
     return StoredChunks(cache, digest_text(identity, starts.data, size=16), starts)
