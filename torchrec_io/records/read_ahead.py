@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import NamedTuple, TypeAlias
-
-import numpy as np
 
 from .. import _core
 from ..errors import TorchRecIOError
@@ -17,12 +14,9 @@ from .open_files import OpenFiles
 
 ReadPlan: TypeAlias = _core.ReadPlan
 
-# Plans that are read together are in so many buffers, each of which is freed once it was used.
-_BUFFERS = 8
-
 
 class _Reading(NamedTuple):
-    """A part of a buffer that is read at once.
+    """A part of a file that is read at once.
 
     Attributes:
         begin: Offset in the buffer of its first byte.
@@ -36,7 +30,7 @@ class _Reading(NamedTuple):
 
 
 class _Buffer:
-    """The frames of several plans, one after the other.
+    """The frames of plans that are read together, one after the other.
 
     Attributes:
         memory: The frames, once they are read.
@@ -84,49 +78,19 @@ class ReadAhead:
             for source in self._files.open([file])
             for part in source.split(ranges)
         ]
-        ends = np.cumsum([plan.buffer_bytes for plan in plans])
-        share = -(-joined.buffer_bytes // _BUFFERS)
-        last = np.flatnonzero(np.diff(ends // max(1, share), append=-1))
-        bounds = [0, *ends[last].tolist()]  # of the buffers, among all bytes
-        counts = np.diff(last, prepend=-1).tolist()
-        buffers = [
-            _Buffer(end - begin, count)
-            for begin, end, count in zip(bounds[:-1], bounds[1:], counts, strict=True)
-        ]
+        buffer = _Buffer(joined.buffer_bytes, len(plans))
         with self._lock:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self._threads, "torchrec_io ahead")
             for file, part in parts:
-                self._submit(self._pool, file, part, buffers, bounds)
-            rest = iter(plans)
-            for buffer in buffers:
-                self.held_bytes += len(buffer.memory)
-                begin = 0
-                for plan in itertools.islice(rest, buffer.left):
-                    self._places[plan] = buffer, begin
-                    begin += plan.buffer_bytes
-
-    def _submit(
-        self,
-        pool: ThreadPoolExecutor,
-        file: int,
-        part: Ints,
-        buffers: Sequence[_Buffer],
-        bounds: Sequence[int],
-    ) -> None:
-        """Start to read a part of a file into the buffers."""
-        owners = np.searchsorted(bounds, part[:, 2], side="right") - 1
-        rows: list[tuple[_Buffer, Ints]] = []
-        for owner in np.unique(owners).tolist():
-            ranges = part[owners == owner]
-            ranges[:, 2] -= bounds[owner]
-            rows.append((buffers[owner], ranges))
-        # The largest offset comes first: decoding for it passes the others.
-        rows.sort(key=lambda row: -int(row[1][:, :2].sum(axis=1).max()))
-        done = pool.submit(self._read, file, [(ranges, each.memory) for each, ranges in rows])
-        for buffer, ranges in rows:
-            end = int((ranges[:, 1] + ranges[:, 2]).max())
-            buffer.readings.append(_Reading(int(ranges[:, 2].min()), end, done))
+                done = self._pool.submit(self._read, file, part, buffer.memory)
+                end = int((part[:, 1] + part[:, 2]).max())
+                buffer.readings.append(_Reading(int(part[:, 2].min()), end, done))
+            self.held_bytes += len(buffer.memory)
+            begin = 0
+            for plan in plans:
+                self._places[plan] = buffer, begin
+                begin += plan.buffer_bytes
 
     def take(self, plan: ReadPlan) -> ByteBuffer | None:
         """Return the frames of a plan, once.
@@ -160,9 +124,9 @@ class ReadAhead:
                 self._pool.shutdown(wait=False, cancel_futures=True)
                 self._pool = None
 
-    def _read(self, file: int, rows: Sequence[tuple[Ints, ByteBuffer]]) -> bool:
-        """Read ranges of a file into buffers; return whether that was possible."""
+    def _read(self, file: int, ranges: Ints, out: ByteBuffer) -> bool:
+        """Read ranges of a file into a buffer; return whether that was possible."""
         try:
-            return all(self._files.read(file, ranges, out) for ranges, out in rows)
+            return self._files.read(file, ranges, out)
         except (TorchRecIOError, OSError, MemoryError):
             return False  # raised when the plan itself is read

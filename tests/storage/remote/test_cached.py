@@ -37,7 +37,6 @@ from torchrec_io.storage.byte_source import ByteSource
 from torchrec_io.storage.cache import filling
 from torchrec_io.storage.cache.folder import cache_folder_at
 from torchrec_io.storage.location import Location
-from torchrec_io.storage.remote.cached_file import CachedFile
 from torchrec_io.storage.remote.connection import HelperConnection
 from torchrec_io.storage.remote.options import RemoteOptions
 from torchrec_io.storage.remote.process import access, close_connections
@@ -93,9 +92,7 @@ def test_the_second_epoch_makes_no_request(web: WebServer, cache: tio.BlockCache
     assert cache.summary()[2:5] == (8 << 20, BLOCKS, 1)
 
 
-def test_cached_ranges_of_several_objects_are_read_at_once(
-    web: WebServer, cache: tio.BlockCache, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ranges_of_several_cached_objects(web: WebServer, cache: tio.BlockCache) -> None:
     contents = [DATA, DATA[::-1], DATA[:BLOCK]]
     urls = [web.put(f"/{name}", data) for name, data in enumerate(contents)]
     sources = [opened(url, cache) for url in urls]
@@ -123,10 +120,8 @@ def test_cached_ranges_of_several_objects_are_read_at_once(
         assert result.truncated_range is None
         return out[ranges[bounds[first], 2] :].tobytes()
 
-    with monkeypatch.context() as patch:
-        patch.setattr(CachedFile, "begin_reading", None)  # reads one object
-        assert read(0) == expected
-        assert read(1) == expected[ranges[bounds[1], 2] :]
+    assert read(0) == expected
+    assert read(1) == expected[ranges[bounds[1], 2] :]
     assert not web.gets()
     for path in Path(cache.directory).glob("*.block"):
         with path.open("r+b") as file:
@@ -296,7 +291,7 @@ def test_any_ranges(
     reads: list[list[tuple[int, int]]],
     removed: set[int],
 ) -> None:
-    """Some blocks are missing, and some ranges were announced."""
+    """Some blocks are missing."""
     file = opened(web.put("/a.tfrecord", DATA), cache)
     for number, path in enumerate(sorted(Path(cache.directory).glob("*.block"))):
         if number in removed:
@@ -308,10 +303,6 @@ def test_any_ranges(
             [(*row, target) for row, target in zip(rows, np.cumsum(sizes) - sizes, strict=True)],
             np.int64,
         ).reshape(-1, 3)
-        if len(rows) % 2:
-            file.will_need(ranges[::-1])
-        if len(rows) % 3 == 0:
-            file._will_not_need(ranges[::2])
         out = np.zeros(int(sizes.sum()), np.uint8)
         assert file.read_ranges(ranges, out) is None
         assert out.tobytes() == b"".join(DATA[at : at + size] for at, size in rows)
@@ -504,17 +495,6 @@ def test_a_cache_that_is_smaller_than_the_data(web: WebServer, tmp_path: Path) -
     web.requests.clear()
     assert opened(url, small).read(0, 8 * BLOCK) == DATA[: 8 * BLOCK]
     assert not web.gets()
-
-
-def test_blocks_in_flight_count_as_fetched_bytes(web: WebServer, cache: tio.BlockCache) -> None:
-    close_connections()
-    remote = options_with(cache)
-    file = Location.of(web.put("/a.tfrecord", DATA), remote).open()
-    web.delay = 0.2
-    ranges = np.array([(number * BLOCK + 5, 10, 0) for number in range(10)])
-    file.will_need(ranges)
-    assert access(file.path, remote).fetcher.bytes_in_memory == 10 * BLOCK
-    file._will_not_need(ranges)
 
 
 def test_wrong_arguments(tmp_path: Path) -> None:

@@ -222,7 +222,7 @@ def test_what_is_kept_of_a_range_that_comes_in_chunks(data: st.DataObject) -> No
     for gap, size in data.draw(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9)))):
         pieces.append((at + gap, size, target))
         at, target = at + gap + size, target + size + 1
-    fetch = Fetch(0, *OBJECT, 1000, at, pieces, is_urgent=False)
+    fetch = Fetch(0, *OBJECT, 1000, at, pieces)
     memory = np.zeros(target, np.uint8)
     done = 0
     while done < at:
