@@ -274,14 +274,3 @@ def test_pages_in_memory_outlive_the_index(large: Path) -> None:
     assert reader.keys(numbers) == before
     with pytest.raises(tio.StaleIndexError, match="index file was removed"):
         reader.keys(np.array([99_999]))
-
-
-def test_index_that_is_being_written_again_is_waited_for(
-    large: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    index_path = large.with_name("x.tfidx")
-    content = index_path.read_bytes()
-    index = tio.RecordIndex.load(large)
-    index_path.write_bytes(b"")  # as ``cp`` begins
-    monkeypatch.setattr("time.sleep", lambda _: index_path.write_bytes(content))
-    assert index.lengths.tolist() == [6] * len(RECORDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import contextlib
 import functools
 import os
 from collections.abc import Iterator, Sequence
@@ -331,6 +332,17 @@ class RecordReader(Reader):
         with reading():  # the core cannot read compressed or remote files
             ahead = self._ahead.take(plan)
             return BufferFrames.of_plan(plan, self.read(plan) if ahead is None else ahead)
+
+    @contextlib.contextmanager
+    def open_run(self, plans: Sequence[ReadPlan]) -> Iterator[list[Frames]]:
+        files: set[int] = set()  # all are open at the same time
+        for count, plan in enumerate(plans):
+            files.update(plan.files)
+            if len(files) > self._files.at_once:
+                plans = plans[: max(1, count)]
+                break
+        with super().open_run(plans) as opened:
+            yield opened
 
     def note_waits(self, waits: int) -> None:
         self._hints = min(max(0, self._hints - 1) + _HINTS_PER_WAIT * waits, _MAX_HINTS)
