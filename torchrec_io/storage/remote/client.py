@@ -20,9 +20,6 @@ from .messages import ObjectInfo
 if TYPE_CHECKING:
     from ..cache.object_blocks import ObjectBlocks
 
-# A thread that waits for an answer looks so often whether the program has ended.
-_SECONDS_BETWEEN_CHECKS = 1.0
-
 
 class HelperError(ConnectionError):
     """The helper ended before it answered."""
@@ -116,10 +113,7 @@ class Client(ABC):
                 with self._condition:
                     while not ticket.is_done:
                         self._check()
-                        self._condition.wait(_SECONDS_BETWEEN_CHECKS)
-                        if not threading.main_thread().is_alive():
-                            # The interpreter waits for this thread, which may wait for long.
-                            raise HelperError("the program has ended")
+                        self._condition.wait()
 
     def new_ticket(self) -> Ticket:
         """Return the ticket of a new request."""
