@@ -299,9 +299,8 @@ class RemoteAccessOptions(TypedDict, total=False):
             ``max_attempts``; see docs/remote.md. By default they are found as the store's own tools
             find them: in the environment, in files, on the machine. Secrets are shown nowhere, and
             are pickled only to start a process.
-        fetch_bytes: Size of the memory for ranges of remote objects that are fetched ahead, in
-            bytes. All datasets of a process share it: the largest value counts. Up to a
-            quarter of it is under way at a time; of less than 256 MiB, up to 64 MiB.
+        fetch_bytes: Size of the memory for answers of object stores, in bytes. All datasets of a
+            process share it: the largest value counts. Each reads up to a quarter of it ahead.
         cache: Cache on the local disk for what is read from remote objects, and for decompressed
             parts of compressed files, shared by all processes and later runs on the machine: a
             :class:`BlockCache`. None keeps nothing.

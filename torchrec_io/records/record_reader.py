@@ -45,11 +45,9 @@ _HINTS_PER_WAIT = 2
 # A read that was announced may not wait. After this many on a slow disk, one is not announced, to
 # find out whether it would wait.
 _MAX_HINTS = 256
-# Records that are read ahead, where each read is expensive: more than a fast network carries in the
-# time of an answer, and more if the memory is larger.
-_LEAST_AHEAD_BYTES = 64 << 20
+# Records of objects that are read ahead at first: a program may want few.
 _FIRST_AHEAD_BYTES = 1 << 20
-# The part of these that is read together. Each time, all chunks of compressed files that are needed
+# The part of what is read ahead that is read together. Each time, all chunks of compressed files that are needed
 # are decoded; objects answer several requests at the same time.
 _COMPRESSED_SHARE, _REMOTE_SHARE = 1 / 2, 1 / 4
 
@@ -183,8 +181,7 @@ class RecordReader(Reader):
             return Lookahead(most, most // 2, _COMPRESSED_SHARE)
         if not self._fetch_bytes:
             return None
-        most = min(max(_LEAST_AHEAD_BYTES, self._fetch_bytes // 4), self._fetch_bytes // 2)
-        return Lookahead(most, _FIRST_AHEAD_BYTES, _REMOTE_SHARE)
+        return Lookahead(self._fetch_bytes // 4, _FIRST_AHEAD_BYTES, _REMOTE_SHARE)
 
     def read_ahead(self, plans: Sequence[ReadPlan]) -> None:
         plans = [plan for plan in plans if not self.has_too_large(plan)]

@@ -150,9 +150,9 @@ def test_sequential_reading_is_fetched_ahead_in_large_ranges(web: WebServer) -> 
 
 def test_scattered_records_share_requests_also_where_these_fail(web: WebServer) -> None:
     close_connections()
-    records = [b"%07d" % number * 2000 for number in range(3000)]  # 42 MB, more than the memory
+    records = [b"%07d" % number * 2000 for number in range(3000)]  # 42 MB, 16 are read ahead
     url = web.put("/big", b"".join(map(frame, records)))
-    dataset = TFRecordDataset(url, shuffle=True, batch_size=8, fetch_bytes=32 << 20)
+    dataset = TFRecordDataset(url, shuffle=True, batch_size=8, fetch_bytes=64 << 20)
     len(dataset)  # is indexed
     web.requests.clear()
     web.faults = [("short", 50_000), "reset", ("short", 300_000)] * 4
