@@ -47,8 +47,8 @@ _HINTS_PER_WAIT = 2
 _MAX_HINTS = 256
 # Records of objects that are read ahead at first: a program may want few.
 _FIRST_AHEAD_BYTES = 1 << 20
-# The part of what is read ahead that is read together. Each time, all chunks of compressed files that are needed
-# are decoded; objects answer several requests at the same time.
+# The part of what is read ahead that is read together. Each time, all chunks of compressed files
+# that are needed are decoded; objects answer several requests at the same time.
 _COMPRESSED_SHARE, _REMOTE_SHARE = 1 / 2, 1 / 4
 
 
@@ -193,14 +193,30 @@ class RecordReader(Reader):
 
     def fetch(self, plan: ReadPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
         plan, too_large = self.without_too_large(plan)
+        block, errors = self._read_sound(plan)
+        if errors and self._drop_kept(plan):
+            block, errors = self._read_sound(plan)
+        return block, [*too_large, *errors]
+
+    def _read_sound(self, plan: ReadPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
+        """Return the valid records of a plan, and an error for each damaged one."""
+        damaged: list[TorchRecIOError] = []
         try:
             buffer = self.read(plan)
         except CorruptRecordError:  # a compressed file is damaged
             plan, damaged = self._without_damaged(plan)
-            too_large += damaged
             buffer = self.read(plan)
         block, errors = self.extract(buffer, plan)
-        return block, [*too_large, *errors]
+        return block, [*damaged, *errors]
+
+    def _drop_kept(self, plan: ReadPlan) -> bool:
+        """Drop what is kept of damaged records; return whether they may be read better now."""
+        dropped = [
+            source.drop_kept(ranges)
+            for file, ranges in plan.by_file()
+            for source in self._files.open([file])
+        ]
+        return any(dropped)
 
     def _without_damaged(self, plan: ReadPlan) -> tuple[ReadPlan, list[TorchRecIOError]]:
         """Return a plan without the records that cannot be decompressed, and their errors."""

@@ -118,6 +118,7 @@ def iter_blocks(
             if error is None:
                 return
             error.record = count
+            window.drop_kept()
             raise error
 
 
@@ -162,6 +163,8 @@ def _block(
     numbers = np.arange(base + first, base + first + len(offsets))
     block = RecordBlock(content, begins + TFRECORD.header_bytes, lengths, numbers)
     damaged = [position for position, _, _ in faults]
+    if damaged:
+        window.drop_kept()
     return ScannedBlock(
         path,
         block.without(damaged),

@@ -6,6 +6,7 @@ single records otherwise. A shuffle is limited to a window of records.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -202,7 +203,16 @@ class StreamReader(Reader):
         with checking():
             faults = TFRECORD.check(block.buffer, frames, block.lengths, self.verify_crc)
             valid, errors = self.drop_damaged(block, faults)
+        for position, _, _ in faults:
+            self._drop_kept(block.numbers[position], int(block.lengths[position]))
         return valid, [*errors, *plan.damage]
+
+    def _drop_kept(self, number: np.void, length: int) -> None:
+        """Drop what a cache has of a damaged record: the next reader loads it."""
+        file, _, offset = number.item()
+        if self._files[file].local_path is None:
+            with contextlib.closing(self._files[file].open_stream(self.compression)) as source:
+                source.drop_kept(np.array([(offset, length + TFRECORD.overhead_bytes, 0)]))
 
     @property
     def is_native(self) -> bool:

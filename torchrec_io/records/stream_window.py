@@ -62,7 +62,15 @@ class StreamWindow:
             self.at + self._size, self._buffer.data[self._size : stop]
         )
         self._size += got
+        if self.damage is not None:
+            self.drop_kept()
         return got > 0
+
+    def drop_kept(self) -> None:
+        """Drop what a cache has of the window, because it is damaged: the next reader loads it."""
+        if self.source.is_seekable:
+            size = max(1, self._size)
+            self.source.drop_kept(np.array([(self.at, size, 0)]))
 
     def skip(self, count: int) -> bool:
         """Drop the first bytes, reading them if necessary; return False if the stream ends before.

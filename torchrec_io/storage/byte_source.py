@@ -136,6 +136,16 @@ class ByteSource(ABC):
         """Announce ranges, as for :meth:`read_ranges`, that are read soon."""
         del ranges
 
+    def drop_kept(self, ranges: Ints) -> bool:
+        """Drop what is kept of ranges, as for :meth:`read_ranges`, because it seems to be damaged.
+
+        Returns:
+            Whether reading them again may give other bytes: what a store answered, or a cache has,
+            may be damaged while the file is not.
+        """
+        del ranges
+        return False
+
     def split(self, ranges: Ints) -> Iterator[Ints]:
         """Yield parts of ranges, as for :meth:`read_ranges`, that threads may read at one time."""
         yield ranges

@@ -93,6 +93,11 @@ class ChunkCache:
                 done.set()
             under_way.wait()
 
+    def drop(self, key: ChunkKey) -> None:
+        """Drop a chunk."""
+        with self._lock:
+            self._drop(key)
+
     def _add(self, key: ChunkKey, chunk: Chunk) -> None:
         self._drop(key)
         self._chunks[key] = chunk

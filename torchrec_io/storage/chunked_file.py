@@ -105,6 +105,12 @@ class ChunkedFile(ByteSource):
         """Allow reading the damaged chunk that begins at an offset up to another offset."""
         self._trusted[self._number_at(begin)] = end - begin
 
+    def drop_kept(self, ranges: Ints) -> bool:
+        numbers = [number for number, _ in self._split(ranges)]
+        for number in numbers:
+            self._cache.drop((self._identity, number))
+        return self._stream.drop_kept(self._file, numbers)
+
     def find_size(self, progress: object = None) -> tuple[int, TorchRecIOError | None]:
         del progress
         return self.size, None

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..errors import TorchRecIOError
-from .byte_source import ByteBuffer, ByteSource
+from .byte_source import ByteBuffer, ByteSource, Ints
 from .compression import Compression
 from .inflater import Inflater
 from .seek_points import START, SeekPointRecorder, SeekPoints
@@ -90,6 +90,11 @@ class CompressedFile(ByteSource):
     def file_bytes_read(self, offset: int) -> int:
         del offset
         return self._inflater.file_bytes_read
+
+    def drop_kept(self, ranges: Ints) -> bool:
+        del ranges
+        assert self._file.size is not None  # pipes have no caches
+        return self._file.drop_kept(np.array([(0, self._file.size, 0)]))
 
     def close(self) -> None:
         self._file.close()

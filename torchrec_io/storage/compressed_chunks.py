@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -82,6 +82,12 @@ class CompressedChunks:
         if chunk.damage is None and (number + 1 < self.count or self.ends(file)):
             self.stored.store(number, chunk.data)
         return chunk
+
+    def drop_kept(self, file: ByteSource, numbers: Sequence[int]) -> bool:
+        """Drop what disks keep of chunks; return whether they may be others when loaded again."""
+        parts = [(*self.file_range(file, number), 0) for number in numbers]
+        may_differ = bool(parts) and file.drop_kept(np.array(parts, np.int64))
+        return self.stored.discard(numbers) or may_differ if self.stored else may_differ
 
     def ends(self, file: ByteSource) -> bool:
         """Return whether the decompressed stream ends where it did when it was indexed."""

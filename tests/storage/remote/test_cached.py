@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import gc
+import gzip
 import hashlib
 import logging
 import multiprocessing
 import os
 import pickle
+import re
 import resource
 import shutil
 import signal
@@ -325,6 +328,62 @@ def test_damaged_blocks_are_downloaded_again(web: WebServer, cache: tio.BlockCac
     assert not web.gets()
 
 
+def wrong_answer(handler: Any) -> None:
+    """Answer with one wrong byte in the middle."""
+    begin, end = map(int, re.findall(r"\d+", handler.headers["Range"]))
+    content = handler.server.state.files[handler.path].data
+    body = bytearray(content[begin : end + 1])
+    body[len(body) // 2] ^= 1
+    handler.send_response(206)
+    handler.send_header("Content-Range", f"bytes {begin}-{end}/{len(content)}")
+    handler.send_header("Content-Length", str(len(body)))
+    handler.send_header("ETag", '"v1"')
+    handler.end_headers()
+    handler.wfile.write(body)
+
+
+@pytest.mark.parametrize("is_compressed", [False, True])
+@pytest.mark.parametrize("has_cache", [False, True])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_a_wrong_answer_is_asked_for_again(
+    web: WebServer, cache: tio.BlockCache, *, is_compressed: bool, has_cache: bool, shuffle: bool
+) -> None:
+    url = web.put("/a.tfrecord", gzip.compress(DATA, 1) if is_compressed else DATA)
+    options: dict[str, Any] = {"shuffle": shuffle, "batch_size": 16}
+    expected = sorted(record for batch in tio.TFRecordDataset(url, **options) for record in batch)
+    dataset = tio.TFRecordDataset(url, cache=cache if has_cache else None, **options)
+    web.requests.clear()
+    web.faults = [wrong_answer]
+    assert sorted(record for batch in dataset for record in batch) == expected
+    assert not web.faults
+    web.requests.clear()
+    assert sorted(record for batch in dataset for record in batch) == expected
+    assert not (has_cache and web.gets())
+    cache.clear()
+    options["decode_cache_bytes"] = 1 << 22  # no other reader's
+    again = tio.TFRecordDataset(url, cache=cache if has_cache else None, **options)
+    web.faults = [wrong_answer] * 1000  # the object itself is damaged
+    with pytest.raises(tio.CorruptRecordError, match=r"a\.tfrecord"):
+        list(again)
+
+
+@pytest.mark.parametrize("is_compressed", [False, True])
+def test_a_wrong_answer_to_a_stream_does_not_stay(
+    web: WebServer, cache: tio.BlockCache, *, is_compressed: bool
+) -> None:
+    url = web.put("/a.tfrecord", gzip.compress(DATA, 1) if is_compressed else DATA)
+    stream = tio.TFRecordStream(url, cache=cache)
+    for part in stream:  # the first bytes are read before
+        assert part == RECORDS[0]
+        break
+    cache.clear()
+    web.faults = [wrong_answer]
+    with pytest.raises(tio.TorchRecIOError):
+        list(stream)
+    web.faults = []
+    assert list(stream) == RECORDS
+
+
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_objects_without_right_checksums(
     web: WebServer, cache: tio.BlockCache, *, shuffle: bool
@@ -479,6 +538,36 @@ def test_iterations_that_are_left_give_up_their_claims(
     assert len(index) == len(RECORDS)
     assert opened(url, cache).read(0, len(DATA)) == DATA
     assert not list(Path(cache.directory).glob("*.part"))
+
+
+@pytest.mark.parametrize("plant", ["pipe", "link", "symbolic link", "folder"])
+def test_what_others_put_in_place_of_files(
+    web: WebServer, cache: tio.BlockCache, tmp_path: Path, plant: str
+) -> None:
+    url = web.put("/a.tfrecord", DATA)
+    dataset = tio.TFRecordDataset(url, cache=cache, batch_size=16)
+    list(dataset)
+    other = tmp_path / "other"
+    other.write_bytes(DATA)
+    names = sorted(os.listdir(cache.directory))
+    assert len(names) > BLOCKS
+    parts = [f"{name.removesuffix('.block')}.part" for name in names if name.endswith(".block")]
+    for name in [*names, *parts[::2]]:
+        path = Path(cache.directory, name)
+        path.unlink(missing_ok=True)
+        if plant == "pipe":
+            os.mkfifo(path)
+        elif plant == "link":
+            os.link(other, path)
+        elif plant == "symbolic link":
+            path.symlink_to(other)
+        else:
+            path.mkdir()
+    assert [record for batch in dataset for record in batch] == RECORDS
+    assert cache.summary().blocks <= len(names)
+    with contextlib.suppress(OSError):
+        cache.clear()
+    assert other.read_bytes() == DATA
 
 
 # ---- limits ----

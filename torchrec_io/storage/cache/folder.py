@@ -55,7 +55,7 @@ _MOST_REMOVED = 1 << 16
 # files shows that it goes on.
 _SECONDS_TO_LOCK = 30.0
 _SECONDS_TO_SHOW = 1.0
-_OPEN_FLAGS = os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
+_OPEN_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class CacheFullError(OSError):
@@ -183,7 +183,7 @@ class CacheFolder:
     def open(self, name: str, size: int) -> CachedBlock | None:
         """Open a block; return None if the cache has none that is valid."""
         try:
-            descriptor = os.open(self.block_path(name), os.O_RDONLY | _OPEN_FLAGS)
+            descriptor = _open_regular(self.block_path(name), os.O_RDONLY)
         except OSError:  # missing, or of another user
             return None
         block = None
@@ -321,7 +321,7 @@ class CacheFolder:
         path = os.path.join(self.path, file.name)
         try:
             flags = os.O_RDONLY if file.is_part else os.O_WRONLY
-            descriptor = os.open(path, flags | _OPEN_FLAGS)
+            descriptor = _open_regular(path, flags)
         except OSError:
             descriptor = -1
         try:
@@ -364,10 +364,11 @@ class CacheFolder:
     def bound(self) -> int | None:
         """Return the bound that the last process had; None if it is not known."""
         try:
-            with open(os.path.join(self.path, _STATE_NAME), "rb") as file:
-                data = file.read(_STATE.size)
+            descriptor = _open_regular(os.path.join(self.path, _STATE_NAME), os.O_RDONLY)
         except OSError:
             return None
+        with open(descriptor, "rb") as file:
+            data = file.read(_STATE.size)
         known = _STATE.unpack(data) if len(data) == _STATE.size else (b"", 0, 0)
         return known[2] or None if known[0] == _MAGIC else None
 
@@ -418,7 +419,7 @@ class CacheFolder:
     def _create(self, path: str) -> int:
         """Open a file for writing, for all who may write to the folder."""
         mode = os.stat(self.path).st_mode & 0o666
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _OPEN_FLAGS, mode)
+        descriptor = _open_regular(path, os.O_RDWR | os.O_CREAT, mode)
         if mode & stat.S_IWGRP:
             with contextlib.suppress(OSError):  # another user's
                 os.fchmod(descriptor, mode)  # whatever the umask
@@ -461,6 +462,20 @@ class _State:
         if now >= self._next_show:
             self._next_show = now + _SECONDS_TO_SHOW
             os.utime(self._descriptor)
+
+
+def _open_regular(path: str, flags: int, mode: int = 0o600) -> int:
+    """Open a file, unless it is a link, a pipe or a device, or has another name.
+
+    Others may have put that into the folder. A pipe would be waited for, and what is written to a
+    link would change a file elsewhere.
+    """
+    descriptor = os.open(path, flags | _OPEN_FLAGS, mode)
+    status = os.fstat(descriptor)
+    if stat.S_ISREG(status.st_mode) and status.st_nlink <= 1:
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "not a regular file with one name", path)
 
 
 def _try_lock(descriptor: int) -> bool:

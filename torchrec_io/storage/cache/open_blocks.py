@@ -55,6 +55,12 @@ class OpenBlocks:
             missing = np.append(missing, whole[self._ranges_of(kept, ranges)])
         return missing
 
+    def discard(self, ranges: Ints) -> None:
+        """Remove the blocks of ranges from the cache."""
+        for block in self._table.find(_core.block_numbers(ranges, self._blocks.block_bytes)):
+            if block is not None:
+                self._table.discard(block)
+
     def _ranges_of(self, found: list[CachedBlock | None], ranges: Ints) -> Ints:
         """Return the numbers of the ranges that have a block that was not found."""
         size = self._blocks.block_bytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -70,6 +71,13 @@ class StoredChunks:
         if not self._table.discard(block):
             self._unusable.add(number)
         return None
+
+    def discard(self, numbers: Sequence[int]) -> bool:
+        """Remove chunks from the disk; return whether there were some."""
+        found = [block for block in self._table.find([*numbers]) if block is not None]
+        for block in found:
+            self._table.discard(block)
+        return bool(found)
 
     def store(self, number: int, data: ByteBuffer) -> None:
         """Store a chunk, unless a process has stored it, or does, or there is no room."""

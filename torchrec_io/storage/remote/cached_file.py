@@ -28,6 +28,10 @@ class CachedFile(RemoteFile):
         super().__init__(url, stamp, options, blocks)
         self._cached = OpenBlocks(blocks)
 
+    def drop_kept(self, ranges: Ints) -> bool:
+        self._cached.discard(ranges)
+        return True
+
     def _read(self, ranges: Ints, out: ByteBuffer) -> None:
         missing = self._cached.read(ranges, out)
         if len(missing):

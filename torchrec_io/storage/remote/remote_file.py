@@ -109,6 +109,10 @@ class RemoteFile(ByteSource):
     def begin_reading(self, ranges: Ints, out: ByteBuffer) -> Callable[[], int | None]:
         return _pool().submit(self.read_ranges, ranges, out).result
 
+    def drop_kept(self, ranges: Ints) -> bool:
+        del ranges
+        return True  # the network may have changed what it was asked for
+
     def begin_epoch(self) -> None:
         self._failed = []
 
