@@ -21,6 +21,10 @@ from .reader import Lookahead, Reader, RecordLocation
 from .record_block import RecordBlock
 from .record_reader import ReadPlan, RecordReader
 
+# Blocks of objects that are at least so large are read ahead one by one: requests for smaller ones
+# that are neighbors are joined.
+_ALONE_BYTES = 1 << 20
+
 
 @dataclass(slots=True)
 class BlockPlan:
@@ -154,7 +158,12 @@ class BlockReader(Reader):
         return self.reader.lookahead
 
     def read_ahead(self, plans: Sequence[BlockPlan]) -> None:
-        self.reader.read_ahead([block for plan in plans for block in self._announce(plan)])
+        blocks = [block for plan in plans for block in self._announce(plan)]
+        if self.compressions or any(block.buffer_bytes < _ALONE_BYTES for block in blocks):
+            self.reader.read_ahead(blocks)
+            return
+        for block in blocks:
+            self.reader.read_ahead([block])
 
     def will_not_need(self, plans: Sequence[BlockPlan]) -> None:
         self._reset_after_fork()
@@ -200,6 +209,8 @@ class BlockReader(Reader):
             records, errors = self.reader.fetch(plan.frames)
             return records, [*too_large, *errors]
         records, errors = self.reader.extract(buffer, plan.frames)
+        if errors:  # which another answer of a store may not have
+            records, errors = self.reader.fetch(plan.frames)
         return records, [*too_large, *errors]
 
     def location(self, number: int) -> RecordLocation:

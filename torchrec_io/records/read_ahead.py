@@ -92,8 +92,12 @@ class ReadAhead:
                 self._places[plan] = buffer, begin
                 begin += plan.buffer_bytes
 
-    def take(self, plan: ReadPlan) -> ByteBuffer | None:
+    def take(self, plan: ReadPlan, *, shares_memory: bool) -> ByteBuffer | None:
         """Return the frames of a plan, once.
+
+        Args:
+            plan: The plan.
+            shares_memory: Whether they may be a part of the frames of several plans.
 
         Returns:
             uint8 of ``plan.buffer_bytes``; None if they must be read, or read again to raise an
@@ -109,7 +113,10 @@ class ReadAhead:
         except CancelledError:
             results = [False]  # dropped meanwhile
         self.drop([plan])
-        return buffer.memory[begin:end] if all(results) else None
+        if not all(results):
+            return None
+        frames = buffer.memory[begin:end]
+        return frames if shares_memory or len(frames) == len(buffer.memory) else frames.copy()
 
     def drop(self, plans: Sequence[ReadPlan]) -> None:
         """Free the memory of plans that are not taken."""

@@ -277,9 +277,9 @@ class RecordReader(Reader):
             OSError: If reading fails.
             MemoryError: If there is not enough memory for the records.
         """
-        ahead = self._ahead.take(plan)
+        ahead = self._ahead.take(plan, shares_memory=False)
         if ahead is not None:
-            return ahead.copy()  # its memory is that of many plans
+            return ahead
         try:
             buffer = _core.allocate(plan.buffer_bytes)
         except MemoryError:
@@ -343,7 +343,7 @@ class RecordReader(Reader):
         if descriptors_of(sources) is not None:
             return FileFrames(plan, sources)
         with reading():  # the core cannot read compressed or remote files
-            ahead = self._ahead.take(plan)
+            ahead = self._ahead.take(plan, shares_memory=True)
             return BufferFrames.of_plan(plan, self.read(plan) if ahead is None else ahead)
 
     @contextlib.contextmanager
