@@ -189,14 +189,14 @@ class RemoteFile(ByteSource):
             self._fetch(ranges, out)
 
     def _fetch(self, ranges: Ints, out: ByteBuffer) -> None:
-        reached = self._reach()
+        reached, failed = self._reach(), self._failed
         try:
             reached.fetcher.read(reached.opened, ranges, out)
         except FetchError as error:
             forget_refused(reached.fetcher, reached.opened.store, error.failure)
             self._reached = None
-            if self._failed is not None:
-                self._failed.append(error)
+            if failed is not None:  # of the epoch in which the request was made
+                failed.append(error)
             raise error_of(error.failure, self.path, reached.tried) from None
 
     def _reach(self) -> _Reached:
