@@ -164,8 +164,9 @@ class JobQueue:
 
     def _plan_ahead(self, ahead: Lookahead) -> None:
         most = min(ahead.most_bytes, max(ahead.first_bytes, _GROWTH * self._taken_bytes))
-        # A share at a time: neighbors among many records are joined, and the rest is under way.
-        is_enough = self._planned_bytes >= (1 - ahead.share) * most
+        # Half of it at a time: neighbors among many records are read together, while the other half
+        # is under way.
+        is_enough = self._planned_bytes >= most // 2
         if self._planned and (is_enough or len(self._planned) * 2 >= _MOST_PLANNED):
             return
         new: list[LoadJob] = []

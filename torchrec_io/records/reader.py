@@ -51,19 +51,15 @@ class Plan(Protocol):
 
 
 class Lookahead(NamedTuple):
-    """How far ahead records are announced by :meth:`Reader.read_ahead`.
+    """How far ahead records are read by :meth:`Reader.read_ahead`.
 
     Attributes:
-        most_bytes: Largest number of bytes that are announced and not read yet.
-        first_bytes: Number of bytes to announce at first: few, if long announcements delay a batch.
-        share: Part of these bytes that is announced at once. With a larger one, more of the records
-            that are near each other in a file are announced together; with a smaller one, more is
-            under way meanwhile.
+        most_bytes: Largest number of bytes that are read ahead and not used yet.
+        first_bytes: Number of bytes to read ahead at first: few, if that delays a batch.
     """
 
     most_bytes: int
     first_bytes: int
-    share: float
 
 
 class Reader(ABC):

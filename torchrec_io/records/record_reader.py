@@ -47,9 +47,6 @@ _HINTS_PER_WAIT = 2
 _MAX_HINTS = 256
 # Records of objects that are read ahead at first: a program may want few.
 _FIRST_AHEAD_BYTES = 1 << 20
-# The part of what is read ahead that is read together. Each time, all chunks of compressed files
-# that are needed are decoded; objects answer several requests at the same time.
-_COMPRESSED_SHARE, _REMOTE_SHARE = 1 / 2, 1 / 4
 
 
 class RecordReader(Reader):
@@ -178,10 +175,10 @@ class RecordReader(Reader):
     def lookahead(self) -> Lookahead | None:
         if self.compressions:
             most = self.decode_cache_bytes * 3 // 4
-            return Lookahead(most, most // 2, _COMPRESSED_SHARE)
+            return Lookahead(most, most // 2)
         if not self._fetch_bytes:
             return None
-        return Lookahead(self._fetch_bytes // 4, _FIRST_AHEAD_BYTES, _REMOTE_SHARE)
+        return Lookahead(self._fetch_bytes // 4, _FIRST_AHEAD_BYTES)
 
     def read_ahead(self, plans: Sequence[ReadPlan]) -> None:
         plans = [plan for plan in plans if not self.has_too_large(plan)]

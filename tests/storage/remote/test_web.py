@@ -170,7 +170,7 @@ def test_a_quarter_of_the_memory_is_read_ahead(web: WebServer, fetch_bytes: int)
 
 @pytest.mark.parametrize("world", [2, 8])
 def test_a_rank_with_lanes_fetches_what_it_yields(web: WebServer, world: int) -> None:
-    # Neighbours may be joined across gaps of 1 MiB, so the blocks are larger.
+    # Neighbours may be joined across gaps of 512 KiB, so the blocks are larger.
     data = b"".join(frame(b"%07d" % number * 20_000) for number in range(170))
     url = web.put("/large.tfrecord", data)
     shuffle = tio.Shuffle(block=10, window=20, lanes=8)

@@ -22,7 +22,7 @@ from .failures import Failure
 MOST_PART_BYTES = 8 << 20
 # Neighbors with at most this many bytes between them are read by one request. Requests wait at the
 # same time, and bytes share the network: so a request costs less than the time of its answer.
-_GAP_BYTES = 1 << 18
+_GAP_BYTES = 1 << 19
 # Ranges with at most this many bytes between them are kept as one piece: that takes some memory,
 # and more pieces would take more time.
 _KEPT_GAP_BYTES = 1 << 12
