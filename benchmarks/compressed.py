@@ -24,10 +24,10 @@ from isal import isal_zlib
 import torchrec_io as tio
 from benchmarks.common import MB, arguments, memory_of, run_child, table, tensorflow_python
 from benchmarks.compressed_data import make_file, schema
-from torchrec_io.storage import span
 from torchrec_io.storage.byte_source import ByteSource
-from torchrec_io.storage.chunk_cache import DEFAULT_CACHE_BYTES
+from torchrec_io.storage.chunk_cache import DEFAULT_CACHE_BYTES, Chunk
 from torchrec_io.storage.compressed import CompressedFile
+from torchrec_io.storage.compressed_chunks import CompressedChunks
 from torchrec_io.storage.decoder import start_member
 from torchrec_io.storage.local import LocalFile
 
@@ -38,7 +38,7 @@ _MOST_SECONDS = 60.0  # of an epoch; longer ones are measured in part
 _ORDERS: dict[str, Any] = {
     "stored": False,
     "window of 10,000": 10_000,
-    "blocks of 16,384": tio.Shuffle(block=16_384, window=65_536),  # of two spans each
+    "blocks of 16,384": tio.Shuffle(block=16_384, window=65_536),  # of two chunks each
     "uniform": True,
 }
 
@@ -104,7 +104,7 @@ def _index(path: str) -> dict[str, float]:
 
 
 def _random(path: str) -> dict[str, float]:
-    """Read records at random, each from a span that is not in the cache."""
+    """Read records at random, each from a chunk that is not in the cache."""
     dataset = tio.TFRecordMapDataset(path, decode_cache_bytes=8 << 20)
     times = []
     for number in np.random.default_rng(0).integers(0, len(dataset), _READS).tolist():
@@ -117,14 +117,14 @@ def _random(path: str) -> dict[str, float]:
 def _epoch(path: str, order: str, threads: str) -> dict[str, float]:
     """Read an epoch, or some of it. Return its speed, memory and number of decodings."""
     decoded = [0]
-    original = span.Span.decode
+    original = CompressedChunks.decode
 
-    def decode(self: span.Span, file: ByteSource, end: int) -> None:
-        before = self.available(0)
-        original(self, file, end)
-        decoded[0] += self.available(0) - before
+    def decode(self: CompressedChunks, file: ByteSource, number: int, size: int) -> Chunk:
+        chunk = original(self, file, number, size)
+        decoded[0] += len(chunk.decoded)
+        return chunk
 
-    span.Span.decode = decode  # type: ignore[method-assign]
+    CompressedChunks.decode = decode  # type: ignore[method-assign]
     dataset = tio.TFRecordDataset(
         path, schema(), batch_size=_BATCH, shuffle=_ORDERS[order], num_threads=int(threads)
     )
