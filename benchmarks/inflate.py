@@ -17,6 +17,7 @@ from benchmarks.common import MB, arguments, run_child, table
 from benchmarks.compressed_data import make_file
 from benchmarks.peer_inflate import random_ms
 from benchmarks.peers.venvs import python_without_torch
+from torchrec_io.storage.byte_source import read_bytes
 from torchrec_io.storage.chunk_cache import ChunkCache
 from torchrec_io.storage.chunked_file import ChunkedFile
 from torchrec_io.storage.compressed_chunks import CompressedChunks
@@ -38,7 +39,7 @@ def _measure_ours(path: str) -> dict[str, float]:
         while got := source.read_into(at, buffer[: index.stream_bytes - at]):
             at += got
         speed = at / (time.process_time() - start) / 1e6
-        return {"speed": speed, "random": random_ms(lambda at: source.read(at, 600), at)}
+        return {"speed": speed, "random": random_ms(lambda at: read_bytes(source, at, 600), at)}
 
 
 def main() -> None:

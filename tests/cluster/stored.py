@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import torchrec_io as tio
+from torchrec_io.storage.byte_source import read_bytes
 from torchrec_io.storage.location import Location
 from torchrec_io.storage.remote.listing import list_folder
 from torchrec_io.storage.remote.options import RemoteOptions
@@ -27,7 +28,7 @@ def assert_same_as_local(folder: str, local: Path, name: str = "x") -> None:
     for each, path in files.items():
         if not each.endswith(".tfidx"):
             source = Location.of(f"{folder}/{each}").open()
-            assert source.read(0, source.stamp.size) == path.read_bytes()
+            assert read_bytes(source, 0, source.stamp.size) == path.read_bytes()
         elif each.removesuffix(".tfidx") in files:
             index = tio.RecordIndex.load(f"{folder}/{each}", f"{folder}/{each[:-6]}")
             assert index.offsets.tolist() == tio.RecordIndex.load(path).offsets.tolist()

@@ -20,7 +20,7 @@ from torchrec_io.records.sequential import iter_records
 from torchrec_io.storage.compressed import CompressedFile
 from torchrec_io.storage.compression import detect_compression
 from torchrec_io.storage.inflater import Inflater
-from torchrec_io.storage.local import LocalFile
+from torchrec_io.storage.local import LocalFile, head_of
 from torchrec_io.storage.location import Location
 from torchrec_io.storage.opening import open_decompressed
 
@@ -105,7 +105,7 @@ class TestInflater:
     def test_detected_by_content(self, tmp_path: Path, kind: str) -> None:
         file = tmp_path / "misleading.tfrecord"
         file.write_bytes(compressed(kind, DATA))
-        assert detect_compression(LocalFile(file).head()) == kind
+        assert detect_compression(head_of(LocalFile(file))) == kind
 
 
 def _reference(data: bytes, kind: str) -> bytes:
@@ -177,7 +177,7 @@ LOOK_ALIKES = (0x8B1F, 0x0178, 0x5E78, 0x9C78, 0xDA78, 0x3838)
 def test_plain_files_that_look_compressed_are_plain(tmp_path: Path, length: int) -> None:
     file = tmp_path / "x"
     file.write_bytes(frame(bytes(length)))
-    assert detect_compression(LocalFile(file).head()) is None
+    assert detect_compression(head_of(LocalFile(file))) is None
     assert [len(data) for _, data in iter_records(file)] == [length]
 
 

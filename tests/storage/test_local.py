@@ -12,6 +12,7 @@ import pytest
 
 import torchrec_io as tio
 from torchrec_io import _core
+from torchrec_io.storage.byte_source import read_bytes
 from torchrec_io.storage.local import LocalFile
 from torchrec_io.storage.pending_file import write_atomically
 
@@ -45,6 +46,7 @@ def test_reads_outside_the_file_are_rejected(
     (tmp_path / "x").write_bytes(_DATA)
     file = LocalFile(tmp_path / "x")
     out = np.zeros(20, np.uint8)
+    assert file.descriptor is not None
     with pytest.raises(ValueError, match=error):
         _core.read_ranges([file.descriptor], cuts, np.array(ranges, np.int64), out)
     assert not out.any()
@@ -60,7 +62,7 @@ def test_a_file_of_another_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         return open_file(path, flags, *others)
 
     monkeypatch.setattr(os, "open", refusing)
-    assert LocalFile(tmp_path / "x").read(0, 200) == _DATA
+    assert read_bytes(LocalFile(tmp_path / "x"), 0, 200) == _DATA
 
 
 def test_write_atomically_leaves_the_old_or_the_new_file(

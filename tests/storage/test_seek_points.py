@@ -18,7 +18,7 @@ from isal import isal_zlib
 
 from tests.support.chunks import open_chunks
 from torchrec_io.errors import CorruptRecordError
-from torchrec_io.storage.byte_source import ByteBuffer, ByteSource
+from torchrec_io.storage.byte_source import ByteBuffer, ByteSource, find_size, read_bytes
 from torchrec_io.storage.compression import Compression
 from torchrec_io.storage.decoder import WINDOW_BYTES, unpack_window
 from torchrec_io.storage.inflater import Inflater
@@ -108,7 +108,7 @@ WITHOUT_BLOCKS = ("fixed codes", "zeros", "empty", "many members", "blocked gzip
 def record(path: Path, kind: Compression, span: int | None = SPAN) -> SeekPoints:
     """Return the seek points of a file."""
     recorder = SeekPointRecorder(span)
-    open_decompressed(LocalFile(path), kind, recorder).find_size()
+    find_size(open_decompressed(LocalFile(path), kind, recorder))
     return recorder.finish()
 
 
@@ -128,8 +128,8 @@ def test_reading_at_any_offset_equals_the_stream(tmp_path: Path, name: str) -> N
     edges = points.stream_offsets.tolist()
     for offset in [*rng.integers(0, len(data) + 1, 25).tolist(), *edges[-9:], len(data)]:
         for at in {max(0, offset - 5), offset}:
-            assert source.read(at, 999) == data[at : at + 999]
-    assert source.read(0, len(data) + 9) == data
+            assert read_bytes(source, at, 999) == data[at : at + 999]
+    assert read_bytes(source, 0, len(data) + 9) == data
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -170,8 +170,8 @@ def test_builds_without_native_decompression_do_the_same(
 
 def _check_reads(source: ByteSource, data: bytes) -> None:
     for offset in [*np.random.default_rng(2).integers(0, len(data) + 1, 9).tolist(), 0]:
-        assert source.read(offset, 999) == data[offset : offset + 999]
-    assert source.read(0, len(data) + 9) == data
+        assert read_bytes(source, offset, 999) == data[offset : offset + 999]
+    assert read_bytes(source, 0, len(data) + 9) == data
 
 
 def test_seek_points_take_less_than_a_percent_by_default(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_hostile_sections_are_rejected_or_harmless(
     source = open_chunks(path, "gzip", points, len(stream))
     for offset in (0, 270_000, 599_000):
         try:
-            source.read(offset, 500)
+            read_bytes(source, offset, 500)
         except CorruptRecordError:
             continue
 
@@ -229,7 +229,7 @@ def test_damage_in_a_span_leaves_the_others_readable(tmp_path: Path, name: str) 
     failed = []
     for number, (begin, end) in enumerate(itertools.pairwise(bounds)):
         try:
-            assert source.read(begin, end - begin) == data[begin:end]
+            assert read_bytes(source, begin, end - begin) == data[begin:end]
         except CorruptRecordError:
             failed.append(number)
     assert failed == [2]
@@ -249,15 +249,15 @@ def test_damage_to_the_first_bits_after_a_seek_point(tmp_path: Path) -> None:
         source = open_chunks(path, "gzip", points, len(DATA))
         begin = int(points.stream_offsets[number])
         with pytest.raises(CorruptRecordError, match=r"damaged|ends before"):
-            source.read(begin, 1)
-        assert source.read(0, 99) == DATA[:99]
+            read_bytes(source, begin, 1)
+        assert read_bytes(source, 0, 99) == DATA[:99]
         salvaged = SalvagedChunks(LocalFile(path), "gzip", points, len(DATA))
         assert read_all(salvaged) == DATA[:begin] + DATA[ends[number] :]
 
 
 def read_all(source: ByteSource) -> bytes:
     out = bytearray()
-    while data := source.read(len(out), 1 << 16):
+    while data := read_bytes(source, len(out), 1 << 16):
         out += data
     return bytes(out)
 
@@ -275,8 +275,8 @@ def test_damage_that_leads_past_the_end_of_the_file(tmp_path: Path) -> None:
     path.write_bytes(content)
     source = open_chunks(path, "gzip", points, len(NOISE) + 50)
     with pytest.raises(CorruptRecordError, match="file ends inside a gzip stream"):
-        source.read(len(NOISE) - 99, 149)
-    assert source.read(0, 400_000) == NOISE[:400_000]
+        read_bytes(source, len(NOISE) - 99, 149)
+    assert read_bytes(source, 0, 400_000) == NOISE[:400_000]
 
 
 def test_checksums_tell_of_damage_that_can_be_decoded(tmp_path: Path) -> None:
@@ -288,8 +288,8 @@ def test_checksums_tell_of_damage_that_can_be_decoded(tmp_path: Path) -> None:
     path.write_bytes(content)
     source = open_chunks(path, "gzip", points, len(NOISE))
     with pytest.raises(CorruptRecordError, match="does not match its checksum"):
-        source.read(int(points.stream_offsets[2]), 99)
-    assert source.read(0, 99) == NOISE[:99]
+        read_bytes(source, int(points.stream_offsets[2]), 99)
+    assert read_bytes(source, 0, 99) == NOISE[:99]
 
 
 def test_windows_are_whole_after_reading_back(
@@ -303,15 +303,15 @@ def test_windows_are_whole_after_reading_back(
     monkeypatch.setattr("torchrec_io.storage.inflater._CHUNK_BYTES", 4000)
     stream = open_decompressed(LocalFile(path), "gzip", recorder)
     for at in (118_000, 91_000):
-        stream.read(at, 100)
+        read_bytes(stream, at, 100)
         assert recorder.points[-1].stream_offset <= at
-    stream.find_size()
+    find_size(stream)
     points = recorder.finish()
     source = open_chunks(path, "gzip", points, len(DATA))
     bounds = [*points.stream_offsets.tolist(), len(DATA)]
     assert 120_000 in bounds
     for begin, end in itertools.pairwise(bounds):
-        assert source.read(begin, end - begin) == DATA[begin:end]
+        assert read_bytes(source, begin, end - begin) == DATA[begin:end]
     sizes = [len(unpack_window(points.point(n).window or b"")) for n in range(1, len(points))]
     assert sizes == [min(at, WINDOW_BYTES) for at in bounds[1:-1]]
 
@@ -325,7 +325,7 @@ def test_a_damaged_window_is_an_error(tmp_path: Path) -> None:
         points[1] = SeekPoint(points[1].stream_offset, points[1].file_bit, window)
         source = open_chunks(path, "gzip", SeekPoints.of(points), len(DATA))
         with pytest.raises(CorruptRecordError, match="build the index again"):
-            source.read(points[1].stream_offset, 1)
+            read_bytes(source, points[1].stream_offset, 1)
 
 
 def count_inflated(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -357,14 +357,14 @@ def test_a_file_without_points_is_decompressed_once_in_order(
 
     def work() -> None:
         for at in offsets:
-            assert source.read(at, 9999) == data[at : at + 9999]
+            assert read_bytes(source, at, 9999) == data[at : at + 9999]
 
     with ThreadPoolExecutor(threads) as pool:
         for done in [pool.submit(work) for _ in range(threads)]:
             done.result()
     assert sum(sizes) == len(data)
     for at in (5_000_000, 100, 3_000_000, 2 << 20, len(data) - 9):
-        assert source.read(at, 77) == data[at : at + 77]
+        assert read_bytes(source, at, 77) == data[at : at + 77]
 
 
 def test_no_more_is_decoded_than_a_read_needs(
@@ -376,10 +376,10 @@ def test_no_more_is_decoded_than_a_read_needs(
     source = open_chunks(path, "gzip", points, len(DATA), 8 << 20)
     sizes = count_inflated(monkeypatch)
     begin = int(points.stream_offsets[1])
-    assert source.read(begin + 10, 50) == DATA[begin + 10 : begin + 60]
+    assert read_bytes(source, begin + 10, 50) == DATA[begin + 10 : begin + 60]
     assert sum(sizes) == CHECKED_BYTES
-    assert source.read(begin + 500_000, 50) == DATA[begin + 500_000 : begin + 500_050]
-    assert source.read(begin, 500_000) == DATA[begin : begin + 500_000]
+    assert read_bytes(source, begin + 500_000, 50) == DATA[begin + 500_000 : begin + 500_050]
+    assert read_bytes(source, begin, 500_000) == DATA[begin : begin + 500_000]
     assert sum(sizes) <= 4 * CHECKED_BYTES
 
 
@@ -393,7 +393,7 @@ def test_finding_out_whether_the_stream_goes_on_decodes_nothing_again(
         with monkeypatch.context() as patch:
             sizes = count_inflated(patch)
             source = open_chunks(path, "gzip", points, len(DATA), 4 << 20)
-            assert source.read(0, len(DATA)) == DATA
+            assert read_bytes(source, 0, len(DATA)) == DATA
             assert source.ends() == (not follows)
             assert sum(sizes) == len(DATA) + follows
         assert open_chunks(path, "gzip", points, len(DATA)).ends() == (not follows)

@@ -17,6 +17,7 @@ from tests.support.chunks import open_chunks
 from tests.support.inflated import read_all
 from tests.support.tfrecord import frame
 from torchrec_io.errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
+from torchrec_io.storage.byte_source import find_size, read_bytes
 from torchrec_io.storage.compression import detect_compression
 from torchrec_io.storage.inflater import Inflater
 from torchrec_io.storage.local import LocalFile
@@ -118,14 +119,14 @@ def test_frames_are_seek_points(parts: list[bytes | None], places: list[int]) ->
         path = Path(folder, "x")
         path.write_bytes(packed(parts))
         recorder = SeekPointRecorder(1)
-        open_decompressed(LocalFile(path), "zstd", recorder).find_size()
+        find_size(open_decompressed(LocalFile(path), "zstd", recorder))
         points = recorder.finish()
         begins = {len(b"".join(part or b"" for part in parts[:n])) for n in range(len(parts))}
         assert set(points.stream_offsets.tolist()) == begins
         source = open_chunks(path, "zstd", points, len(stream))
         for place in places:
             at = place % (len(stream) + 1)
-            assert source.read(at, 100) == stream[at : at + 100]
+            assert read_bytes(source, at, 100) == stream[at : at + 100]
 
 
 def test_writers_write_frames(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from torchrec_io import CorruptRecordError, TFRecordDataset
 from torchrec_io.records.index import RecordIndex
 from torchrec_io.records.sequential import iter_records
 from torchrec_io.storage.compression import Compression, detect_compression
-from torchrec_io.storage.local import LocalFile
+from torchrec_io.storage.local import LocalFile, head_of
 from torchrec_io.tools.rearrange import merge, reshard, split, subset
 from torchrec_io.tools.recompress import compress, decompress
 from torchrec_io.tools.report import Result
@@ -60,7 +60,7 @@ def test_merging_joins_records(
         done = merge(write_all(folder, files), out, compression=compression)
         expected = [record for records, _ in files for record in records]
         assert records_in(out) == expected
-        assert detect_compression(LocalFile(out).head()) == compression
+        assert detect_compression(head_of(LocalFile(out))) == compression
         assert len(RecordIndex.load(out)) == done.records == len(expected)
         assert done.paths == (str(out),)
 
@@ -164,7 +164,7 @@ def test_compress_and_decompress(
     packed = compress(paths, tmp_path / "packed", compression, jobs=2)
     suffix = {"gzip": ".gz", "zlib": ".zz", "zstd": ".zst"}[compression]
     assert [Path(path).name for path in packed.paths] == [f"{p.name}{suffix}" for p in paths]
-    assert {detect_compression(LocalFile(path).head()) for path in packed.paths[1:]} == {
+    assert {detect_compression(head_of(LocalFile(path))) for path in packed.paths[1:]} == {
         compression
     }
     assert packed.records == 903

@@ -17,6 +17,7 @@ from ..records.index import RecordIndex
 from ..records.index_places import IndexFormat, IndexPlaces
 from ..records.manifest import ManifestEntry, update_manifest
 from ..storage.compression import detect_compression
+from ..storage.local import head_of
 from ..storage.location import Location
 from .options import (
     DEFAULT_JOBS,
@@ -259,7 +260,7 @@ def _write_manifests(
 
 
 def _refuse_compressed(file: Location) -> None:
-    compression = detect_compression(file.open().head())
+    compression = detect_compression(head_of(file.open()))
     if compression is not None:
         raise ValueError(
             f"a text index of a {compression} file is not possible: its readers do not decompress; "

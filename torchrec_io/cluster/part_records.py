@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from .. import errors as error_classes
 from ..errors import TorchRecIOError
 from ..records.formats import TFRECORD
+from ..storage.byte_source import read_bytes
 from ..storage.location import Location, threads_for
 from ..storage.outputs import remove_output, write_output
 from ..storage.thread_pool import map_in_threads
@@ -157,7 +158,7 @@ def content_of(file: Location) -> Content:
 
 def _read(file: Location) -> bytes:
     with closing(file.open_now()) as source:
-        return source.read(0, source.stamp.size)
+        return read_bytes(source, 0, source.stamp.size)
 
 
 def _members(error: TorchRecIOError) -> dict[str, Any]:

@@ -19,8 +19,7 @@ import numpy as np
 from ..errors import CorruptRecordError
 from ..records.formats import TFRECORD
 from ..records.sequential import iter_blocks
-from ..storage.byte_source import Ints
-from ..storage.front import FrontOfStream
+from ..storage.byte_source import Ints, read_bytes
 from ..storage.location import Location
 from ..storage.outputs import write_output
 
@@ -83,7 +82,7 @@ def read_bucket(file: Location, bucket: int, buckets: int) -> Iterator[bytes]:
     row_bytes = (buckets + 1) * 8
     with closing(file.beside(_TABLE).open_now()) as table:
         ends = [
-            np.frombuffer(table.read(row * row_bytes + bucket * 8, 16), np.int64).tolist()
+            np.frombuffer(read_bytes(table, row * row_bytes + bucket * 8, 16), np.int64).tolist()
             for row in range(table.stamp.size // row_bytes)
         ]
     slices = [(begin, end) for begin, end in ends if begin < end]
@@ -108,7 +107,7 @@ def measured(records: Iterable[bytes], file: Location) -> Iterator[bytes]:
 def read_sizes(file: Location) -> Ints:
     """Return the sizes of the frames of a part."""
     with closing(file.beside(_SIZES).open_now()) as sizes:
-        return np.frombuffer(sizes.read(0, sizes.stamp.size), np.int64)
+        return np.frombuffer(read_bytes(sizes, 0, sizes.stamp.size), np.int64)
 
 
 def read_slices(file: Location, slices: Sequence[tuple[int, int]]) -> Iterator[bytes]:
@@ -124,8 +123,7 @@ def read_slices(file: Location, slices: Sequence[tuple[int, int]]) -> Iterator[b
     """
     with closing(file.open_now()) as source:
         for begin, end in slices:
-            front = FrontOfStream(source, end)
-            for block in iter_blocks(front, start=begin, max_record_bytes=_NO_LIMIT):
+            for block in iter_blocks(source, start=begin, end=end, max_record_bytes=_NO_LIMIT):
                 for error in block.errors:
                     raise CorruptRecordError(error.reason, path=file.name, offset=error.offset)
                 for _, record in block.records():

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..checks import printable
 from ..errors import CorruptRecordError, TorchRecIOError
-from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Stamp
+from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Stamp, find_size
 from ..storage.chunk_cache import process_cache
 from ..storage.chunked_file import ChunkedFile
 from ..storage.opening import open_decompressed
@@ -87,12 +87,11 @@ def _search_points(index: RecordIndex, file: ByteSource) -> SeekPoints | TorchRe
     logger.info(
         "decompressing %s to find seek points: its index has none", printable(index.data_path)
     )
-    source = open_decompressed(file, index.compression, make_recorder(None))
-    _, damage = source.find_size()
+    recorder = make_recorder(None)
+    _, damage = find_size(open_decompressed(file, index.compression, recorder))
     if damage is not None and not index.format.is_self_checking:
         return damage  # the checksum of a member or stream does not show where its damage is
-    assert source.seek_points is not None
-    return source.seek_points.up_to(index.stream_bytes)
+    return recorder.finish().up_to(index.stream_bytes)
 
 
 def trust_valid_records(source: ChunkedFile, index: RecordIndex, ranges: Ints) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
 from ..storage.binary_file import SourceReader
-from ..storage.byte_source import ByteSource, Offsets
+from ..storage.byte_source import ByteSource, Offsets, file_bytes_read, find_size
 
 _BUFFER_BYTES = 1 << 15
 # Number of frames that are found between two calls of a progress function.
@@ -56,8 +56,8 @@ def find_boundaries(
         except Exception as cause:  # noqa: BLE001  # a user's function may raise anything
             error = _error_from(cause)
         if found and len(found) % _PROGRESS_FRAMES == 0:
-            report(source.file_bytes_read(found[-1]))
-    size, damage = source.find_size(report)
+            report(file_bytes_read(source, found[-1]))
+    size, damage = find_size(source, report)
     error = error or damage
     while found and found[-1] > size:
         found.pop()

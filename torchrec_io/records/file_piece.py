@@ -13,7 +13,6 @@ from ..checks import counted
 from ..errors import CorruptRecordError, StaleIndexError, TorchRecIOError, TruncatedFileError
 from ..storage.byte_source import ByteSource, Ints, Stamp
 from ..storage.compression import CompressionChoice
-from ..storage.front import FrontOfStream
 from ..storage.location import Location
 from ..storage.opening import open_decompressed
 from .formats import TFRECORD, UNKNOWN_END
@@ -114,9 +113,15 @@ class FilePiece:
         seen = 0
         with closing(self.open()) as source:
             try:
-                for block in iter_blocks(
-                    source, start=self.begin, first=self.first, base=self.base, **options
-                ):
+                blocks = iter_blocks(
+                    source,
+                    start=self.begin,
+                    end=self.end,
+                    first=self.first,
+                    base=self.base,
+                    **options,
+                )
+                for block in blocks:
                     seen += block.total
                     yield block
             except (CorruptRecordError, TruncatedFileError) as error:
@@ -139,7 +144,7 @@ class FilePiece:
             )
 
     def open(self) -> ByteSource:
-        """Open the decompressed content of the file, up to the end of the piece.
+        """Open the decompressed content of the file.
 
         Raises:
             StaleIndexError: If the file is not the one that was indexed.
@@ -161,7 +166,7 @@ class FilePiece:
 
             recorder = SeekPointRecorder(finds_blocks=False, makes_checks=False)
             recorder.points.append(self.seek_point)
-        return FrontOfStream(open_decompressed(file, self.compression, recorder), self.end)
+        return open_decompressed(file, self.compression, recorder)
 
 
 def blocks_by_number(

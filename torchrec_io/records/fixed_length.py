@@ -6,7 +6,7 @@ import numpy as np
 
 from ..checks import check_integer, counted
 from ..errors import TorchRecIOError, TruncatedFileError
-from ..storage.byte_source import ByteSource
+from ..storage.byte_source import ByteSource, file_bytes_read, find_size, sound_end
 from .formats import Progress, RecordFormat, ScanResult
 
 
@@ -39,13 +39,15 @@ class FixedLength(RecordFormat):
         )
 
     def scan(self, source: ByteSource, progress: Progress | None = None) -> ScanResult:
-        size, error = source.find_size(None if progress is None else lambda done: progress(done, 0))
+        size, error = find_size(
+            source, None if progress is None else lambda done: progress(done, 0)
+        )
         if error is not None:  # the footer may start before the damaged member
-            size = source.sound_end
+            size = sound_end(source)
         room = size - self.header_bytes - self.footer_bytes
         count = max(0, room) // self.record_bytes
         if progress is not None:
-            progress(source.file_bytes_read(size), count)
+            progress(file_bytes_read(source, size), count)
         bounds = np.arange(count + 1, dtype=np.uint64)
         bounds *= np.uint64(self.record_bytes)
         bounds += np.uint64(self.header_bytes)

@@ -17,7 +17,15 @@ from ..errors import (
     TorchRecIOError,
     TruncatedFileError,
 )
-from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Offsets
+from ..storage.byte_source import (
+    ByteBuffer,
+    ByteSource,
+    Ints,
+    Offsets,
+    file_bytes_read,
+    find_size,
+    read_bytes,
+)
 from ..storage.compression import (
     Compression,
     detect_by_magic,
@@ -25,6 +33,7 @@ from ..storage.compression import (
     is_record_header,
 )
 from ..storage.digest import digest, digest_number
+from ..storage.local import head_of
 from .custom_format import find_boundaries, reason_of
 from .foreign_files import HEAD_BYTES, foreign_file
 
@@ -161,7 +170,7 @@ class RecordFormat:
 
     def detect(self, file: ByteSource) -> Compression | None:
         """Return ``"gzip"`` if a file is compressed that way. Zlib must be given by the user."""
-        return detect_by_magic(file.head())
+        return detect_by_magic(head_of(file))
 
     def scan(self, source: ByteSource, progress: Progress | None = None) -> ScanResult:
         """Find all records of a stream.
@@ -223,7 +232,7 @@ class RecordFormat:
             size: Size of the file in bytes.
         """
         if size <= _FINGERPRINT_BYTES:  # both ends are the whole file, which is read once
-            head = file.read(0, _FINGERPRINT_BYTES)
+            head = read_bytes(file, 0, _FINGERPRINT_BYTES)
             return digest_number(head, head)
         # Both at once: each may take a request.
         length = _FINGERPRINT_BYTES
@@ -231,7 +240,7 @@ class RecordFormat:
         ranges = np.array([(0, length, 0), (size - length, length, length)])
         if file.read_ranges(ranges, ends.reshape(-1)) is None:
             return digest_number(*ends)
-        head, tail = file.read(0, length), file.read(size - length, length)
+        head, tail = read_bytes(file, 0, length), read_bytes(file, size - length, length)
         return digest_number(head, tail)
 
     def find_mismatch(self, file: ByteSource, starts: Ints, ends: Ints) -> int | None:
@@ -243,7 +252,7 @@ class RecordFormat:
             ends: Expected end of each frame; int64 ``[n]``.
         """
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-            frame = np.frombuffer(file.read(start, end - start), np.uint8)
+            frame = np.frombuffer(read_bytes(file, start, end - start), np.uint8)
             frame_starts, frame_sizes = np.array([0]), np.array([len(frame)])
             is_short = len(frame) != end - start
             if is_short or self.extract(frame, frame_starts, frame_sizes, False).faults:
@@ -305,7 +314,7 @@ class TFRecordFormat(RecordFormat):
         return "TFRECORD"  # pickled by name: there is only one object
 
     def detect(self, file: ByteSource) -> Compression | None:
-        return detect_compression(file.head())
+        return detect_compression(head_of(file))
 
     def scan(
         self, source: ByteSource, progress: Progress | None = None, *, verify_crc: bool = True
@@ -340,14 +349,14 @@ class TFRecordFormat(RecordFormat):
                 front = at
             if progress is not None:
                 records += len(starts)
-                progress(source.file_bytes_read(at), records)
+                progress(file_bytes_read(source, at), records)
         starts = np.concatenate(found)
         # The last record may extend past the end, which was not known before it was reached.
-        if is_at_end and len(starts) and at > source.find_size()[0]:
+        if is_at_end and len(starts) and at > find_size(source)[0]:
             at = int(starts[-1])
             starts = starts[:-1]
             if error is None:
-                head = np.frombuffer(source.head(), np.uint8) if at == 0 else None
+                head = np.frombuffer(head_of(source), np.uint8) if at == 0 else None
                 error = self.error_of(FrameFault.past_end, source.path, at, head)
         if error is not None and error.record is None:
             error.record = len(starts)

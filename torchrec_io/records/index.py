@@ -20,7 +20,15 @@ from ..errors import (
     TorchRecIOError,
     TruncatedFileError,
 )
-from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Stamp
+from ..storage.byte_source import (
+    ByteBuffer,
+    ByteSource,
+    Ints,
+    Stamp,
+    find_size,
+    read_bytes,
+    sound_end,
+)
 from ..storage.compression import MOST_INFLATED, Compression, CompressionChoice, check_compression
 from ..storage.local import StrPath
 from ..storage.location import Location
@@ -213,9 +221,11 @@ class RecordIndex:
             recorder = None if detected is None else make_recorder(seek_point_bytes)
             source = open_decompressed(file, detected, recorder)
             found = TFRECORD.scan(source, limited, verify_crc=False)
-        size, damage = (file.stamp.size, None) if detected is None else source.find_size()
+        size, damage = (file.stamp.size, None) if detected is None else find_size(source)
         if damage is not None and not format.is_self_checking:
-            found = found.up_to(source.sound_end, damage)
+            found = found.up_to(sound_end(source), damage)
+        if found.error is not None:  # the next reader loads what a cache has of it
+            file.drop_kept(np.array([(0, file.stamp.size, 0)]))
         end = found.end if len(found.starts) else min(found.end, size)
         gaps = []
         if found.error is not None:  # the rest of the stream is lost
@@ -225,7 +235,7 @@ class RecordIndex:
             found.starts,
             end,
             detected,
-            source.seek_points,
+            None if recorder is None else recorder.finish(),
             record_format=format,
             footer_bytes=size - end,
             gaps=gaps,
@@ -266,7 +276,7 @@ class RecordIndex:
             data, location = location, location.beside(SUFFIX)
         name = location.name
         file = location.open()
-        if not name.endswith(SUFFIX) and file.read(0, len(MAGIC)) != MAGIC:
+        if not name.endswith(SUFFIX) and read_bytes(file, 0, len(MAGIC)) != MAGIC:
             if format.code != TFRECORD.code:
                 raise IndexFormatError("text indexes exist only for TFRecord files", path=name)
             data = data or location.at(os.path.splitext(name)[0])

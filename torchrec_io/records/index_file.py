@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import _core
 from ..errors import IndexFormatError, StaleIndexError
-from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Offsets, Stamp
+from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Offsets, Stamp, read_bytes
 from ..storage.cache_folder import write_cached
 from ..storage.compression import Compression
 from ..storage.local import StrPath
@@ -150,7 +150,7 @@ class IndexFile:
             StaleIndexError: If the file was removed or replaced in the meantime.
         """
         file = _open_used(path)
-        if file.read(0, len(head)) != head:
+        if read_bytes(file, 0, len(head)) != head:
             raise _replaced(path)
         return cls.read(file)
 
@@ -191,8 +191,8 @@ class IndexFile:
             return self._content[offset : offset + size].tobytes()
         assert self.path is not None
         file = _open_used(self.path)
-        is_replaced = file.stamp != self._stamp and file.read(0, _HEADER_BYTES) != self.head
-        part = b"" if is_replaced else file.read(offset, size)
+        is_replaced = file.stamp != self._stamp and read_bytes(file, 0, _HEADER_BYTES) != self.head
+        part = b"" if is_replaced else read_bytes(file, offset, size)
         if len(part) != size:
             raise _replaced(self.path)
         return part
@@ -269,7 +269,7 @@ class IndexFile:
         except FileNotFoundError:
             return  # what is in memory stays as it was
         is_size = self._stamp is None or file.stamp.size == self._stamp.size
-        if not is_size or file.read(0, _HEADER_BYTES) != self.head:
+        if not is_size or read_bytes(file, 0, _HEADER_BYTES) != self.head:
             raise _replaced(self.path)
         self._stamp = file.stamp
 

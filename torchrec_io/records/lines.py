@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from ..checks import check_integer
 from ..errors import TorchRecIOError
-from ..storage.byte_source import ByteBuffer, ByteSource, Ints
+from ..storage.byte_source import ByteBuffer, ByteSource, Ints, file_bytes_read, read_bytes
 from .formats import ExtractedRecords, Progress, RecordFormat, ScanResult
 
 _NEWLINE, _RETURN = 10, 13
@@ -51,7 +51,7 @@ class TextLines(RecordFormat):
             at += got
             lines += len(starts)
             if progress is not None:
-                progress(source.file_bytes_read(at), lines)
+                progress(file_bytes_read(source, at), lines)
         left = at - last
         # The last line of a damaged stream is not a record: it may have been longer.
         if error is None and (left > 1 or (left == 1 and chunk[-1] != _RETURN)):
@@ -81,8 +81,8 @@ class TextLines(RecordFormat):
 
     def find_mismatch(self, file: ByteSource, starts: Ints, ends: Ints) -> int | None:
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-            is_line_start = start == 0 or file.read(start - 1, 1) == b"\n"
-            line = file.read(start, end - start)
+            is_line_start = start == 0 or read_bytes(file, start - 1, 1) == b"\n"
+            line = read_bytes(file, start, end - start)
             newline = line.find(b"\n")
             # Only the last line of a file may have no newline.
             is_line_end = newline == len(line) - 1 or (newline < 0 and end == file.stamp.size)

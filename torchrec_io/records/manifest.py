@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import _core
 from ..errors import IndexFormatError, StaleIndexError
-from ..storage.byte_source import Stamp
+from ..storage.byte_source import Stamp, read_bytes
 from ..storage.compression import MOST_INFLATED, CompressionChoice
 from ..storage.location import Location
 from ..storage.outputs import write_output
@@ -173,7 +173,7 @@ def _read(manifest: Location) -> dict[str, ManifestEntry]:
         if size > _MOST_BYTES:
             reason = f"the manifest is damaged: it has {size:,} bytes"
             raise IndexFormatError(reason, path=manifest.name)
-        return decode_manifest(manifest.open().read(0, size), manifest.name)
+        return decode_manifest(read_bytes(manifest.open(), 0, size), manifest.name)
     except FileNotFoundError:
         return {}
     except (IndexFormatError, StaleIndexError, OSError) as error:

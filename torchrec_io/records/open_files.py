@@ -181,10 +181,11 @@ class OpenFiles:
                 index.check_unchanged()
                 self._closed.pop(file, None)  # it was not used in this epoch
                 source = self._sources.get(file)
-                if source is not None and source.stamp != index.data_stamp:
-                    del self._sources[file]  # replaced by a file with the same content
-                elif source is not None:
-                    source.begin_epoch()
+                if source is not None and (
+                    source.stamp != index.data_stamp  # replaced by a file with the same content
+                    or source.descriptor is None  # requests that have failed are made again
+                ):
+                    del self._sources[file]
                 self._index_set.mark_checked(file, index.file.core, epoch)
 
     def _open(self, number: int) -> ByteSource:
@@ -194,9 +195,9 @@ class OpenFiles:
         if before is not None and before.file == file.stamp.file and before != file.stamp:
             raise changed_error(index.data_path, before.size, file.stamp.size)
         index.check_opened(file)
-        source = file if index.compression is None else self._chunks.open(number, index, file)
         if self._epoch > 1:
-            source.begin_epoch()
+            file.failures = []
+        source = file if index.compression is None else self._chunks.open(number, index, file)
         while len(self._sources) >= min(_MAX_OPEN_FILES, self._most_open):
             self._close_oldest()
         self._sources[number] = source

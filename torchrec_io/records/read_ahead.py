@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeAlias
 from .. import _core
 from ..errors import TorchRecIOError
 from ..storage.byte_source import ByteBuffer, Ints
+from ..storage.chunked_file import ChunkedFile
 from .open_files import OpenFiles
 
 ReadPlan: TypeAlias = _core.ReadPlan
@@ -76,7 +77,7 @@ class ReadAhead:
             (file, part)
             for file, ranges in joined.by_file()
             for source in self._files.open([file])
-            for part in source.split(ranges)
+            for part in (source.split(ranges) if isinstance(source, ChunkedFile) else [ranges])
         ]
         buffer = _Buffer(joined.buffer_bytes, len(plans))
         with self._lock:

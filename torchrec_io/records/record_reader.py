@@ -18,6 +18,7 @@ from ..storage.byte_source import ByteBuffer, Ints
 from ..storage.chunk_cache import DEFAULT_CACHE_BYTES, Holder
 from ..storage.chunked_file import ChunkedFile
 from ..storage.file_limit import is_out_of_files
+from ..storage.local import LocalFile
 from ..storage.several_sources import descriptors_of, read_ranges
 from ..storage.thread_pool import REMOTE_THREADS, most_storage_threads
 from ..timing.steps import checking, reading
@@ -168,7 +169,7 @@ class RecordReader(Reader):
             for source, (_, ranges) in zip(
                 self._files.open(plan.files), plan.by_file(), strict=True
             ):
-                if source.descriptor is not None:
+                if isinstance(source, LocalFile):
                     source.will_need(ranges)
 
     @property

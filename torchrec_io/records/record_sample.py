@@ -16,6 +16,7 @@ from ..checks import check_integer
 from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
 from ..storage.byte_source import ByteSource, Ints
 from ..storage.compression import detect_compression
+from ..storage.local import head_of
 from ..storage.location import Location
 from ..storage.thread_pool import map_in_threads
 from .file_piece import FilePiece, blocks_by_number
@@ -124,7 +125,7 @@ class _File:
         if not location.is_seekable():
             return cls(location, math.inf, is_plain=False)
         with closing(location.open()) as file:
-            is_plain = detect_compression(file.head()) is None
+            is_plain = detect_compression(head_of(file)) is None
             return cls(location, file.stamp.size, is_plain, index)
 
     @property

@@ -13,7 +13,7 @@ from ..storage.byte_source import ByteSource, Offsets
 from ..storage.compression import CompressionChoice
 from ..storage.local import StrPath
 from ..storage.location import Location
-from .formats import TFRECORD, FrameFault
+from .formats import TFRECORD, UNKNOWN_END, FrameFault
 from .record_block import RecordBlock
 from .record_size import MAX_RECORD_BYTES, too_large
 from .scanned_block import Gap, ScannedBlock, raise_at_gaps
@@ -56,6 +56,7 @@ def iter_blocks(
     source: ByteSource,
     *,
     start: int = 0,
+    end: int = UNKNOWN_END,
     first: int = 0,
     base: int = 0,
     verify_crc: bool = True,
@@ -69,6 +70,7 @@ def iter_blocks(
     Args:
         source: Stream to read.
         start: Stream offset of a frame, to start from.
+        end: Stream offset after the last frame.
         first: Number of the record at that offset.
         base: Number of the stream's first record in the dataset.
         verify_crc: Whether checksums are compared, those of lengths and of data.
@@ -79,7 +81,7 @@ def iter_blocks(
         CorruptRecordError, TruncatedFileError: If the start or the end of the next record cannot be
             found. The error has its number and offset.
     """
-    window = StreamWindow(source, start)
+    window = StreamWindow(source, start, end)
     max_frame_bytes = max_record_bytes + TFRECORD.overhead_bytes
     count = first
     while True:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import TorchRecIOError
-from ..storage.byte_source import ByteBuffer, ByteSource
+from ..storage.byte_source import ByteBuffer, ByteSource, file_bytes_read
 from .formats import UNKNOWN_END
 
 _WINDOW_BYTES = 1 << 20
@@ -17,6 +17,7 @@ class StreamWindow:
     Args:
         source: Stream to read.
         at: Stream offset to start from.
+        end: Stream offset where the window stops.
 
     Attributes:
         source: Stream to read.
@@ -25,12 +26,12 @@ class StreamWindow:
         stream_end: End of the stream when it was opened, if that is known.
     """
 
-    def __init__(self, source: ByteSource, at: int = 0) -> None:
+    def __init__(self, source: ByteSource, at: int = 0, end: int = UNKNOWN_END) -> None:
         self.source = source
         self.at = at
         self.damage: TorchRecIOError | None = None
         # A file that grows while it is read is read up to its first size.
-        self.stream_end = UNKNOWN_END if source.size is None else source.size
+        self.stream_end = end if source.size is None else min(end, source.size)
         self._buffer = np.empty(_WINDOW_BYTES, np.uint8)
         self._size = 0
 
@@ -42,7 +43,7 @@ class StreamWindow:
     @property
     def file_bytes_read(self) -> int:
         """Number of bytes of the file read so far."""
-        return self.source.file_bytes_read(self.at + self._size)
+        return file_bytes_read(self.source, self.at + self._size)
 
     def fill(self, need: int) -> bool:
         """Read more of the stream; return False at its end.

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import _core
 from ..errors import IndexFormatError
-from ..storage.byte_source import ByteSource, Ints, Offsets
+from ..storage.byte_source import ByteSource, Ints, Offsets, read_bytes
 from .formats import TFRECORD
 
 
@@ -27,7 +27,7 @@ def parse_text(file: ByteSource) -> Offsets:
     name = file.path
     frames: list[tuple[int, int]] = []
     expected = 0
-    for number, line in enumerate(io.BytesIO(file.read(0, file.stamp.size)), 1):
+    for number, line in enumerate(io.BytesIO(read_bytes(file, 0, file.stamp.size)), 1):
         fields = line.split()
         # isdigit: int() would also accept signs, underscores and digits of other scripts.
         if len(fields) != 2 or not all(f.isdigit() and len(f) < 19 for f in fields):

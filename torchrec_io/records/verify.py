@@ -107,9 +107,14 @@ def verify_piece(
         damage_map = DamageMap(size)
         file_bytes = 0  # of the file that were read
         try:
-            for block in iter_blocks(
-                source, start=piece.begin, first=piece.first, max_record_bytes=max_record_bytes
-            ):
+            blocks = iter_blocks(
+                source,
+                start=piece.begin,
+                end=piece.end,
+                first=piece.first,
+                max_record_bytes=max_record_bytes,
+            )
+            for block in blocks:
                 records += len(block.block)
                 damaged += len(block.gaps)
                 damage += block.errors[: most_listed - len(damage)]
@@ -122,7 +127,7 @@ def verify_piece(
             lost = error
             lost_bytes = None
             if source.size is not None and error.offset is not None:
-                lost_bytes = source.size - error.offset
+                lost_bytes = min(source.size, piece.end) - error.offset
             damage_map.mark(size - (lost_bytes or size - file_bytes), size)
         return VerifyReport(
             source.path, size, records, damaged, tuple(damage), lost, lost_bytes, damage_map

@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 
-from ..storage.byte_source import ByteSource, Ints
+from ..storage.byte_source import ByteSource, Ints, find_size
 from ..storage.compression import Compression
 from ..storage.digest import digest_number
 from .formats import Progress, RecordFormat, ScanResult
@@ -29,7 +29,9 @@ class WholeFile(RecordFormat):
         return None
 
     def scan(self, source: ByteSource, progress: Progress | None = None) -> ScanResult:
-        size, error = source.find_size(None if progress is None else lambda done: progress(done, 0))
+        size, error = find_size(
+            source, None if progress is None else lambda done: progress(done, 0)
+        )
         return ScanResult(np.zeros(1, np.uint64), size, error)
 
     def key(self, path: str, record: int, offset: int) -> str:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import _core
-from .byte_source import ByteBuffer, ByteSource
+from .byte_source import ByteBuffer, ByteSource, read_bytes
 from .decoder import WINDOW_BYTES, start_inside
 
 # The header of a block is shorter than this many bits. At the end of the input it may be cut.
@@ -125,7 +125,7 @@ def find_last_header(file: ByteSource, file_bit: int, end: int) -> int | None:
         Offset in bits; None if the block is of another kind, or if another one follows it.
     """
     sizes_at = file_bit // 8 + 1
-    head = file.read(sizes_at - 2, 4)
+    head = read_bytes(file, sizes_at - 2, 4)
     is_stored = file_bit % 8 == _STORED_BIT and head[1] >> _STORED_BIT == 0
     if not is_stored or sizes_at + _SIZES_BYTES + int.from_bytes(head[2:], "little") != end:
         return None

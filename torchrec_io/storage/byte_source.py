@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import _core
 from ..errors import TorchRecIOError
-
-if TYPE_CHECKING:
-    from .seek_points import SeekPoints
 
 # Arrays of int64, of stream offsets (uint64) and of bytes.
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -22,6 +19,7 @@ ByteBuffer: TypeAlias = npt.NDArray[np.uint8]
 
 # Size of the front of a file that is inspected to find out what the file is.
 HEAD_BYTES = 1 << 12
+_READ_BYTES = 1 << 18
 
 
 class Stamp(NamedTuple):
@@ -53,6 +51,9 @@ class ByteSource(ABC):
         file_watch: Notices that the stored file is changed in place; None if it cannot be.
         is_pinned: True if reads fail once the stored file is not the one of the stamp, so that it
             need not be compared again.
+        descriptor: File descriptor that native code can read the stream from, if there is one.
+        failures: Requests that have failed for good, which are not made again: several threads may
+            need what they were for. None where each read asks again.
     """
 
     path: str
@@ -60,6 +61,8 @@ class ByteSource(ABC):
     is_seekable: bool = True
     file_watch: _core.FileWatch | None = None
     is_pinned: bool = False
+    descriptor: int | None = None
+    failures: list[Any] | None = None
 
     @property
     @abstractmethod
@@ -68,24 +71,6 @@ class ByteSource(ABC):
 
         A stream of unknown size is best read forwards.
         """
-
-    @property
-    def descriptor(self) -> int | None:
-        """File descriptor that native code can read the stream from, if there is one."""
-        return None
-
-    @property
-    def seek_points(self) -> SeekPoints | None:
-        """Places found so far where decompression can start; None if it is not compressed."""
-        return None
-
-    @property
-    def sound_end(self) -> int:
-        """Stream offset up to which a compressed stream that was read is proved by its checksums.
-
-        There the last member (frame) ends that was decompressed to its end; 0 if there is none.
-        """
-        return 0
 
     @abstractmethod
     def read_into(self, offset: int, out: memoryview) -> int:
@@ -100,14 +85,18 @@ class ByteSource(ABC):
             OSError: If reading fails.
         """
 
-    def read(self, offset: int, size: int) -> bytes:
-        """Return up to ``size`` bytes at a stream offset; none at the end of the stream."""
-        out = bytearray(size)
-        return bytes(out[: self.read_into(offset, memoryview(out))])
+    def read_before_damage(
+        self, offset: int, out: memoryview
+    ) -> tuple[int, TorchRecIOError | None]:
+        """Fill ``out`` as :meth:`read_into` does, with the bytes before any damage.
 
-    def head(self) -> bytes:
-        """Return the first bytes of the stream: at least 12, unless it is shorter."""
-        return self.read(0, HEAD_BYTES)
+        A stream of unknown size must be read forwards: ``offset`` must not be less than the offset
+        after the last byte read.
+
+        Returns:
+            Number of bytes read, and the damage that ends the stream, if it was reached.
+        """
+        return self.read_into(offset, out), None
 
     def read_ranges(self, ranges: Ints, out: ByteBuffer) -> int | None:
         """Read several ranges into a buffer.
@@ -125,17 +114,6 @@ class ByteSource(ABC):
                 return number
         return None
 
-    def begin_reading(self, ranges: Ints, out: ByteBuffer) -> Callable[[], int | None]:
-        """Begin to read ranges, and return a function that ends it like :meth:`read_ranges`.
-
-        Where requests take long, those of several sources are then made at the same time.
-        """
-        return lambda: self.read_ranges(ranges, out)
-
-    def will_need(self, ranges: Ints) -> None:
-        """Announce ranges, as for :meth:`read_ranges`, that are read soon."""
-        del ranges
-
     def drop_kept(self, ranges: Ints) -> bool:
         """Drop what is kept of ranges, as for :meth:`read_ranges`, because it seems to be damaged.
 
@@ -146,48 +124,75 @@ class ByteSource(ABC):
         del ranges
         return False
 
-    def split(self, ranges: Ints) -> Iterator[Ints]:
-        """Yield parts of ranges, as for :meth:`read_ranges`, that threads may read at one time."""
-        yield ranges
-
-    def read_before_damage(
-        self, offset: int, out: memoryview
-    ) -> tuple[int, TorchRecIOError | None]:
-        """Fill ``out`` as :meth:`read_into` does, with the bytes before any damage.
-
-        A stream of unknown size must be read forwards: ``offset`` must not be less than the offset
-        after the last byte read.
-
-        Returns:
-            Number of bytes read, and the damage that ends the stream, if it was reached.
-        """
-        return self.read_into(offset, out), None
-
-    def find_size(
-        self, progress: Callable[[int], None] | None = None
-    ) -> tuple[int, TorchRecIOError | None]:
-        """Return the size of the stream, and the damage that ends it early, if any.
-
-        A stream of unknown size is read to its end.
-
-        Args:
-            progress: Function that is called now and then with the number of bytes of the stored
-                file read so far.
-        """
-        del progress
-        assert self.size is not None  # otherwise overridden
-        return self.size, None
-
-    def file_bytes_read(self, offset: int) -> int:
-        """Return how many bytes of the stored file were read to reach a stream offset."""
-        return offset
-
-    def begin_epoch(self) -> None:  # noqa: B027  # most sources make no requests
-        """Begin an epoch. From now on, a request that fails for good is not made again in it.
-
-        Several threads may need what it was for, and without an epoch each read asks again.
-        """
-
     @abstractmethod
     def close(self) -> None:
         """Close the source early. No thread may be reading it."""
+
+
+class DecodedStream(ByteSource):
+    """A stream that is decompressed from front to back, whose size is not known."""
+
+    @property
+    def size(self) -> None:
+        return None
+
+    @property
+    @abstractmethod
+    def decoded(self) -> int:
+        """Stream offset up to which it was decompressed."""
+
+    @property
+    @abstractmethod
+    def file_bytes_read(self) -> int:
+        """Number of bytes of the stored file read so far."""
+
+    @property
+    def sound_end(self) -> int:
+        """Stream offset up to which what was read is proved by the checksums of the stream.
+
+        There the last member (frame) ends that was decompressed to its end; 0 if there is none.
+        """
+        return 0
+
+
+def read_bytes(source: ByteSource, offset: int, size: int) -> bytes:
+    """Return up to ``size`` bytes at a stream offset; none at the end of the stream."""
+    out = bytearray(size)
+    return bytes(out[: source.read_into(offset, memoryview(out))])
+
+
+def file_bytes_read(source: ByteSource, offset: int) -> int:
+    """Return how many bytes of the stored file were read to reach a stream offset."""
+    return source.file_bytes_read if isinstance(source, DecodedStream) else offset
+
+
+def sound_end(source: ByteSource) -> int:
+    """Return up to which offset checksums of a damaged stream prove what was read of it.
+
+    There the last member (frame) ends that was decompressed to its end; 0 if there is none.
+    """
+    return source.sound_end if isinstance(source, DecodedStream) else 0
+
+
+def find_size(
+    source: ByteSource, progress: Callable[[int], None] | None = None
+) -> tuple[int, TorchRecIOError | None]:
+    """Return the size of a stream, and the damage that ends it early, if any.
+
+    A stream of unknown size is read to its end.
+
+    Args:
+        source: The stream.
+        progress: Function that is called now and then with the number of bytes of the stored file
+            read so far.
+    """
+    if not isinstance(source, DecodedStream):
+        assert source.size is not None  # pipes have no index
+        return source.size, None
+    buffer = memoryview(bytearray(_READ_BYTES))
+    while True:
+        got, damage = source.read_before_damage(source.decoded, buffer)
+        if damage is not None or got == 0:
+            return source.decoded, damage
+        if progress is not None:
+            progress(source.file_bytes_read)

@@ -81,6 +81,7 @@ class ChunkedFile(ByteSource):
         return None
 
     def split(self, ranges: Ints) -> Iterator[Ints]:
+        """Yield parts of ranges, as for :meth:`read_ranges`: those of a chunk each."""
         for number, parts in self._split(ranges):
             parts[:, 0] += self._stream.starts[number]
             yield parts
@@ -110,16 +111,6 @@ class ChunkedFile(ByteSource):
         for number in numbers:
             self._cache.drop((self._identity, number))
         return self._stream.drop_kept(self._file, numbers)
-
-    def find_size(self, progress: object = None) -> tuple[int, TorchRecIOError | None]:
-        del progress
-        return self.size, None
-
-    def file_bytes_read(self, offset: int) -> int:
-        return self._stream.file_range(self._file, self._number_at(offset))[0]
-
-    def begin_epoch(self) -> None:
-        self._file.begin_epoch()
 
     def close(self) -> None:
         self._file.close()

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import bisect
 import threading
-from collections.abc import Callable
 
 import numpy as np
 
 from ..errors import TorchRecIOError
-from .byte_source import ByteBuffer, ByteSource, Ints
+from .byte_source import ByteBuffer, ByteSource, DecodedStream, Ints
 from .compression import Compression
 from .inflater import Inflater
-from .seek_points import START, SeekPointRecorder, SeekPoints
+from .seek_points import START, SeekPointRecorder
 
 # Reads of at least this size are decoded into the memory of the reader. Smaller ones take their
 # bytes from a buffer.
@@ -21,7 +20,7 @@ _CHUNK_BYTES = 1 << 18
 _KEPT_BYTES = 1 << 12
 
 
-class CompressedFile(ByteSource):
+class CompressedFile(DecodedStream):
     """The decompressed stream of a compressed file, best read from front to back.
 
     Reading forwards decompresses as it proceeds. Reading back starts again at the last seek point
@@ -51,12 +50,12 @@ class CompressedFile(ByteSource):
         self._start_before(0)
 
     @property
-    def size(self) -> None:
-        return None
+    def decoded(self) -> int:
+        return self._decoded
 
     @property
-    def seek_points(self) -> SeekPoints:
-        return self._recorder.finish()
+    def file_bytes_read(self) -> int:
+        return self._inflater.file_bytes_read
 
     @property
     def sound_end(self) -> int:
@@ -75,21 +74,6 @@ class CompressedFile(ByteSource):
         except TorchRecIOError as damage:
             # Bytes are copied to ``out`` as they are decoded, so those before the damage are there.
             return min(max(self._decoded - offset, 0), len(out)), damage
-
-    def find_size(
-        self, progress: Callable[[int], None] | None = None
-    ) -> tuple[int, TorchRecIOError | None]:
-        buffer = memoryview(bytearray(_CHUNK_BYTES))
-        while True:
-            got, damage = self.read_before_damage(self._decoded, buffer)
-            if damage is not None or got == 0:
-                return self._decoded, damage
-            if progress is not None:
-                progress(self._inflater.file_bytes_read)
-
-    def file_bytes_read(self, offset: int) -> int:
-        del offset
-        return self._inflater.file_bytes_read
 
     def drop_kept(self, ranges: Ints) -> bool:
         del ranges

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import zlib
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
 from .block_search import BlockSearch, Candidate, find_last_header, is_block_start
-from .byte_source import ByteBuffer, ByteSource
+from .byte_source import ByteBuffer, ByteSource, read_bytes
 from .compression import (
     WINDOW_BITS,
     Compression,
@@ -384,13 +385,15 @@ class Inflater:
         file_at = self._start.file_offset
         skip = self._stream_offset - self._start.stream_offset
         if self._compression == "zstd":
-            found, self.damage_offset = decode_before_damage(self._file.read, file_at, skip)
+            found, self.damage_offset = decode_before_damage(
+                functools.partial(read_bytes, self._file), file_at, skip
+            )
             return found
         if self._start.window is None:
             decoder = zlib.decompressobj(WINDOW_BITS[self._compression])
         else:
             bit = self._start.file_bit % 8
-            first = self._file.read(file_at, 1)
+            first = read_bytes(self._file, file_at, 1)
             window = unpack_window(self._start.window)
             try:
                 decoder = start_decoder(zlib.decompressobj, window, bit, first[0] if first else 0)
@@ -398,7 +401,7 @@ class Inflater:
                 return b""
             file_at += bit > 0
         saved = bytearray()
-        while chunk := self._file.read(file_at, _AGAIN_BYTES):
+        while chunk := read_bytes(self._file, file_at, _AGAIN_BYTES):
             before = decoder.copy()
             try:
                 data = decoder.decompress(chunk)

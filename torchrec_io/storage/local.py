@@ -9,7 +9,7 @@ import weakref
 from typing import TypeAlias
 
 from .. import _core
-from .byte_source import HEAD_BYTES, ByteBuffer, ByteSource, Ints, Stamp
+from .byte_source import HEAD_BYTES, ByteBuffer, ByteSource, Ints, Stamp, read_bytes
 from .several_sources import read_ranges
 
 StrPath: TypeAlias = str | os.PathLike[str]
@@ -39,7 +39,7 @@ class _OpenFile(ByteSource):
 
     def close(self) -> None:
         self._descriptor = -1
-        self.file_watch = None
+        self.descriptor = self.file_watch = None
         self._close()
 
 
@@ -65,10 +65,7 @@ class LocalFile(_OpenFile):
             raise OSError(
                 errno.ESPIPE, "a pipe has no index: it is read once, from front to back", self.path
             )
-
-    @property
-    def descriptor(self) -> int:
-        return self._descriptor
+        self.descriptor = self._descriptor
 
     @property
     def size(self) -> int:
@@ -84,20 +81,11 @@ class LocalFile(_OpenFile):
             done += got
         return done
 
-    def read(self, offset: int, size: int) -> bytes:
-        data = os.pread(self._descriptor, size, offset)
-        # The system may return less than there is.
-        while 0 < len(data) < size:
-            more = os.pread(self._descriptor, size - len(data), offset + len(data))
-            if not more:
-                break
-            data += more
-        return data
-
     def read_ranges(self, ranges: Ints, out: ByteBuffer) -> int | None:
         return read_ranges([self], [0, len(ranges)], ranges, out).truncated_range
 
     def will_need(self, ranges: Ints) -> None:
+        """Announce ranges, as for :meth:`read_ranges`, that are read soon."""
         _core.advise_ranges(self._descriptor, ranges)
 
 
@@ -114,7 +102,11 @@ class PipeFile(_OpenFile):
         return None
 
     def head(self) -> bytes:
-        """Return some of the first bytes, which remain to be read: at least 12, if there are."""
+        """Return some of the first bytes, which remain to be read: at least 12, if there are.
+
+        Raises:
+            ValueError: If they were read already.
+        """
         if self._offset:
             raise ValueError("the first bytes of the pipe were read already")
         while len(self._buffered) < 12 and (more := os.read(self._descriptor, HEAD_BYTES)):
@@ -135,6 +127,11 @@ class PipeFile(_OpenFile):
     def _check_offset(self, offset: int) -> None:
         if offset != self._offset:
             raise ValueError(f"offset must be {self._offset}, the pipe's position, got {offset}")
+
+
+def head_of(source: ByteSource) -> bytes:
+    """Return the first bytes of a stream: at least 12, unless it is shorter."""
+    return source.head() if isinstance(source, PipeFile) else read_bytes(source, 0, HEAD_BYTES)
 
 
 def stamp_of(status: os.stat_result) -> Stamp:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from .byte_source import ByteSource, Stamp
 from .compression import CompressionChoice, check_compression, detect_compression
-from .local import LocalFile, PipeFile, StrPath, is_seekable_file, stamp_of
+from .local import LocalFile, PipeFile, StrPath, head_of, is_seekable_file, stamp_of
 from .opening import open_decompressed
 from .remote.options import RemoteOptions, StorageOptions
 from .remote.urls import can_pin, is_url, is_web_url, local_path, scheme_of
@@ -147,7 +147,7 @@ class Location(os.PathLike[str]):
         check_compression(compression)
         file = self.open_now() if self.is_seekable() else PipeFile(self.name)
         return open_decompressed(
-            file, detect_compression(file.head()) if compression == "auto" else compression
+            file, detect_compression(head_of(file)) if compression == "auto" else compression
         )
 
     def is_seekable(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .byte_source import ByteSource
+from .byte_source import ByteSource, read_bytes
 
 
 class MemoryFile(ByteSource):
@@ -18,7 +18,7 @@ class MemoryFile(ByteSource):
         self.path = file.path
         self.stamp = file.stamp
         self._offset = offset
-        self._data = file.read(offset, size)
+        self._data = read_bytes(file, offset, size)
 
     @property
     def size(self) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import TorchRecIOError, TruncatedFileError
-from .byte_source import ByteSource
+from .byte_source import ByteSource, DecodedStream, read_bytes
 from .compressed_chunks import CompressedChunks
 from .compression import Compression
 from .inflater import Inflater
@@ -41,7 +41,7 @@ class LostPart:
     reason: str
 
 
-class SalvagedFile(ByteSource):
+class SalvagedFile(DecodedStream):
     """All bytes of a damaged compressed file that can be decompressed, joined.
 
     After damage, decompression continues with the next member of gzip, stream of zlib or frame of
@@ -71,11 +71,16 @@ class SalvagedFile(ByteSource):
         self._file = file
         self._compression = compression
         self._inflater: Inflater | None = Inflater(file, compression)
+        self._decoded = 0
         self._file_bytes_read = 0
 
     @property
-    def size(self) -> None:
-        return None
+    def decoded(self) -> int:
+        return self._decoded
+
+    @property
+    def file_bytes_read(self) -> int:
+        return self._file_bytes_read
 
     def read_into(self, offset: int, out: memoryview) -> int:
         while self._inflater is not None:
@@ -85,12 +90,9 @@ class SalvagedFile(ByteSource):
                 self._inflater = self._after_damage(self._inflater, error, offset)
                 continue
             self._file_bytes_read = max(self._file_bytes_read, self._inflater.file_bytes_read)
+            self._decoded = offset + size
             return size
         return 0
-
-    def file_bytes_read(self, offset: int) -> int:
-        del offset
-        return self._file_bytes_read
 
     def take_lost(self) -> list[LostPart]:
         """Return the parts that were skipped since the last call."""
@@ -153,7 +155,7 @@ class SalvagedFile(ByteSource):
         """Return the file offset of the next member of which something can be decoded."""
         header = _HEADERS[self._compression]
         overlap = _HEADER_BYTES[self._compression] - 1
-        while data := self._file.read(start, _SEARCH_BYTES):
+        while data := read_bytes(self._file, start, _SEARCH_BYTES):
             for found in header.finditer(data):
                 if self._can_decode(start + found.start()):
                     return start + found.start()
@@ -197,6 +199,7 @@ class SalvagedChunks(SalvagedFile):
             self._next_chunk += 1
         data, self._left = self._left[: len(out)], self._left[len(out) :]
         out[: len(data)] = data
+        self._decoded = offset + len(data)
         return len(data)
 
     def _read_chunk(self, number: int, offset: int) -> memoryview:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from .. import _core
 from .byte_source import ByteBuffer, ByteSource, Ints
+from .thread_pool import REMOTE_THREADS
 
 
 def descriptors_of(sources: Sequence[ByteSource]) -> list[int] | None:
@@ -36,12 +38,14 @@ def read_ranges(
     descriptors = descriptors_of(sources)
     if descriptors is not None:
         return _core.read_ranges(descriptors, bounds, ranges, out)
-    parts = zip(sources, bounds[:-1], bounds[1:], strict=True)
-    readings = [
-        (begin, source.begin_reading(ranges[begin:end], out)) for source, begin, end in parts
-    ]
-    for begin, finish in readings:
-        number = finish()
+    parts = [*zip(sources, bounds[:-1], bounds[1:], strict=True)]
+    if len(parts) == 1:
+        numbers = [sources[0].read_ranges(ranges, out)]
+    else:  # objects are asked for at the same time
+        with ThreadPoolExecutor(min(len(parts), REMOTE_THREADS)) as pool:
+            done = [pool.submit(each.read_ranges, ranges[a:b], out) for each, a, b in parts]
+            numbers = [each.result() for each in done]
+    for number, begin in zip(numbers, bounds, strict=False):
         if number is not None:
             return _core.ReadResult(begin + number)
     return _core.ReadResult()

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..errors import SchemaError
 from ..schema.bounded_json import parse_json, shown
+from ..storage.byte_source import read_bytes
 from ..storage.location import Location
 
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
@@ -28,7 +29,7 @@ def read_text(location: Location, most_bytes: int) -> str:
     if location.local_path is not None:
         data = _read_file(location.local_path, most_bytes + 1)
     else:
-        data = location.open().read(0, min(most_bytes + 1, location.stamp().size))
+        data = read_bytes(location.open(), 0, min(most_bytes + 1, location.stamp().size))
     if len(data) > most_bytes:
         raise SchemaError(f"the file has more than {most_bytes} bytes", path=name)
     try:

@@ -16,7 +16,7 @@ from ..order.selection import Mask, Selection, Span, Subset
 from ..records.formats import TFRECORD
 from ..records.index import RecordIndex
 from ..records.index_cache import has_writable_cache, open_indexes
-from ..storage.byte_source import Stamp
+from ..storage.byte_source import Stamp, read_bytes
 from ..storage.location import Location, remember_stamps
 from .feature_choice import StoredKeys
 from .info import INFO_FILE
@@ -162,7 +162,7 @@ def _check_empty(shards: Shards) -> None:
         if stamp is None or not stamp.size:
             continue
         with closing(file.open_stream()) as content:
-            is_empty = not content.read(0, 1)  # a compressed file of nothing has some bytes
+            is_empty = not read_bytes(content, 0, 1)  # a compressed file of nothing has some bytes
         if not is_empty:
             raise WrongShardError(
                 f"the shard has {counted(stamp.size, 'byte')}, but {INFO_FILE} says it has no "

@@ -26,7 +26,7 @@ from ..storage.compression import (
     check_compression,
     detect_compression,
 )
-from ..storage.local import StrPath
+from ..storage.local import StrPath, head_of
 from ..storage.location import Location
 from ..storage.outputs import refuse_existing
 from ..storage.remote.options import StorageOptions
@@ -232,7 +232,7 @@ class _Repair:
         max_record_bytes: int,
         watcher: Watcher,
     ) -> None:
-        self.compression = detect_compression(file.head()) if choice == "auto" else choice
+        self.compression = detect_compression(head_of(file)) if choice == "auto" else choice
         self._location = location
         self._file = file
         self._max_record_bytes = max_record_bytes

@@ -21,6 +21,7 @@ from tests.support.chunks import open_chunks
 from tests.support.inflated import read_all
 from tests.support.tfrecord import frame
 from torchrec_io.errors import CorruptRecordError
+from torchrec_io.storage.byte_source import find_size, read_bytes
 from torchrec_io.storage.compressed import CompressedFile
 from torchrec_io.storage.compression import Compression, detect_compression
 from torchrec_io.storage.inflater import Inflater
@@ -59,19 +60,19 @@ def check(data: bytes) -> None:
             recorder = SeekPointRecorder(1 + len(content) // (1 + step))
             with patch("torchrec_io.storage.inflater._STEP_BYTES", _STEP_BYTES):
                 source = CompressedFile(LocalFile(path), kind, recorder)
-                assert source.find_size() == (len(content), None)
+                assert find_size(source) == (len(content), None)
             points = recorder.finish()
             _check_chunks(path, kind, points, content)
             _check_wrong_points(path, kind, points, content, step)
             for offset in (len(content) // 2, step, 0, len(content)):
-                assert source.read(offset, 100) == content[offset : offset + 100]
+                assert read_bytes(source, offset, 100) == content[offset : offset + 100]
 
 
 def _check_chunks(path: Path, kind: Compression, points: SeekPoints, content: bytes) -> None:
     """Read from every seek point."""
     source = open_chunks(path, kind, points, len(content))
     for offset in points.stream_offsets.tolist()[-20:]:
-        assert source.read(offset, 300) == content[offset : offset + 300]
+        assert read_bytes(source, offset, 300) == content[offset : offset + 300]
 
 
 def _check_wrong_points(
@@ -97,7 +98,7 @@ def _check_wrong_points(
         source = open_chunks(path, kind, decoded, len(content))
         for point in wrong[-20:]:
             try:
-                found_bytes = source.read(point.stream_offset, 300)
+                found_bytes = read_bytes(source, point.stream_offset, 300)
             except CorruptRecordError:
                 continue
             expected = content[point.stream_offset : point.stream_offset + 300]

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from tests.fuzz.python.inputs import cut_options, empty_folder
 from tests.support.chunks import open_chunks
 from tests.support.inflated import read_all
+from torchrec_io.storage.byte_source import find_size, read_bytes
 from torchrec_io.storage.compressed import CompressedFile
 from torchrec_io.storage.compression import detect_compression, is_zstd_magic
 from torchrec_io.storage.inflater import Inflater
@@ -46,11 +47,11 @@ def check(data: bytes) -> None:
             assert found == content
             recorder = SeekPointRecorder(1 + len(content) // (1 + step))
             source = CompressedFile(LocalFile(path), "zstd", recorder)
-            assert source.find_size() == (len(content), None)
+            assert find_size(source) == (len(content), None)
             points = recorder.finish()
             chunks = open_chunks(path, "zstd", points, len(content))
             for offset in points.stream_offsets.tolist()[-20:]:
-                assert chunks.read(offset, 300) == content[offset : offset + 300]
+                assert read_bytes(chunks, offset, 300) == content[offset : offset + 300]
 
 
 def _decompress(file: bytes, step: int) -> tuple[bytes, str | None, int]:

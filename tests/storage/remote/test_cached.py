@@ -36,7 +36,7 @@ from torch.utils.data import DataLoader
 import torchrec_io as tio
 from tests.support.tfrecord import frame
 from tests.support.web import WebServer
-from torchrec_io.storage.byte_source import ByteSource
+from torchrec_io.storage.byte_source import ByteSource, read_bytes
 from torchrec_io.storage.cache import filling
 from torchrec_io.storage.cache.folder import cache_folder_at
 from torchrec_io.storage.location import Location
@@ -100,7 +100,7 @@ def test_ranges_of_several_cached_objects(web: WebServer, cache: tio.BlockCache)
     urls = [web.put(f"/{name}", data) for name, data in enumerate(contents)]
     sources = [opened(url, cache) for url in urls]
     for source, data in zip(sources, contents, strict=True):
-        assert source.read(0, len(data)) == data
+        assert read_bytes(source, 0, len(data)) == data
     web.requests.clear()
     random = np.random.default_rng(0)
     owners = np.sort(random.integers(0, 3, 40))
@@ -136,7 +136,7 @@ def test_ranges_of_several_cached_objects(web: WebServer, cache: tio.BlockCache)
 @pytest.mark.slow
 def test_a_later_run_uses_the_blocks(web: WebServer, cache: tio.BlockCache) -> None:
     url = web.put("/a.tfrecord", DATA)
-    assert opened(url, cache).read(0, len(DATA)) == DATA
+    assert read_bytes(opened(url, cache), 0, len(DATA)) == DATA
     web.requests.clear()
     code = (
         "import hashlib, pickle, sys\n"
@@ -213,7 +213,7 @@ def test_a_rank_with_lanes_and_workers_reads_its_part(web: WebServer, tmp_path: 
 
 
 def read_range(url: str, cache: tio.BlockCache, begin: int, results: Any) -> None:
-    results.put(opened(url, cache).read(begin, 10) == DATA[begin : begin + 10])
+    results.put(read_bytes(opened(url, cache), begin, 10) == DATA[begin : begin + 10])
 
 
 def test_processes_that_want_the_same_block(web: WebServer, cache: tio.BlockCache) -> None:
@@ -243,10 +243,10 @@ def test_a_helper_that_is_killed_during_a_download(web: WebServer, cache: tio.Bl
     web.delay = 0.5
     timer = threading.Timer(0.25, os.kill, (client.helper_pid, signal.SIGKILL))
     timer.start()
-    assert file.read(0, BLOCK) == DATA[:BLOCK]
+    assert read_bytes(file, 0, BLOCK) == DATA[:BLOCK]
     timer.join()
     web.delay = 0
-    assert file.read(0, len(DATA)) == DATA
+    assert read_bytes(file, 0, len(DATA)) == DATA
     assert cache.summary().blocks == BLOCKS
     assert not list(Path(cache.directory).glob("*.part"))
 
@@ -314,7 +314,7 @@ def test_any_ranges(
 
 def test_damaged_blocks_are_downloaded_again(web: WebServer, cache: tio.BlockCache) -> None:
     url = web.put("/a.tfrecord", DATA)
-    assert opened(url, cache).read(0, len(DATA)) == DATA
+    assert read_bytes(opened(url, cache), 0, len(DATA)) == DATA
     for number, path in enumerate(sorted(Path(cache.directory).glob("*.block"))):
         data = bytearray(path.read_bytes())
         data[number * 1000 % len(data)] ^= 4
@@ -438,13 +438,13 @@ def test_blocks_of_a_replaced_object_are_not_used(
 ) -> None:
     url = web.put("/a.tfrecord", DATA, **first)
     file = opened(url, cache)
-    assert file.read(0, len(DATA) // 2) == DATA[: len(DATA) // 2]
+    assert read_bytes(file, 0, len(DATA) // 2) == DATA[: len(DATA) // 2]
     other = bytes(len(DATA))
     web.put("/a.tfrecord", other, **second)
     with pytest.raises(tio.StaleIndexError):
-        file.read(len(DATA) // 2, len(DATA))
-    assert opened(url, cache).read(0, len(DATA)) == other
-    assert Location.of(url, options_with(cache)).open(file.stamp).read(0, 100) == DATA[:100]
+        read_bytes(file, len(DATA) // 2, len(DATA))
+    assert read_bytes(opened(url, cache), 0, len(DATA)) == other
+    assert read_bytes(Location.of(url, options_with(cache)).open(file.stamp), 0, 100) == DATA[:100]
 
 
 @pytest.mark.parametrize("fields", [{"etag": None, "changed": None}, {"etag": 'W/"1"'}])
@@ -455,7 +455,7 @@ def test_objects_without_an_identity_are_not_cached(
         fields["changed"] = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime())
     url = web.put("/a.tfrecord", DATA, **fields)
     for _ in range(2):
-        assert opened(url, cache).read(0, 1000) == DATA[:1000]
+        assert read_bytes(opened(url, cache), 0, 1000) == DATA[:1000]
     assert len(web.gets()) >= 2
     assert not os.path.exists(cache.directory)
 
@@ -502,7 +502,7 @@ def test_temporary_faults(web: WebServer, cache: tio.BlockCache, fault: Any) -> 
     url = web.put("/a.tfrecord", DATA)
     web.faults = [fault] * 3
     for _ in range(2):
-        assert opened(url, cache).read(0, len(DATA)) == DATA
+        assert read_bytes(opened(url, cache), 0, len(DATA)) == DATA
     assert cache.summary().blocks == BLOCKS
 
 
@@ -513,14 +513,14 @@ def test_faults_that_stay(
     """What was claimed is free again, and what was downloaded is kept."""
     url = web.put("/a.tfrecord", DATA)
     file = opened(url, cache, max_attempts=2)
-    assert file.read(0, 10) == DATA[:10]
+    assert read_bytes(file, 0, 10) == DATA[:10]
     web.faults = [fault] * 99
     with pytest.raises(error):
-        file.read(5 * BLOCK, BLOCK)
+        read_bytes(file, 5 * BLOCK, BLOCK)
     assert cache.summary().blocks >= 1
-    assert file.read(0, BLOCK) == DATA[:BLOCK]
+    assert read_bytes(file, 0, BLOCK) == DATA[:BLOCK]
     web.faults = []
-    assert file.read(0, len(DATA)) == DATA
+    assert read_bytes(file, 0, len(DATA)) == DATA
     assert not list(Path(cache.directory).glob("*.part"))
 
 
@@ -536,7 +536,7 @@ def test_iterations_that_are_left_give_up_their_claims(
         items.close()
     web.delay = 0
     assert len(index) == len(RECORDS)
-    assert opened(url, cache).read(0, len(DATA)) == DATA
+    assert read_bytes(opened(url, cache), 0, len(DATA)) == DATA
     assert not list(Path(cache.directory).glob("*.part"))
 
 
@@ -580,9 +580,9 @@ def test_a_cache_that_is_smaller_than_the_data(web: WebServer, tmp_path: Path) -
     for _ in range(2):
         assert sorted(dataset) == sorted(RECORDS)
         assert sum(path.stat().st_blocks * 512 for path in (tmp_path / "c").iterdir()) <= 1 << 20
-    assert opened(url, small).read(0, 8 * BLOCK) == DATA[: 8 * BLOCK]
+    assert read_bytes(opened(url, small), 0, 8 * BLOCK) == DATA[: 8 * BLOCK]
     web.requests.clear()
-    assert opened(url, small).read(0, 8 * BLOCK) == DATA[: 8 * BLOCK]
+    assert read_bytes(opened(url, small), 0, 8 * BLOCK) == DATA[: 8 * BLOCK]
     assert not web.gets()
 
 
@@ -656,16 +656,16 @@ def test_a_full_disk(web: WebServer, cache: tio.BlockCache, warnings: list[str])
     file = Location.of(url, remote).open()
     client = access(url, remote).fetcher.client
     assert isinstance(client, HelperConnection)
-    assert file.read(0, 10) == DATA[:10]
+    assert read_bytes(file, 0, 10) == DATA[:10]
     before = resource.prlimit(client.helper_pid, resource.RLIMIT_FSIZE)
     resource.prlimit(client.helper_pid, resource.RLIMIT_FSIZE, (BLOCK, before[1]))
     for _ in range(2):
-        assert file.read(5 * BLOCK, len(DATA)) == DATA[5 * BLOCK :]
+        assert read_bytes(file, 5 * BLOCK, len(DATA)) == DATA[5 * BLOCK :]
     assert warnings == [
         f"the cache {cache.directory} cannot be written (File too large): data is read without it"
     ]
     resource.prlimit(client.helper_pid, resource.RLIMIT_FSIZE, before)
-    assert file.read(0, len(DATA)) == DATA
+    assert read_bytes(file, 0, len(DATA)) == DATA
     assert cache.summary().blocks == BLOCKS
 
 
@@ -702,7 +702,7 @@ def test_another_user_of_the_machine(mode: int, warnings: list[str]) -> None:
         filesystem.pipe("/users/a", DATA)
         remote = options_with(cache)
         url = "memory://users/a"
-        assert Location.of(url, remote).open().read(0, 5 * BLOCK) == DATA[: 5 * BLOCK]
+        assert read_bytes(Location.of(url, remote).open(), 0, 5 * BLOCK) == DATA[: 5 * BLOCK]
         for path in Path(cache.directory).iterdir():
             path.chmod(mode & 0o644)
         Path(cache.directory).chmod(mode)
@@ -712,14 +712,14 @@ def test_another_user_of_the_machine(mode: int, warnings: list[str]) -> None:
             os.setgid(65534)
             os.setuid(65534)
             there = Location.of(url, remote)
-            right = all(there.open().read(0, len(DATA)) == DATA for _ in range(2))
+            right = all(read_bytes(there.open(), 0, len(DATA)) == DATA for _ in range(2))
             blocks = len(list(Path(cache.directory).glob("*.block"))) if mode != 0o700 else 0
             os._exit(10 * right + (blocks == BLOCKS) + 2 * len(warnings))
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         # The state of the folder belongs to the first user, so it cannot be written, which is
         # logged once.
         assert status == 12
-        assert Location.of(url, remote).open().read(0, len(DATA)) == DATA
+        assert read_bytes(Location.of(url, remote).open(), 0, len(DATA)) == DATA
 
 
 # ---- more ----
@@ -730,7 +730,7 @@ def test_threads_share_blocks(web: WebServer, cache: tio.BlockCache) -> None:
 
     def read(number: int) -> bool:
         at = number * 9973 % (len(DATA) - 5000)
-        return file.read(at, 5000) == DATA[at : at + 5000]
+        return read_bytes(file, at, 5000) == DATA[at : at + 5000]
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(read, range(300)))
@@ -775,7 +775,7 @@ def test_secrets_are_not_stored(web: WebServer, cache: tio.BlockCache) -> None:
     url = web.put("/a.tfrecord?X-Amz-Signature=5f2a5f2a", DATA)
     headers = {"default_headers": {"x-key": "5f2a5f2a"}}
     file = opened(url, cache, client_options=headers)
-    assert file.read(0, len(DATA)) == DATA
+    assert read_bytes(file, 0, len(DATA)) == DATA
     for path in Path(cache.directory).iterdir():
         assert "5f2a5f2a" not in path.name
         assert b"5f2a5f2a" not in path.read_bytes()

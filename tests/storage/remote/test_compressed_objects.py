@@ -13,6 +13,7 @@ import pytest
 import torchrec_io as tio
 from tests.support.tfrecord import frame
 from tests.support.web import WebServer
+from torchrec_io.storage.byte_source import read_bytes
 from torchrec_io.storage.location import Location
 from torchrec_io.storage.remote.process import access
 
@@ -83,6 +84,6 @@ def test_what_was_fetched_ahead_is_dropped_with_its_iteration(url: str, num_thre
     batches.close()
     ends = time.monotonic() + 20
     while fetcher.bytes_in_memory and time.monotonic() < ends:  # until the helper has cancelled it
-        Location.of(url, remote).open().read(0, 10)
+        read_bytes(Location.of(url, remote).open(), 0, 10)
         fetcher._drop_cancelled()
     assert fetcher.bytes_in_memory == 0

@@ -16,6 +16,7 @@ import fsspec  # type: ignore[import-untyped]
 import pytest
 
 from tests.support.web import WebServer
+from torchrec_io.storage.byte_source import read_bytes
 from torchrec_io.storage.location import Location
 from torchrec_io.storage.remote.client import HelperError
 from torchrec_io.storage.remote.connection import HelperConnection
@@ -29,6 +30,7 @@ import os, signal, sys, time
 from torchrec_io.storage.location import Location
 from torchrec_io.storage.remote.options import RemoteOptions
 from torchrec_io.storage.remote.process import access, close_connections
+from torchrec_io.storage.byte_source import read_bytes
 url = sys.argv[1]
 options = RemoteOptions()
 assert len(Location.of(url, options).open().read(0, 1 << 20)) == 1 << 20
@@ -129,12 +131,12 @@ def test_a_helper_that_was_killed_is_replaced(web: WebServer) -> None:
     url = web.put("/a", DATA)
     options = RemoteOptions()
     file = Location.of(url, options).open()
-    assert file.read(0, 100) == DATA[:100]
+    assert read_bytes(file, 0, 100) == DATA[:100]
     for _ in range(3):
         client = access(url, options).fetcher.client
         assert isinstance(client, HelperConnection)
         os.kill(client.helper_pid, signal.SIGKILL)
-        assert file.read(50, 100) == DATA[50:150]
+        assert read_bytes(file, 50, 100) == DATA[50:150]
         assert access(url, options).fetcher.client is not client
         assert not Path(f"/proc/{client.helper_pid}").exists()  # no zombie
 
@@ -148,7 +150,7 @@ def test_a_helper_that_ends_during_a_read(web: WebServer) -> None:
     web.delay = 0.3
     timer = threading.Timer(0.1, os.kill, (client.helper_pid, signal.SIGKILL))
     timer.start()
-    assert file.read(0, 100) == DATA[:100]
+    assert read_bytes(file, 0, 100) == DATA[:100]
     timer.join()
 
 
@@ -166,7 +168,7 @@ def test_threads_share_a_helper(web: WebServer) -> None:
 
     def read(number: int) -> bool:
         at = number * 997 % (len(DATA) - 5000)
-        return file.read(at, 5000) == DATA[at : at + 5000]
+        return read_bytes(file, at, 5000) == DATA[at : at + 5000]
 
     with ThreadPoolExecutor(16) as pool:
         assert all(pool.map(read, range(400)))
@@ -178,15 +180,15 @@ def test_datasets_share_one_memory(web: WebServer) -> None:
     url = web.put("/a", DATA)
     small, large = (RemoteOptions({"max_attempts": n}, n << 20) for n in (2, 6))
     files = [Location.of(url, options).open() for options in (small, large, small)]
-    assert [file.read(0, len(DATA)) for file in files] == [DATA] * 3
+    assert [read_bytes(file, 0, len(DATA)) for file in files] == [DATA] * 3
     fetcher = access(url, small).fetcher
     assert access(url, large).fetcher is fetcher
     assert len(fetcher.client.memory) == fetcher.limit == 6 << 20
     fsspec.filesystem("memory").pipe("/shared/a", DATA)
     other = Location.of("memory://shared/a", small).open()
-    assert other.read(0, len(DATA)) == DATA
+    assert read_bytes(other, 0, len(DATA)) == DATA
     assert access(other.path, small).fetcher.limit == fetcher.limit == 3 << 20
-    assert files[0].read(5, len(DATA)) == DATA[5:]
+    assert read_bytes(files[0], 5, len(DATA)) == DATA[5:]
     close_connections()
 
 

@@ -31,6 +31,7 @@ from torchrec_io.records.manifest import (
     encode_manifest,
     tag_of,
 )
+from torchrec_io.storage.byte_source import read_bytes
 from torchrec_io.storage.location import Location
 from torchrec_io.storage.remote.listing import list_once
 from torchrec_io.storage.remote.options import RemoteOptions
@@ -68,7 +69,7 @@ class Folder:
         put_object(f"{self.url}/{name}", data, RemoteOptions(self.options))
 
     def read(self, name: str) -> bytes:
-        return Location.of(f"{self.url}/{name}", self.options).open().read(0, 1 << 20)
+        return read_bytes(Location.of(f"{self.url}/{name}", self.options).open(), 0, 1 << 20)
 
     def entries(self, name: str = "") -> dict[str, ManifestEntry]:
         return decode_manifest(self.read(f"{name}{MANIFEST_NAME}"), MANIFEST_NAME)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.web import WebServer, web_server
+from torchrec_io.storage.byte_source import read_bytes
 from torchrec_io.storage.location import Location
 from torchrec_io.storage.remote.redirects import aws_hosts, azure_hosts, google_hosts, only_hosts
 
@@ -46,7 +47,7 @@ def redirect(other: WebServer) -> Callable[[Any], None]:
 
 def read(url: str, **options: Any) -> bytes:
     # Only ranges of more than a byte are redirected.
-    return Location.of(url, {"max_attempts": 2, **options}).open().read(0, len(DATA))
+    return read_bytes(Location.of(url, {"max_attempts": 2, **options}).open(), 0, len(DATA))
 
 
 def test_public_files_may_be_elsewhere(

@@ -23,6 +23,7 @@ from tests.support.stores import S3Server
 from tests.support.tfrecord import frame
 from tests.support.web import WebServer
 from torchrec_io.cli.commands import app
+from torchrec_io.storage.byte_source import read_bytes
 from torchrec_io.storage.folders import stamps_in
 from torchrec_io.storage.location import Location
 
@@ -117,7 +118,7 @@ def remote_files(url: str, options: dict[str, Any]) -> dict[str, bytes]:
     found = {}
     for name in stamps_in(folder, is_recursive=True):
         each = folder.child(name)
-        found[name] = b"" if is_index(name) else each.open().read(0, 1 << 30)
+        found[name] = b"" if is_index(name) else read_bytes(each.open(), 0, 1 << 30)
         assert each.stamp().size < 1 << 30
     return found
 

@@ -11,6 +11,7 @@ import pytest
 from tests.support.proxy import proxy_to
 from tests.support.stores import S3Server
 from torchrec_io import StaleIndexError
+from torchrec_io.storage.byte_source import read_bytes
 from torchrec_io.storage.location import Location
 from torchrec_io.storage.remote.options import RemoteOptions
 from torchrec_io.storage.remote.upload import put_object
@@ -23,7 +24,9 @@ class Place(NamedTuple):
     options: RemoteOptions
 
     def read(self, name: str) -> bytes:
-        return Location.of(f"{self.url}/{name}", self.options.options).open().read(0, 1 << 20)
+        return read_bytes(
+            Location.of(f"{self.url}/{name}", self.options.options).open(), 0, 1 << 20
+        )
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ import torchrec_io as tio
 from tests.conftest import ROOT
 from tests.support.stores import S3Server
 from tests.support.web import WebServer
+from torchrec_io.storage.byte_source import read_bytes
 from torchrec_io.storage.location import Location
 from torchrec_io.storage.remote.listing import list_folder
 from torchrec_io.storage.remote.options import RemoteOptions
@@ -69,7 +70,7 @@ def test_files_are_those_of_the_local_writer(
             writer.write(record)
     write(url, records, s3, compression=compression, index=True)
     remote = RemoteOptions(s3.options())
-    assert Location.of(url, remote).open().read(0, 1 << 30) == path.read_bytes()
+    assert read_bytes(Location.of(url, remote).open(), 0, 1 << 30) == path.read_bytes()
     index = tio.RecordIndex.load(f"{url}.tfidx", url, storage_options=s3.options())
     index.check_fresh()
     assert len(index) == len(records)
@@ -186,6 +187,7 @@ def test_nothing_is_left_of_what_was_not_closed(s3: S3Server, end: Callable[[Any
 PROGRAM = """
 import json, os, sys, time
 import torchrec_io as tio
+from torchrec_io.storage.byte_source import read_bytes
 writer = tio.ShardedWriter(sys.argv[1], 2, storage_options=json.loads(sys.argv[2]))
 for number in range(20):
     writer.write(bytes(1_000_000))

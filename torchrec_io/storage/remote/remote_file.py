@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -82,7 +81,6 @@ class RemoteFile(ByteSource):
         self._options = options
         self._blocks = blocks
         self._reached: _Reached | None = None
-        self._failed: list[FetchError] | None = None  # in this epoch; None without epochs
         self._next = -1  # offset where a read would continue the last one
         self._ahead = 0  # number of bytes to read ahead
         self._chunks: list[_Chunk] = []  # read ahead, ascending
@@ -106,15 +104,9 @@ class RemoteFile(ByteSource):
         self._read(ranges, out)
         return None
 
-    def begin_reading(self, ranges: Ints, out: ByteBuffer) -> Callable[[], int | None]:
-        return _pool().submit(self.read_ranges, ranges, out).result
-
     def drop_kept(self, ranges: Ints) -> bool:
         del ranges
         return True  # the network may have changed what it was asked for
-
-    def begin_epoch(self) -> None:
-        self._failed = []
 
     def close(self) -> None:
         self._drop_chunks(self.stamp.size)
@@ -174,11 +166,8 @@ class RemoteFile(ByteSource):
     # ---- requests ----
 
     def _read(self, ranges: Ints, out: ByteBuffer) -> None:
-        """Read ranges; once more if the helper has ended.
-
-        In an epoch, a request that failed for good is not made again.
-        """
-        for error in self._failed or ():
+        """Read ranges; once more if the helper has ended."""
+        for error in self.failures or ():
             is_inside = (ranges[:, 0] < error.end) & (ranges[:, 0] + ranges[:, 1] > error.begin)
             if is_inside.any():
                 raise error_of(error.failure, self.path, self._reach().tried)
@@ -189,14 +178,14 @@ class RemoteFile(ByteSource):
             self._fetch(ranges, out)
 
     def _fetch(self, ranges: Ints, out: ByteBuffer) -> None:
-        reached, failed = self._reach(), self._failed
+        reached = self._reach()
         try:
             reached.fetcher.read(reached.opened, ranges, out)
         except FetchError as error:
             forget_refused(reached.fetcher, reached.opened.store, error.failure)
             self._reached = None
-            if failed is not None:  # of the epoch in which the request was made
-                failed.append(error)
+            if self.failures is not None:
+                self.failures.append(error)
             raise error_of(error.failure, self.path, reached.tried) from None
 
     def _reach(self) -> _Reached:
