@@ -299,7 +299,8 @@ def test_windows_are_whole_after_reading_back(
     path = tmp_path / "x"
     path.write_bytes(with_flushes(DATA, zlib.Z_SYNC_FLUSH))  # blocks of 30,000 bytes
     recorder = SeekPointRecorder(5000)
-    monkeypatch.setattr("torchrec_io.storage.compressed._CHUNK_BYTES", 1000)
+    for module in ("compressed._CHUNK_BYTES", "byte_source._READ_BYTES"):
+        monkeypatch.setattr(f"torchrec_io.storage.{module}", 1000)
     monkeypatch.setattr("torchrec_io.storage.inflater._CHUNK_BYTES", 4000)
     stream = open_decompressed(LocalFile(path), "gzip", recorder)
     for at in (118_000, 91_000):

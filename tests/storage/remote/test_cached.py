@@ -140,9 +140,11 @@ def test_a_later_run_uses_the_blocks(web: WebServer, cache: tio.BlockCache) -> N
     web.requests.clear()
     code = (
         "import hashlib, pickle, sys\n"
+        "from torchrec_io.storage.byte_source import read_bytes\n"
         "from torchrec_io.storage.location import Location\n"
         "url, remote = pickle.load(sys.stdin.buffer)\n"
-        "print(hashlib.sha256(Location.of(url, remote).open().read(0, 1 << 30)).hexdigest())\n"
+        "data = read_bytes(Location.of(url, remote).open(), 0, 1 << 30)\n"
+        "print(hashlib.sha256(data).hexdigest())\n"
     )
     given = pickle.dumps((url, RemoteOptions(None, 4 << 20, cache)))
     done = subprocess.run(
@@ -329,17 +331,17 @@ def test_damaged_blocks_are_downloaded_again(web: WebServer, cache: tio.BlockCac
 
 
 def wrong_answer(handler: Any) -> None:
-    """Answer with one wrong byte in the middle."""
+    """Answer with wrong bytes, some in each record."""
     begin, end = map(int, re.findall(r"\d+", handler.headers["Range"]))
     content = handler.server.state.files[handler.path].data
-    body = bytearray(content[begin : end + 1])
-    body[len(body) // 2] ^= 1
+    body = np.frombuffer(content[begin : end + 1], np.uint8).copy()
+    body[500::3000] ^= 1
     handler.send_response(206)
     handler.send_header("Content-Range", f"bytes {begin}-{end}/{len(content)}")
     handler.send_header("Content-Length", str(len(body)))
     handler.send_header("ETag", '"v1"')
     handler.end_headers()
-    handler.wfile.write(body)
+    handler.wfile.write(body.tobytes())
 
 
 @pytest.mark.parametrize("is_compressed", [False, True])

@@ -33,7 +33,7 @@ from torchrec_io.storage.remote.process import access, close_connections
 from torchrec_io.storage.byte_source import read_bytes
 url = sys.argv[1]
 options = RemoteOptions()
-assert len(Location.of(url, options).open().read(0, 1 << 20)) == 1 << 20
+assert len(read_bytes(Location.of(url, options).open(), 0, 1 << 20)) == 1 << 20
 print(access(url, options).fetcher.client.helper_pid, flush=True)
 """
 
@@ -109,10 +109,11 @@ def test_reading_goes_on_after_ctrl_c(web: WebServer) -> None:
         "file = Location.of(url.replace('/a', '/slow'), options).open()\n"
         "print('reading', flush=True)\n"
         "try:\n"
-        "    file.read(0, 1000)\n"
+        "    read_bytes(file, 0, 1000)\n"
         "except KeyboardInterrupt:\n"
         "    print('interrupted', flush=True)\n"
-        "print(len(file.read(0, 1000)), len(Location.of(url, options).open().read(5, 10)))\n",
+        "other = Location.of(url, options).open()\n"
+        "print(len(read_bytes(file, 0, 1000)), len(read_bytes(other, 5, 10)))\n",
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "reading\n"
