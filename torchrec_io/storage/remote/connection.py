@@ -42,7 +42,7 @@ class HelperConnection(Client):
         self.helper_pid = self._process.pid
         self._sending = threading.Lock()
         self._end = weakref.finalize(self, _end_helper, self._socket, self._process, os.getpid())
-        threading.Thread(target=self._receive, name="torchrec_io", daemon=True).start()
+        threading.Thread(target=self._receive, name="torchrec_io store", daemon=True).start()
 
     def send(self, messages: Sequence[tuple[Any, ...]]) -> None:
         frame = frame_of(list(messages))
