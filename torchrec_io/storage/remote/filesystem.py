@@ -59,7 +59,9 @@ class FilesystemClient(Client):
         super().__init__(memory_bytes)
         is_ready = threading.Event()
         work = self._serve(is_ready)
-        threading.Thread(target=asyncio.run, args=[work], name="torchrec_io fsspec", daemon=True).start()
+        threading.Thread(
+            target=asyncio.run, args=[work], name="torchrec_io fsspec", daemon=True
+        ).start()
         is_ready.wait()
 
     def send(self, messages: Sequence[tuple[Any, ...]]) -> None:
