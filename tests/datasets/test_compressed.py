@@ -16,7 +16,7 @@ import pytest
 import torchrec_io as tio
 from tests.support.chunks import count_decoded
 from tests.support.examples import example_of
-from tests.support.tfrecord import frame
+from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io import _core
 from torchrec_io.errors import CorruptRecordError, IndexFormatError
 from torchrec_io.records.index_file import encode_index
@@ -242,6 +242,19 @@ def test_damaged_lines_are_never_given(tmp_path: Path) -> None:
         assert {*got} <= {*first}
         assert dataset.skipped > 0
         assert dataset.skipped + len(got) == COUNT
+
+
+@pytest.mark.parametrize("error", [MemoryError, RuntimeError("can't start new thread")])
+def test_records_that_cannot_be_read_ahead_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Any
+) -> None:
+    path = str(write_tfrecord(tmp_path / "x", RECORDS, "gzip"))
+
+    def fail(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr("torchrec_io.records.read_ahead.ReadAhead.begin", fail)
+    assert list(tio.TFRecordDataset(path)) == RECORDS
 
 
 def test_many_decodings_are_reported_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

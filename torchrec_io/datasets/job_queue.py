@@ -177,8 +177,8 @@ class JobQueue:
                 break
         plans = [job.plan for job in new if job.plan is not None]
         if plans:
-            # Errors are raised when a batch itself is read.
-            with contextlib.suppress(TorchRecIOError, OSError):
+            # Errors are raised when a batch itself is read. That needs less memory, and no thread.
+            with contextlib.suppress(TorchRecIOError, OSError, MemoryError, RuntimeError):
                 self._reader.read_ahead(plans)
 
     def take(self, epoch: int, count: int) -> Chunk | None:

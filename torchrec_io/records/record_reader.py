@@ -191,12 +191,12 @@ class RecordReader(Reader):
 
     def fetch(self, plan: ReadPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
         plan, too_large = self.without_too_large(plan)
-        block, errors = self._read_sound(plan)
+        block, errors = self._read_valid(plan)
         if errors and self._drop_kept(plan):
-            block, errors = self._read_sound(plan)
+            block, errors = self._read_valid(plan)
         return block, [*too_large, *errors]
 
-    def _read_sound(self, plan: ReadPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
+    def _read_valid(self, plan: ReadPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
         """Return the valid records of a plan, and an error for each damaged one."""
         damaged: list[TorchRecIOError] = []
         try:

@@ -210,9 +210,12 @@ class StreamReader(Reader):
     def _drop_kept(self, number: np.void, length: int) -> None:
         """Drop what a cache has of a damaged record: the next reader loads it."""
         file, _, offset = number.item()
-        if self._files[file].local_path is None:
-            with contextlib.closing(self._files[file].open_stream(self.compression)) as source:
-                source.drop_kept(np.array([(offset, length + TFRECORD.overhead_bytes, 0)]))
+        if self._files[file].local_path is not None:
+            return
+        with contextlib.suppress(TorchRecIOError, OSError):  # the record is an error anyway
+            source = self._files[file].open_stream(self.compression)
+            source.drop_kept(np.array([(offset, length + TFRECORD.overhead_bytes, 0)]))
+            source.close()
 
     @property
     def is_native(self) -> bool:

@@ -572,6 +572,30 @@ def test_what_others_put_in_place_of_files(
     assert other.read_bytes() == DATA
 
 
+def test_a_wrong_answer_to_the_first_reader_does_not_stay(
+    web: WebServer, cache: tio.BlockCache
+) -> None:
+    """The index of a compressed file is made of all of it."""
+    url = web.put("/a.tfrecord", gzip.compress(DATA, 1))
+    web.faults = [None, wrong_answer]
+    with pytest.raises(tio.TorchRecIOError):
+        tio.TFRecordDataset(url, cache=cache)
+    web.faults = []
+    assert list(tio.TFRecordDataset(url, cache=cache)) == RECORDS
+
+
+def test_damage_is_an_error_although_the_server_has_ended(web: WebServer) -> None:
+    def answer_and_end(handler: Any) -> None:
+        web.lost_from = 0
+        wrong_answer(handler)
+
+    url = web.put("/a.tfrecord", b"".join(map(frame, RECORDS[:3])))
+    stream = tio.TFRecordStream(url, storage_options={"max_attempts": 1})
+    web.faults = [None, answer_and_end]  # the first one is for the front of the file
+    with pytest.raises(tio.CorruptRecordError, match="does not match its checksum"):
+        list(stream)
+
+
 # ---- limits ----
 
 

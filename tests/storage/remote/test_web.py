@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import gzip
+import multiprocessing
 import pickle
 import re
 import threading
@@ -214,6 +215,47 @@ def test_what_was_read_ahead_is_dropped_with_its_file(web: WebServer) -> None:
     # At the end of a file nothing is left, either.
     assert RecordIndex.build(web.put("/b", DATA), storage_options=remote).stream_bytes == len(DATA)
     assert is_free(fetcher)
+
+
+def test_threads_read_one_object_in_several_places(web: WebServer) -> None:
+    """Each of them reads on from an offset, which ends what is read ahead for the others."""
+    data = np.random.default_rng(0).bytes(24 << 20)
+    file = Location.of(web.put("/a", data)).open()
+
+    def work(seed: int) -> None:
+        random = np.random.default_rng(seed)
+        for start in random.integers(0, 20 << 20, 8).tolist():
+            for at in range(start, start + (4 << 20), 1 << 20):
+                assert read_bytes(file, at, 1 << 20) == data[at : at + (1 << 20)]
+
+    with ThreadPoolExecutor(8) as pool:
+        for done in [pool.submit(work, seed) for seed in range(8)]:
+            done.result()
+
+
+def test_a_child_does_not_wait_for_what_its_parent_reads_ahead(web: WebServer) -> None:
+    file = Location.of(web.put("/a", DATA * 4)).open()
+    step = 1 << 18
+    at = step + (1 << 20)  # where the second part begins that is read ahead
+    is_forked = threading.Event()
+
+    def hold_back(handler: Any) -> bool:
+        if int(re.findall(r"\d+", handler.headers.get("Range", "0"))[0]) >= at:
+            is_forked.wait(30)
+        return False  # then answers
+
+    web.answering = hold_back
+    read_bytes(file, 0, step)
+    read_bytes(file, step, step)  # starts to read ahead
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    child = context.Process(target=lambda: sender.send_bytes(read_bytes(file, at, step)))
+    child.start()
+    is_forked.set()
+    answer = receiver.recv_bytes() if receiver.poll(20) else None
+    child.kill()
+    child.join()
+    assert answer == (DATA * 4)[at : at + step]
 
 
 def test_a_record_that_is_larger_than_the_memory(web: WebServer) -> None:

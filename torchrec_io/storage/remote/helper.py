@@ -108,7 +108,8 @@ class Helper:
         for ticket in tickets:
             if (task := self._running.get(ticket)) is not None:
                 task.cancel()
-            elif self._queue.pop(ticket, None):
+            else:  # also one that has ended, or was never sent
+                self._queue.pop(ticket, None)
                 self._reply(ticket, None)
 
     # ---- ranges ----

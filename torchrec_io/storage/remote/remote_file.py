@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 # A read that continues the one before it starts reading ahead, by more each time.
 _FIRST_AHEAD_BYTES = 2 << 20
-_LEAST_CHUNK_BYTES = 1 << 20
-_MOST_CHUNKS_AHEAD = 8
+_LEAST_PART_BYTES = 1 << 20
+_MOST_PARTS_AHEAD = 8
 _NANOSECONDS = 1_000_000_000
 
 
@@ -42,7 +42,7 @@ class _Reached(NamedTuple):
     tried: str
 
 
-class _Chunk(NamedTuple):
+class _PartAhead(NamedTuple):
     """A part of an object that is read ahead.
 
     Attributes:
@@ -83,7 +83,8 @@ class RemoteFile(ByteSource):
         self._reached: _Reached | None = None
         self._next = -1  # offset where a read would continue the last one
         self._ahead = 0  # number of bytes to read ahead
-        self._chunks: list[_Chunk] = []  # read ahead, ascending
+        self._parts: list[_PartAhead] = []  # replaced as a whole: there is no lock
+        self._pid = os.getpid()
 
     @property
     def size(self) -> int:
@@ -93,7 +94,7 @@ class RemoteFile(ByteSource):
         size = max(0, min(len(out), self.stamp.size - offset))
         if size:
             self._read_ahead(offset, size)
-            self._read_chunks(offset, np.frombuffer(out, np.uint8)[:size])
+            self._take_parts(offset, np.frombuffer(out, np.uint8)[:size])
             self._next = offset + size
         return size
 
@@ -109,7 +110,7 @@ class RemoteFile(ByteSource):
         return True  # the network may have changed what it was asked for
 
     def close(self) -> None:
-        self._drop_chunks(self.stamp.size)
+        self._drop_parts(self.stamp.size)
 
     # ---- reading ahead ----
 
@@ -118,50 +119,58 @@ class RemoteFile(ByteSource):
 
         A read that skips some bytes of what is read ahead continues it, too.
         """
-        read_to = self._chunks[-1].end if self._chunks else self._next
-        if not self._next <= offset <= max(read_to, self._next) or self._next < 0:
-            self._drop_chunks(self.stamp.size)
+        if self._pid != os.getpid():  # the threads that read ahead are those of the parent
+            self._parts, self._pid = [], os.getpid()
+        read_to = max([self._next, *(part.end for part in self._parts)])
+        if not 0 <= self._next <= offset <= read_to:
+            self._drop_parts(self.stamp.size)
             self._ahead = 0
             return
-        self._drop_chunks(offset)
-        most = min(_MOST_CHUNKS_AHEAD * MOST_PART_BYTES, self._options.fetch_bytes // 3)
+        self._drop_parts(offset)
+        most = min(_MOST_PARTS_AHEAD * MOST_PART_BYTES, self._options.fetch_bytes // 3)
         self._ahead = min(most, max(_FIRST_AHEAD_BYTES, 2 * self._ahead))
         end = min(self.stamp.size, offset + size + self._ahead)
         begin = max(offset, read_to)
-        chunk = max(_LEAST_CHUNK_BYTES, min(MOST_PART_BYTES, self._ahead // 4))
-        # Whole chunks only, so that requests do not become smaller and smaller.
-        self._chunks += [
-            _Chunk(at, at + chunk, _pool().submit(self._read_chunk, at, chunk))
-            for at in range(begin, end, chunk)
-            if at + chunk <= end or end == self.stamp.size
+        step = max(_LEAST_PART_BYTES, min(MOST_PART_BYTES, self._ahead // 4))
+        # Whole parts only, so that requests do not become smaller and smaller.
+        self._parts = [
+            *self._parts,
+            *(
+                _PartAhead(at, at + step, _pool().submit(self._read_part, at, step))
+                for at in range(begin, end, step)
+                if at + step <= end or end == self.stamp.size
+            ),
         ]
 
-    def _read_chunk(self, begin: int, size: int) -> ByteBuffer:
+    def _read_part(self, begin: int, size: int) -> ByteBuffer:
         data = np.empty(min(size, self.stamp.size - begin), np.uint8)
         self._read(np.array([(begin, len(data), 0)]), data)
         return data
 
-    def _read_chunks(self, offset: int, out: ByteBuffer) -> None:
-        """Take bytes from what is read ahead, and read the others."""
+    def _take_parts(self, offset: int, out: ByteBuffer) -> None:
+        """Fill a buffer with bytes that were read ahead, and read those that were not."""
+        parts = self._parts
         at, end = offset, offset + len(out)
         while at < end:
-            chunks = [chunk for chunk in self._chunks if chunk.end > at]
-            if chunks and chunks[0].begin <= at:
-                begin, stop = chunks[0].begin, min(end, chunks[0].end)
-                out[at - offset : stop - offset] = chunks[0].data.result()[
-                    at - begin : stop - begin
-                ]
-            else:
-                stop = min(end, chunks[0].begin) if chunks else end
-                self._read(np.array([(at, stop - at, at - offset)]), out)
+            begins = [part.begin for part in parts if part.begin > at]
+            part = next((each for each in parts if each.begin <= at < each.end), None)
+            stop = min([end, *begins] if part is None else [end, part.end])
+            target = out[at - offset : stop - offset]
+            try:
+                if part is not None:
+                    target[:] = part.data.result()[at - part.begin : stop - part.begin]
+            except CancelledError:  # by another thread, which reads elsewhere
+                part = None
+            if part is None:
+                self._read(np.array([(at, stop - at, 0)]), target)
             at = stop
 
-    def _drop_chunks(self, before: int) -> None:
-        """Drop the chunks that end before an offset, or at the end of the object."""
-        for chunk in self._chunks:
-            if min(chunk.end, self.stamp.size) <= before:
-                chunk.data.cancel()
-        self._chunks = [each for each in self._chunks if min(each.end, self.stamp.size) > before]
+    def _drop_parts(self, before: int) -> None:
+        """Drop the parts that end before an offset, or at the end of the object."""
+        dropped = [part for part in self._parts if min(part.end, self.stamp.size) <= before]
+        self._parts = [part for part in self._parts if part not in dropped]
+        for part in dropped:
+            part.data.cancel()
 
     # ---- requests ----
 
