@@ -15,6 +15,7 @@ from .byte_source import ByteBuffer
 
 _CHUNK_BYTES = 1 << 16
 _PIECE_BYTES = 1 << 20
+_MAGIC_BYTES = 4
 # Largest size of the header of a frame (RFC 8878, section 3.1.1).
 _HEADER_BYTES = 18
 
@@ -56,9 +57,15 @@ class ZstdDecoder:
         return len(data) - left, len(found)
 
     def _decompress(self, data: bytes | ByteBuffer, max_length: int) -> bytes:
+        is_first = not self._header
         if len(self._header) < _HEADER_BYTES:
             self._header += bytes(data[: _HEADER_BYTES - len(self._header)])
         try:
+            if is_first:
+                # libzstd checks a frame in another way if it gets all of it at once. So it never
+                # does, and what is damaged does not depend on the size of a read.
+                self._decoder.decompress(data[:_MAGIC_BYTES])
+                data = data[_MAGIC_BYTES:]
             decoded: bytes = self._decoder.decompress(data, max_length)
         except self._module.ZstdError as error:
             raise zlib.error(str(error)) from None
