@@ -435,11 +435,6 @@ class ReadPlan:
     def by_file(self) -> list[tuple[int, NDArray[numpy.int64]]]:
         """Return each file with its ranges."""
 
-    def continues(self, other: ReadPlan) -> bool:
-        """
-        Return whether this is a single read that starts where the single read of `other` ends.
-        """
-
 class MissingPages:
     """Pages of an index file that must be read."""
 
@@ -537,22 +532,7 @@ class IndexSet:
             buffer: Bytes that were read by its ranges.
         """
 
-class ReadResult:
-    """The result of reading ranges."""
-
-    def __init__(self, truncated_range: int | None = None, waits: int = 0) -> None: ...
-
-    @property
-    def truncated_range(self) -> int | None:
-        """
-        Number of the range that extends past the end of its file; None if there is none.
-        """
-
-    @property
-    def waits(self) -> int:
-        """Number of times that the thread slept because data was not cached."""
-
-def read_ranges(descriptors: Sequence[int], bounds: Sequence[int], ranges: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> ReadResult:
+def read_ranges(descriptors: Sequence[int], bounds: Sequence[int], ranges: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> int | None:
     """
     Read ranges of several files into a buffer.
 
@@ -562,12 +542,12 @@ def read_ranges(descriptors: Sequence[int], bounds: Sequence[int], ranges: Annot
         ranges: int64 [n, 3]: file offset, size, offset in the buffer.
         buffer: Bytes that receive the data.
 
+    Returns:
+        Number of the range that extends past the end of its file; None if there is none.
+
     Raises:
         OSError: If reading fails.
     """
-
-def advise_ranges(descriptor: int, ranges: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> None:
-    """Advise the system that ranges will be read soon; as in `read_ranges`."""
 
 def gather(source: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], ranges: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> None:
     """
@@ -864,21 +844,11 @@ class RowWriter:
             are undefined then.
         """
 
-class LoadedRows:
-    """The number of batches of rows that were loaded."""
-
-    @property
-    def loaded(self) -> int:
-        """Number of loaded batches."""
-
-    @property
-    def waits(self) -> int:
-        """Number of times that the thread slept because data was not cached."""
-
-def load_rows(parser: ExampleParser, reads: Sequence[BatchReads], writers: Sequence[RowWriter], formats: Sequence[RowFormat], others: Sequence[ColumnTargets], others_at: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], arenas: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]], check_crcs: bool) -> LoadedRows:
+def load_rows(parser: ExampleParser, reads: Sequence[BatchReads], writers: Sequence[RowWriter], formats: Sequence[RowFormat], others: Sequence[ColumnTargets], others_at: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], arenas: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]], check_crcs: bool) -> int:
     """
     Read, check and parse documents, and write their rows. Stop at the first batch that cannot
-    be read or parsed, or whose documents are not as long as planned.
+    be read or parsed, or whose documents are not as long as planned, and return the number of
+    loaded batches.
 
     Args:
         parser: Parser of the documents.
@@ -1294,20 +1264,6 @@ class BatchReads:
         """
 
     @staticmethod
-    def of_blocks(blocks: Sequence[FrameBlock], block_numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], record_blocks: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], plan: ReadPlan, buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], records: Records) -> BatchReads:
-        """
-        Return reads that copy the frames from blocks in memory.
-
-        Args:
-            blocks: Blocks in memory, which together have all records of the plan.
-            block_numbers: Number of each block, ascending.
-            record_blocks: Number of each record's block.
-            plan: Plan of the records.
-            buffer: Bytes that receive the frames.
-            records: Records that will be in the buffer, which are parsed.
-        """
-
-    @staticmethod
     def of_buffer(plan: ReadPlan, buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], records: Records) -> BatchReads:
         """
         Return reads of frames that are in the buffer already.
@@ -1318,20 +1274,10 @@ class BatchReads:
             records: Records in the buffer.
         """
 
-class LoadResult:
-    """The batches that were read and located."""
-
-    @property
-    def located(self) -> list[LocatedBatch]:
-        """Located batches."""
-
-    @property
-    def waits(self) -> int:
-        """Number of times that the thread slept because data was not cached."""
-
-def load_batches(parser: ExampleParser, reads: Sequence[BatchReads], check_crcs: bool) -> LoadResult:
+def load_batches(parser: ExampleParser, reads: Sequence[BatchReads], check_crcs: bool) -> list[LocatedBatch]:
     """
-    Read, check and locate batches. Stop at the first that cannot be read or parsed.
+    Read, check and locate batches, up to the first that cannot be read or parsed. Return
+    the located batches.
 
     Args:
         parser: Parser of the records.
@@ -1339,21 +1285,10 @@ def load_batches(parser: ExampleParser, reads: Sequence[BatchReads], check_crcs:
         check_crcs: Whether to check the CRCs of lengths and data.
     """
 
-class FixedLoadResult:
-    """The number of batches that were loaded."""
-
-    @property
-    def loaded(self) -> int:
-        """Number of loaded batches."""
-
-    @property
-    def waits(self) -> int:
-        """Number of times that the thread slept because data was not cached."""
-
-def load_fixed_batches(parser: ExampleParser, reads: Sequence[BatchReads], targets: Sequence[ColumnTargets], arenas: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]], check_crcs: bool) -> FixedLoadResult:
+def load_fixed_batches(parser: ExampleParser, reads: Sequence[BatchReads], targets: Sequence[ColumnTargets], arenas: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]], check_crcs: bool) -> int:
     """
     Read, check and parse batches, if the parser is fixed. Stop at the first that cannot be
-    read or parsed.
+    read or parsed, and return the number of loaded batches.
 
     Args:
         parser: Parser of the records, which is fixed.

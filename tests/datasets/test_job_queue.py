@@ -31,16 +31,12 @@ class AheadReader:
         first = most_bytes if first_bytes is None else first_bytes
         self.lookahead = Lookahead(most_bytes, first) if most_bytes else None
         self.announced: list[list[int]] = []
-        self.dropped: list[int] = []
 
     def plan(self, numbers: Any) -> NumbersPlan:
         return NumbersPlan(numbers)
 
     def read_ahead(self, plans: Sequence[NumbersPlan]) -> None:
         self.announced.append([number for plan in plans for number in plan.numbers.tolist()])
-
-    def will_not_need(self, plans: Sequence[NumbersPlan]) -> None:
-        self.dropped += [number for plan in plans for number in plan.numbers.tolist()]
 
 
 def queue_of(count: int, reader: AheadReader, size: int = 4) -> JobQueue:
@@ -69,7 +65,6 @@ def test_jobs_are_announced_once_and_several_at_a_time() -> None:
     assert [number for each in reader.announced for number in each] == [*range(102)]
     # Again once less than half is ahead: after 3 jobs of 4 records.
     assert [len(each) for each in reader.announced] == [20, *[12] * 6, 10]
-    assert reader.dropped == []
 
 
 def test_first_announcements_are_short() -> None:
@@ -84,21 +79,11 @@ def test_first_announcements_are_short() -> None:
     assert [number for each in reader.announced for number in each] == [*range(400)]
 
 
-def test_the_reader_may_choose_more_later() -> None:
-    reader = AheadReader(20)
-    queue = queue_of(200, reader)
-    queue.pop()
-    reader.lookahead = Lookahead(100, 20)  # as its last announcement shows
-    assert rest_of(queue) == [*range(4, 200)]
-    assert len(reader.announced[1]) > 10
-
-
 def test_local_readers_get_no_announcements() -> None:
     reader = AheadReader(0)
     queue = queue_of(40, reader)
     rest_of(queue)
-    queue.abandon([])
-    assert (reader.announced, reader.dropped) == ([], [])
+    assert reader.announced == []
 
 
 @pytest.mark.parametrize("ahead", [0, 10, 1000])
@@ -114,12 +99,3 @@ def test_records_that_are_taken_and_put_back(ahead: int) -> None:
     assert second.chunk.numbers.tolist() == [7, 8, 9, 10]  # filled up
     queue.put_back([first, second])
     assert rest_of(queue) == [0, 1, 2, 3, *range(7, 30)]
-
-
-def test_jobs_that_are_left_are_taken_back() -> None:
-    reader = AheadReader(20)
-    queue = queue_of(102, reader)
-    first = queue.pop()
-    assert first is not None
-    queue.abandon([first])
-    assert sorted(reader.dropped) == [*range(20)]

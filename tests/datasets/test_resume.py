@@ -127,17 +127,17 @@ class TestInOneProcess:
         self, paths: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         read: list[int] = []
-        open_frames = RecordReader.open_frames
+        open_run = RecordReader.open_run
 
-        def counting(self: RecordReader, plan: Any) -> Any:
-            read.extend(plan.numbers.tolist())
-            return open_frames(self, plan)
+        def counting(self: RecordReader, plans: Any) -> Any:
+            read.extend(number for plan in plans for number in plan.numbers.tolist())
+            return open_run(self, plans)
 
         dataset = make(paths, shuffle=True, num_threads=1)
         whole, following = iterations_of(dataset, 2)
         dataset.set_epoch(0)
         states = dict(states_of(dataset))
-        monkeypatch.setattr(RecordReader, "open_frames", counting)
+        monkeypatch.setattr(RecordReader, "open_run", counting)
         for given_, state in states.items():
             other = make(paths, shuffle=True, num_threads=1)
             other.load_state_dict(state)

@@ -264,7 +264,7 @@ class TestRuns:
 
         found = read(threads)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(StreamReader, "open_frames", lambda *_: None)
+            patch.setattr(StreamReader, "open_run", lambda *_: [])
             assert found == read(1)
         assert found[1] or not (bad or cut)
 

@@ -42,8 +42,10 @@ def test_rows_are_samples(path: Path) -> None:
 
 def test_location_of_a_sample(path: Path) -> None:
     reader = open_reader(path)
-    assert reader.location(3) == (str(path), 2, 16 + 3 + 16)
-    assert reader.keys(np.array([1, 2, 4])) == [f"{path}:0#1", f"{path}:35#0", f"{path}:35#2"]
+    assert reader.locate([1, 2, 4]) == [
+        (str(path), record, offset, f"{path}:{offset}#{step}")
+        for record, offset, step in [(0, 0, 1), (2, 35, 0), (2, 35, 2)]
+    ]
 
 
 def test_damaged_record_is_one_error(path: Path) -> None:
@@ -56,11 +58,3 @@ def test_damaged_record_is_one_error(path: Path) -> None:
     assert block.numbers.tolist() == [0, 6]
     assert isinstance(error, CorruptRecordError)
     assert error.record == 2
-
-
-def test_reads_that_continue_another_one(path: Path) -> None:
-    reader = open_reader(path)
-
-    assert reader.plan(np.array([3, 4])).continues(reader.plan(np.array([2])))  # the same record
-    assert reader.plan(np.array([5])).continues(reader.plan(np.array([2, 3])))  # the next one
-    assert not reader.plan(np.array([5])).continues(reader.plan(np.array([0])))

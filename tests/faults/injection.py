@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 from pathlib import Path
 
+import numpy as np
+
 from torchrec_io import _core
 
 _HERE = Path(__file__).parent
@@ -118,7 +120,8 @@ class Shim:
         self._library = ctypes.CDLL(None)
         # nanobind ends the process if its tables of objects, and of objects that keep others alive,
         # cannot grow. They never shrink.
-        objects = [_core.ReadResult() for _ in range(10_000)]
+        nothing = np.zeros(0, np.int64)
+        objects = [_core.ReadPlan.of_frames(nothing, nothing) for _ in range(10_000)]
         failures = _core.split_lists(_core.Records((b"invalid",) * 10_000)).failures
         del objects, failures
 

@@ -271,21 +271,21 @@ void test_loading() {
   const Reads reads({example(all_entries(3)), example(all_entries(8))});
   const std::vector<const BatchReads*> batches = {&reads.batch, &reads.batch};
   const auto parser = std::make_shared<const ExampleParser>(all_specs());
-  const LoadResult sample = load_batches(parser, batches, true);
-  CHECK_EQ(sample.located.size(), 2U);
-  Arena arena(*parser, sample.located.at(0).located());
+  const std::vector<LocatedBatch> sample = load_batches(parser, batches, true);
+  CHECK_EQ(sample.size(), 2U);
+  Arena arena(*parser, sample.at(0).located());
   const std::vector<BatchTarget> targets(2, BatchTarget{arena.columns(), arena.bytes()});
   fail_each_allocation("loading batches", [&] {
-    const LoadResult loaded = load_batches(parser, batches, true);
+    const std::vector<LocatedBatch> loaded = load_batches(parser, batches, true);
     std::vector<const LocatedBatch*> located;
-    for (const LocatedBatch& one : loaded.located) located.push_back(&one);
+    for (const LocatedBatch& one : loaded) located.push_back(&one);
     return fill_batches(located, targets);
   });
   const ExampleParser numbers({fixed("one", Dtype::int64)});
   Arena small(numbers, numbers.locate(*reads.batch.records));
   const std::vector<BatchTarget> small_targets(2, BatchTarget{small.columns(), small.bytes()});
   fail_each_allocation("loading fixed batches", [&] {
-    return load_fixed_batches(numbers, batches, small_targets, true).value().loaded;
+    return load_fixed_batches(numbers, batches, small_targets, true).value();
   });
 }
 
@@ -295,19 +295,15 @@ void test_parts_that_allocate_nothing() {
   const FrameBlock block{batch.plan, reads.buffer, nullptr};
   const std::vector<const FrameBlock*> blocks = {&block};
   const Numbers zeros = {0, 0};
-  const auto& descriptors = std::get<std::vector<int>>(batch.from);
-  const BatchBlocks in_memory{{block}, {0}, {0, 0}};
   std::vector<std::byte> gathered(reads.buffer.size());
   const std::string record = example(all_entries(3));
   const auto bytes = std::as_bytes(std::span(record));
   std::vector<std::byte> framed(record.size() + kFrameOverheadBytes);
   const ExampleParser parser(all_specs());
-  std::uint64_t waits = 0;
   check_allocates_nothing("frames", [&] {
     write_frames(std::span(&bytes, 1), framed);
-    return read_frames(*batch.plan, descriptors, batch.buffer, true, waits) &&
-           !gather_frames(blocks, std::span(zeros).first(1), *batch.plan, zeros, gathered) &&
-           gather_checked_frames(in_memory, *batch.plan, gathered, true);
+    return read_frames(*batch.plan, *batch.descriptors, batch.buffer, true) &&
+           !gather_frames(blocks, std::span(zeros).first(1), *batch.plan, zeros, gathered);
   });
   check_allocates_nothing("explaining", [&] { return !explain(parser, bytes); });
 }

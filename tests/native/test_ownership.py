@@ -198,7 +198,7 @@ def test_loaded_batches() -> None:
     file = IndexedFile(new_examples())
     reads = [new_reads(file), new_reads(file)]
     reuse_memory()
-    first, second = core.load_batches(new_parser(), reads, True).located
+    first, second = core.load_batches(new_parser(), reads, True)
     del reads, file
     reuse_memory()
     check_located(first, 3)
@@ -214,26 +214,7 @@ def test_reads_keep_their_buffer() -> None:
     reads = core.BatchReads([file.descriptor], plan, buffer, core.Records(new_examples()))
     del plan, buffer
     reuse_memory()
-    [located] = core.load_batches(new_parser(), [reads], True).located
-    check_located(located, 3)
-
-
-def test_reads_keep_their_blocks() -> None:
-    file = IndexedFile(new_examples())
-    stored = file.plan(0, 1, 2)
-    content = np.zeros(stored.buffer_bytes, np.uint8)
-    core.read_ranges([file.descriptor], stored.range_bounds, stored.ranges, content)
-    plan = file.plan(2, 0, 1)
-    buffer = np.zeros(plan.buffer_bytes, np.uint8)
-    records = core.Records(buffer, plan.frame_starts + 12, plan.frame_sizes - 16)
-    zeros = np.zeros(4, np.int64)
-    blocks = [core.FrameBlock(stored, content)]
-    reads = core.BatchReads.of_blocks(blocks, zeros[:1], zeros[:3], plan, buffer, records)
-    del file, stored, content, plan, buffer, records, zeros, blocks
-    reuse_memory()
-    [located] = core.load_batches(new_parser(), [reads], True).located
-    del reads
-    reuse_memory()
+    [located] = core.load_batches(new_parser(), [reads], True)
     check_located(located, 3)
 
 

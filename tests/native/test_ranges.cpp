@@ -1,4 +1,7 @@
 // Reading ranges of several files, compared with slices of their content, and failures.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <vector>
 
@@ -37,6 +40,33 @@ void test_ranges_of_several_files() {
   CHECK(out == expected);
 }
 
+// Many ranges of files that are not in memory, at least where the file system can drop them from it.
+void test_ranges_that_are_not_in_memory() {
+  const Content bytes = content(1 << 20, 3);
+  const File a(bytes);
+  const File b(bytes);
+  const std::vector<int> fds = {a.fd(), b.fd(), a.fd()};
+  const Numbers bounds = {0, 100, 100 + 64, 100 + 64 + 90};
+  std::vector<Range> ranges;
+  Content expected;
+  for (std::int64_t i = 0; i < bounds.back(); ++i) {
+    const auto offset = static_cast<std::int64_t>(mix(i) % ((1 << 20) - 10));
+    ranges.push_back({offset, 10, 10 * i});
+    expected.insert(expected.end(), bytes.begin() + offset, bytes.begin() + offset + 10);
+  }
+  for (int round = 0; round < 3; ++round) {
+    for (const int fd : fds) {
+      CHECK_EQ(fsync(fd), 0);
+      CHECK_EQ(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+    }
+    Content out(expected.size());
+    const ReadResult result = read_ranges(fds, ranges, bounds, out);
+    CHECK_EQ(result.error, 0);
+    CHECK(!result.truncated_range);
+    CHECK(out == expected);
+  }
+}
+
 void test_a_file_that_ends_early_and_one_that_is_not_open() {
   const File file(content(10, 1));
   const std::vector<Range> ranges = {{0, 5, 0}, {5, 5, 0}, {5, 6, 0}, {0, 5, 0}};
@@ -55,6 +85,7 @@ void test_a_file_that_ends_early_and_one_that_is_not_open() {
 int main() {
   using namespace tio::test;
   test_ranges_of_several_files();
+  test_ranges_that_are_not_in_memory();
   test_a_file_that_ends_early_and_one_that_is_not_open();
   return finish();
 }

@@ -30,8 +30,7 @@ struct Batch {
     const File file(std::as_bytes(std::span(bytes)));
     const std::vector<int> fds = {file.fd()};
     std::vector<std::byte> buffer(53);  // of exactly that size, so that sanitizers see overruns
-    std::uint64_t waits = 0;
-    return read_frames(plan, fds, buffer, check_crcs, waits);
+    return read_frames(plan, fds, buffer, check_crcs);
   }
 };
 
@@ -82,21 +81,6 @@ void test_damaged_offsets_and_sizes() {
   }
 }
 
-void test_plans_that_continue() {
-  const auto plan_of = [](Numbers files, std::vector<Range> ranges) {
-    ReadPlan plan;
-    plan.files = std::move(files);
-    plan.ranges = std::move(ranges);
-    return plan;
-  };
-  const ReadPlan first = plan_of({0}, {{10, 5, 0}});
-  CHECK(plan_of({0}, {{15, 8, 0}}).continues(first));
-  CHECK(!plan_of({0}, {{16, 8, 0}}).continues(first));
-  CHECK(!plan_of({1}, {{15, 8, 0}}).continues(first));
-  CHECK(!plan_of({0}, {{15, 8, 0}, {30, 1, 8}}).continues(first));
-  CHECK(!plan_of({}, {}).continues(first));
-}
-
 void test_joined_reads() {
   const ReadPlan first = Batch().plan;
   ReadPlan second{.numbers = {7},
@@ -132,7 +116,6 @@ int main() {
   test_every_byte_counts();
   test_what_the_file_lacks();
   test_damaged_offsets_and_sizes();
-  test_plans_that_continue();
   test_joined_reads();
   return finish();
 }

@@ -228,13 +228,10 @@ class TestLengths:
 class _NoReader:
     """A reader that reads nothing."""
 
-    def begin_epoch(self) -> None:
+    def begin_epoch(self, num_ranks: int) -> None:
         pass
 
     def end_epoch(self) -> None:
-        pass
-
-    def note_ranks(self, num_ranks: int) -> None:
         pass
 
 

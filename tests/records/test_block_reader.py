@@ -134,8 +134,7 @@ def test_blocks_may_have_any_size_and_records(watched: WatchedReader) -> None:
 def test_length_location_keys_and_plan(watched: WatchedReader) -> None:
     blocks = in_blocks(watched, 10, 2)
     assert len(blocks) == TOTAL
-    assert blocks.location(52) == watched.location(52)
-    assert blocks.keys(np.array([52, 0])) == watched.keys(np.array([52, 0]))
+    assert blocks.locate([52, 0]) == watched.locate([52, 0])
     plan = blocks.plan(np.array([30, 5, 30]))
     assert plan.numbers.tolist() == [30, 5, 30]
     assert watched.reads == []
@@ -207,54 +206,40 @@ def test_number_of_blocks_in_memory_is_limited(watched: WatchedReader, keep: int
     assert watched.most_alive == keep
 
 
-def test_each_block_not_in_memory_is_announced_once(
+def test_each_block_not_in_memory_is_read_ahead_once(
     watched: WatchedReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hinted: list[int] = []
-    monkeypatch.setattr(watched, "will_need", lambda plan: hinted.append(int(plan.numbers[0])))
+    ahead: list[int] = []
+    monkeypatch.setattr(
+        watched, "read_ahead", lambda plans: ahead.extend(int(plan.numbers[0]) for plan in plans)
+    )
     blocks = in_blocks(watched, 10, 3)
     fetch(blocks, [0])
-    blocks.will_need(blocks.plan(np.array([5, 15, 25, 11])))
-    blocks.will_need(blocks.plan(np.array([12, 22])))
-    assert hinted == [10, 20]
+    first = blocks.plan(np.array([5, 15, 25, 11]))
+    blocks.read_ahead([first])
+    blocks.read_ahead([blocks.plan(np.array([12, 22]))])
+    assert ahead == [10, 20]
     assert len(watched.reads) == 1
+    del first  # what was read for it is dropped
+    blocks.read_ahead([blocks.plan(np.array([12, 22]))])
+    assert ahead == [10, 20, 10, 20]
     assert fetch(blocks, [12, 22]) == fetch(RecordReader(watched.indexes), [12, 22])
-    blocks.will_need(blocks.plan(np.array([12, 22])))
-    assert hinted == [10, 20]
+    blocks.read_ahead([blocks.plan(np.array([12, 22]))])
+    assert ahead == [10, 20, 10, 20]
 
 
-def test_all_that_was_announced_and_not_read_is_withdrawn(
-    watched: WatchedReader, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    withdrawn: list[int] = []
-    monkeypatch.setattr(watched, "will_need", lambda _: None)
-    monkeypatch.setattr(
-        watched,
-        "will_not_need",
-        lambda plans: withdrawn.extend(int(plan.numbers[0]) for plan in plans),
-    )
-    blocks = in_blocks(watched, 10, 2)
-    fetch(blocks, [0])
-    plan = blocks.plan(np.array([5, 15, 25, 35]))
-    blocks.will_need(plan)  # of more blocks than are kept
-    blocks.will_not_need([plan])
-    assert sorted(withdrawn) == [10, 20, 30]
-
-
-def test_hints_reach_the_files(indexes: list[RecordIndex], monkeypatch: pytest.MonkeyPatch) -> None:
-    hinted: list[Any] = []
-    monkeypatch.setattr(_core, "advise_ranges", lambda _, ranges: hinted.append(ranges.tolist()))
-    blocks = in_blocks(RecordReader(indexes), 25, 2)
-    blocks.will_need(blocks.plan(np.array([30])))
-    end = Path(indexes[0].data_path).stat().st_size
-    assert [(begin + size, place) for [[begin, size, place]] in hinted] == [(end, 0)]
-
-
-def test_plan_continues_one_with_the_same_blocks(watched: WatchedReader) -> None:
-    blocks = in_blocks(watched, 10, 2)
-    plan = blocks.plan(np.array([5, 15]))
-    assert blocks.plan(np.array([18, 19])).continues(plan)
-    assert not plan.continues(blocks.plan(np.array([18, 19])))
+def test_what_is_read_ahead_is_dropped_with_its_plan(indexes: list[RecordIndex]) -> None:
+    reader = RecordReader(indexes)
+    plans = [reader.plan(np.arange(at, at + 10)) for at in (0, 10, 20)]
+    reader.read_ahead(plans[:2])
+    reader.read_ahead(plans[2:])
+    sizes = [plan.buffer_bytes for plan in plans]
+    assert reader._ahead.held_bytes == sum(sizes)
+    assert reader.read(plans[0]).tobytes() == RecordReader(indexes).read(plans[0]).tobytes()
+    del plans[2]
+    assert reader._ahead.held_bytes == sum(sizes[:2])  # of one buffer
+    plans.clear()
+    assert reader._ahead.held_bytes == 0
 
 
 # ---- threads and processes ----
@@ -335,7 +320,7 @@ def test_forked_child_shares_no_locks_or_blocks(watched: WatchedReader) -> None:
         child = os.fork()
         if child == 0:
             ok = fetch(blocks, [60, 1]) == expected and len(watched.reads) == 2 * reads
-            blocks.will_need(blocks.plan(np.array([40])))
+            blocks.read_ahead([blocks.plan(np.array([40]))])
             os._exit(0 if ok else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert fetch(blocks, [60, 1]) == expected

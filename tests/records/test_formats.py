@@ -45,7 +45,7 @@ def read_all(index: tio.RecordIndex) -> tuple[list[bytes], list[str]]:
     block, errors = reader.fetch(reader.plan(order))
     assert errors == []
     records = [block[position] for position in range(len(block))]
-    return records[::-1], reader.keys(np.arange(len(index)))
+    return records[::-1], [place.key for place in reader.locate(np.arange(len(index)))]
 
 
 def stored(path: Path, data: bytes, compression: str | None) -> Path:

@@ -46,22 +46,19 @@ def test_a_reader_plans_and_fetches(tmp_path: Path, kind: str) -> None:
     reader.begin_epoch()
     plan: Plan = reader.plan(first)
     following: Plan = reader.plan(second)
+    reader.read_ahead([plan, following])
     assert plan.buffer_bytes > 0
     assert len(plan.numbers) == 4
-    # The system prefetches sequential reads itself. Different blocks are never sequential.
-    assert following.continues(plan) == (kind in ("records", "steps"))
-    assert not plan.continues(following)
-    reader.will_need(plan)
     block, errors = reader.fetch(plan)
     assert errors == []
     assert [block[i] for i in range(4)] == RECORDS[:4]
     assert block.numbers.tolist() == plan.numbers.tolist()
-    reader.note_waits(1)
-    location = reader.location(block.numbers[3])
-    assert location == RecordLocation(str(path), 3, 3 * 17)
-    assert type(location.record) is type(location.offset) is int
-    assert [key.split("#")[0] for key in reader.keys(block.numbers)] == [
-        f"{path}:{17 * number}" for number in range(4)
+    places = reader.locate(block.numbers)
+    assert places == reader.locate([*block.numbers])
+    assert type(places[3].record) is type(places[3].offset) is int
+    assert [place._replace(key=place.key.split("#")[0]) for place in places] == [
+        RecordLocation(str(path), number, 17 * number, f"{path}:{17 * number}")
+        for number in range(4)
     ]
 
 
@@ -83,8 +80,8 @@ def test_damaged_record_is_an_error_with_its_location(tmp_path: Path, kind: str)
 def test_plain_tfrecord_files_and_blocks_are_read_natively(tmp_path: Path, kind: str) -> None:
     path = write_tfrecord(tmp_path / "x", RECORDS)
     reader, first, _ = reader_and_records(kind, path)
-    opened = reader.open_frames(reader.plan(first))
-    assert reader.is_native == (opened is not None) == (kind in ("records", "blocks", "stream"))
+    opened = reader.open_run([reader.plan(first)])
+    assert reader.is_native == (len(opened) == 1) == (kind in ("records", "blocks", "stream"))
 
 
 def test_native_code_parses_the_records_of_streams_where_they_are(tmp_path: Path) -> None:
@@ -92,16 +89,13 @@ def test_native_code_parses_the_records_of_streams_where_they_are(tmp_path: Path
     path.write_bytes(path.read_bytes()[:-1])  # ends inside the last record
     reader = StreamReader([Location.of(path)])
     *sound, last = reader.chunks(0, 1, size=4, window=3)
-    for chunk in sound:
-        frames = reader.open_frames(chunk)
-        assert frames is not None
+    for chunk, frames in zip(sound, reader.open_run([*sound, last]), strict=True):
         block = NativeReads.of(frames).block
         assert block is chunk.block  # with the identities that random numbers depend on
         starts, sizes = frames.plan.frame_starts.tolist(), frames.plan.frame_sizes.tolist()
         framed = [block.buffer[a : a + n].tobytes() for a, n in zip(starts, sizes, strict=True)]
         assert framed == [frame(block[at]) for at in range(len(block))]
     assert len(last.damage) == 1
-    assert reader.open_frames(last) is None
 
 
 def test_a_batch_of_a_slow_stream_does_not_wait_for_others(tmp_path: Path) -> None:
@@ -137,9 +131,8 @@ def test_frames_past_the_end_of_their_buffer() -> None:
 
 def test_compressed_files_are_read_before_native_code_parses_them(tmp_path: Path) -> None:
     reader = RecordReader([RecordIndex.build(write_tfrecord(tmp_path / "x", RECORDS, "gzip"))])
-    frames = reader.open_frames(reader.plan(np.array([1])))
+    [frames] = reader.open_run([reader.plan(np.array([1]))])
     assert reader.is_native
-    assert frames is not None
     assert frames.block is not None
     assert frames.block.buffer.tobytes() == frame(RECORDS[1])
 
@@ -148,4 +141,4 @@ def test_other_formats_are_not_read_natively(tmp_path: Path) -> None:
     (tmp_path / "lines").write_bytes(b"one\ntwo\n")
     reader = RecordReader([RecordIndex.build(tmp_path / "lines", format=TextLines())])
     assert not reader.is_native
-    assert reader.open_frames(reader.plan(np.array([0]))) is None
+    assert reader.open_run([reader.plan(np.array([0]))]) == []

@@ -18,7 +18,6 @@ from torchrec_io import (
     RecordIndex,
     StaleIndexError,
     TruncatedFileError,
-    _core,
 )
 from torchrec_io.records.record_block import RecordList
 from torchrec_io.records.record_reader import RecordReader
@@ -106,70 +105,11 @@ class TestManyFiles:
         assert (caught.value.path, caught.value.offset) == (path, 0)
 
 
-class TestHints:
-    """The system gets hints about the next reads only if recent reads had to wait."""
-
-    @pytest.fixture
-    def waits(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-        waits = [0]
-        read_ranges = _core.read_ranges
-        monkeypatch.setattr(
-            _core,
-            "read_ranges",
-            lambda *args: _core.ReadResult(read_ranges(*args).truncated_range, waits[0]),
-        )
-        return waits
-
-    @pytest.fixture
-    def hinted(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-        hinted: list[int] = []
-        monkeypatch.setattr(_core, "advise_ranges", lambda _, ranges: hinted.append(len(ranges)))
-        return hinted
-
-    @pytest.fixture
-    def large(self, tmp_path: Path) -> RecordReader:
-        paths = [write_tfrecord(tmp_path / name, [bytes(5000)] * 3) for name in "ab"]
-        return RecordReader([RecordIndex.build(path) for path in paths])
-
-    def step(self, reader: RecordReader) -> None:
-        plan = reader.plan(np.array([0, 5, 3]))
-        reader.will_need(plan)
-        reader.read(plan)
-
-    def test_no_hints_for_data_in_memory(
-        self, large: RecordReader, waits: list[int], hinted: list[int]
-    ) -> None:
-        for _ in range(10):
-            self.step(large)
-        assert waits == [0]
-        assert hinted == [1, 2] * 2  # until the reader has measured the reads
-
-    def test_hints_after_waits(
-        self, large: RecordReader, waits: list[int], hinted: list[int]
-    ) -> None:
-        waits[0] = 200
-        for _ in range(10):
-            self.step(large)
-        assert hinted == [1, 2] * 10
-        waits[0] = 0
-        for _ in range(300):
-            self.step(large)
-        assert len(hinted) == 2 * (10 + 256)  # then one read has no hint, to measure again
-        waits[0] = 3
-        self.step(large)
-        waits[0] = 0
-        hinted.clear()
-        for _ in range(10):
-            self.step(large)
-        assert hinted == [1, 2] * 6
-
-
 def test_locations_and_keys(reader: RecordReader) -> None:
-    path = reader.indexes[2].data_path
-    assert reader.location(52) == (path, 2, 2 * 30_016)
-    assert reader.keys(np.array([52, 0])) == [
-        f"{path}:{2 * 30_016}",
-        f"{reader.indexes[0].data_path}:0",
+    first, third = reader.indexes[0].data_path, reader.indexes[2].data_path
+    assert reader.locate([52, 0]) == [
+        (third, 2, 2 * 30_016, f"{third}:{2 * 30_016}"),
+        (first, 0, 0, f"{first}:0"),
     ]
 
 

@@ -107,23 +107,18 @@ def grouped(events: Sequence[Event], size: int, skip: int) -> list[list[Event]]:
 def events_of(reader: StreamReader, chunk: StreamChunk) -> list[Event]:
     block, errors = reader.fetch(reader.plan(chunk))
     assert block.numbers.dtype == STREAM_LOCATION
-    assert reader.keys(block.numbers) == [
-        f"{path}:{offset}" for path, _, offset in map(reader.location, block.numbers)
-    ]
-    sound = {
-        reader.location(number): Record(*reader.location(number), block[i], sound=True)
-        for i, number in enumerate(block.numbers)
-    }
+    places = reader.locate(block.numbers)
+    assert all(place.key == f"{place.path}:{place.offset}" for place in places)
+    sound = {place: Record(*place[:3], block[i], sound=True) for i, place in enumerate(places)}
     events: list[Event] = []
-    for i, number in enumerate(chunk.block.numbers):
-        place = reader.location(number)
+    for i, place in enumerate(reader.locate(chunk.block.numbers)):
         if place in sound:
             events.append(sound[place])
             continue
         error = errors.pop(0)
         assert isinstance(error, CorruptRecordError)
-        assert (error.path, error.record, error.offset) == place
-        events.append(Record(*place, chunk.block[i], sound=False))
+        assert (error.path, error.record, error.offset) == place[:3]
+        events.append(Record(*place[:3], chunk.block[i], sound=False))
     return events + [damage_of(error) for error in errors]
 
 
@@ -288,7 +283,8 @@ def test_larger_files(
         for chunk in reader.chunks(partition, partitions, size=64, window=window):
             block, errors = reader.fetch(chunk)
             assert errors == []
-            found += [(reader.location(n)[:2], block[i]) for i, n in enumerate(block.numbers)]
+            places = reader.locate(block.numbers)
+            found += [(place[:2], block[i]) for i, place in enumerate(places)]
     expected = [
         ((paths[file], number), data)
         for file, part in enumerate(records)
@@ -355,7 +351,7 @@ def test_blocks_of_chunks_have_all_methods_of_blocks(tmp_path: Path) -> None:
     (chunk,) = reader.chunks(0, 1, size=4)
     block = chunk.block.without([1])
     assert [bytes(block.view(i)) for i in range(3)] == [b"ab", b"", b"def"]
-    assert reader.keys(block.numbers) == [f"{path}:{at}" for at in (0, 35, 51)]
+    assert [place.offset for place in reader.locate(block.numbers)] == [0, 35, 51]
     both = RecordBlock.joined([block, chunk.block])
     assert [both[i] for i in range(7)] == [b"ab", b"", b"def", b"ab", b"c", b"", b"def"]
 

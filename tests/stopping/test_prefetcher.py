@@ -75,10 +75,8 @@ def prefetcher_of(
     ahead: int = 4,
     kind: type[Number] = Number,
 ) -> Any:
-    def do(run: Any, following: Any) -> Any:
-        last = run[-1]
-        assert [*run] == [*range(run[0], last + 1)]
-        assert following == (last + 1 if last + 1 < count else None)
+    def do(run: Any) -> Any:
+        assert [*run] == [*range(run[0], run[-1] + 1)]
         return [outcome_of(work, number) for number in run]
 
     return Prefetcher(do, cast("JobQueue", Numbers(count, kind)), threads, ahead, 16)
@@ -216,14 +214,14 @@ class TestResults:
 def _run_of(number: int) -> Any:
     from torchrec_io.datasets.prefetch import _Run  # noqa: PLC0415  # private, for one test
 
-    return _Run([cast("LoadJob", Number(number))], cast("LoadJob", Number(number + 1)))
+    return _Run([cast("LoadJob", Number(number))])
 
 
 class TestRuns:
     def runs_of(self, kind: type[Number], threads: int) -> list[list[int]]:
         runs: list[list[int]] = []
 
-        def do(run: Any, _: Any) -> Any:
+        def do(run: Any) -> Any:
             runs.append([*run])
             return [Outcome(number) for number in run]
 

@@ -76,7 +76,6 @@ def store(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
 
 def fetch(reader: RecordReader, numbers: list[int]) -> list[bytes]:
     plan = reader.plan(np.array(numbers))
-    reader.will_need(plan)
     block, errors = reader.fetch(plan)
     assert errors == []
     return [block[i] for i in range(len(block))]
@@ -90,11 +89,10 @@ def test_records_of_an_object(store: dict[str, bytes], compression: str | None) 
     assert found.compression == compression
     reader = RecordReader([found, RecordIndex.build("mem/b")])
     assert fetch(reader, [4, 2, 0, 1, 3]) == [b"last", RECORDS[2], *RECORDS[:2], RECORDS[3]]
-    frames = reader.open_frames(reader.plan(np.array([0])))
-    assert frames is not None
+    [frames] = reader.open_run([reader.plan(np.array([0]))])
     assert frames.block is not None  # they were read: the core has no descriptor
     assert frames.block.buffer.tobytes() == frame(RECORDS[0])
-    assert reader.location(4) == RecordLocation("mem/b", 0, 0)
+    assert reader.locate([4]) == [RecordLocation("mem/b", 0, 0, "mem/b:0")]
 
 
 def test_objects_without_an_index(store: dict[str, bytes]) -> None:
@@ -134,10 +132,10 @@ def test_sources_with_and_without_descriptors(store: dict[str, bytes], tmp_path:
     assert descriptors_of([local, memory]) is None
     out = np.zeros(7, np.uint8)
     ranges = np.array([(8, 2, 0), (0, 3, 2), (4, 2, 5)])
-    assert read_ranges([local, memory], [0, 1, 3], ranges, out).truncated_range is None
+    assert read_ranges([local, memory], [0, 1, 3], ranges, out) is None
     assert out.tobytes() == b"89abcef"
     ranges[2] = (5, 2, 5)
-    assert read_ranges([local, memory], [0, 1, 3], ranges, out).truncated_range == 2
+    assert read_ranges([local, memory], [0, 1, 3], ranges, out) == 2
 
 
 def test_file_that_shrinks_during_a_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -177,26 +177,21 @@ def test_batches_of_many_files_are_loaded_by_several_runs(
 
 
 def test_blocks_that_lack_a_record_are_refused(files: list[str]) -> None:
-    parser, reader = _core.ExampleParser([]), reader_of(files)
+    reader = reader_of(files)
     plan, stored = reader.plan(np.array([5, 1])), reader.plan(np.arange(4))
     block = _core.FrameBlock(stored, reader.read(stored))
     buffer = np.zeros(plan.buffer_bytes, np.uint8)
-    records = _core.Records(buffer, plan.frame_starts + 12, plan.frame_sizes - 16)
-    for numbers in ([0, 0], [7, 0]):
-        lacking = _core.BatchReads.of_blocks(
-            [block], np.array([0]), np.array(numbers), plan, buffer, records
-        )
-        assert _core.load_batches(parser, [lacking], True).located == []
+
+    def gather(block_numbers: list[int], record_blocks: list[int]) -> int | None:
+        numbers = np.array(block_numbers), np.array(record_blocks)
+        return _core.gather_frames([block], numbers[0], plan, numbers[1], buffer)
+
+    assert gather([0], [0, 0]) == 0
+    assert gather([0], [7, 0]) is None
     with pytest.raises(ValueError, match="each block must have a number"):
-        _core.BatchReads.of_blocks(
-            [block], np.array([0, 1]), np.zeros(2, int), plan, buffer, records
-        )
+        gather([0, 1], [0, 0])
     with pytest.raises(ValueError, match="each record must have a block"):
-        _core.BatchReads.of_blocks([block], np.array([0]), np.zeros(1, int), plan, buffer, records)
-    with pytest.raises(ValueError, match="smaller than the plan"):
-        _core.BatchReads.of_blocks(
-            [block], np.array([0]), np.zeros(2, int), plan, buffer[:-1], records
-        )
+        gather([0], [0])
 
 
 @pytest.fixture
@@ -204,8 +199,7 @@ def reads(tmp_path: Path) -> Iterator[tuple[_core.BatchReads, list[int], Any, _c
     """Reads of three records, their descriptors, plan and records."""
     reader = reader_of(write_files(tmp_path, [5]))
     plan = reader.plan(np.arange(3))
-    opened = reader.open_frames(plan)
-    assert opened is not None
+    [opened] = reader.open_run([plan])
     descriptors = descriptors_of(opened.files)
     assert descriptors is not None
     buffer = np.zeros(plan.buffer_bytes, np.uint8)

@@ -224,10 +224,8 @@ class StoredReader:
 
     def skip(self, number: int, reason: str, feature: str | None) -> None:
         """Count a record as skipped, or raise the reason."""
-        path, record, offset = self._files.reader.location(number)
-        self._files.report.skip(
-            DecodeError(reason, path=path, record=record, offset=offset, feature=feature)
-        )
+        [place] = self._files.reader.locate([number])
+        self._files.report.skip(DecodeError(reason, **place.where, feature=feature))
 
     def _parse(self, block: RecordBlock) -> StoredBlock:
         """Parse a block, without the records that do not fit the schema."""

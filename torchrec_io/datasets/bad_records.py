@@ -6,9 +6,6 @@ import logging
 import sys
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from ..checks import counted
 from ..errors import StaleIndexError, TorchRecIOError
 from .record_loader import Loaded, RecordLoader
@@ -37,8 +34,6 @@ class ErrorHandler:
         self._skipped: dict[str | None, int] = {}
         self._first: dict[str | None, str] = {}
         self._repeated = 0
-        # Path of each file by its number for the reader.
-        self._paths: dict[int, str | None] = {}
 
     def begin_epoch(self, epoch: int) -> None:
         """Report the epoch before, if there was one."""
@@ -84,14 +79,10 @@ class ErrorHandler:
                 self.handle([loader.error_of(loaded, index)])
         elif begin < end:
             self._state.count_skipped(self._worker, end - begin)
-            files = loader.reader.files_of(loaded.failed[begin:end])
-            for file, first, count in _grouped(files):
-                path = self._paths.get(file)
-                if path not in self._first:
-                    error = loader.error_of(loaded, begin + first)
-                    path = self._paths[file] = error.path
-                    self._first.setdefault(path, str(error))
-                self._skipped[path] = self._skipped.get(path, 0) + count
+            for index, place in enumerate(loader.reader.locate(loaded.failed[begin:end]), begin):
+                if place.path not in self._first:
+                    self._first[place.path] = str(loader.error_of(loaded, index))
+                self._skipped[place.path] = self._skipped.get(place.path, 0) + 1
 
     def will_raise(self, loaded: Loaded) -> bool:
         """Return whether :meth:`handle_loaded` would raise an error."""
@@ -124,11 +115,3 @@ class ErrorHandler:
     def _is_fatal(self, error: TorchRecIOError) -> bool:
         # A stale index is not a bad record: skipping would lose all records, one by one.
         return self._on_error == "raise" or isinstance(error, StaleIndexError)
-
-
-def _grouped(files: npt.NDArray[Any]) -> list[tuple[int, int, int]]:
-    """Return each file with the index of its first record and the number of its records."""
-    if (files == files[0]).all():
-        return [(int(files[0]), 0, len(files))]
-    found = np.unique(files, return_index=True, return_counts=True)
-    return list(zip(*(each.tolist() for each in found), strict=True))

@@ -110,7 +110,7 @@ class Dealer(ABC):
         epochs = self.options["epochs"]
         while epochs is None or progress.epoch < self.epoch_after(progress):
             self.check_uneven(progress, layout)
-            reader.begin_epoch()
+            reader.begin_epoch(layout.world_size)
             has_any = progress.consumed > 0
             for chunk in self._epoch_batches(reader, progress, layout):
                 has_any = has_any or len(chunk) > 0
@@ -285,7 +285,7 @@ class EpochDealer(Dealer):
     def _epoch_batches(
         self, reader: Any, progress: Progress, layout: ProcessLayout
     ) -> Iterator[Chunk]:
-        reader.note_ranks(layout.world_size)
+        del reader
         batches = self.order.deal(
             progress.epoch,
             lambda count: self._plan_of(count, layout, progress),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import itertools
 import logging
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy.typing as npt
 
-from ..errors import DecodeError, TorchRecIOError, TransformError
+from ..errors import DecodeError, TransformError
 from ..order.progress import ProcessLayout, Progress
 from ..parsing.record_random import RecordRandom
 from ..tensors.batch import Batch, KeyedBatch
@@ -322,7 +321,7 @@ class Iteration:
             items = items.with_views()
         if not self.options["with_key"]:
             return items
-        keys = self.loader.reader.keys(loaded.numbers)
+        keys = [each.key for each in self.loader.reader.locate(loaded.numbers)]
         return KeyedBatch(keys, items) if isinstance(items, Batch) else (keys, items)
 
     def _samples(
@@ -362,8 +361,8 @@ class Iteration:
             items = items[:most]
         if items:
             if self.options["with_key"]:
-                keys = self.loader.reader.keys(loaded.numbers[: len(items)])
-                items = list(zip(keys, items, strict=True))
+                places = self.loader.reader.locate(loaded.numbers[: len(items)])
+                items = [(place.key, item) for place, item in zip(places, items, strict=True)]
             position.numbers = loaded.numbers[: len(items)]
             yield from self._taken(items, _ends(loaded, job), position)
             del items
@@ -391,15 +390,8 @@ class Iteration:
         schema = self.loader.parser.stored_by
         return loaded.samples(self._random(job), becomes_dict=self.makes_dicts, schema=schema)
 
-    def _load(self, jobs: Sequence[LoadJob], following: LoadJob | None) -> list[Outcome]:
-        """Read and parse batches, while the system reads the next ones."""
-        next_jobs = [*jobs[1:], *([] if following is None else [following])]
-        for job, then in zip(jobs, next_jobs, strict=False):
-            # A read that continues another one needs no hint: the system reads ahead anyway.
-            if then.plan is not None and (job.plan is None or not then.plan.continues(job.plan)):
-                # Errors are raised when the batch itself is read.
-                with contextlib.suppress(TorchRecIOError, OSError):
-                    self.loader.reader.will_need(then.plan)
+    def _load(self, jobs: Sequence[LoadJob]) -> list[Outcome]:
+        """Read and parse batches."""
         outcomes: list[Outcome] = []
         while together := self._load_together(jobs[len(outcomes) :]):
             outcomes += together

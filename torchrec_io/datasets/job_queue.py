@@ -131,25 +131,13 @@ class JobQueue:
     def put_back(self, jobs: Iterable[LoadJob]) -> None:
         """Put jobs before all others."""
         following = [*self._planned]
-        self.abandon([])  # they are planned again
-        self._planned.clear()
+        self._planned.clear()  # they are planned again
         self._planned_bytes = 0
         for job in reversed([*jobs, *following]):
             if job.error is not None and len(job.chunk) == 0:
                 self._failure = job.error
             else:  # a chunk without records may have damage to report
                 self._returned.appendleft((job.epoch, job.chunk))
-
-    def abandon(self, jobs: Iterable[LoadJob]) -> None:
-        """Tell the reader that no job is fetched anymore.
-
-        Args:
-            jobs: Jobs that were taken from the queue, and may not have been fetched.
-        """
-        if self._reads_ahead:
-            left = [*jobs, *self._planned]
-            with contextlib.suppress(OSError):  # nobody waits for a result
-                self._reader.will_not_need([job.plan for job in left if job.plan is not None])
 
     def _plan_more(self) -> None:
         """Plan the next job; and where the reader reads ahead, further ones before they are few."""

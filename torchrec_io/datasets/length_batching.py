@@ -61,18 +61,19 @@ def too_long_records(
     number = int(order.too_long[0])
     length = int(order.lengths.values[number])
     most = order.batch_tokens
-    path, record, offset = reader.location(number)
+    [place] = reader.locate([number])
     if options["on_error"] == "raise":
         raise ValueError(
             f"{len(order.too_long)} of {counted(len(order.whole), 'record')} are longer than "
-            f"batch_tokens={most}. The first one has length {length}: {path} (record {record}). "
+            f"batch_tokens={most}. The first one has length {length}: {place.path} "
+            f"(record {place.record}). "
             "Increase batch_tokens, or leave them out with on_error='skip'"
         )
     reason = (
         f"{counted(len(order.too_long), 'record')} longer than batch_tokens={most} left out, the "
         f"first one of length {length}"
     )
-    return [DecodeError(reason, path=path, record=record, offset=offset)]
+    return [DecodeError(reason, **place.where)]
 
 
 def _lengths(

@@ -93,16 +93,16 @@ class _Noted(NamedTuple):
     def error(self, cause: Exception) -> tuple[int, Any]:
         """Return the message with an error instead of the item."""
         number, item = self.message
-        location = None if self.record is None else self.record.reader.location(self.record.number)
+        places = [] if self.record is None else self.record.reader.locate([self.record.number])
         reason = (
             f"item {number} of this iteration cannot be sent from a worker process "
-            f"({type(cause).__name__}: {cause}){'' if location is None else '; it has this record'}"
+            f"({type(cause).__name__}: {cause}){'; it has this record' if places else ''}"
             ". A transform or collate_fn must return what can be pickled, such as tensors without "
             "grad; tensors need room in /dev/shm, a Batch does not. With num_workers=0 nothing is "
             "sent"
         )
         try:
-            raise TransformError(reason, **({} if location is None else location._asdict()))
+            raise TransformError(reason, **(places[0].where if places else {}))
         except TransformError:
             wrapper: Any = ExceptionWrapper  # without types
             error = wrapper(where="in DataLoader worker process")

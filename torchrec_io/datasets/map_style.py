@@ -252,7 +252,8 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
                 raise error
         if not self.with_key:
             return samples
-        return list(zip(reader.keys(numbers), samples, strict=True))
+        places = reader.locate(numbers)
+        return [(place.key, sample) for place, sample in zip(places, samples, strict=True)]
 
     def _positions(self, indices: Sequence[int]) -> npt.NDArray[np.int64]:
         """Return record numbers that count from the start; int64 ``[n]``."""

@@ -72,10 +72,10 @@ def _find_lengths(reader: RecordReader, feature: LengthFeature) -> Lengths:
     found = find_lengths(reader, feature, unreadable=_UNREADABLE)
     if len(found) and found.max() > _MOST_TOKENS:
         number = int(np.argmax(found))
-        path, record, _ = reader.location(number)
+        [place] = reader.locate([number])
         raise ValueError(
-            f"a document must have at most {_MOST_TOKENS} tokens, got {found[number]}: {path} "
-            f"(record {record})"
+            f"a document must have at most {_MOST_TOKENS} tokens, got {found[number]}: "
+            f"{place.path} (record {place.record})"
         )
     # A tuple, because lengths for batches by length count unreadable records otherwise.
     return Lengths(np.abs(found, out=found), (feature,))
@@ -124,12 +124,11 @@ def _check_any_fits(order: PackedOrder) -> None:
 def _left_out(
     order: PackedOrder, reader: RecordReader, numbers: Numbers, what: str
 ) -> TorchRecIOError:
-    first = int(numbers[0])
-    path, record, offset = reader.location(first)
+    [place] = reader.locate(numbers[:1])
     shown = f"{len(numbers):,} of {counted(order.whole.total, 'record')} {what}"
     if len(numbers) > 1:
         shown += "; this is the first one"
-    return DecodeError(shown, path=path, record=record, offset=offset, feature=order.pack.key)
+    return DecodeError(shown, **place.where, feature=order.pack.key)
 
 
 class RowAssembler:
@@ -322,7 +321,7 @@ class RowAssembler:
         if not len(others):
             return loaded
         kept = np.flatnonzero(~np.isin(loaded.failed, others))
-        places = {self._loader.reader.location(number)[:2] for number in others}
+        places = {place[:2] for place in self._loader.reader.locate(others)}
         failures = loaded.failures
         return loaded._replace(
             errors=[each for each in loaded.errors if (each.path, each.record) not in places],

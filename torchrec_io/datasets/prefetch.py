@@ -29,16 +29,15 @@ class Outcome(NamedTuple):
     error: BaseException | None = None
 
 
-# Loads the jobs of a run and returns an outcome for each. The second argument is the job after it.
-Work: TypeAlias = Callable[[Sequence[LoadJob], "LoadJob | None"], "list[Outcome]"]
+# Loads the jobs of a run and returns an outcome for each.
+Work: TypeAlias = Callable[[Sequence[LoadJob]], "list[Outcome]"]
 
 
 class _Run:
     """Jobs that a thread may do together, and their outcomes."""
 
-    def __init__(self, jobs: Sequence[LoadJob], following: LoadJob | None) -> None:
+    def __init__(self, jobs: Sequence[LoadJob]) -> None:
         self.jobs = jobs
-        self._following = following
         # One answer: the outcomes, an exception, or None if no thread does the jobs. Unlike a lock,
         # such a queue stays usable when Ctrl-C interrupts the wait.
         self._answers: SimpleQueue[list[Outcome] | BaseException | None] = SimpleQueue()
@@ -47,7 +46,7 @@ class _Run:
         """Do the jobs and answer with their outcomes, or with the exception of the work."""
         answers = self._answers
         try:
-            answers.put(work(self.jobs, self._following))
+            answers.put(work(self.jobs))
         except BaseException as error:  # noqa: BLE001  # raised by outcomes()
             answers.put(error)
         finally:
@@ -62,7 +61,7 @@ class _Run:
         """Wait for the answer, and do the jobs here if no thread does."""
         answer = self._answers.get()
         if answer is None:
-            return work(self.jobs, self._following)
+            return work(self.jobs)
         if isinstance(answer, BaseException):
             try:
                 raise answer
@@ -137,13 +136,13 @@ class Prefetcher(Generic[_Result]):
             job = self._queue.pop()
             if job is None:
                 return None
-            return self._result_of(job, *self._work([job], self._queue.peek()))
+            return self._result_of(job, *self._work([job]))
         if self._pid != os.getpid():  # after a fork: the threads are the parent's
             self._forget_threads()
             self.recall()
         self._consumer = threading.current_thread()
         while len(self._pending) <= self._ahead and (jobs := self._next_run()):
-            self._start(_Run(jobs, self._queue.peek()))
+            self._start(_Run(jobs))
         if not self._ready:
             if not self._pending:
                 return None
@@ -175,13 +174,13 @@ class Prefetcher(Generic[_Result]):
         self._started += len(jobs)
         return jobs
 
-    def _work_in_thread(self, jobs: Sequence[LoadJob], following: LoadJob | None) -> list[Outcome]:
+    def _work_in_thread(self, jobs: Sequence[LoadJob]) -> list[Outcome]:
         try:
             with self._in_thread():
-                return self._work(jobs, following)
+                return self._work(jobs)
         finally:
             # As in do(): the prefetcher holds the run, which holds the exception.
-            del self, jobs, following
+            del self, jobs
 
     def _is_exiting(self) -> bool:
         """Return whether the interpreter exits without waiting for the consumer's thread."""
@@ -217,7 +216,6 @@ class Prefetcher(Generic[_Result]):
         self._is_closed = True
         if self._pid != os.getpid():
             return
-        self._queue.abandon(job for run in self._pending for job in run.jobs)
         self._give_back_waiting()
         for _ in self._threads:
             self._waiting.put(None)

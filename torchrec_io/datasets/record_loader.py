@@ -227,9 +227,9 @@ class RecordLoader:
     def error_of(self, loaded: Loaded, index: int) -> DecodeError:
         """Return the error of a record that could not be parsed, by its index among these."""
         failure = loaded.failures[index]
-        location = self.reader.location(loaded.failed[index])
+        [place] = self.reader.locate(loaded.failed[index : index + 1])
         reason = failure.message(with_offset=True)
-        error = DecodeError(reason, **location._asdict(), feature=failure.feature)
+        error = DecodeError(reason, **place.where, feature=failure.feature)
         error.__cause__ = failure.cause
         return error
 

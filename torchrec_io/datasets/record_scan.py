@@ -50,7 +50,7 @@ def scan(
             changed since they were indexed.
     """
 
-    def load(jobs: Sequence[LoadJob], _: LoadJob | None) -> list[Outcome]:
+    def load(jobs: Sequence[LoadJob]) -> list[Outcome]:
         return [_load(loader, job) for job in jobs]
 
     loader.reader.begin_epoch()

@@ -180,7 +180,7 @@ class LostRecordReplacer:
         after: Neighbor | None,
     ) -> DecodeError:
         """Return the error of a lost record that has no replacement."""
-        location = self._loader.reader.location(planned[position])
+        [place] = self._loader.reader.locate(planned[position : position + 1])
         earlier = min(REACH, position + (before.distance if before else 0))
         later = min(REACH, len(planned) - 1 - position + (after.distance if after else 0))
         rank, world_size = self._layout.rank, self._layout.world_size
@@ -189,7 +189,7 @@ class LostRecordReplacer:
             f"{counted(earlier, 'record')} before it and the {counted(later, 'record')} after it "
             f"in the rank's order of epoch {progress.epoch} are lost, too. uneven='keep' leaves "
             "out lost records",
-            **location._asdict(),
+            **place.where,
         )
 
 

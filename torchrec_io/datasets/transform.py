@@ -62,7 +62,7 @@ class Transform:
     def _error(
         self, reason: str, numbers: Any, index: int, cause: Exception | None = None
     ) -> TransformError:
-        location = self._reader.location(numbers[index])
-        error = TransformError(reason, **location._asdict())
+        [place] = self._reader.locate([numbers[index]])
+        error = TransformError(reason, **place.where)
         error.__cause__ = cause
         return error

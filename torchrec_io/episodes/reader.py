@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import TorchRecIOError
-from ..records.reader import Lookahead, Plan, Reader, RecordLocation
+from ..records.native_frames import Frames
+from ..records.reader import Plan, Reader, RecordLocation
 from ..records.record_block import RecordBlock
 from ..storage.digest import digest_text
 
@@ -94,11 +94,6 @@ class StepPlan:
         total, count = self.reads.stored_bytes(0, len(self.reads.numbers)), len(self.numbers)
         return total * end // count - total * begin // count if count else 0
 
-    def continues(self, other: StepPlan) -> bool:
-        """Return whether nothing needs to be announced if ``other`` was read just before."""
-        are_read = bool(np.isin(self.records, other.records).all())
-        return are_read or self.reads.continues(other.reads)
-
 
 class StepReader(Reader):
     """Reads the records of samples.
@@ -115,11 +110,12 @@ class StepReader(Reader):
         self.verify_crc = reader.verify_crc
         self.max_record_bytes = reader.max_record_bytes
         self.compressions = reader.compressions
+        self.lookahead = reader.lookahead
         self._reader = reader
         self._numbers = numbers
 
-    def begin_epoch(self) -> None:
-        self._reader.begin_epoch()
+    def begin_epoch(self, num_ranks: int = 1) -> None:
+        self._reader.begin_epoch(num_ranks)
 
     def end_epoch(self) -> None:
         self._reader.end_epoch()
@@ -139,18 +135,12 @@ class StepReader(Reader):
         of_samples, _ = self._numbers.locate(numbers)
         return StepPlan(self._reader.plan(np.unique(of_samples)), numbers, of_samples)
 
-    def will_need(self, plan: StepPlan) -> None:
-        self._reader.will_need(plan.reads)
-
-    @property
-    def lookahead(self) -> Lookahead | None:
-        return self._reader.lookahead
-
     def read_ahead(self, plans: Sequence[StepPlan]) -> None:
         self._reader.read_ahead([plan.reads for plan in plans])
 
-    def will_not_need(self, plans: Sequence[StepPlan]) -> None:
-        self._reader.will_not_need([plan.reads for plan in plans])
+    def open_run(self, plans: Sequence[StepPlan]) -> list[Frames]:
+        del plans
+        return []  # rows share records
 
     def fetch(self, plan: StepPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
         """Read the records of a plan, each of them once.
@@ -169,16 +159,11 @@ class StepReader(Reader):
         samples = plan.numbers[is_valid]
         return RecordBlock(block.buffer, block.starts[rows], block.lengths[rows], samples), errors
 
-    def location(self, number: int) -> RecordLocation:
-        """Return where the record of a sample is stored."""
-        (record,), _ = self._numbers.locate(np.array([number], np.int64))
-        return self._reader.location(int(record))
+    def locate(self, numbers: _Ints | Sequence[int]) -> list[RecordLocation]:
+        """Return the places of samples' records.
 
-    def files_of(self, numbers: _Ints) -> npt.NDArray[Any]:
-        return self._reader.files_of(self._numbers.locate(numbers)[0])
-
-    def keys(self, numbers: _Ints) -> list[str]:
-        """Return ``path:offset#step`` of samples; the step is the first of a window."""
-        records, steps = self._numbers.locate(numbers)
-        keys = self._reader.keys(records)
-        return [f"{key}#{step}" for key, step in zip(keys, steps.tolist(), strict=True)]
+        The key is ``path:offset#step``; the step is the first of a window.
+        """
+        records, steps = self._numbers.locate(np.asarray(numbers, np.int64))
+        places = zip(self._reader.locate(records), steps.tolist(), strict=True)
+        return [place._replace(key=f"{place.key}#{step}") for place, step in places]

@@ -158,7 +158,7 @@ class ExampleParser:
         threads: int | None,
         *,
         verify_crc: bool,
-    ) -> tuple[list[LocatedBlock], int]:
+    ) -> list[LocatedBlock]:
         """Read blocks, check their records and locate the values, up to the first fault.
 
         Args:
@@ -168,19 +168,18 @@ class ExampleParser:
             verify_crc: Whether to check the CRCs of lengths and data.
 
         Returns:
-            The blocks before the first fault, and the number of reads that waited for storage.
+            The blocks before the first fault.
         """
         located = [
             LocatedBlock(self, read.block, random, threads)
             for read, random in zip(reads, randoms, strict=True)
         ]
-        result = _core.load_batches(self.native, _batch_reads(reads, located), verify_crc)
-        found = result.located
+        found = _core.load_batches(self.native, _batch_reads(reads, located), verify_crc)
         for number, batch in enumerate(found):
             located[number].lay_out(batch)
             if located[number].failures:
-                return located[:number], result.waits
-        return located[: len(found)], result.waits
+                return located[:number]
+        return located[: len(found)]
 
     def fill(self, located: Sequence[LocatedBlock], arenas: Sequence[Arena]) -> int:
         """Fill arenas with located blocks, up to the first fault, and return their number."""
@@ -199,7 +198,7 @@ class ExampleParser:
         arenas: Sequence[Arena],
         *,
         verify_crc: bool,
-    ) -> tuple[int, int]:
+    ) -> int:
         """Read, check and parse fixed blocks in one call; they may share a buffer.
 
         Args:
@@ -209,14 +208,14 @@ class ExampleParser:
             verify_crc: Whether to check the CRCs of lengths and data.
 
         Returns:
-            The number of blocks before the first fault, and of reads that waited for storage.
+            The number of blocks before the first fault.
         """
         batches = _batch_reads(reads, located)
         targets = [block.targets for block in located]
-        result = _core.load_fixed_batches(self.native, batches, targets, arenas, verify_crc)
-        for block, arena in zip(located[: result.loaded], arenas, strict=False):
+        loaded = _core.load_fixed_batches(self.native, batches, targets, arenas, verify_crc)
+        for block, arena in zip(located[:loaded], arenas, strict=False):
             block.check_ranges(arena)
-        return result.loaded, result.waits
+        return loaded
 
     # ---- for LocatedBlock ----
 

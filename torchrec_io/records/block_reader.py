@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,9 @@ from .. import _core
 from ..checks import check_integer
 from ..errors import CorruptRecordError, TorchRecIOError
 from ..storage.byte_source import ByteBuffer, Ints
-from .native_frames import BlockFrames
-from .reader import Lookahead, Reader, RecordLocation
+from ..timing.steps import reading
+from .native_frames import BufferFrames, Frames
+from .reader import Reader, RecordLocation, open_first
 from .record_block import RecordBlock
 from .record_reader import ReadPlan, RecordReader
 
@@ -35,11 +37,13 @@ class BlockPlan:
             order, which is fast to parse.
         blocks: Number of each record's block; int64 ``[n]``.
         needed: Numbers of all these blocks, ascending; int64.
+        ahead: Plans of blocks that are read ahead for this one.
     """
 
     frames: ReadPlan
     blocks: Ints
     needed: Ints
+    ahead: list[ReadPlan] = field(default_factory=list)
 
     @property
     def numbers(self) -> Ints:
@@ -54,10 +58,6 @@ class BlockPlan:
     def stored_bytes(self, begin: int, end: int) -> int:
         """Return the number of bytes of the records from ``begin`` to ``end``, as stored."""
         return self.frames.stored_bytes(begin, end)
-
-    def continues(self, other: BlockPlan) -> bool:
-        """Return whether another plan needs all blocks of this one."""
-        return set(self.needed.tolist()).issubset(other.needed.tolist())
 
 
 class BlockReader(Reader):
@@ -99,11 +99,13 @@ class BlockReader(Reader):
         self.verify_crc = reader.verify_crc
         self.max_record_bytes = reader.max_record_bytes
         self.compressions = reader.compressions
+        self.lookahead = reader.lookahead
+        self.is_native = reader.is_native
         self._block_of = block_of
         self._numbers_of = numbers_of
         self._keep_of_lane = check_integer("keep", keep, 1)
+        self._keep = keep * lanes
         self._lanes = lanes
-        self.note_ranks(1)
         self._reset()
 
     def __len__(self) -> int:
@@ -113,10 +115,8 @@ class BlockReader(Reader):
         arguments = (self._block_of, self._numbers_of, self._keep_of_lane, self._lanes)
         return BlockReader, (self.reader, *arguments)
 
-    def note_ranks(self, num_ranks: int) -> None:
+    def begin_epoch(self, num_ranks: int = 1) -> None:
         self._keep = self._keep_of_lane * -(-self._lanes // num_ranks)
-
-    def begin_epoch(self) -> None:
         self.reader.begin_epoch()
 
     def end_epoch(self) -> None:
@@ -131,59 +131,33 @@ class BlockReader(Reader):
         needed = np.array(sorted(set(blocks.tolist())), np.int64)
         return BlockPlan(frames, blocks, needed)
 
-    @property
-    def is_native(self) -> bool:
-        return self.reader.is_tfrecord
-
-    def open_frames(self, plan: BlockPlan) -> BlockFrames | None:
-        if not self.reader.is_tfrecord or self.reader.has_too_large(plan.frames):
-            return None
-        self._reset_after_fork()
-        numbers = plan.needed.tolist()
-        with self._lock:
-            found = {number: self._blocks.get(number) for number in numbers}
-            for number, block in found.items():
-                if block is not None:
-                    self._blocks.move_to_end(number)
-        # Blocks in memory were found first, before reading the others evicts them.
-        blocks = [block or self._load(number) for number, block in found.items()]
-        return BlockFrames(plan.frames, blocks, plan.needed, plan.blocks)
-
-    def will_need(self, plan: BlockPlan) -> None:
-        for announced in self._announce(plan):
-            self.reader.will_need(announced)
-
-    @property
-    def lookahead(self) -> Lookahead | None:
-        return self.reader.lookahead
-
     def read_ahead(self, plans: Sequence[BlockPlan]) -> None:
-        blocks = [block for plan in plans for block in self._announce(plan)]
+        blocks = [block for plan in plans for block in self._unread(plan)]
         if self.compressions or any(block.buffer_bytes < _ALONE_BYTES for block in blocks):
             self.reader.read_ahead(blocks)
             return
         for block in blocks:
             self.reader.read_ahead([block])
 
-    def will_not_need(self, plans: Sequence[BlockPlan]) -> None:
+    def _unread(self, plan: BlockPlan) -> Iterator[ReadPlan]:
+        """Yield the plans of blocks that are neither in memory nor read ahead."""
         self._reset_after_fork()
-        needed = {block for plan in plans for block in plan.needed.tolist()}
-        with self._lock:
-            unread = needed - {*self._blocks, *self._reading}
-            dropped = {block: self._announced.pop(block, None) for block in unread}
-        self.reader.will_not_need([plan for plan in dropped.values() if plan is not None])
-
-    def _announce(self, plan: BlockPlan) -> Iterator[ReadPlan]:
-        """Yield the plans of blocks that are neither in memory nor announced."""
-        self._reset_after_fork()
-        with self._lock:
-            known = {*self._blocks, *self._reading, *self._announced}
-        unknown = [block for block in plan.needed.tolist() if block not in known]
-        for block in unknown:
-            announced = self.reader.plan(self._numbers_of(block))
+        for number in plan.needed.tolist():
             with self._lock:
-                self._announced[block] = announced
-            yield announced
+                if number in self._blocks or number in self._reading or number in self._ahead:
+                    continue
+            self._ahead[number] = ahead = self.reader.plan(self._numbers_of(number))
+            plan.ahead.append(ahead)
+            yield ahead
+
+    def open_run(self, plans: Sequence[BlockPlan]) -> list[Frames]:
+        return open_first(plans, self._open_frames)
+
+    def _open_frames(self, plan: BlockPlan) -> BufferFrames | None:
+        if not self.is_native or self.reader.has_too_large(plan.frames):
+            return None
+        with reading():
+            return BufferFrames.of_plan(plan.frames, self._copy(plan))
 
     def fetch(self, plan: BlockPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
         """Copy the records of a plan from their blocks, reading those not in memory.
@@ -196,41 +170,37 @@ class BlockReader(Reader):
             OSError: If reading fails.
             ValueError: If ``numbers_of`` and ``block_of`` contradict each other.
         """
-        self._reset_after_fork()
         frames, too_large = self.reader.without_too_large(plan.frames)
         if too_large:
             plan = self._plan_of(frames)
-        buffer = _core.allocate(plan.buffer_bytes)
-        # Blocks in memory come first, before reading the others evicts them.
         try:
-            for block in self._gather_from_memory(plan, buffer):
-                self._gather(plan, {block: self._load(block)}, buffer)
+            records, errors = self.reader.extract(self._copy(plan), plan.frames)
         except CorruptRecordError:  # a compressed file is damaged, maybe in other records
             records, errors = self.reader.fetch(plan.frames)
-            return records, [*too_large, *errors]
-        records, errors = self.reader.extract(buffer, plan.frames)
-        if errors:  # which another answer of a store may not have
-            records, errors = self.reader.fetch(plan.frames)
+        else:
+            if errors:  # which another answer of a store may not have
+                records, errors = self.reader.fetch(plan.frames)
         return records, [*too_large, *errors]
 
-    def location(self, number: int) -> RecordLocation:
-        return self.reader.location(number)
+    def locate(self, numbers: Ints | Sequence[int]) -> list[RecordLocation]:
+        return self.reader.locate(numbers)
 
-    def files_of(self, numbers: Ints) -> Ints:
-        return self.reader.files_of(numbers)
-
-    def keys(self, numbers: Ints) -> list[str]:
-        return self.reader.keys(numbers)
-
-    def _gather_from_memory(self, plan: BlockPlan, buffer: ByteBuffer) -> list[int]:
-        """Copy the frames of blocks in memory to the buffer, and return the other blocks."""
+    def _copy(self, plan: BlockPlan) -> ByteBuffer:
+        """Return the frames of a plan, from its blocks."""
+        self._reset_after_fork()
+        buffer = _core.allocate(plan.buffer_bytes)
         needed = plan.needed.tolist()
-        with self._lock:  # no block is evicted while it is copied from
-            ready = {block: self._blocks[block] for block in needed if block in self._blocks}
-            for block in ready:
-                self._blocks.move_to_end(block)
-            self._gather(plan, ready, buffer)
-        return [block for block in needed if block not in ready]
+        with self._lock:
+            ready = {number: self._blocks[number] for number in needed if number in self._blocks}
+            for number in ready:
+                self._blocks.move_to_end(number)
+        # Blocks in memory come first, before reading the others evicts them.
+        self._gather(plan, ready, buffer)
+        missing = [number for number in needed if number not in ready]
+        del ready
+        for number in missing:
+            self._gather(plan, {number: self._load(number)}, buffer)
+        return buffer
 
     def _gather(
         self, plan: BlockPlan, blocks: dict[int, _core.FrameBlock], buffer: ByteBuffer
@@ -257,15 +227,15 @@ class BlockReader(Reader):
             if future is None:
                 reading = self._reading[number] = Future()
                 self._evict(self._keep - len(self._reading))
-                announced = self._announced.pop(number, None)
-        return future.result() if future is not None else self._read(number, announced, reading)
+                ahead = self._ahead.pop(number, None)
+        return future.result() if future is not None else self._read(number, ahead, reading)
 
     def _read(
-        self, number: int, announced: ReadPlan | None, reading: Future[_core.FrameBlock]
+        self, number: int, ahead: ReadPlan | None, reading: Future[_core.FrameBlock]
     ) -> _core.FrameBlock:
         size = 0
         try:
-            plan = announced or self.reader.plan(self._numbers_of(number))
+            plan = ahead or self.reader.plan(self._numbers_of(number))
             plan, _ = self.reader.without_too_large(plan)
             size = self._hold(plan.buffer_bytes)
             block = _core.FrameBlock(plan, self.reader.read(plan))
@@ -311,7 +281,7 @@ class BlockReader(Reader):
         self._blocks: OrderedDict[int, _core.FrameBlock] = OrderedDict()  # last used last
         self._reading: dict[int, Future[_core.FrameBlock]] = {}
         self.held_bytes = 0
-        # Plans of blocks that will be needed and are not in memory.
-        self._announced: dict[int, ReadPlan] = {}
+        # Plans of blocks that are read ahead, as long as a plan of records needs them.
+        self._ahead: weakref.WeakValueDictionary[int, ReadPlan] = weakref.WeakValueDictionary()
         # Last: a thread that sees it may use the lock, and the parent's may be held forever.
         self._pid = os.getpid()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from .. import _core
-from ..storage.byte_source import ByteBuffer, ByteSource, Ints
+from ..storage.byte_source import ByteBuffer, ByteSource
 from ..storage.several_sources import descriptors_of
 from .formats import TFRECORD
 from .record_block import RecordBlock
@@ -62,36 +62,6 @@ class FileFrames:
         descriptors = descriptors_of(self.files)
         assert descriptors is not None
         return _core.BatchReads(descriptors, self.plan, buffer, records)
-
-
-@dataclass(frozen=True, slots=True)
-class BlockFrames:
-    """Frames in blocks in memory. A :class:`Frames`.
-
-    Attributes:
-        plan: Plan of the records.
-        blocks: Blocks that together hold all records of the plan.
-        block_numbers: Number of each block, ascending; int64.
-        record_blocks: Number of each record's block; int64 ``[n]``.
-    """
-
-    plan: ReadPlan
-    blocks: list[_core.FrameBlock]
-    block_numbers: Ints
-    record_blocks: Ints
-
-    @property
-    def files(self) -> Sequence[ByteSource]:
-        return ()  # they were checked when the blocks were read
-
-    @property
-    def block(self) -> None:
-        return None
-
-    def reads_into(self, buffer: ByteBuffer, records: _core.Records) -> _core.BatchReads:
-        return _core.BatchReads.of_blocks(
-            self.blocks, self.block_numbers, self.record_blocks, self.plan, buffer, records
-        )
 
 
 @dataclass(frozen=True, slots=True)

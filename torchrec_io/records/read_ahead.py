@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+import weakref
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple, TypeAlias
 
 from .. import _core
@@ -33,38 +34,51 @@ class _Reading(NamedTuple):
 class _Buffer:
     """The frames of plans that are read together, one after the other.
 
+    Args:
+        size: Size of the frames in bytes.
+        pool: Threads that read them. It lives as long as a buffer.
+
     Attributes:
         memory: The frames, once they are read.
-        readings: What is read into it.
-        left: Number of plans that were not taken.
+        readings: What is read into it. What has not begun when the buffer is dropped is cancelled.
     """
 
-    def __init__(self, size: int, plans: int) -> None:
+    def __init__(self, size: int, pool: ThreadPoolExecutor) -> None:
         self.memory = _core.allocate(size)
         self.readings: list[_Reading] = []
-        self.left = plans
+        self._pool = pool
+
+    def __del__(self) -> None:
+        for each in self.readings:
+            each.done.cancel()
 
 
 class ReadAhead:
     """Reads records ahead, those of many plans together, so that each part of a file is read once.
 
-    Safe to use from several threads, not after a fork.
+    What is read for a plan is dropped with the plan. Safe to use from several threads, not after a
+    fork.
 
     Args:
         files: The files.
         threads: Number of threads that read.
-
-    Attributes:
-        held_bytes: Size of what was read, and is being read.
     """
 
     def __init__(self, files: OpenFiles, threads: int) -> None:
-        self.held_bytes = 0
         self._files = files
         self._threads = threads
         self._lock = threading.Lock()
-        self._pool: ThreadPoolExecutor | None = None
-        self._places: dict[ReadPlan, tuple[_Buffer, int]] = {}  # with the offset in the buffer
+        self._pool: Callable[[], ThreadPoolExecutor | None] = lambda: None
+        self._buffers: weakref.WeakSet[_Buffer] = weakref.WeakSet()
+        # Each plan with its buffer, and the offset of its frames there.
+        self._places: weakref.WeakKeyDictionary[ReadPlan, tuple[_Buffer, int]] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    @property
+    def held_bytes(self) -> int:
+        """Size of what was read and not taken, and of what is being read."""
+        return sum(len(buffer.memory) for buffer in self._buffers)
 
     def begin(self, plans: Sequence[ReadPlan]) -> None:
         """Begin to read plans.
@@ -79,15 +93,15 @@ class ReadAhead:
             for source in self._files.open([file])
             for part in (source.split(ranges) if isinstance(source, ChunkedFile) else [ranges])
         ]
-        buffer = _Buffer(joined.buffer_bytes, len(plans))
         with self._lock:
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(self._threads, "torchrec_io ahead")
+            pool = self._pool() or ThreadPoolExecutor(self._threads, "torchrec_io ahead")
+            self._pool = weakref.ref(pool)
+            buffer = _Buffer(joined.buffer_bytes, pool)
             for file, part in parts:
-                done = self._pool.submit(self._read, file, part, buffer.memory)
+                done = pool.submit(self._read, file, part, buffer.memory)
                 end = int((part[:, 1] + part[:, 2]).max())
                 buffer.readings.append(_Reading(int(part[:, 2].min()), end, done))
-            self.held_bytes += len(buffer.memory)
+            self._buffers.add(buffer)
             begin = 0
             for plan in plans:
                 self._places[plan] = buffer, begin
@@ -104,33 +118,15 @@ class ReadAhead:
             uint8 of ``plan.buffer_bytes``; None if they must be read, or read again to raise an
             error.
         """
-        buffer, begin = self._places.get(plan, (None, 0))
+        buffer, begin = self._places.pop(plan, (None, 0))
         if buffer is None:
             return None
         end = begin + plan.buffer_bytes
         done = [each.done for each in buffer.readings if each.begin < end and each.end > begin]
-        try:
-            results = [each.result() for each in done]  # waits for all
-        except CancelledError:
-            results = [False]  # dropped meanwhile
-        self.drop([plan])
-        if not all(results):
+        if not all(each.result() for each in done):
             return None
         frames = buffer.memory[begin:end]
         return frames if shares_memory or len(frames) == len(buffer.memory) else frames.copy()
-
-    def drop(self, plans: Sequence[ReadPlan]) -> None:
-        """Free the memory of plans that are not taken."""
-        with self._lock:
-            for plan in plans:
-                buffer, _ = self._places.pop(plan, (None, 0))
-                if buffer is not None:
-                    buffer.left -= 1
-                    if not buffer.left:
-                        self.held_bytes -= len(buffer.memory)
-            if not self._places and self._pool is not None:
-                self._pool.shutdown(wait=False, cancel_futures=True)
-                self._pool = None
 
     def _read(self, file: int, ranges: Ints, out: ByteBuffer) -> bool:
         """Read ranges of a file into a buffer; return whether that was possible."""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy.typing as npt
-from typing_extensions import Self
 
 from ..errors import TorchRecIOError
 from ..storage.compression import Compression
@@ -25,11 +23,18 @@ class RecordLocation(NamedTuple):
         path: File.
         record: Number of the record in the file, from 0.
         offset: Offset of the record's frame in the file, or in its decompressed stream.
+        key: Permanent name of the record: ``path:offset`` for TFRecord files.
     """
 
     path: str
     record: int
     offset: int
+    key: str
+
+    @property
+    def where(self) -> dict[str, Any]:
+        """The arguments of an error that name this place."""
+        return {"path": self.path, "record": self.record, "offset": self.offset}
 
 
 class Plan(Protocol):
@@ -45,9 +50,6 @@ class Plan(Protocol):
 
     def stored_bytes(self, begin: int, end: int) -> int:
         """Return the number of bytes of the records from ``begin`` to ``end``, as stored."""
-
-    def continues(self, other: Self) -> bool:
-        """Return whether nothing needs to be announced if ``other`` was read just before."""
 
 
 class Lookahead(NamedTuple):
@@ -71,15 +73,24 @@ class Reader(ABC):
         verify_crc: Whether checksums are compared, those of lengths and of data.
         max_record_bytes: Largest size of a record in bytes.
         compressions: How files are compressed, as far as that is known before they are read.
+        lookahead: How far ahead :meth:`read_ahead` is worth calling; None for local files, which
+            native code and the system read ahead.
+        is_native: True if the native core loads small batches together; see :meth:`open_run`.
     """
 
     verify_crc: bool
     max_record_bytes: int
     compressions: frozenset[Compression] = frozenset()
+    lookahead: Lookahead | None = None
+    is_native: bool = False
 
     @abstractmethod
-    def begin_epoch(self) -> None:
-        """Check each file again for changes before it is read next."""
+    def begin_epoch(self, num_ranks: int = 1) -> None:
+        """Check each file again for changes before it is read next.
+
+        Args:
+            num_ranks: Number of ranks that read the records in this epoch.
+        """
 
     @abstractmethod
     def end_epoch(self) -> None:
@@ -108,25 +119,24 @@ class Reader(ABC):
             FileNotFoundError: If a data file was removed.
         """
 
-    def will_need(self, plan: Any) -> None:
-        """Announce a plan that is fetched soon, so that the system can read ahead."""
-        del plan
-
-    @property
-    def lookahead(self) -> Lookahead | None:
-        """How far ahead :meth:`read_ahead` is worth calling; None for local files.
-
-        The system reads local files ahead by itself, so :meth:`will_need` is enough for them.
-        """
-        return None
-
     def read_ahead(self, plans: Sequence[Any]) -> None:
-        """Start to read plans that are fetched later, in their order."""
+        """Start to read plans that are fetched later, in their order.
+
+        Nothing needs to be taken back: what is read for a plan is dropped with it.
+        """
         del plans
 
-    def will_not_need(self, plans: Sequence[Any]) -> None:
-        """Take back plans of :meth:`read_ahead` that are not fetched."""
-        del plans
+    @abstractmethod
+    def open_run(self, plans: Sequence[Any]) -> list[Frames]:
+        """Return the frames of the first plans, for the native core to read, check and parse.
+
+        Returns:
+            Fewer frames than plans if a file cannot be opened, or the core cannot check some
+            records. None at all if that is so for the first plan.
+
+        Raises:
+            OSError: If the frames of the first plan cannot be read.
+        """
 
     @abstractmethod
     def fetch(self, plan: Any) -> tuple[RecordBlock, list[TorchRecIOError]]:
@@ -141,79 +151,54 @@ class Reader(ABC):
         """
 
     @abstractmethod
-    def location(self, number: Any) -> RecordLocation:
-        """Return where a record is stored."""
-
-    @abstractmethod
-    def files_of(self, numbers: Any) -> npt.NDArray[Any]:
-        """Return the number of the file of each record; ``[n]``."""
-
-    @abstractmethod
-    def keys(self, numbers: Any) -> list[str]:
-        """Return the permanent name of each record: ``path:offset`` for TFRecord files."""
-
-    def drop_damaged(
-        self, block: RecordBlock, faults: Sequence[Fault]
-    ) -> tuple[RecordBlock, list[TorchRecIOError]]:
-        """Return a block without its damaged records, and an error for each of them.
+    def locate(self, numbers: Any) -> list[RecordLocation]:
+        """Return where records are stored.
 
         Args:
-            block: Records.
-            faults: Position, error class and reason of each damaged record.
+            numbers: Identities of records, as :attr:`Plan.numbers` has them.
         """
-        errors = [
-            error_class(reason, **self.location(block.numbers[position])._asdict())
-            for position, error_class, reason in faults
-        ]
-        return block.without([position for position, _, _ in faults]), errors
 
-    @property
-    def is_native(self) -> bool:
-        """True if the native core loads small batches together; see :meth:`open_frames`."""
-        return False
 
-    def open_frames(self, plan: Any) -> Frames | None:
-        """Return the frames of a plan, for the native core to check and parse.
+def open_first(plans: Sequence[Any], open_frames: Callable[[Any], Frames | None]) -> list[Frames]:
+    """Open the frames of plans, up to the first one whose frames cannot be opened.
 
-        The core reads frames from files and blocks. Others are read here.
+    Args:
+        plans: The plans.
+        open_frames: Function that opens the frames of a plan, or returns None.
 
-        Returns:
-            None if the core cannot check the frames of this plan.
-
-        Raises:
-            TorchRecIOError, OSError: If a file is not what was indexed, or cannot be read.
-        """
-        del plan
-        return None
-
-    @contextmanager
-    def open_run(self, plans: Sequence[Any]) -> Iterator[list[Frames]]:
-        """Provide the frames of several plans, up to the first that the core cannot load.
-
-        The frames must be loaded inside of the context.
-
-        Raises:
-            OSError: If the frames of the first plan cannot be read.
-        """
-        opened: list[Frames] = []
-        for plan in plans:
-            try:
-                frames = self.open_frames(plan)
-            except TorchRecIOError:
+    Raises:
+        OSError: If the first plan cannot be read.
+    """
+    opened: list[Frames] = []
+    for plan in plans:
+        try:
+            frames = open_frames(plan)
+        except TorchRecIOError:
+            break
+        except OSError as error:
+            if opened or is_out_of_files(error):
                 break
-            except OSError as error:
-                if opened or is_out_of_files(error):
-                    break
-                raise  # a request that failed many times is not made again
-            if frames is None:
-                break
-            opened.append(frames)
-        yield opened
+            raise  # a request that failed many times is not made again
+        if frames is None:
+            break
+        opened.append(frames)
+    return opened
 
-    def note_ranks(self, num_ranks: int) -> None:
-        """Take note of the number of ranks that read the records in this epoch."""
-        del num_ranks
 
-    def note_waits(self, waits: int) -> None:
-        """Take note of how often the system had to wait for storage during a read."""
-        del waits
+def without_damaged(
+    reader: Reader, block: RecordBlock, faults: Sequence[Fault]
+) -> tuple[RecordBlock, list[TorchRecIOError]]:
+    """Return a block without its damaged records, and an error for each of them.
+
+    Args:
+        reader: Reader of the records.
+        block: Records.
+        faults: Position, error class and reason of each damaged record.
+    """
+    positions = [position for position, _, _ in faults]
+    places = reader.locate(block.numbers[positions]) if faults else []
+    errors = [
+        error_class(reason, **place.where)
+        for place, (_, error_class, reason) in zip(places, faults, strict=True)
+    ]
+    return block.without(positions), errors

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bisect
-import contextlib
 import functools
 import os
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,6 @@ from ..storage.byte_source import ByteBuffer, Ints
 from ..storage.chunk_cache import DEFAULT_CACHE_BYTES, Holder
 from ..storage.chunked_file import ChunkedFile
 from ..storage.file_limit import is_out_of_files
-from ..storage.local import LocalFile
 from ..storage.several_sources import descriptors_of, read_ranges
 from ..storage.thread_pool import REMOTE_THREADS, most_storage_threads
 from ..timing.steps import checking, reading
@@ -29,7 +27,7 @@ from .index import RecordIndex
 from .native_frames import BufferFrames, FileFrames, Frames
 from .open_files import OpenFiles
 from .read_ahead import ReadAhead
-from .reader import Lookahead, Reader, RecordLocation
+from .reader import Lookahead, Reader, RecordLocation, open_first, without_damaged
 from .record_block import RecordBlock
 from .record_size import MAX_RECORD_BYTES, too_large
 
@@ -41,11 +39,6 @@ ReadPlan: TypeAlias = _core.ReadPlan
 # Two records at most this far apart are read at once: for data in memory, reading one more page
 # costs about as much as another call.
 _COALESCE_GAP_BYTES = 1 << 12
-# Number of reads that are announced after each wait for storage. A wait costs about as much.
-_HINTS_PER_WAIT = 2
-# A read that was announced may not wait. After this many on a slow disk, one is not announced, to
-# find out whether it would wait.
-_MAX_HINTS = 256
 # Records of objects that are read ahead at first: a program may want few.
 _FIRST_AHEAD_BYTES = 1 << 20
 
@@ -70,8 +63,6 @@ class RecordReader(Reader):
         format: Record format of the files.
     """
 
-    _hints: int  # number of reads to announce, from two on, until waits show whether it helps
-
     def __init__(
         self,
         indexes: Sequence[RecordIndex],
@@ -87,13 +78,13 @@ class RecordReader(Reader):
         self.format = self.indexes[0].format
         self._counts = np.array([len(index) for index in self.indexes], np.int64)
         self._ends = np.cumsum(self._counts)
-        limits = (index.location.fetch_bytes for index in self.indexes)
-        self._fetch_bytes = min(filter(None, limits), default=0)
         self.decode_cache_bytes = decode_cache_bytes
         self.cache = cache
         self._has_reported = False  # how often the files are decompressed
         kinds = {index.compression for index in self.indexes}
         self.compressions = frozenset(kind for kind in kinds if kind is not None)
+        self.is_native = self.format.code == TFRECORD.code
+        self.lookahead = self._find_lookahead()
         self._reset()
 
     def __len__(self) -> int:
@@ -109,7 +100,8 @@ class RecordReader(Reader):
         )
         return make, (self.indexes,)
 
-    def begin_epoch(self) -> None:
+    def begin_epoch(self, num_ranks: int = 1) -> None:
+        del num_ranks
         self._files.begin_epoch()
 
     def end_epoch(self) -> None:
@@ -159,35 +151,18 @@ class RecordReader(Reader):
         for half in np.array_split(records, 2):
             yield from self._split_plan(half, max_bytes)
 
-    def will_need(self, plan: ReadPlan) -> None:
-        """Announce the reads of a plan to the system.
-
-        Nothing is announced unless the system lately had to wait for storage: for data in memory
-        the calls are not worth their cost.
-        """
-        if self._hints > 0:
-            for source, (_, ranges) in zip(
-                self._files.open(plan.files), plan.by_file(), strict=True
-            ):
-                if isinstance(source, LocalFile):
-                    source.will_need(ranges)
-
-    @property
-    def lookahead(self) -> Lookahead | None:
+    def _find_lookahead(self) -> Lookahead | None:
         if self.compressions:
             most = self.decode_cache_bytes * 3 // 4
             return Lookahead(most, most // 2)
-        if not self._fetch_bytes:
-            return None
-        return Lookahead(self._fetch_bytes // 4, _FIRST_AHEAD_BYTES)
+        limits = (index.location.fetch_bytes for index in self.indexes)
+        fetch_bytes = min(filter(None, limits), default=0)
+        return Lookahead(fetch_bytes // 4, _FIRST_AHEAD_BYTES) if fetch_bytes else None
 
     def read_ahead(self, plans: Sequence[ReadPlan]) -> None:
         plans = [plan for plan in plans if not self.has_too_large(plan)]
         if plans:
             self._ahead.begin(plans)
-
-    def will_not_need(self, plans: Sequence[ReadPlan]) -> None:
-        self._ahead.drop(plans)
 
     def fetch(self, plan: ReadPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
         plan, too_large = self.without_too_large(plan)
@@ -220,12 +195,12 @@ class RecordReader(Reader):
         """Return a plan without the records that cannot be decompressed, and their errors."""
         readable = np.ones(len(plan.numbers), bool)
         errors: list[TorchRecIOError] = []
-        for position, number in enumerate(plan.numbers.tolist()):
+        for position, place in enumerate(self.locate(plan.numbers)):
             try:
                 self._try_reading(plan.numbers[position : position + 1])
             except CorruptRecordError as error:
                 readable[position] = False
-                errors.append(CorruptRecordError(error.reason, **self.location(number)._asdict()))
+                errors.append(CorruptRecordError(error.reason, **place.where))
         return self.plan(plan.numbers[readable]), errors
 
     def _try_reading(self, record: Ints) -> None:
@@ -253,9 +228,9 @@ class RecordReader(Reader):
         lengths = plan.frame_sizes - self.format.overhead_bytes
         is_too_large = lengths > self.max_record_bytes
         errors: list[TorchRecIOError] = [
-            too_large(int(length), self.max_record_bytes, **self.location(number)._asdict())
-            for number, length in zip(
-                plan.numbers[is_too_large].tolist(), lengths[is_too_large], strict=True
+            too_large(length, self.max_record_bytes, **place.where)
+            for place, length in zip(
+                self.locate(plan.numbers[is_too_large]), lengths[is_too_large].tolist(), strict=True
             )
         ]
         return self.plan(plan.numbers[~is_too_large]), errors
@@ -286,7 +261,7 @@ class RecordReader(Reader):
                 f"not enough memory for {records}, {counted(plan.buffer_bytes, 'byte')} "
                 "as stored: use a smaller batch_size"
             ) from None
-        waits = first = 0
+        first = 0
         at_once = self._files.at_once
         all_files, all_bounds, ranges = plan.files, plan.range_bounds, plan.ranges
         while first < len(all_files):
@@ -300,25 +275,23 @@ class RecordReader(Reader):
                 continue
             bounds = all_bounds[first : first + len(files) + 1]
             try:
-                result = read_ranges(sources, bounds, ranges, buffer)
+                truncated = read_ranges(sources, bounds, ranges, buffer)
             except CorruptRecordError:
                 check_unchanged(sources)  # what looks like damage may be a change
                 raise
-            if result.truncated_range is not None:
-                file = bisect.bisect_right(bounds, result.truncated_range) - 1
+            if truncated is not None:
+                file = bisect.bisect_right(bounds, truncated) - 1
                 raise TruncatedFileError(
                     "the file has become shorter since it was indexed",
                     path=sources[file].path,
-                    offset=int(ranges[result.truncated_range, 0]),
+                    offset=int(ranges[truncated, 0]),
                 )
             check_unchanged(sources)
             for number, file in enumerate(files):
                 of_file = ranges[bounds[number] : bounds[number + 1]]
                 self._files.check_end(file, sources[number], of_file)
-            waits += result.waits
             first += len(files)
             del sources  # they may be closed for the next ones
-        self.note_waits(waits)
         return buffer
 
     def count_memory_of(self, holder: Holder) -> None:
@@ -326,16 +299,17 @@ class RecordReader(Reader):
         if self.compressions:
             self._chunks.cache.holders.add(holder)
 
-    @property
-    def is_native(self) -> bool:
-        return self.is_tfrecord
+    def open_run(self, plans: Sequence[ReadPlan]) -> list[Frames]:
+        files: set[int] = set()  # all are open at the same time
+        for count, plan in enumerate(plans):
+            files.update(plan.files)
+            if len(files) > self._files.at_once:
+                plans = plans[: max(1, count)]
+                break
+        return open_first(plans, self._open_frames)
 
-    def open_frames(self, plan: ReadPlan) -> Frames | None:
-        if (
-            not self.is_tfrecord
-            or len(plan.files) > self._files.at_once
-            or self.has_too_large(plan)
-        ):
+    def _open_frames(self, plan: ReadPlan) -> Frames | None:
+        if not self.is_native or len(plan.files) > self._files.at_once or self.has_too_large(plan):
             return None
         sources = self._files.open(plan.files)
         if descriptors_of(sources) is not None:
@@ -343,20 +317,6 @@ class RecordReader(Reader):
         with reading():  # the core cannot read compressed or remote files
             ahead = self._ahead.take(plan, shares_memory=True)
             return BufferFrames.of_plan(plan, self.read(plan) if ahead is None else ahead)
-
-    @contextlib.contextmanager
-    def open_run(self, plans: Sequence[ReadPlan]) -> Iterator[list[Frames]]:
-        files: set[int] = set()  # all are open at the same time
-        for count, plan in enumerate(plans):
-            files.update(plan.files)
-            if len(files) > self._files.at_once:
-                plans = plans[: max(1, count)]
-                break
-        with super().open_run(plans) as opened:
-            yield opened
-
-    def note_waits(self, waits: int) -> None:
-        self._hints = min(max(0, self._hints - 1) + _HINTS_PER_WAIT * waits, _MAX_HINTS)
 
     def extract(
         self, buffer: ByteBuffer, plan: ReadPlan
@@ -372,28 +332,16 @@ class RecordReader(Reader):
                 buffer, plan.frame_starts, plan.frame_sizes, self.verify_crc
             )
             block = RecordBlock(found.buffer, found.starts, found.lengths, plan.numbers)
-            return self.drop_damaged(block, found.faults)
+            return without_damaged(self, block, found.faults)
 
-    def location(self, number: int) -> RecordLocation:
-        files, starts, _ = self._files.find(np.array([number], np.int64)).locations()
-        file = int(files[0])
-        record = int(number - self._ends[file] + self._counts[file])
-        return RecordLocation(self.indexes[file].data_path, record, int(starts[0]))
-
-    def files_of(self, numbers: Ints) -> Ints:
-        files: Ints = np.searchsorted(self._ends, numbers, side="right")
-        return files
-
-    def keys(self, numbers: Ints) -> list[str]:
+    def locate(self, numbers: Ints | Sequence[int]) -> list[RecordLocation]:
+        numbers = np.asarray(numbers, np.int64)
         files, starts, _ = self._files.find(numbers).locations()
-        records = numbers - (self._ends - self._counts)[files]
         paths = [self.indexes[file].data_path for file in files.tolist()]
-        return self.format.keys(paths, records.tolist(), starts.tolist())
-
-    @property
-    def is_tfrecord(self) -> bool:
-        """True if the native core can check the frames of records."""
-        return self.format.code == TFRECORD.code
+        records = (numbers - (self._ends - self._counts)[files]).tolist()
+        offsets = starts.tolist()
+        keys = self.format.keys(paths, records, offsets)
+        return [*map(RecordLocation, paths, records, offsets, keys)]
 
     @property
     def _files(self) -> OpenFiles:
@@ -415,6 +363,5 @@ class RecordReader(Reader):
         threads = most_storage_threads() if self.compressions else REMOTE_THREADS
         self._ahead_of_process = ReadAhead(self._files_of_process, threads)
         self._chunks.cache.holders.add(self._ahead_of_process)
-        self._hints = 2
         # Last: a thread that sees it may use the rest.
         self._pid = os.getpid()

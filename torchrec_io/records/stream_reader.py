@@ -7,10 +7,10 @@ single records otherwise. A shuffle is limited to a window of records.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +24,8 @@ from ..storage.location import Location
 from ..timing.steps import checking, reading
 from .changes import check_unchanged
 from .formats import TFRECORD
-from .native_frames import BufferFrames
-from .reader import Reader, RecordLocation
+from .native_frames import BufferFrames, Frames
+from .reader import Reader, RecordLocation, without_damaged
 from .record_block import RecordBlock
 from .record_size import MAX_RECORD_BYTES
 from .scanned_block import ScannedBlock
@@ -134,7 +134,8 @@ class StreamReader(Reader):
         self.verify_crc = verify_crc
         self._files = tuple(files)
         self._pipes = [each for each in files if not each.is_seekable()]
-        self._is_slow = len(self._pipes) > 0 or any(each.local_path is None for each in files)
+        # A batch from a pipe, or from far away, does not wait for those after it.
+        self.is_native = not self._pipes and all(each.local_path is not None for each in files)
         self._is_started = False
 
     def chunks(
@@ -182,7 +183,7 @@ class StreamReader(Reader):
             chunks = _shuffle(chunks, ShuffleWindow(window, entropy, STREAM_LOCATION))
         return _regroup(_skip_records(chunks, skip), size)
 
-    def begin_epoch(self) -> None:
+    def begin_epoch(self, num_ranks: int = 1) -> None:
         """Do nothing: files are opened again for each iteration."""
 
     def end_epoch(self) -> None:
@@ -202,7 +203,7 @@ class StreamReader(Reader):
         frames = block.starts - TFRECORD.header_bytes
         with checking():
             faults = TFRECORD.check(block.buffer, frames, block.lengths, self.verify_crc)
-            valid, errors = self.drop_damaged(block, faults)
+            valid, errors = without_damaged(self, block, faults)
         for position, _, _ in faults:
             self._drop_kept(block.numbers[position], int(block.lengths[position]))
         return valid, [*errors, *plan.damage]
@@ -217,25 +218,15 @@ class StreamReader(Reader):
             source.drop_kept(np.array([(offset, length + TFRECORD.overhead_bytes, 0)]))
             source.close()
 
-    @property
-    def is_native(self) -> bool:
-        # A batch from a pipe, or from far away, does not wait for those after it.
-        return not self._is_slow
-
-    def open_frames(self, plan: StreamChunk) -> BufferFrames | None:
+    def open_run(self, plans: Sequence[StreamChunk]) -> list[Frames]:
         # Damage that ended a file is raised, or skipped, when the chunk is loaded by itself.
-        return None if plan.damage else BufferFrames.of_block(plan.block)
+        sound = itertools.takewhile(lambda plan: not plan.damage, plans)
+        return [BufferFrames.of_block(plan.block) for plan in sound]
 
-    def location(self, number: np.void) -> RecordLocation:
-        file, record, offset = number.item()
-        return RecordLocation(self.paths[file], record, offset)
-
-    def files_of(self, numbers: npt.NDArray[np.void]) -> npt.NDArray[Any]:
-        files: npt.NDArray[Any] = numbers["file"]
-        return files
-
-    def keys(self, numbers: npt.NDArray[np.void]) -> list[str]:
-        return [f"{self.paths[file]}:{offset}" for file, _, offset in numbers.tolist()]
+    def locate(self, numbers: npt.NDArray[np.void] | Sequence[np.void]) -> list[RecordLocation]:
+        found = np.asarray(numbers, STREAM_LOCATION).tolist()
+        places = ((self.paths[file], record, at) for file, record, at in found)
+        return [RecordLocation(path, record, at, f"{path}:{at}") for path, record, at in places]
 
     def check_no_pipe(self) -> None:
         """Raise ValueError if there is a pipe, because a worker process cannot read it reliably.

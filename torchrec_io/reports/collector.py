@@ -142,12 +142,8 @@ class Collector:
             return
         self.records += parsed.records
         for number, failure in parsed.failures:
-            path, record, offset = self._files.reader.location(number)
-            faults.refuse(
-                DecodeError(
-                    failure.reason, path=path, record=record, offset=offset, feature=failure.feature
-                )
-            )
+            [place] = self._files.reader.locate([number])
+            faults.refuse(DecodeError(failure.reason, **place.where, feature=failure.feature))
         if parsed.list_sizes is not None:
             self._lists.add(parsed.list_sizes)
         numbers, labels = self._labels_of(parsed)
@@ -223,8 +219,8 @@ class Collector:
         return "features"
 
     def _locate(self, number: int) -> tuple[str, int]:
-        path, record, _ = self._files.reader.location(number)
-        return path, record
+        [place] = self._files.reader.locate([number])
+        return place.path, place.record
 
     def label_order(self) -> LabelOrder | None:
         """Return how the label depends on the position; None without a label."""

@@ -34,13 +34,11 @@ class Chunk(NamedTuple):
 
 
 class Holder(Protocol):
-    """Something that holds data outside of the cache, which counts within its capacity.
+    """Something that holds data outside of the cache, which counts within its capacity."""
 
-    Attributes:
-        held_bytes: Number of bytes that it holds.
-    """
-
-    held_bytes: int
+    @property
+    def held_bytes(self) -> int:
+        """Number of bytes that it holds."""
 
 
 class ChunkCache:

@@ -82,11 +82,7 @@ class LocalFile(_OpenFile):
         return done
 
     def read_ranges(self, ranges: Ints, out: ByteBuffer) -> int | None:
-        return read_ranges([self], [0, len(ranges)], ranges, out).truncated_range
-
-    def will_need(self, ranges: Ints) -> None:
-        """Announce ranges, as for :meth:`read_ranges`, that are read soon."""
-        _core.advise_ranges(self._descriptor, ranges)
+        return read_ranges([self], [0, len(ranges)], ranges, out)
 
 
 class PipeFile(_OpenFile):

@@ -25,7 +25,7 @@ def find_changed(sources: Iterable[ByteSource]) -> ByteSource | None:
 
 def read_ranges(
     sources: Sequence[ByteSource], bounds: Sequence[int], ranges: Ints, out: ByteBuffer
-) -> _core.ReadResult:
+) -> int | None:
     """Read ranges of several sources, in one native call if all are local files.
 
     Args:
@@ -34,6 +34,9 @@ def read_ranges(
             ``[sources + 1]``.
         ranges: int64 ``[n, 3]``: stream offset, size, and offset in ``out``.
         out: Buffer; uint8.
+
+    Returns:
+        Number of the range that extends past the end of its source; None if there is none.
     """
     descriptors = descriptors_of(sources)
     if descriptors is not None:
@@ -47,5 +50,5 @@ def read_ranges(
             numbers = [each.result() for each in done]
     for number, begin in zip(numbers, bounds, strict=False):
         if number is not None:
-            return _core.ReadResult(begin + number)
-    return _core.ReadResult()
+            return begin + number
+    return None

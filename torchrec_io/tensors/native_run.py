@@ -96,11 +96,9 @@ def locate_run(
 
     def locate(frames: Sequence[Frames]) -> list[LocatedBlock]:
         reads = _chosen_reads(frames, positions)
-        located, waits = parser.load(
+        return parser.load(
             reads, randoms[: len(frames)], image_threads(), verify_crc=reader.verify_crc
         )
-        reader.note_waits(waits)
-        return located
 
     return _run(reader, plans, locate)
 
@@ -150,7 +148,7 @@ def load_rows_run(
         if not all(block.is_sized for block in blocks):
             return []
         rows = [open_rows(number, block) for number, block in enumerate(blocks)]
-        result = _core.load_rows(
+        loaded = _core.load_rows(
             parser.native,
             [read.for_core(block.records) for read, block in zip(reads, blocks, strict=True)],
             [each.writer for each in rows],
@@ -160,8 +158,7 @@ def load_rows_run(
             [each.arena.numpy() for each in rows],
             reader.verify_crc,
         )
-        reader.note_waits(result.waits)
-        return rows[: result.loaded]
+        return rows[:loaded]
 
     return _run(reader, plans, load)
 
@@ -183,14 +180,14 @@ def _run(
     reader: Reader, plans: Sequence[Plan], load: Callable[[Sequence[Frames]], list[_Loaded]]
 ) -> list[_Loaded]:
     """Call a function with the frames of the first plans; return nothing if a file was changed."""
-    with reader.open_run(plans) as frames:
-        if not frames:
-            return []
-        try:
-            loaded = load(frames)
-        except MemoryError:
-            # Loading the batches one by one shows whether one of them or their sum is too large.
-            return []
+    frames = reader.open_run(plans)
+    if not frames:
+        return []
+    try:
+        loaded = load(frames)
+    except MemoryError:
+        # Loading the batches one by one shows whether one of them or their sum is too large.
+        return []
     # If a file was changed, loading the first batch on its own raises the error.
     return loaded if find_changed({file for each in frames for file in each.files}) is None else []
 
@@ -202,8 +199,7 @@ def _load_any(
     randoms: Sequence[RecordRandom],
 ) -> list[LoadedBatch]:
     reads = [NativeReads.of(each) for each in frames]
-    located, waits = parser.load(reads, randoms, image_threads(), verify_crc=reader.verify_crc)
-    reader.note_waits(waits)
+    located = parser.load(reads, randoms, image_threads(), verify_crc=reader.verify_crc)
     arenas = [_arena_of(block) for block in located]
     done = parser.fill(located, [arena.numpy() for arena in arenas])
     return [
@@ -227,10 +223,9 @@ def _load_fixed(
     if not all(block.is_fixed for block in blocks):
         return []
     arenas = [_arena_of(block) for block in blocks]
-    done, waits = parser.load_fixed(
+    done = parser.load_fixed(
         reads, blocks, [arena.numpy() for arena in arenas], verify_crc=reader.verify_crc
     )
-    reader.note_waits(waits)
     return [
         LoadedBatch(_batch_of(parser, block, arena), None, _refused_by(block))
         for arena, block in zip(arenas[:done], blocks, strict=False)

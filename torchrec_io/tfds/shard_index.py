@@ -102,7 +102,7 @@ def _check_first_record(found: RecordIndex, keys: StoredKeys) -> None:
             "file may be a shard of another dataset",
             path=found.data_path,
             record=0,
-            offset=reader.location(0).offset,
+            offset=reader.locate([0])[0].offset,
             feature=missing[0],
         )
 

@@ -275,7 +275,7 @@ nb::list plan_by_file(ReadPlan& self) {
 }
 
 void bind_index_set(nb::module_& m) {
-  nb::class_<ReadPlan>(m, "ReadPlan",
+  nb::class_<ReadPlan>(m, "ReadPlan", nb::is_weak_referenceable(),
                        "A plan of the reads that fetch the frames of some records into a buffer.")
       .def_static("of_frames", &plan_of_frames, "starts"_a, "sizes"_a,
                   "Return the plan of frames that are in a buffer already, numbered from 0.\n\n"
@@ -300,10 +300,7 @@ void bind_index_set(nb::module_& m) {
            "Return the number of bytes of the frames of the records from `begin` to `end`.")
       .def("by_file", &plan_by_file,
            nb::sig("def by_file(self) -> list[tuple[int, NDArray[numpy.int64]]]"),
-           "Return each file with its ranges.")
-      .def("continues", &ReadPlan::continues, "other"_a,
-           "Return whether this is a single read that starts where the single read of `other` "
-           "ends.");
+           "Return each file with its ranges.");
 
   nb::class_<MissingPages>(m, "MissingPages", "Pages of an index file that must be read.")
       .def_ro("file", &MissingPages::file, "Number of the file.")

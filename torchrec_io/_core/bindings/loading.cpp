@@ -2,8 +2,8 @@
 // of their time waiting for each other.
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "bindings/arguments.h"
@@ -14,9 +14,8 @@
 namespace tio {
 namespace {
 
-using FramesFrom = decltype(BatchReads::from);
-
-BatchReads make_reads(FramesFrom from, std::shared_ptr<const ReadPlan> plan, WritableBuffer buffer,
+BatchReads make_reads(std::optional<std::vector<int>> descriptors,
+                      std::shared_ptr<const ReadPlan> plan, WritableBuffer buffer,
                       nb::handle_t<Records> in) {
   auto records = share(in);
   const MutableBytes bytes = writable_bytes(buffer);
@@ -24,7 +23,7 @@ BatchReads make_reads(FramesFrom from, std::shared_ptr<const ReadPlan> plan, Wri
     throw nb::value_error("the buffer is smaller than the plan requires");
   }
   Owner owner = owner_of(std::move(buffer));
-  return {std::move(from), std::move(plan), bytes, std::move(owner), std::move(records)};
+  return {std::move(descriptors), std::move(plan), bytes, std::move(owner), std::move(records)};
 }
 
 void init_reads(BatchReads* self, const Sequence<int>& descriptors, nb::handle_t<ReadPlan> of,
@@ -37,27 +36,9 @@ void init_reads(BatchReads* self, const Sequence<int>& descriptors, nb::handle_t
   new (self) BatchReads(make_reads(std::move(files), std::move(plan), std::move(buffer), in));
 }
 
-BatchReads reads_of_blocks(const Sequence<FrameBlock>& blocks, const Numbers& block_numbers,
-                           const Numbers& record_blocks, nb::handle_t<ReadPlan> of,
-                           WritableBuffer buffer, nb::handle_t<Records> in) {
-  const auto numbers = span_of(block_numbers);
-  const auto of_records = span_of(record_blocks);
-  BatchBlocks from{copy_items<FrameBlock>(blocks),
-                   {numbers.begin(), numbers.end()},
-                   {of_records.begin(), of_records.end()}};
-  auto plan = share(of);
-  if (from.numbers.size() != from.blocks.size()) {
-    throw nb::value_error("each block must have a number");
-  }
-  if (from.record_blocks.size() != plan->numbers.size()) {
-    throw nb::value_error("each record must have a block");
-  }
-  return make_reads(std::move(from), std::move(plan), std::move(buffer), in);
-}
-
 BatchReads reads_of_buffer(nb::handle_t<ReadPlan> of, WritableBuffer buffer,
                            nb::handle_t<Records> in) {
-  return make_reads(std::monostate{}, share(of), std::move(buffer), in);
+  return make_reads(std::nullopt, share(of), std::move(buffer), in);
 }
 
 using TargetItems = Items<const ColumnTargets*>;
@@ -77,18 +58,17 @@ std::vector<BatchTarget> to_targets(const TargetItems& target_items, const Arena
   return targets;
 }
 
-LoadResult bind_load_batches(nb::handle_t<ExampleParser> parser, const Sequence<BatchReads>& reads,
-                             bool check_crcs) {
+std::vector<LocatedBatch> bind_load_batches(nb::handle_t<ExampleParser> parser,
+                                            const Sequence<BatchReads>& reads, bool check_crcs) {
   const auto shared_parser = share(parser);
   const Items<const BatchReads*> batches(reads);
   const ReleasedGil unlocked;
   return load_batches(shared_parser, batches.values(), check_crcs);
 }
 
-FixedLoadResult bind_load_fixed_batches(const ExampleParser& parser,
-                                        const Sequence<BatchReads>& reads,
-                                        const Sequence<ColumnTargets>& column_targets,
-                                        const Sequence<WritableBuffer>& arenas, bool check_crcs) {
+std::size_t bind_load_fixed_batches(const ExampleParser& parser, const Sequence<BatchReads>& reads,
+                                    const Sequence<ColumnTargets>& column_targets,
+                                    const Sequence<WritableBuffer>& arenas, bool check_crcs) {
   const Items<const BatchReads*> batches(reads);
   const TargetItems target_items(column_targets);
   const ArenaItems arena_items(arenas);
@@ -126,16 +106,6 @@ void bind_loading(nb::module_& m) {
            "    plan: Plan of the reads.\n"
            "    buffer: Bytes that receive the frames.\n"
            "    records: Records that will be in the buffer, which are parsed.")
-      .def_static("of_blocks", &reads_of_blocks, "blocks"_a, "block_numbers"_a, "record_blocks"_a,
-                  "plan"_a, "buffer"_a, "records"_a,
-                  "Return reads that copy the frames from blocks in memory.\n\n"
-                  "Args:\n"
-                  "    blocks: Blocks in memory, which together have all records of the plan.\n"
-                  "    block_numbers: Number of each block, ascending.\n"
-                  "    record_blocks: Number of each record's block.\n"
-                  "    plan: Plan of the records.\n"
-                  "    buffer: Bytes that receive the frames.\n"
-                  "    records: Records that will be in the buffer, which are parsed.")
       .def_static("of_buffer", &reads_of_buffer, "plan"_a, "buffer"_a, "records"_a,
                   "Return reads of frames that are in the buffer already.\n\n"
                   "Args:\n"
@@ -143,25 +113,18 @@ void bind_loading(nb::module_& m) {
                   "    buffer: Bytes with the frames.\n"
                   "    records: Records in the buffer.");
 
-  nb::class_<LoadResult>(m, "LoadResult", "The batches that were read and located.")
-      .def_ro("located", &LoadResult::located, "Located batches.")
-      .def_ro("waits", &LoadResult::waits,
-              "Number of times that the thread slept because data was not cached.");
   m.def("load_batches", &bind_load_batches, "parser"_a, "reads"_a, "check_crcs"_a,
-        "Read, check and locate batches. Stop at the first that cannot be read or parsed.\n\n"
+        "Read, check and locate batches, up to the first that cannot be read or parsed. Return\n"
+        "the located batches.\n\n"
         "Args:\n"
         "    parser: Parser of the records.\n"
         "    reads: Reads of each batch.\n"
         "    check_crcs: Whether to check the CRCs of lengths and data.");
 
-  nb::class_<FixedLoadResult>(m, "FixedLoadResult", "The number of batches that were loaded.")
-      .def_ro("loaded", &FixedLoadResult::loaded, "Number of loaded batches.")
-      .def_ro("waits", &FixedLoadResult::waits,
-              "Number of times that the thread slept because data was not cached.");
   m.def("load_fixed_batches", &bind_load_fixed_batches, "parser"_a, "reads"_a, "targets"_a,
         "arenas"_a, "check_crcs"_a,
         "Read, check and parse batches, if the parser is fixed. Stop at the first that cannot be\n"
-        "read or parsed.\n\n"
+        "read or parsed, and return the number of loaded batches.\n\n"
         "Args:\n"
         "    parser: Parser of the records, which is fixed.\n"
         "    reads: Reads of each batch. Batches may share a buffer.\n"

@@ -191,7 +191,7 @@ bool bind_write(const RowWriter& writer, const LocatedBatch& documents, const Ro
   return writer.write(documents, format, arena);
 }
 
-LoadedRows bind_load_rows(nb::handle_t<ExampleParser> parser, const Sequence<BatchReads>& reads,
+std::size_t bind_load_rows(nb::handle_t<ExampleParser> parser, const Sequence<BatchReads>& reads,
                           const Sequence<RowWriter>& writers, const Sequence<RowFormat>& formats,
                           const Sequence<ColumnTargets>& others, const Numbers& others_at,
                           const Sequence<WritableBuffer>& arenas, bool check_crcs) {
@@ -335,15 +335,12 @@ void bind_packing(nb::module_& m) {
            "Returns:\n"
            "    False if a document is invalid, or has not as many values as planned. The rows\n"
            "    are undefined then.");
-  nb::class_<LoadedRows>(m, "LoadedRows", "The number of batches of rows that were loaded.")
-      .def_ro("loaded", &LoadedRows::loaded, "Number of loaded batches.")
-      .def_ro("waits", &LoadedRows::waits,
-              "Number of times that the thread slept because data was not cached.");
   m.def(
       "load_rows", &bind_load_rows, "parser"_a, "reads"_a, "writers"_a, "formats"_a, "others"_a,
       "others_at"_a, "arenas"_a, "check_crcs"_a,
       "Read, check and parse documents, and write their rows. Stop at the first batch that cannot\n"
-      "be read or parsed, or whose documents are not as long as planned.\n\n"
+      "be read or parsed, or whose documents are not as long as planned, and return the number of\n"
+      "loaded batches.\n\n"
       "Args:\n"
       "    parser: Parser of the documents.\n"
       "    reads: Reads of the documents of each batch. Batches may share a buffer.\n"

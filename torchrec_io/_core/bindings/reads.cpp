@@ -35,8 +35,10 @@ void check_bounds(const std::vector<std::int64_t>& bounds, std::size_t files, st
   }
 }
 
-ReadResult bind_read_ranges(const Sequence<int>& descriptors, const Sequence<std::int64_t>& bounds,
-                            const Matrix<std::int64_t>& rows, const WritableBuffer& buffer) {
+std::optional<std::size_t> bind_read_ranges(const Sequence<int>& descriptors,
+                                            const Sequence<std::int64_t>& bounds,
+                                            const Matrix<std::int64_t>& rows,
+                                            const WritableBuffer& buffer) {
   const std::vector<int> files = Items<int>(descriptors).values();
   const std::vector<std::int64_t> range_bounds = Items<std::int64_t>(bounds).values();
   const std::vector<Range> ranges = to_ranges(rows);
@@ -53,7 +55,7 @@ ReadResult bind_read_ranges(const Sequence<int>& descriptors, const Sequence<std
     PyErr_SetFromErrno(PyExc_OSError);
     throw nb::python_error();
   }
-  return result;
+  return result.truncated_range;
 }
 
 // Copies of fewer bytes are not long.
@@ -151,13 +153,6 @@ std::optional<std::size_t> bind_gather_frames(const Sequence<FrameBlock>& blocks
 }  // namespace
 
 void bind_reads(nb::module_& m) {
-  nb::class_<ReadResult>(m, "ReadResult", "The result of reading ranges.")
-      .def(nb::init<std::optional<std::size_t>, std::uint64_t>(), "truncated_range"_a = nb::none(),
-           "waits"_a = 0)
-      .def_ro("truncated_range", &ReadResult::truncated_range,
-              "Number of the range that extends past the end of its file; None if there is none.")
-      .def_ro("waits", &ReadResult::waits,
-              "Number of times that the thread slept because data was not cached.");
   m.def("read_ranges", &bind_read_ranges, "descriptors"_a, "bounds"_a, "ranges"_a, "buffer"_a,
         "Read ranges of several files into a buffer.\n\n"
         "Args:\n"
@@ -165,15 +160,10 @@ void bind_reads(nb::module_& m) {
         "    bounds: Ranges of each file: file i has ranges[bounds[i] : bounds[i + 1]].\n"
         "    ranges: int64 [n, 3]: file offset, size, offset in the buffer.\n"
         "    buffer: Bytes that receive the data.\n\n"
+        "Returns:\n"
+        "    Number of the range that extends past the end of its file; None if there is none.\n\n"
         "Raises:\n"
         "    OSError: If reading fails.");
-  m.def(
-      "advise_ranges",
-      [](int descriptor, const Matrix<std::int64_t>& rows) {
-        advise_ranges(descriptor, to_ranges(rows));
-      },
-      Unlocked(), "descriptor"_a, "ranges"_a,
-      "Advise the system that ranges will be read soon; as in `read_ranges`.");
   m.def("gather", &bind_gather, "source"_a, "ranges"_a, "buffer"_a,
         "Copy ranges from `source` to `buffer`, one after another. The two may overlap.\n\n"
         "Args:\n"

@@ -5,11 +5,9 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <variant>
 #include <vector>
 
 #include "example/parser.h"
-#include "records/frame_gather.h"
 #include "records/read_plan.h"
 
 namespace tio {
@@ -53,40 +51,31 @@ struct BatchTarget {
 // How the frames of a batch are fetched: from files, or from memory. The buffer has at
 // least plan->buffer_bytes, and `records` are the records of the plan in that buffer.
 struct BatchReads {
-  // Descriptors of the plan's files, or blocks in memory; nothing if the frames are in the buffer.
-  std::variant<std::monostate, std::vector<int>, BatchBlocks> from;
+  // Descriptors of the plan's files; nothing if the frames are in the buffer.
+  std::optional<std::vector<int>> descriptors;
   std::shared_ptr<const ReadPlan> plan;
   MutableBytes buffer;
   Owner owner;  // of the buffer
   std::shared_ptr<const Records> records;
 };
 
-struct LoadResult {
-  std::vector<LocatedBatch> located;
-  std::uint64_t waits = 0;  // how often the thread slept
-};
-
-struct FixedLoadResult {
-  std::size_t loaded = 0;   // batches
-  std::uint64_t waits = 0;  // how often the thread slept
-};
-
 // Fetches and checks the frames of a batch. Returns false if one is missing or invalid.
-bool fetch_frames(const BatchReads& batch, bool check_crcs, std::uint64_t& waits);
+bool fetch_frames(const BatchReads& batch, bool check_crcs);
 
 // The functions below stop at the first batch that cannot be read or parsed. Callers that need the
 // reason load that batch again by itself.
 
 // Reads, checks and locates batches.
-LoadResult load_batches(const std::shared_ptr<const ExampleParser>& parser,
-                        const std::vector<const BatchReads*>& batches, bool check_crcs);
+std::vector<LocatedBatch> load_batches(const std::shared_ptr<const ExampleParser>& parser,
+                                       std::span<const BatchReads* const> batches,
+                                       bool check_crcs);
 
 // Reads, checks and parses batches of a parser that is fixed. Batches may share a buffer. Returns
-// nothing if the columns of a batch do not fit.
-std::optional<FixedLoadResult> load_fixed_batches(const ExampleParser& parser,
-                                                  std::span<const BatchReads* const> batches,
-                                                  std::span<const BatchTarget> targets,
-                                                  bool check_crcs);
+// the number of loaded batches; nothing if the columns of a batch do not fit.
+std::optional<std::size_t> load_fixed_batches(const ExampleParser& parser,
+                                              std::span<const BatchReads* const> batches,
+                                              std::span<const BatchTarget> targets,
+                                              bool check_crcs);
 
 // Fills the columns of located batches, which fit. Returns the number of filled batches.
 std::size_t fill_batches(std::span<const LocatedBatch* const> batches,

@@ -4,13 +4,13 @@
 
 namespace tio {
 
-std::optional<LoadedRows> load_rows(const std::shared_ptr<const ExampleParser>& parser,
-                                    std::span<const BatchReads* const> batches,
-                                    std::span<const RowsTarget> targets, bool check_crcs) {
+std::optional<std::size_t> load_rows(const std::shared_ptr<const ExampleParser>& parser,
+                                     std::span<const BatchReads* const> batches,
+                                     std::span<const RowsTarget> targets, bool check_crcs) {
   const StepScope step(Counter::parsing);
-  LoadedRows result;
-  for (std::size_t& i = result.loaded; i < batches.size(); ++i) {
-    if (!fetch_frames(*batches[i], check_crcs, result.waits)) break;
+  std::size_t i = 0;
+  for (; i < batches.size(); ++i) {
+    if (!fetch_frames(*batches[i], check_crcs)) break;
     const LocatedBatch documents(parser, batches[i]->records);
     if (documents.has_failed()) break;
     const RowsTarget& target = targets[i];
@@ -21,7 +21,7 @@ std::optional<LoadedRows> load_rows(const std::shared_ptr<const ExampleParser>& 
     if (!target.writer->write(documents, *target.format, target.arena)) break;
     if (!documents.fill(others.columns, others.arena).empty()) break;
   }
-  return result;
+  return i;
 }
 
 }  // namespace tio

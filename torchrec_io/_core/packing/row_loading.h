@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,16 +19,11 @@ struct RowsTarget {
   BatchTarget others;  // the columns that are not packed
 };
 
-struct LoadedRows {
-  std::size_t loaded = 0;   // batches
-  std::uint64_t waits = 0;  // how often the thread slept
-};
-
 // Reads, checks and parses documents, and writes their rows. Batches may share a buffer. Stops at
 // the first batch that cannot be read or parsed, or whose documents are not as long as planned.
-// Returns nothing if the rows of a batch do not fit.
-std::optional<LoadedRows> load_rows(const std::shared_ptr<const ExampleParser>& parser,
-                                    std::span<const BatchReads* const> batches,
-                                    std::span<const RowsTarget> targets, bool check_crcs);
+// Returns the number of loaded batches; nothing if the rows of a batch do not fit.
+std::optional<std::size_t> load_rows(const std::shared_ptr<const ExampleParser>& parser,
+                                     std::span<const BatchReads* const> batches,
+                                     std::span<const RowsTarget> targets, bool check_crcs);
 
 }  // namespace tio

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "timing/steps.h"
-
 namespace tio {
 namespace {
 
@@ -32,18 +30,17 @@ std::optional<std::span<T>> part_of(std::span<T> bytes, std::int64_t at, std::in
   return bytes.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(size));
 }
 
-// Copies frames; see gather_frames. `block_at` returns a block by its position.
-template <class BlockAt>
-std::optional<std::size_t> gather(BlockAt block_at, std::span<const std::int64_t> block_numbers,
-                                  const ReadPlan& plan, std::span<const std::int64_t> record_blocks,
-                                  MutableBytes buffer, bool needs_all) {
+}  // namespace
+
+std::optional<std::size_t> gather_frames(std::span<const FrameBlock* const> blocks,
+                                         std::span<const std::int64_t> block_numbers,
+                                         const ReadPlan& plan,
+                                         std::span<const std::int64_t> record_blocks,
+                                         MutableBytes buffer) {
   for (std::size_t i = 0; i < plan.numbers.size(); ++i) {
     const std::size_t which = find_near(block_numbers, record_blocks[i]);
-    if (which == block_numbers.size()) {
-      if (needs_all) return i;
-      continue;
-    }
-    const FrameBlock& block = block_at(which);
+    if (which == block_numbers.size()) continue;
+    const FrameBlock& block = *blocks[which];
     const ReadPlan& stored = *block.plan;
     const std::size_t at = find_near(stored.numbers, plan.numbers[i]);
     const std::int64_t size = plan.frame_sizes[i];
@@ -54,26 +51,6 @@ std::optional<std::size_t> gather(BlockAt block_at, std::span<const std::int64_t
     if (!from->empty()) std::memcpy(to->data(), from->data(), from->size());
   }
   return std::nullopt;
-}
-
-}  // namespace
-
-std::optional<std::size_t> gather_frames(std::span<const FrameBlock* const> blocks,
-                                         std::span<const std::int64_t> block_numbers,
-                                         const ReadPlan& plan,
-                                         std::span<const std::int64_t> record_blocks,
-                                         MutableBytes buffer) {
-  return gather([&](std::size_t at) -> const FrameBlock& { return *blocks[at]; }, block_numbers,
-                plan, record_blocks, buffer, false);
-}
-
-bool gather_checked_frames(const BatchBlocks& from, const ReadPlan& plan, MutableBytes buffer,
-                           bool check_crcs) {
-  StepScope step(Counter::reading);
-  const auto block_at = [&](std::size_t at) -> const FrameBlock& { return from.blocks[at]; };
-  if (gather(block_at, from.numbers, plan, from.record_blocks, buffer, true)) return false;
-  step.next(Counter::checking);
-  return check_frames(plan, buffer, check_crcs);
 }
 
 }  // namespace tio

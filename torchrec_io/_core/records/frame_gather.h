@@ -29,16 +29,4 @@ std::optional<std::size_t> gather_frames(std::span<const FrameBlock* const> bloc
                                          std::span<const std::int64_t> record_blocks,
                                          MutableBytes buffer);
 
-// The blocks in memory that hold the records of a batch; see gather_frames.
-struct BatchBlocks {
-  std::vector<FrameBlock> blocks;
-  std::vector<std::int64_t> numbers;
-  std::vector<std::int64_t> record_blocks;
-};
-
-// Copies the frames of a plan from blocks that hold all of them, and checks them. Returns false if
-// a frame is missing or invalid.
-bool gather_checked_frames(const BatchBlocks& from, const ReadPlan& plan, MutableBytes buffer,
-                           bool check_crcs);
-
 }  // namespace tio

@@ -21,17 +21,14 @@ struct Range {
 struct ReadResult {
   // The range that extends past the end of its file, if any.
   std::optional<std::size_t> truncated_range;
-  std::uint64_t waits = 0;  // how often the thread slept, because data was not cached
-  int error = 0;            // an errno; 0 if there was no error
+  int error = 0;  // an errno; 0 if there was no error
 };
 
 // Reads ranges of several files with pread: those of file i are ranges[bounds[i]] to
-// ranges[bounds[i + 1] - 1]. The bounds ascend, and every target lies inside the buffer.
+// ranges[bounds[i + 1] - 1]. The bounds ascend, and every target lies inside the buffer. While a
+// thread has to wait for storage, the system is told in advance which ranges are read next.
 ReadResult read_ranges(std::span<const int> descriptors, std::span<const Range> ranges,
                        std::span<const std::int64_t> bounds, MutableBytes buffer);
-
-// Advises the system that the ranges will be read soon. Errors are ignored.
-void advise_ranges(int descriptor, std::span<const Range> ranges);
 
 // Copies the ranges one after another. Source and buffer may overlap. All ranges lie inside of
 // both.

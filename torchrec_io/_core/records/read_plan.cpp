@@ -15,11 +15,6 @@ std::int64_t ReadPlan::stored_bytes(std::size_t begin, std::size_t end) const {
   return std::accumulate(frame_sizes.data() + begin, frame_sizes.data() + end, std::int64_t{0});
 }
 
-bool ReadPlan::continues(const ReadPlan& other) const {
-  return ranges.size() == 1 && other.ranges.size() == 1 && files == other.files &&
-         ranges[0].offset == other.ranges[0].offset + other.ranges[0].size;
-}
-
 std::optional<ReadPlan> join_reads(std::span<const ReadPlan* const> plans) {
   ReadPlan joined;
   std::map<std::int64_t, std::int64_t> counts;  // ranges of each file
@@ -52,10 +47,9 @@ std::optional<ReadPlan> join_reads(std::span<const ReadPlan* const> plans) {
 }
 
 bool read_frames(const ReadPlan& plan, std::span<const int> descriptors, MutableBytes buffer,
-                 bool check_crcs, std::uint64_t& waits) {
+                 bool check_crcs) {
   StepScope step(Counter::reading);
   const ReadResult read = read_ranges(descriptors, plan.ranges, plan.range_bounds, buffer);
-  waits += read.waits;
   if (read.error != 0 || read.truncated_range) return false;
   step.next(Counter::checking);
   return check_frames(plan, buffer, check_crcs);

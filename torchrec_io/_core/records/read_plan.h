@@ -22,9 +22,6 @@ struct ReadPlan {
 
   // Number of bytes of the frames of the records from `begin` to `end`, as stored.
   std::int64_t stored_bytes(std::size_t begin, std::size_t end) const;
-
-  // Whether this plan is a single read, which starts where the single read of another plan ends.
-  bool continues(const ReadPlan& other) const;
 };
 
 // Returns the reads of several plans, by file, into a buffer that has theirs one after the other.
@@ -33,9 +30,9 @@ std::optional<ReadPlan> join_reads(std::span<const ReadPlan* const> plans);
 
 // Reads the frames of a plan, whose files are open as `descriptors`, and checks them. The buffer
 // has at least `buffer_bytes`. Returns false if a frame cannot be read or is invalid; callers that
-// need the reason read again. Adds the number of times that the thread slept to `waits`.
+// need the reason read again.
 bool read_frames(const ReadPlan& plan, std::span<const int> descriptors, MutableBytes buffer,
-                 bool check_crcs, std::uint64_t& waits);
+                 bool check_crcs);
 
 // Checks the frames of a plan in its buffer, which has at least `buffer_bytes`. Returns false if
 // one is invalid.
