@@ -70,8 +70,8 @@ def _make_files(folder: Path) -> None:
         stream_end=data.stamp.size,
     )
     starts = np.arange(_RECORDS_OF_A_FILE, dtype=np.uint64) * np.uint64(_FRAME_BYTES)
-    restarts, seek_points = np.empty((0, 2), np.uint64), np.empty(0, np.uint8)
-    index = _core.encode_index(header, starts, restarts, [], seek_points)
+    seek_points = np.empty(0, np.uint8)
+    index = _core.encode_index(header, starts, [], seek_points)
     (folder / (first.name + SUFFIX)).write_bytes(index)
     for number in range(1, _FILES):
         name = folder / f"{number:05}.tfrecord"

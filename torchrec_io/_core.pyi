@@ -318,10 +318,6 @@ class Index:
         """Gaps, ascending."""
 
     @property
-    def restarts(self) -> list[tuple[int, int]]:
-        """Points where decompression can start: (stream offset, file offset)."""
-
-    @property
     def seek_points(self) -> tuple[int, int]:
         """
         Offset and size of the section of seek points in the index file; size 0: none.
@@ -361,14 +357,13 @@ def read_index_header(head: bytes) -> IndexHeader:
         ValueError: If they are not a valid header. The message explains why.
     """
 
-def encode_index(header: IndexHeader, starts: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], restarts: Annotated[NDArray[numpy.uint64], dict(shape=(None, None), order='C', device='cpu', writable=False)], gaps: Sequence[Gap], seek_points: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> bytes:
+def encode_index(header: IndexHeader, starts: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], gaps: Sequence[Gap], seek_points: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> bytes:
     """
     Return the bytes of an index file.
 
     Args:
         header: Header of the file. Its number of records is ignored.
         starts: Stream offset of each record's frame, ascending.
-        restarts: Points where decompression can start; [n, 2]: stream offset, file offset.
         gaps: Parts of the stream without records, ascending.
         seek_points: Section of seek points; empty: there is none.
     """

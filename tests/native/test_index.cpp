@@ -58,12 +58,12 @@ void check_pages(const Index& index, const std::vector<std::byte>& file) {
 }
 
 void check_round_trip(const std::vector<std::uint64_t>& starts, std::uint64_t stream_end,
-                      const std::vector<Restart>& restarts, std::uint32_t format = 1) {
+                      std::uint32_t format = 1) {
   IndexHeader header = some_header(stream_end);
   header.format = format;
   header.header_bytes = starts.empty() ? stream_end : starts[0];
   header.footer_bytes = 3;
-  const auto file = encode_index(header, starts, restarts);
+  const auto file = encode_index(header, starts);
   const auto index = open(file);
   std::string reason;
   const auto scanned = scan(file, 1000, reason);
@@ -80,7 +80,6 @@ void check_round_trip(const std::vector<std::uint64_t>& starts, std::uint64_t st
   CHECK_EQ(read.stream_end, stream_end);
   CHECK_EQ(read.header_bytes, header.header_bytes);
   CHECK(read.footer_bytes == 3);
-  CHECK_EQ(read.restarts, restarts.size());
   CHECK_EQ(index->stream_bytes(), stream_end + 3);
 
   std::uint64_t start = 0;
@@ -89,12 +88,6 @@ void check_round_trip(const std::vector<std::uint64_t>& starts, std::uint64_t st
     if (!CHECK(locate(*index, i, start, end))) return;
     CHECK_EQ_IN(start, starts[i], i);
     CHECK_EQ_IN(end, i + 1 < starts.size() ? starts[i + 1] : stream_end, i);
-  }
-  const auto& read_restarts = index->restarts();
-  CHECK_EQ(read_restarts.size(), restarts.size());
-  for (std::size_t i = 0; i < read_restarts.size(); ++i) {
-    CHECK_EQ(read_restarts[i].stream_offset, restarts[i].stream_offset);
-    CHECK_EQ(read_restarts[i].file_offset, restarts[i].file_offset);
   }
 }
 
@@ -105,14 +98,13 @@ std::vector<std::uint64_t> every(std::uint64_t step, std::size_t count) {
 }
 
 void test_round_trips() {
-  const std::vector<Restart> restarts = {{0, 10}, {1 << 20, 300000}, {~std::uint64_t{0}, 7}};
   for (const std::size_t count : {0, 1, 2, 3, 4095, 4096, 4097, 8192, 10001}) {
     for (const std::uint64_t step :
          {std::uint64_t{0}, std::uint64_t{16}, std::uint64_t{1} << 20, std::uint64_t{0xffffffff},
           std::uint64_t{1} << 32, std::uint64_t{1} << 40}) {
-      check_round_trip(every(step, count), count * step, {});
+      check_round_trip(every(step, count), count * step);
     }
-    check_round_trip(every(100, count), count * 100 + 50, restarts);
+    check_round_trip(every(100, count), count * 100 + 50);
   }
 }
 
@@ -121,21 +113,18 @@ void test_uneven_gaps() {
   for (const std::size_t jump : {1, 2, 1000, 4095, 4096, 4097, 4999}) {
     auto starts = every(32, 5000);
     for (std::size_t i = jump; i < starts.size(); ++i) starts[i] += std::uint64_t{5} << 30;
-    check_round_trip(starts, starts.back() + 32, {});
+    check_round_trip(starts, starts.back() + 32);
   }
-  check_round_trip({0, INT64_MAX - 4}, INT64_MAX - 3, {});
+  check_round_trip({0, INT64_MAX - 4}, INT64_MAX - 3);
 }
 
-std::vector<std::byte> small_index() {
-  const std::vector<Restart> restarts = {{0, 10}, {200, 30}};
-  return encode_index(some_header(600), every(20, 29), restarts);
-}
+std::vector<std::byte> small_index() { return encode_index(some_header(600), every(20, 29)); }
 
 // A section of seek points follows the offsets, and is part of what the checksum covers.
 void test_seek_points() {
   const std::vector<std::byte> section(37, std::byte{7});
   const auto starts = every(20, 29);
-  const auto file = encode_index(some_header(600), starts, {}, {}, section);
+  const auto file = encode_index(some_header(600), starts, {}, section);
   const auto index = open(file);
   if (!CHECK(index != nullptr)) return;
   CHECK(index->header().has_seek_points);
@@ -168,7 +157,6 @@ void check_answers(const Index& index, std::size_t file_bytes) {
     CHECK(last <= start && start + 16 <= end && end <= index.header().stream_end);
     last = end;
   }
-  CHECK(index.restarts().size() <= file_bytes / 16);
 }
 
 void test_every_cut() {
@@ -255,7 +243,7 @@ struct Layout {
     header.header_bytes = header_bytes;
     header.footer_bytes = footer_bytes;
     std::string reason;
-    const auto file = encode_index(header, starts, {}, gaps);
+    const auto file = encode_index(header, starts, gaps);
     const auto index = Index::open(file, nullptr, reason);
     std::string scanned;
     scan(file, 3, scanned);

@@ -29,7 +29,7 @@ struct Files {
       }
       IndexHeader header;
       header.stream_end = at;
-      indexes.push_back(encode_index(header, starts, {}));
+      indexes.push_back(encode_index(header, starts));
       counts.push_back(static_cast<std::int64_t>(of[file]));
     }
   }

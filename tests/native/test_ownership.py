@@ -163,7 +163,7 @@ class IndexedFile:
             stream_end=len(frames),
         )
         index = core.encode_index(
-            header, starts, np.empty((0, 2), np.uint64), [], np.empty(0, np.uint8)
+            header, starts, [], np.empty(0, np.uint8)
         )
         self.indexes = core.IndexSet(np.array([len(starts)], np.int64))
         # Nothing else refers to the bytes of the index.

@@ -31,22 +31,21 @@ using Numbers = std::vector<std::int64_t>;
 
 constexpr std::size_t kFrame = 20;
 
-// An index of records that fill some pages, with gaps and restarts.
+// An index of records that fill some pages, with gaps.
 std::vector<std::byte> index_of(std::size_t records) {
   std::vector<std::uint64_t> starts(records);
   for (std::size_t i = 0; i < records; ++i) starts[i] = 8 + i * kFrame;
   const std::vector<Gap> gaps = {{0, 8}, {8 + records * kFrame, 9 + records * kFrame}};
   IndexHeader header;
   header.stream_end = 8 + records * kFrame;
-  const std::vector<Restart> restarts = {{0, 0}, {100, 50}};
-  return encode_index(header, starts, restarts, gaps);
+  return encode_index(header, starts, gaps);
 }
 
 // Describes an index, or the reason why there is none.
 std::string describe_index(const std::shared_ptr<const Index>& index, const std::string& reason) {
   if (index == nullptr) return reason;
   return std::to_string(index->stream_bytes()) + " " + std::to_string(index->gaps().size()) + " " +
-         std::to_string(index->restarts().size()) + " " + std::to_string(index->pages());
+         std::to_string(index->pages());
 }
 
 bool add_pieces(IndexScan& scan, Bytes file) {

@@ -34,7 +34,7 @@ def encode(starts: Sequence[int], end: int, *, format: int = 0) -> npt.NDArray[n
         stream_end=end,
     )
     content = _core.encode_index(
-        header, np.array(starts, np.uint64), np.empty((0, 2), np.uint64), [], np.empty(0, np.uint8)
+        header, np.array(starts, np.uint64), [], np.empty(0, np.uint8)
     )
     return np.frombuffer(content, np.uint8)
 

@@ -34,11 +34,10 @@ def write_index(
         header_bytes=(starts[0] if starts else end) if header_bytes is None else header_bytes,
         footer_bytes=footer_bytes,
     )
-    restarts = np.empty((0, 2), np.uint64)
     is_plain = compression is _core.Compression.none
     points = b"" if is_plain else SeekPoints.of([START]).encode()
     section = np.frombuffer(points, np.uint8)
-    content = _core.encode_index(header, np.array(starts, np.uint64), restarts, list(gaps), section)
+    content = _core.encode_index(header, np.array(starts, np.uint64), list(gaps), section)
     path = data.with_name(data.name + ".tfidx")
     path.write_bytes(content)
     return path

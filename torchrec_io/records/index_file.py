@@ -37,7 +37,6 @@ _HEADER_BYTES = _core.INDEX_HEADER_BYTES
 _SMALLEST_PAGED = 1 << 14
 _SCAN_BYTES = 1 << 20
 # Version 2 had these in place of seek points.
-_NO_RESTARTS = np.empty((0, 2), np.uint64)
 # Pages that are kept for the lookups in a single index: 4 MiB.
 _PAGES_OF_ONE_FILE = 1 << 10
 
@@ -333,7 +332,7 @@ def encode_index(
     stream_bytes = (gaps[-1].end if gaps else end) + footer_bytes
     section = b"" if seek_points is None else seek_points.up_to(stream_bytes).encode()
     return _core.encode_index(
-        header, starts, _NO_RESTARTS, list(gaps), np.frombuffer(section, np.uint8)
+        header, starts, list(gaps), np.frombuffer(section, np.uint8)
     )
 
 

@@ -108,9 +108,11 @@ class ChunkedFile(ByteSource):
 
     def drop_kept(self, ranges: Ints) -> bool:
         numbers = [number for number, _ in self._split(ranges)]
+        if not self._stream.drop_kept(self._file, numbers):
+            return False  # a file on the disk has the same damage, which takes long to find
         for number in numbers:
             self._cache.drop((self._identity, number))
-        return self._stream.drop_kept(self._file, numbers)
+        return True
 
     def close(self) -> None:
         self._file.close()

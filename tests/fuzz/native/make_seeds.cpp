@@ -79,8 +79,7 @@ void write_index(Folder& folder) {
       for (std::size_t i = 0; i < count; ++i) starts.push_back(i * step);
       IndexHeader header;
       header.stream_end = count * step;
-      const std::vector<Restart> restarts(count % 3, Restart{1, 2});
-      const auto file = encode_index(header, starts, restarts);
+      const auto file = encode_index(header, starts);
       const std::string text(reinterpret_cast<const char*>(file.data()), file.size());
       folder.write(raw({0}) + text);
       folder.write(raw({2}) + text);

@@ -19,18 +19,12 @@ namespace {
 // ---- one index ----
 
 nb::bytes bind_encode_index(const IndexHeader& header, const Vector<std::uint64_t>& starts,
-                            const Matrix<std::uint64_t>& restarts, const Sequence<Gap>& gaps,
-                            const Buffer& seek_points) {
-  if (restarts.shape(1) != 2) throw nb::value_error("restarts must have two columns");
+                            const Sequence<Gap>& gaps, const Buffer& seek_points) {
   const std::vector<Gap> gap_table = copy_items<Gap>(gaps);
   std::vector<std::byte> file;
   {
     const ReleasedGil unlocked;
-    std::vector<Restart> table(restarts.shape(0));
-    for (std::size_t i = 0; i < table.size(); ++i) {
-      table[i] = {restarts.data()[2 * i], restarts.data()[2 * i + 1]};
-    }
-    file = encode_index(header, span_of(starts), table, gap_table, bytes_of(seek_points));
+    file = encode_index(header, span_of(starts), gap_table, bytes_of(seek_points));
   }
   return nb::bytes(file.data(), file.size());
 }
@@ -64,14 +58,6 @@ Index bind_finish_scan(IndexScan& self) {
   std::string reason;
   const auto index = self.finish(reason);
   return check_index(index, reason);
-}
-
-auto bind_restarts(const Index& self) {
-  std::vector<std::tuple<std::uint64_t, std::uint64_t>> restarts;
-  for (const Restart& restart : self.restarts()) {
-    restarts.emplace_back(restart.stream_offset, restart.file_offset);
-  }
-  return restarts;
 }
 
 void bind_one_index(nb::module_& m) {
@@ -114,8 +100,6 @@ void bind_one_index(nb::module_& m) {
            "    ValueError: If the bytes are not a valid index. The message explains why.")
       .def_prop_ro("header", &Index::header, "Header.")
       .def_prop_ro("gaps", &Index::gaps, "Gaps, ascending.")
-      .def_prop_ro("restarts", &bind_restarts,
-                   "Points where decompression can start: (stream offset, file offset).")
       .def_prop_ro(
           "seek_points",
           [](const Index& self) {
@@ -142,13 +126,11 @@ void bind_one_index(nb::module_& m) {
         "Read the header of an index file from its first INDEX_HEADER_BYTES bytes.\n\n"
         "Raises:\n"
         "    ValueError: If they are not a valid header. The message explains why.");
-  m.def("encode_index", &bind_encode_index, "header"_a, "starts"_a, "restarts"_a, "gaps"_a,
-        "seek_points"_a,
+  m.def("encode_index", &bind_encode_index, "header"_a, "starts"_a, "gaps"_a, "seek_points"_a,
         "Return the bytes of an index file.\n\n"
         "Args:\n"
         "    header: Header of the file. Its number of records is ignored.\n"
         "    starts: Stream offset of each record's frame, ascending.\n"
-        "    restarts: Points where decompression can start; [n, 2]: stream offset, file offset.\n"
         "    gaps: Parts of the stream without records, ascending.\n"
         "    seek_points: Section of seek points; empty: there is none.");
 }

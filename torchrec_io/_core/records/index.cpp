@@ -15,7 +15,6 @@ constexpr std::size_t kBlockShiftAt = 20;
 constexpr std::size_t kBodyCrcAt = 96;
 constexpr std::size_t kHeaderCrcAt = 100;
 constexpr std::size_t kGapBytes = 24;
-constexpr std::size_t kRestartBytes = 16;
 
 std::uint64_t blocks_of(std::uint64_t count, std::uint32_t shift) {
   return (count >> shift) + ((count & ((std::uint64_t{1} << shift) - 1)) != 0);
@@ -53,6 +52,7 @@ const char* read_index_header(Bytes head, IndexHeader& header) {
   if (crc32c(head.first(kHeaderCrcAt)) != load<std::uint32_t>(head, kHeaderCrcAt)) {
     return "its header checksum is wrong";
   }
+  if (load<std::uint64_t>(head, 80) != 0) return "an earlier release wrote it";
   const auto compression = load<std::uint32_t>(head, 16);
   if (compression > static_cast<std::uint32_t>(Compression::zstd)) {
     return "its compression is not supported";
@@ -66,7 +66,6 @@ const char* read_index_header(Bytes head, IndexHeader& header) {
   header.stream_end = load<std::uint64_t>(head, 56);
   header.header_bytes = load<std::uint64_t>(head, 64);
   header.footer_bytes = load<std::uint64_t>(head, 72);
-  header.restarts = load<std::uint64_t>(head, 80);
   header.gaps = load<std::uint64_t>(head, 88);
   header.has_seek_points = version == kVersionWithSeekPoints;
   return nullptr;
@@ -74,12 +73,10 @@ const char* read_index_header(Bytes head, IndexHeader& header) {
 
 std::vector<std::byte> encode_index(const IndexHeader& header,
                                     std::span<const std::uint64_t> starts,
-                                    std::span<const Restart> restarts, std::span<const Gap> gaps,
-                                    Bytes seek_points) {
+                                    std::span<const Gap> gaps, Bytes seek_points) {
   const std::uint32_t shift = choose_shift(starts);
   const std::size_t bases_at = kIndexHeaderBytes + gaps.size() * kGapBytes;
-  const std::size_t restarts_at = bases_at + blocks_of(starts.size(), shift) * 8;
-  const std::size_t offsets_at = restarts_at + restarts.size() * kRestartBytes;
+  const std::size_t offsets_at = bases_at + blocks_of(starts.size(), shift) * 8;
   const std::size_t seek_points_at = offsets_at + offset_table_bytes(starts.size());
   std::vector<std::byte> file(seek_points_at + seek_points.size());
   const MutableBytes out(file);
@@ -94,11 +91,6 @@ std::vector<std::byte> encode_index(const IndexHeader& header,
     if (i == i >> shift << shift) store(out, bases_at + (i >> shift) * 8, base);
     store(out, offsets_at + i * 4, static_cast<std::uint32_t>(starts[i] - base));
   }
-  for (std::size_t i = 0; i < restarts.size(); ++i) {
-    store(out, restarts_at + i * kRestartBytes, restarts[i].stream_offset);
-    store(out, restarts_at + i * kRestartBytes + 8, restarts[i].file_offset);
-  }
-
   if (!seek_points.empty()) {
     std::memcpy(&file[seek_points_at], seek_points.data(), seek_points.size());
   }
@@ -115,7 +107,6 @@ std::vector<std::byte> encode_index(const IndexHeader& header,
   store(out, 56, header.stream_end);
   store(out, 64, header.header_bytes);
   store(out, 72, header.footer_bytes);
-  store(out, 80, static_cast<std::uint64_t>(restarts.size()));
   store(out, 88, static_cast<std::uint64_t>(gaps.size()));
   store(out, kBodyCrcAt, crc32c(out.subspan(kIndexHeaderBytes)));
   store(out, kHeaderCrcAt, crc32c(out.first(kHeaderCrcAt)));
@@ -197,13 +188,11 @@ bool IndexScan::read_header() {
   if (index_.block_shift_ > kMaxShift) return fail("its block size is invalid");
 
   // Counts are checked against the size of the file before anything is computed from them.
-  if (header.records > file_bytes_ / 4 || header.restarts > file_bytes_ / kRestartBytes ||
-      header.gaps > file_bytes_ / kGapBytes) {
+  if (header.records > file_bytes_ / 4 || header.gaps > file_bytes_ / kGapBytes) {
     return fail("it is shorter than its record count requires");
   }
   index_.offsets_at_ = kIndexHeaderBytes + header.gaps * kGapBytes +
-                       blocks_of(header.records, index_.block_shift_) * 8 +
-                       header.restarts * kRestartBytes;
+                       blocks_of(header.records, index_.block_shift_) * 8;
   offsets_left_ = offset_table_bytes(header.records);
   if (file_bytes_ < index_.offsets_at_ + offsets_left_) {
     return fail("it is shorter than its record count requires");
@@ -239,9 +228,6 @@ bool IndexScan::read_tables() {
   }
   for (std::uint64_t i = blocks_of(header.records, index_.block_shift_); i > 0; --i, at += 8) {
     index_.bases_.push_back(load<std::uint64_t>(head, at));
-  }
-  for (std::uint64_t i = 0; i < header.restarts; ++i, at += kRestartBytes) {
-    index_.restarts_.push_back({load<std::uint64_t>(head, at), load<std::uint64_t>(head, at + 8)});
   }
   return true;
 }

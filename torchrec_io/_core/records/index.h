@@ -34,7 +34,6 @@ struct IndexHeader {
   std::uint64_t header_bytes = 0;      // before the first record
   std::uint64_t footer_bytes = 0;      // after the last record and the gap that follows it
   std::uint64_t records = 0;
-  std::uint64_t restarts = 0;    // number of restart points
   std::uint64_t gaps = 0;        // number of gaps
   bool has_seek_points = false;  // whether seek points follow the offsets
 };
@@ -50,12 +49,6 @@ struct Gap {
   GapKind kind = GapKind::damaged;
 };
 
-// A point where decompression can start.
-struct Restart {
-  std::uint64_t stream_offset = 0;  // in the decompressed stream
-  std::uint64_t file_offset = 0;    // in the compressed file
-};
-
 // Reads the header of an index file from its first `kIndexHeaderBytes` bytes. Returns the reason if
 // it is not valid.
 const char* read_index_header(Bytes head, IndexHeader& header);
@@ -65,7 +58,6 @@ const char* read_index_header(Bytes head, IndexHeader& header);
 // empty: there is none.
 std::vector<std::byte> encode_index(const IndexHeader& header,
                                     std::span<const std::uint64_t> starts,
-                                    std::span<const Restart> restarts,
                                     std::span<const Gap> gaps = {}, Bytes seek_points = {});
 
 // A part of an index file.
@@ -85,7 +77,6 @@ class Index {
 
   const IndexHeader& header() const { return header_; }
   const std::vector<Gap>& gaps() const { return gaps_; }
-  const std::vector<Restart>& restarts() const { return restarts_; }
 
   // Size of the decompressed stream. Every byte of it belongs to a record, a gap or an end.
   std::uint64_t stream_bytes() const { return stream_bytes_; }
@@ -120,7 +111,6 @@ class Index {
   IndexRange seek_points_;
   std::vector<Gap> gaps_;
   std::vector<std::uint64_t> bases_;
-  std::vector<Restart> restarts_;
   std::vector<std::uint32_t> page_crcs_;
   Bytes offsets_;
   Owner owner_;  // of `offsets_`
