@@ -162,9 +162,7 @@ class IndexedFile:
             data_fingerprint=0,
             stream_end=len(frames),
         )
-        index = core.encode_index(
-            header, starts, [], np.empty(0, np.uint8)
-        )
+        index = core.encode_index(header, starts, [], np.empty(0, np.uint8))
         self.indexes = core.IndexSet(np.array([len(starts)], np.int64))
         # Nothing else refers to the bytes of the index.
         self.indexes.mark_checked(0, core.Index(np.frombuffer(index, np.uint8).copy()), 1)

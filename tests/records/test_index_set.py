@@ -33,9 +33,7 @@ def encode(starts: Sequence[int], end: int, *, format: int = 0) -> npt.NDArray[n
         data_fingerprint=0,
         stream_end=end,
     )
-    content = _core.encode_index(
-        header, np.array(starts, np.uint64), [], np.empty(0, np.uint8)
-    )
+    content = _core.encode_index(header, np.array(starts, np.uint64), [], np.empty(0, np.uint8))
     return np.frombuffer(content, np.uint8)
 
 

@@ -331,9 +331,7 @@ def encode_index(
     )
     stream_bytes = (gaps[-1].end if gaps else end) + footer_bytes
     section = b"" if seek_points is None else seek_points.up_to(stream_bytes).encode()
-    return _core.encode_index(
-        header, starts, list(gaps), np.frombuffer(section, np.uint8)
-    )
+    return _core.encode_index(header, starts, list(gaps), np.frombuffer(section, np.uint8))
 
 
 def _open_used(path: str) -> ByteSource:
