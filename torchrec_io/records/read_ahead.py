@@ -44,8 +44,8 @@ class _Buffer:
     """
 
     def __init__(self, size: int, pool: ThreadPoolExecutor) -> None:
-        self.memory = _core.allocate(size)
         self.readings: list[_Reading] = []
+        self.memory = _core.allocate(size)
         self._pool = pool
 
     def __del__(self) -> None:
@@ -78,7 +78,8 @@ class ReadAhead:
     @property
     def held_bytes(self) -> int:
         """Size of what was read and not taken, and of what is being read."""
-        return sum(len(buffer.memory) for buffer in self._buffers)
+        with self._lock:
+            return sum(len(buffer.memory) for buffer in self._buffers)
 
     def begin(self, plans: Sequence[ReadPlan]) -> None:
         """Begin to read plans.
