@@ -249,36 +249,6 @@ def test_the_bound_holds_while_processes_write_and_are_killed(folder: CacheFolde
 # ---- damage ----
 
 
-def flip(at: int) -> Callable[[bytearray], None]:
-    def change(content: bytearray) -> None:
-        content[at] ^= 1
-
-    return change
-
-
-def resize(size: int) -> Callable[[bytearray], None]:
-    def change(content: bytearray) -> None:
-        content[size:] = bytes(max(0, size - len(content)))
-
-    return change
-
-
-@pytest.mark.parametrize(
-    "change",
-    [flip(at) for at in (0, 5000, SIZE - 1, SIZE, SIZE + 13, -1)]
-    + [resize(size) for size in (0, 100, SIZE, SIZE + 20, 30_000)],
-)
-def test_damage_is_found(folder: CacheFolder, change: Callable[[bytearray], None]) -> None:
-    add(folder, 1)
-    path = Path(folder.block_path(name_of(1)))
-    content = bytearray(path.read_bytes())
-    change(content)
-    path.write_bytes(content)
-    assert found(folder) == []
-    add(folder, 1)
-    assert found(folder) == [1]
-
-
 def test_a_block_under_another_name_is_not_used(folder: CacheFolder) -> None:
     add(folder, 1)
     os.rename(folder.block_path(name_of(1)), folder.block_path(name_of(2)))

@@ -53,8 +53,9 @@ class BlockFill:
             while missing:
                 unread = [number for number in missing if not self._read(number)]
                 is_late = time.monotonic() - last_progress > _MOST_SECONDS
-                claims = unread if self.trouble or is_late else self._claims
-                mine = [number for number in unread if number in claims]
+                mine = [number for number in unread if number in self._claims]
+                if self.trouble or is_late:
+                    mine = unread
                 for begin, end in _runs(mine):
                     yield begin * size, min(end * size, self._blocks.size) - begin * size
                     for number in range(begin, end):
