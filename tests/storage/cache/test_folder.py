@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from torchrec_io.storage.cache import folder as folder_module
-from torchrec_io.storage.cache.folder import CacheFolder, CacheFullError
+from torchrec_io.storage.cache.folder import CacheFolder
 
 SIZE = 10_000
 # A file takes three pages and its entry.
@@ -163,7 +163,7 @@ def test_blocks_that_cannot_be_removed(folder: CacheFolder, kept: int) -> None:
         for number in range(kept):
             file = files.enter_context(open(folder.block_path(name_of(number)), "rb"))
             fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(CacheFullError) if kept == 5 else contextlib.nullcontext():
+        with pytest.raises(OSError, match="no room") if kept == 5 else contextlib.nullcontext():
             add(folder, 5)
     assert found(folder) == [0, 1, *((3, 4, 5) if kept == 2 else (2, 3, 4))]
 
@@ -172,7 +172,7 @@ def test_a_block_that_is_larger_than_the_cache(folder: CacheFolder) -> None:
     add(folder, 0, 1)
     claim = folder.claim(name_of(2))
     assert claim is not None
-    with pytest.raises(CacheFullError):
+    with pytest.raises(OSError, match="larger than the cache"):
         claim.publish(memoryview(bytes(10 * SIZE)))
     assert found(folder) == [0, 1]
 

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator
 
 import numpy as np
 
-from .folder import CacheFullError, Claim, reason_of
+from .folder import Claim, reason_of
 from .object_blocks import ObjectBlocks
 
 # A block that another process has claimed for longer is downloaded without the cache: that process
@@ -92,8 +92,6 @@ class BlockFill:
         if number in self._claims and not self.trouble:
             try:
                 self._claims.pop(number).publish(self._target(number))
-            except CacheFullError:
-                pass
             except OSError as error:
                 self.trouble = reason_of(error)
 

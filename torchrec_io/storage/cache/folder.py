@@ -51,10 +51,6 @@ _SECONDS_TO_LOCK = 30.0
 _OPEN_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
-class CacheFullError(OSError):
-    """There is no room for a block: it is too large, or other files cannot be removed."""
-
-
 class StoredFile(NamedTuple):
     """A file of the cache.
 
@@ -90,8 +86,7 @@ class Claim(NamedTuple):
         """Write the block and give up the claim.
 
         Raises:
-            CacheFullError: If there is no room.
-            OSError: If the block cannot be written.
+            OSError: If the block cannot be written, or there is no room.
         """
         try:
             self.folder.store(self, data)
@@ -216,8 +211,7 @@ class CacheFolder:
         that is too small.
 
         Raises:
-            CacheFullError: If there is no room.
-            OSError: If the block cannot be written.
+            OSError: If the block cannot be written, or there is no room.
         """
         size = _size_on_disk(file_bytes(len(data))) + _ENTRY_BYTES
         with self.locked() as state:
@@ -238,7 +232,9 @@ class CacheFolder:
         """
         used, _ = _read_state(state)
         most = self._max_bytes - size
-        if used > most >= _BASE_BYTES:
+        if most < _BASE_BYTES:
+            raise OSError(errno.EFBIG, "a block is larger than the cache", self.path)
+        if used > most:
             used = self._count()
             for file in heapq.nsmallest(_MOST_REMOVED, self.files(), key=_removal_order):
                 if used <= most - self._max_bytes // _SPARE:
@@ -246,7 +242,7 @@ class CacheFolder:
                 if self._remove(file.name):
                     used -= file.size
         if used > most:
-            raise CacheFullError(errno.ENOSPC, "the cache has no room for a block", self.path)
+            raise OSError(errno.ENOSPC, "the cache has no room for a block", self.path)
         return used
 
     def _remove(self, name: str) -> bool:

@@ -15,7 +15,7 @@ from ..remote.messages import is_strong
 from ..remote.options import RemoteOptions
 from ..remote.urls import OBJECT_STORES, scheme_of
 from .block_file import CachedBlock
-from .folder import CacheFolder, CacheFullError, Claim, cache_folder_at, log_trouble, reason_of
+from .folder import CacheFolder, Claim, cache_folder_at, log_trouble, reason_of
 
 if TYPE_CHECKING:
     from ..location import Location
@@ -100,7 +100,7 @@ class ObjectBlocks(NamedTuple):
         return data if self.read_into(number, data) else None
 
     def store(self, number: int, data: ByteBuffer) -> None:
-        """Store a block, unless a process has stored it, or does, or there is no room."""
+        """Store a block, unless a process has stored it, or does."""
         try:
             claim = self.claim(number)
             if claim is None:
@@ -109,8 +109,6 @@ class ObjectBlocks(NamedTuple):
                 claim.publish(data.data)
             else:
                 claim.abandon()
-        except CacheFullError:
-            pass
         except OSError as error:
             log_trouble(self.directory, reason_of(error))
 
