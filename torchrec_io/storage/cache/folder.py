@@ -55,14 +55,14 @@ class StoredFile(NamedTuple):
     """A file of the cache.
 
     Attributes:
-        name: Name of the file.
+        path: Path of the file.
         object: Digest of the object that the block belongs to.
         is_part: True until the block is complete.
         size: Size in bytes, as the file system counts it.
         used_ns: Time of its last use, in nanoseconds since 1970.
     """
 
-    name: str
+    path: str
     object: str
     is_part: bool
     size: int
@@ -149,14 +149,6 @@ class CacheFolder:
         except (OSError, ValueError):  # missing, of another user, or damaged
             return None
 
-    def discard(self, name: str) -> bool:
-        """Remove a block; return whether there was one."""
-        try:
-            os.unlink(self.block_path(name))
-        except OSError:  # missing, or of another user
-            return False
-        return True
-
     def claim(self, name: str) -> Claim | None:
         """Claim a block; return None if another process has claimed it.
 
@@ -239,15 +231,14 @@ class CacheFolder:
             for file in heapq.nsmallest(_MOST_REMOVED, self.files(), key=_removal_order):
                 if used <= most - self._max_bytes // _SPARE:
                     break
-                if self._remove(file.name):
+                if self.remove(file.path):
                     used -= file.size
         if used > most:
             raise OSError(errno.ENOSPC, "the cache has no room for a block", self.path)
         return used
 
-    def _remove(self, name: str) -> bool:
-        """Remove a file unless it is locked; return whether it is gone."""
-        path = os.path.join(self.path, name)
+    def remove(self, path: str) -> bool:
+        """Remove a file of the cache, unless it is locked; return whether it is gone."""
         descriptor = None
         try:
             with contextlib.suppress(OSError):  # a link in its place, or of another user
@@ -274,7 +265,7 @@ class CacheFolder:
         """
         with self.locked() as state:
             for file in self.files():
-                self._remove(file.name)
+                self.remove(file.path)
             self._write_state(state, self._count())
 
     def files(self) -> Iterator[StoredFile]:
@@ -290,18 +281,17 @@ class CacheFolder:
                     continue
                 is_part = matched["kind"] == "part"
                 size, used_ns = _counted(status), status.st_mtime_ns
-                yield StoredFile(entry.name, matched["object"], is_part, size, used_ns)
+                yield StoredFile(entry.path, matched["object"], is_part, size, used_ns)
 
     def bound(self) -> int | None:
         """Return the bound of the process that wrote last; None if it is not known."""
-        try:
+        with contextlib.suppress(OSError):  # missing, or of another user
             descriptor = _open_regular(os.path.join(self.path, _STATE_NAME), os.O_RDONLY)
-        except OSError:
-            return None
-        try:
-            return _read_state(descriptor)[1]
-        finally:
-            os.close(descriptor)
+            try:
+                return _read_state(descriptor)[1]
+            finally:
+                os.close(descriptor)
+        return None
 
     def _count(self) -> int:
         return _BASE_BYTES + sum(file.size for file in self.files())

@@ -74,12 +74,12 @@ class ObjectBlocks(NamedTuple):
         return self.folder.claim(self.name(number))
 
     def discard(self, numbers: Iterable[int]) -> bool:
-        """Remove blocks from the cache; return whether there were some."""
-        has_some = False
+        """Remove blocks from the cache; return whether one of them is gone."""
+        is_gone = False
         for number in numbers:
             self.folder.opened.pop((self.digest, number), None)
-            has_some |= self.folder.discard(self.name(number))
-        return has_some
+            is_gone |= self.folder.remove(self.folder.block_path(self.name(number)))
+        return is_gone
 
     # ---- whole blocks ----
 
