@@ -18,7 +18,7 @@ def fill(path: Path) -> CacheFolder:
     """Make a cache with three blocks of two objects, and one that is being written."""
     folder = CacheFolder(str(path), 1 << 20)
     for digest, number in ((1, 0), (1, 1), (2, 0)):
-        claim = folder.claim(f"{digest:032x}-{number}", SIZE)
+        claim = folder.claim(f"{digest:032x}-{number}")
         assert claim is not None
         claim.publish(memoryview(bytes(SIZE)))
     oldest = time.mktime((2026, 1, 2, 3, 4, 5, 0, 0, -1))
@@ -49,7 +49,7 @@ def test_what_it_prints(run: Run, tmp_path: Path) -> None:
 
 def test_clear(run: Run, tmp_path: Path) -> None:
     folder = fill(tmp_path / "blocks")
-    claim = folder.claim(f"{3:032x}-0", SIZE)  # by a process that writes
+    claim = folder.claim(f"{3:032x}-0")  # by a process that writes
     assert claim is not None
     (tmp_path / "blocks" / "notes").write_text("mine")
     result = run("cache", "--clear", "blocks")

@@ -45,7 +45,7 @@ def _inputs(tmp_path: Path, inputs: None) -> None:
     del inputs
     write_tfds(tmp_path / "set", {"train": [numbered(1, 2, 3)]})
     folder = CacheFolder(str(tmp_path / "blocks"), 1 << 20)
-    claim = folder.claim(f"{0:032x}-0", 3)
+    claim = folder.claim(f"{0:032x}-0")
     assert claim is not None
     claim.publish(memoryview(b"abc"))
 

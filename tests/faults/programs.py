@@ -32,7 +32,6 @@ from torchrec_io.reports.extra import import_datasketches, import_jinja
 from torchrec_io.reports.reporting import report
 from torchrec_io.storage.cache.filling import BlockFill
 from torchrec_io.storage.cache.object_blocks import ObjectBlocks
-from torchrec_io.storage.cache.open_blocks import OpenBlocks
 from torchrec_io.storage.compression import Compression
 from torchrec_io.storage.location import Location
 from torchrec_io.storage.paths import expand_paths, expand_sets
@@ -600,15 +599,12 @@ def fill_block_cache(folder: Path) -> int:
         memory = bytearray(len(data))
         for half in (0, 8192):  # of the second one, a block removes another
             fill = BlockFill(blocks, half, memoryview(memory)[half : half + 8192])
-            while not fill.is_done:
-                for begin, size in fill.next_runs():
-                    memory[begin : begin + size] = data[begin : begin + size]
-                    fill.store(begin, size)
-            fill.close()
+            for begin, size in fill.downloads():
+                memory[begin : begin + size] = data[begin : begin + size]
         assert memory == data
         out = np.zeros(4096, np.uint8)
         for begin in range(0, len(data), 4096):
-            if not len(OpenBlocks(blocks).read(np.array([(begin, 4096, 0)]), out)):
+            if not len(blocks.read(np.array([(begin, 4096, 0)]), out)):
                 assert out.tobytes() == data[begin : begin + 4096]
     except OSError as error:
         raise AssertionError from error

@@ -63,9 +63,9 @@ class ChunksOfFiles:
             points = self._searched_points(number, index, file)
         chunks = CompressedChunks(file.path, index.compression, points, index.stream_bytes)
         if self._disk is not None:
-            from ..storage.cache.stored_chunks import stored_chunks  # noqa: PLC0415  # seldom needed
+            from ..storage.cache.object_blocks import chunk_blocks  # noqa: PLC0415  # seldom needed
 
-            chunks.stored = stored_chunks(self._disk, index.location, file.stamp, chunks.starts)
+            chunks.stored = chunk_blocks(self._disk, index.location, file.stamp, chunks.starts)
         return ChunkedFile(file, chunks, self.cache)
 
     def _searched_points(self, number: int, index: RecordIndex, file: ByteSource) -> SeekPoints:

@@ -21,7 +21,7 @@ from .memory_file import MemoryFile
 from .seek_points import CHECKED_BYTES, SeekPoints
 
 if TYPE_CHECKING:
-    from .cache.stored_chunks import StoredChunks
+    from .cache.object_blocks import ObjectBlocks
 
 # Compressed bytes that are read at once, where each read is expensive.
 _MOST_AT_ONCE_BYTES = 64 << 20
@@ -58,7 +58,7 @@ class CompressedChunks:
         starts, self._point_of = points.span_starts(stream_bytes)
         self.starts: Ints = np.append(starts, stream_bytes)
         self.count = len(starts)
-        self.stored: StoredChunks | None = None
+        self.stored: ObjectBlocks | None = None
         self._path = path
         self._compression = compression
         self._points = points
@@ -91,7 +91,7 @@ class CompressedChunks:
 
     def ends(self, file: ByteSource) -> bool:
         """Return whether the decompressed stream ends where it did when it was indexed."""
-        if self.stored is not None and self.stored.has(self.count - 1):
+        if self.stored is not None and self.stored.open(self.count - 1):
             return True  # it is stored only if nothing follows it
         if self._ends is None:
             with self._decoder_at(file, self.count, 1) as inflater:

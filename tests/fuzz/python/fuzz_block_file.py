@@ -14,7 +14,7 @@ import numpy as np
 
 from tests.fuzz.python.inputs import cut_options
 from torchrec_io import _core
-from torchrec_io.storage.cache.block_file import file_bytes, open_block, write_block
+from torchrec_io.storage.cache.block_file import CachedBlock, file_bytes, write_block
 
 NAME = f"{5:032x}-1"
 _SIGNED = 1
@@ -26,10 +26,9 @@ def check(data: bytes) -> None:
     size = low | high << 8
     if bits & _SIGNED and len(content) >= file_bytes(size):
         content = signed(content[: file_bytes(size)], size)
-    descriptor = file_with(content)
-    block = open_block(NAME, descriptor, size)
-    if block is None:
-        os.close(descriptor)
+    try:
+        block = CachedBlock(NAME, file_with(content), size)
+    except ValueError:
         assert not (bits & _SIGNED and content == written(content[:size])), "a sound file"
         return
     assert len(content) == file_bytes(size), "a file of another size"

@@ -6,27 +6,20 @@ import contextlib
 import copy
 import gc
 import gzip
-import hashlib
 import logging
-import multiprocessing
 import os
 import pickle
 import re
 import resource
 import shutil
-import signal
-import subprocess
 import sys
-import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import fsspec  # type: ignore[import-untyped]
+import fsspec
 import hypothesis
 import numpy as np
 import pytest
@@ -37,13 +30,12 @@ import torchrec_io as tio
 from tests.support.tfrecord import frame
 from tests.support.web import WebServer
 from torchrec_io.storage.byte_source import ByteSource, read_bytes
-from torchrec_io.storage.cache import filling
+from torchrec_io.storage.cache import filling, folder
 from torchrec_io.storage.cache.folder import cache_folder_at
 from torchrec_io.storage.location import Location
 from torchrec_io.storage.remote.connection import HelperConnection
 from torchrec_io.storage.remote.options import RemoteOptions
 from torchrec_io.storage.remote.process import access, close_connections
-from torchrec_io.storage.several_sources import read_ranges
 
 BLOCK = 1 << 16
 RECORDS = [np.random.default_rng(number).bytes(7000) for number in range(300)]  # 2.1 MB
@@ -65,116 +57,30 @@ def opened(url: str, cache: tio.BlockCache, **options: Any) -> ByteSource:
     return Location.of(url, options_with(cache, **options)).open()
 
 
-def downloads(web: WebServer) -> Counter[int]:
-    """Return how often each block was asked for."""
+def downloads(web: WebServer, size: int = len(DATA)) -> Counter[int]:
+    """Return how often each block of an object was asked for."""
     counts: Counter[int] = Counter()
     for request in web.gets():
         assert request.range is not None
         begin, end = request.range
         assert begin % BLOCK == 0
-        assert end % BLOCK == 0 or end == len(DATA)
+        assert end % BLOCK == 0 or end == size
         counts.update(range(begin // BLOCK, -(-end // BLOCK)))
     return counts
 
 
-def test_the_second_epoch_makes_no_request(web: WebServer, cache: tio.BlockCache) -> None:
-    url = web.put("/a.tfrecord", DATA)
-    for options in (
-        {},
-        {"shuffle": True, "batch_size": 16},
-        {"shuffle": tio.Shuffle(block=20, window=60)},
-    ):
-        dataset = tio.TFRecordDataset(url, cache=cache, **options)
-        for _ in range(2):
-            found = [r for item in dataset for r in (item if "batch_size" in options else [item])]
-            assert found == RECORDS if not options else sorted(found) == sorted(RECORDS)
-    stream = tio.TFRecordStream(url, cache=cache)
-    assert list(stream) == RECORDS
-    assert tio.TFRecordMapDataset(url, cache=cache)[7] == RECORDS[7]
-    assert downloads(web) == dict.fromkeys(range(BLOCKS), 1)
-    assert cache.summary()[2:5] == (8 << 20, BLOCKS, 1)
-
-
-def test_ranges_of_several_cached_objects(web: WebServer, cache: tio.BlockCache) -> None:
-    contents = [DATA, DATA[::-1], DATA[:BLOCK]]
-    urls = [web.put(f"/{name}", data) for name, data in enumerate(contents)]
-    sources = [opened(url, cache) for url in urls]
-    for source, data in zip(sources, contents, strict=True):
-        assert read_bytes(source, 0, len(data)) == data
-    web.requests.clear()
-    random = np.random.default_rng(0)
-    owners = np.sort(random.integers(0, 3, 40))
-    offsets = [random.integers(0, len(contents[owner]) + 1) for owner in owners]
-    sizes = [
-        min(random.choice([0, 1, 7000, 3 * BLOCK]), len(contents[owner]) - offset)
-        for owner, offset in zip(owners, offsets, strict=True)
-    ]
-    ranges = np.column_stack([offsets, sizes, np.cumsum(sizes) - sizes]).astype(np.int64)
-    expected = b"".join(
-        contents[owner][offset : offset + size]
-        for owner, offset, size in zip(owners, offsets, sizes, strict=True)
-    )
-    bounds = np.searchsorted(owners, np.arange(4)).tolist()
-
-    def read(first: int) -> bytes:
-        """Read the ranges of the objects from one on."""
-        out = np.zeros(len(expected), np.uint8)
-        assert read_ranges(sources[first:], bounds[first:], ranges, out) is None
-        return out[ranges[bounds[first], 2] :].tobytes()
-
-    assert read(0) == expected
-    assert read(1) == expected[ranges[bounds[1], 2] :]
-    assert not web.gets()
-    for path in Path(cache.directory).glob("*.block"):
-        with path.open("r+b") as file:
-            file.write(bytes(100))
-    assert read(0) == expected
-    assert web.gets()
-
-
-@pytest.mark.slow
-def test_a_later_run_uses_the_blocks(web: WebServer, cache: tio.BlockCache) -> None:
-    url = web.put("/a.tfrecord", DATA)
-    assert read_bytes(opened(url, cache), 0, len(DATA)) == DATA
-    web.requests.clear()
-    code = (
-        "import hashlib, pickle, sys\n"
-        "from torchrec_io.storage.byte_source import read_bytes\n"
-        "from torchrec_io.storage.location import Location\n"
-        "url, remote = pickle.load(sys.stdin.buffer)\n"
-        "data = read_bytes(Location.of(url, remote).open(), 0, 1 << 30)\n"
-        "print(hashlib.sha256(data).hexdigest())\n"
-    )
-    given = pickle.dumps((url, RemoteOptions(None, 4 << 20, cache)))
-    done = subprocess.run(
-        [sys.executable, "-c", code], input=given, check=True, capture_output=True, timeout=60
-    )
-    assert done.stdout.decode().strip() == hashlib.sha256(DATA).hexdigest()
-    assert not web.gets()
-
-
-def test_workers_of_a_rank_with_lanes_download_what_it_yields(
-    web: WebServer, tmp_path: Path
+@pytest.mark.parametrize("shuffle", [False, True, tio.Shuffle(block=20, window=60)])
+def test_the_second_epoch_makes_no_request(
+    web: WebServer, cache: tio.BlockCache, shuffle: Any
 ) -> None:
-    records = [b"%07d" % number * 20_000 for number in range(170)]
-    url = web.put("/large.tfrecord", b"".join(map(frame, records)))
-    len(tio.TFRecordDataset(url))  # is indexed
-    web.requests.clear()
-    dataset = tio.TFRecordDataset(
-        url,
-        batch_size=2,
-        shuffle=tio.Shuffle(block=20, window=20, lanes=4),
-        rank=1,
-        world_size=2,
-        uneven="keep",
-        cache=tio.BlockCache(tmp_path / "cache", max_bytes=64 << 20, block_bytes=BLOCK),
-    )
-    loader = DataLoader(dataset, batch_size=None, num_workers=3)
-    own = [bytes(record) for batch in loader for record in batch]
-    assert len(set(own)) == len(own) == 84
-    ranges = [request.range for request in web.gets()]
-    fetched = sum(end - begin for begin, end in filter(None, ranges))
-    assert fetched <= 1.1 * sum(map(len, own))
+    urls = [web.put(f"/{name}.tfrecord", DATA) for name in "ab"]
+    dataset = tio.TFRecordDataset(urls, cache=cache, shuffle=shuffle, batch_size=16)
+    for _ in range(2):
+        assert sorted(record for batch in dataset for record in batch) == sorted(2 * RECORDS)
+    assert list(tio.TFRecordStream(urls, cache=cache)) == 2 * RECORDS
+    assert tio.TFRecordMapDataset(urls, cache=cache)[307] == RECORDS[7]
+    assert downloads(web) == dict.fromkeys(range(BLOCKS), 2)
+    assert cache.summary()[2:5] == (8 << 20, 2 * BLOCKS, 2)
 
 
 @pytest.mark.parametrize("shuffle", [False, True])
@@ -192,66 +98,6 @@ def test_workers_download_each_block_once(
     assert downloads(web) == dict.fromkeys(range(BLOCKS), 1)
 
 
-def test_a_rank_with_lanes_and_workers_reads_its_part(web: WebServer, tmp_path: Path) -> None:
-    """Without the cache, each worker would read all shuffled blocks of the rank."""
-    records = [bytes([number % 256]) * 7000 for number in range(1600)]
-    url = web.put("/lanes.tfrecord", b"".join(map(frame, records)))
-    assert len(tio.TFRecordDataset(url)) == len(records)  # builds the index
-    web.requests.clear()
-    dataset = tio.TFRecordDataset(
-        url,
-        batch_size=8,
-        shuffle=tio.Shuffle(block=200, window=100, lanes=4),
-        rank=0,
-        world_size=2,
-        cache=tio.BlockCache(tmp_path / "c", max_bytes=32 << 20, block_bytes=BLOCK),
-    )
-    loader = DataLoader(dataset, batch_size=None, num_workers=3)
-    yielded = sum(len(bytes(record)) + 16 for batch in loader for record in batch)
-    assert yielded == 800 * 7016
-    ranges = [request.range or (0, 0) for request in web.gets()]
-    assert sum(end - begin for begin, end in ranges) <= 1.1 * yielded
-
-
-def read_range(url: str, cache: tio.BlockCache, begin: int, results: Any) -> None:
-    results.put(read_bytes(opened(url, cache), begin, 10) == DATA[begin : begin + 10])
-
-
-def test_processes_that_want_the_same_block(web: WebServer, cache: tio.BlockCache) -> None:
-    url = web.put("/a.tfrecord", DATA)
-    context = multiprocessing.get_context("fork")
-    results = context.SimpleQueue()
-    web.delay = 0.3
-    processes = [
-        context.Process(target=read_range, args=(url, cache, 10 * number, results))
-        for number in range(4)
-    ]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-    assert [results.get() for _ in processes] == [True] * 4
-    assert downloads(web) == {0: 1}
-
-
-def test_a_helper_that_is_killed_during_a_download(web: WebServer, cache: tio.BlockCache) -> None:
-    """Its claim is free, and the block is downloaded by another process."""
-    url = web.put("/a.tfrecord", DATA)
-    remote = options_with(cache)
-    file = Location.of(url, remote).open()
-    client = access(url, remote).fetcher.client
-    assert isinstance(client, HelperConnection)
-    web.delay = 0.5
-    timer = threading.Timer(0.25, os.kill, (client.helper_pid, signal.SIGKILL))
-    timer.start()
-    assert read_bytes(file, 0, BLOCK) == DATA[:BLOCK]
-    timer.join()
-    web.delay = 0
-    assert read_bytes(file, 0, len(DATA)) == DATA
-    assert cache.summary().blocks == BLOCKS
-    assert not list(Path(cache.directory).glob("*.part"))
-
-
 def test_a_process_that_is_stopped_does_not_keep_others_waiting(
     web: WebServer, cache: tio.BlockCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -259,20 +105,15 @@ def test_a_process_that_is_stopped_does_not_keep_others_waiting(
     remote = options_with(cache)
     blocks = cache.blocks_of(url, Location.of(url, remote).open().stamp, remote)
     assert blocks is not None
-    claim = blocks.folder.claim(blocks.name(0), BLOCK)
+    claim = blocks.folder.claim(blocks.name(0))
     assert claim is not None
-    from torchrec_io.storage.cache import filling  # noqa: PLC0415
-
     monkeypatch.setattr(filling, "_MOST_SECONDS", 0.1)
     memory = bytearray(2 * BLOCK)
-    fill = filling.BlockFill(blocks, 0, memoryview(memory))
-    assert fill.next_runs() == [(BLOCK, BLOCK)]
-    fill.store(BLOCK, BLOCK)
-    assert fill.next_runs() == []
+    downloads = filling.BlockFill(blocks, 0, memoryview(memory)).downloads()
+    assert next(downloads) == (BLOCK, BLOCK)
+    assert next(downloads) == (0, 0)  # wait
     time.sleep(0.15)
-    assert fill.next_runs() == [(0, BLOCK)]
-    fill.store(0, BLOCK)
-    assert fill.is_done
+    assert [*downloads] == [(0, BLOCK)]
     claim.abandon()
 
 
@@ -311,22 +152,6 @@ def test_any_ranges(
         assert file.read_ranges(ranges, out) is None
         assert out.tobytes() == b"".join(DATA[at : at + size] for at, size in rows)
     file.close()
-
-
-def test_damaged_blocks_are_downloaded_again(web: WebServer, cache: tio.BlockCache) -> None:
-    url = web.put("/a.tfrecord", DATA)
-    assert read_bytes(opened(url, cache), 0, len(DATA)) == DATA
-    for number, path in enumerate(sorted(Path(cache.directory).glob("*.block"))):
-        data = bytearray(path.read_bytes())
-        data[number * 1000 % len(data)] ^= 4
-        path.write_bytes(data)
-    web.requests.clear()
-    dataset = tio.TFRecordDataset(url, cache=cache, verify_crc=False)
-    assert list(dataset) == RECORDS
-    assert downloads(web) == dict.fromkeys(range(BLOCKS), 1)
-    web.requests.clear()
-    assert list(dataset) == RECORDS
-    assert not web.gets()
 
 
 def wrong_answer(handler: Any) -> None:
@@ -369,34 +194,16 @@ def test_a_wrong_answer_is_asked_for_again(
 
 
 @pytest.mark.parametrize("is_compressed", [False, True])
-def test_a_wrong_answer_to_a_stream_does_not_stay(
-    web: WebServer, cache: tio.BlockCache, *, is_compressed: bool
+@pytest.mark.parametrize("make", [tio.TFRecordDataset, tio.TFRecordStream])
+def test_a_wrong_answer_to_the_first_reader_does_not_stay(
+    web: WebServer, cache: tio.BlockCache, *, is_compressed: bool, make: Any
 ) -> None:
     url = web.put("/a.tfrecord", gzip.compress(DATA, 1) if is_compressed else DATA)
-    stream = tio.TFRecordStream(url, cache=cache)
-    for part in stream:  # the first bytes are read before
-        assert part == RECORDS[0]
-        break
-    cache.clear()
-    web.faults = [wrong_answer]
-    with pytest.raises(tio.TorchRecIOError):
-        list(stream)
+    web.faults = [None, wrong_answer]  # the first bytes are read before
+    with contextlib.suppress(tio.TorchRecIOError):
+        list(make(url, cache=cache))
     web.faults = []
-    assert list(stream) == RECORDS
-
-
-@pytest.mark.parametrize("shuffle", [False, True])
-def test_objects_without_right_checksums(
-    web: WebServer, cache: tio.BlockCache, *, shuffle: bool
-) -> None:
-    frames = [frame(record) for record in RECORDS]
-    content = b"".join(each[:8] + bytes(4) + each[12:-4] + bytes(4) for each in frames)
-    url = web.put("/a.tfrecord", content)
-    options: dict[str, Any] = {"cache": cache, "shuffle": shuffle}
-    for _ in range(2):
-        assert sorted(tio.TFRecordDataset(url, verify_crc=False, **options)) == sorted(RECORDS)
-    with pytest.raises(tio.CorruptRecordError, match="length does not match its checksum"):
-        tio.TFRecordDataset(url, **options)
+    assert list(make(url, cache=cache)) == RECORDS
 
 
 @pytest.mark.parametrize("verify_crc", [True, False])
@@ -416,6 +223,8 @@ def test_batches_of_damaged_blocks(
     for _ in range(3):
         rows = [row.numpy().tobytes() for batch in dataset for row in batch["data"]]
         assert sorted(rows) == sorted(RECORDS)
+        assert {*downloads(web, len(content)).values()} == {1}
+        web.requests.clear()
         for number, path in enumerate(sorted(Path(cache.directory).glob("*.block"))):
             data = bytearray(path.read_bytes())
             for at in range(number * 1000, min(len(data), BLOCK), 5000):  # in each record
@@ -461,50 +270,44 @@ def test_objects_without_an_identity_are_not_cached(
     assert not os.path.exists(cache.directory)
 
 
+OTHER = "http://other"
+
+
+@pytest.mark.parametrize(
+    ("url", "environment", "options"),
+    [
+        ("s3://b/a", {"AWS_ENDPOINT": OTHER}, {"AWS_ENDPOINT": OTHER}),
+        ("s3://b/a", {"AWS_ENDPOINT_URL": OTHER}, {"endpoint": OTHER}),
+        ("s3://b/a", {"AWS_ENDPOINT_URL_S3": OTHER}, {"endpoint": OTHER}),
+        ("s3://b/a", {"AWS_PROFILE": "x"}, {"endpoint": OTHER}),
+        ("gs://b/a", {"GOOGLE_BASE_URL": OTHER}, {"base_url": OTHER}),
+        ("az://b/a", {"AZURE_ENDPOINT": OTHER}, {"endpoint": OTHER}),
+        ("az://b/a", {"AZURE_STORAGE_ENDPOINT": OTHER}, {"endpoint": OTHER}),
+        ("az://b/a", {"AZURE_STORAGE_ACCOUNT_NAME": "one"}, {"account_name": "one"}),
+        ("az://b/a", {"AZURE_STORAGE_USE_EMULATOR": "true"}, {"use_emulator": True}),
+    ],
+)
 def test_stores_with_one_name_are_different(
-    web: WebServer, cache: tio.BlockCache, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    web: WebServer,
+    cache: tio.BlockCache,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    *,
+    url: str,
+    environment: dict[str, str],
+    options: dict[str, Any],
 ) -> None:
-    stamp = Location.of(web.put("/a", DATA)).open().stamp
-
-    def blocks_with(url: str = "s3://b/a", **options: Any) -> Any:
-        return cache.blocks_of(url, stamp, RemoteOptions(options))
-
-    own, other = blocks_with(), blocks_with(endpoint="http://other")
-    assert own != other
-    assert blocks_with(AWS_ENDPOINT="http://other", sas_key="5f2a") == other
-    for variable in ("AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
-        with monkeypatch.context() as patch:
-            patch.setenv(variable, "http://other")
-            assert blocks_with() == other
-    (tmp_path / "config").write_text("[profile x]\nendpoint_url = http://other\n")
+    (tmp_path / "config").write_text(f"[profile x]\nendpoint_url = {OTHER}\n")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
-    assert blocks_with() == own
-    monkeypatch.setenv("AWS_PROFILE", "x")
-    assert blocks_with() == other
-    google, azure = blocks_with("gs://b/a"), blocks_with("az://b/a")
-    for variable in ("GOOGLE_BASE_URL", "AZURE_ENDPOINT", "AZURE_STORAGE_ENDPOINT"):
-        monkeypatch.setenv(variable, "http://other")
-    assert blocks_with("gs://b/a", base_url="http://other") == blocks_with("gs://b/a") != google
-    assert blocks_with("az://b/a", endpoint="http://other") == blocks_with("az://b/a") != azure
-    accounts = {blocks_with("az://b/a", account_name=name) for name in ("one", "two")}
-    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "one")
-    assert blocks_with("az://b/a") in accounts
-    emulated = blocks_with("az://b/a", azure_storage_use_emulator="true")
-    assert emulated not in accounts
-    monkeypatch.setenv("AZURITE_BLOB_STORAGE_URL", "http://other")
-    assert blocks_with("az://b/a", use_emulator=True) == blocks_with("az://b/a")
+    stamp = Location.of(web.put("/a", DATA)).open().stamp
+    other = cache.blocks_of(url, stamp, RemoteOptions({"sas_key": "5f2a", **options}))
+    assert cache.blocks_of(url, stamp, RemoteOptions()) != other
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert cache.blocks_of(url, stamp, RemoteOptions()) == other
 
 
 # ---- faults of the store ----
-
-
-@pytest.mark.parametrize("fault", [429, 503, "reset", ("short", 0), ("short", 100_000)])
-def test_temporary_faults(web: WebServer, cache: tio.BlockCache, fault: Any) -> None:
-    url = web.put("/a.tfrecord", DATA)
-    web.faults = [fault] * 3
-    for _ in range(2):
-        assert read_bytes(opened(url, cache), 0, len(DATA)) == DATA
-    assert cache.summary().blocks == BLOCKS
 
 
 @pytest.mark.parametrize(("fault", "error"), [(503, ConnectionError), (403, PermissionError)])
@@ -569,18 +372,6 @@ def test_what_others_put_in_place_of_files(
     with contextlib.suppress(OSError):
         cache.clear()
     assert other.read_bytes() == DATA
-
-
-def test_a_wrong_answer_to_the_first_reader_does_not_stay(
-    web: WebServer, cache: tio.BlockCache
-) -> None:
-    """The index of a compressed file is made of all of it."""
-    url = web.put("/a.tfrecord", gzip.compress(DATA, 1))
-    web.faults = [None, wrong_answer]
-    with pytest.raises(tio.TorchRecIOError):
-        tio.TFRecordDataset(url, cache=cache)
-    web.faults = []
-    assert list(tio.TFRecordDataset(url, cache=cache)) == RECORDS
 
 
 def test_damage_is_an_error_although_the_server_has_ended(web: WebServer) -> None:
@@ -663,7 +454,7 @@ def test_local_files_need_no_cache(tmp_path: Path, cache: tio.BlockCache) -> Non
 @pytest.fixture
 def warnings(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Return what is logged about the cache."""
-    monkeypatch.setattr(filling, "_logged", {})
+    monkeypatch.setattr(folder, "_logged", {})
     texts: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: texts.append(record.getMessage())  # type: ignore[method-assign]
@@ -708,58 +499,14 @@ def test_a_folder_that_is_removed_during_an_epoch(web: WebServer, cache: tio.Blo
     dataset = tio.TFRecordDataset(web.put("/a.tfrecord", DATA), cache=cache)
     items = iter(dataset)
     first = next(items)
-    shutil.rmtree(cache.directory)
+    while os.path.exists(cache.directory):  # files may appear meanwhile
+        shutil.rmtree(cache.directory, ignore_errors=True)
     assert [first, *items] == RECORDS
     assert list(dataset) == RECORDS
     close_connections()
+    cache_folder_at.cache_clear()  # a later run has no open blocks
     assert list(pickle.loads(pickle.dumps(dataset))) == RECORDS
     assert cache.summary().blocks == BLOCKS  # a later run uses the folder again
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
-@pytest.mark.parametrize("mode", [0o700, 0o755, 0o777])
-def test_another_user_of_the_machine(mode: int, warnings: list[str]) -> None:
-    """Data is right, whether this user may read or write the folder or not."""
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder).chmod(0o755)
-        cache = tio.BlockCache(f"{folder}/c", max_bytes=8 << 20, block_bytes=BLOCK)
-        filesystem = fsspec.filesystem("memory")
-        filesystem.pipe("/users/a", DATA)
-        remote = options_with(cache)
-        url = "memory://users/a"
-        assert read_bytes(Location.of(url, remote).open(), 0, 5 * BLOCK) == DATA[: 5 * BLOCK]
-        for path in Path(cache.directory).iterdir():
-            path.chmod(mode & 0o644)
-        Path(cache.directory).chmod(mode)
-        close_connections()
-        child = os.fork()
-        if child == 0:
-            os.setgid(65534)
-            os.setuid(65534)
-            there = Location.of(url, remote)
-            right = all(read_bytes(there.open(), 0, len(DATA)) == DATA for _ in range(2))
-            blocks = len(list(Path(cache.directory).glob("*.block"))) if mode != 0o700 else 0
-            os._exit(10 * right + (blocks == BLOCKS) + 2 * len(warnings))
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        # The state of the folder belongs to the first user, so it cannot be written, which is
-        # logged once.
-        assert status == 12
-        assert read_bytes(Location.of(url, remote).open(), 0, len(DATA)) == DATA
-
-
-# ---- more ----
-
-
-def test_threads_share_blocks(web: WebServer, cache: tio.BlockCache) -> None:
-    file = opened(web.put("/a.tfrecord", DATA), cache)
-
-    def read(number: int) -> bool:
-        at = number * 9973 % (len(DATA) - 5000)
-        return read_bytes(file, at, 5000) == DATA[at : at + 5000]
-
-    with ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(read, range(300)))
-    assert max(downloads(web).values()) == 1
 
 
 def test_filesystems_of_fsspec(cache: tio.BlockCache) -> None:
@@ -783,17 +530,6 @@ def test_filesystems_of_fsspec(cache: tio.BlockCache) -> None:
     assert sorted(dataset.replace(shuffle=True)) == sorted(RECORDS)
     assert CountingFileSystem.reads == before
     assert cache.summary().blocks == BLOCKS
-
-
-def test_compressed_objects(web: WebServer, cache: tio.BlockCache, tmp_path: Path) -> None:
-    with tio.TFRecordWriter(tmp_path / "a.gz", "gzip") as writer:
-        for record in RECORDS:
-            writer.write(record)
-    url = web.put("/a.tfrecord.gz", (tmp_path / "a.gz").read_bytes())
-    dataset = tio.TFRecordDataset(url, cache=cache)
-    for _ in range(2):
-        assert list(dataset) == RECORDS
-    assert max(Counter(request.range for request in web.gets()).values()) == 1
 
 
 def test_secrets_are_not_stored(web: WebServer, cache: tio.BlockCache) -> None:

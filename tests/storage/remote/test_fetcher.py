@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from torchrec_io.storage.cache import filling
+from torchrec_io.storage.cache import folder
 from torchrec_io.storage.cache.object_blocks import ObjectBlocks
 from torchrec_io.storage.remote import fetcher as fetcher_module
 from torchrec_io.storage.remote.areas import Areas
@@ -163,7 +163,7 @@ def test_a_failure_is_raised_and_the_rest_is_cancelled() -> None:
 def test_a_cache_that_cannot_be_written_is_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(filling, "_logged", {})
+    monkeypatch.setattr(folder, "_logged", {})
     client = MemoryClient(50_000)
     client.trouble = "No space left on device"
     fetcher = Fetcher(client)

@@ -22,8 +22,6 @@ _MAGIC = b"TIOBLK01"
 _TRAILER = struct.Struct("<8sQ16s")
 _CRC = struct.Struct("<I")
 _CHUNK_BYTES = 4096
-# The time of the last use of a block is stored when it is older than this.
-SECONDS_BETWEEN_TOUCHES = 10.0
 
 
 class CachedBlock:
@@ -31,80 +29,65 @@ class CachedBlock:
 
     Args:
         name: Name of the block.
-        descriptor: Descriptor of its file, which is closed with the block.
+        descriptor: Descriptor of its file, which belongs to the block from then on.
         size: Size of its data in bytes.
-        checksums: Checksums of its chunks.
 
     Attributes:
-        name: Name of the block.
-        size: Size of its data in bytes.
         file: The file, for :func:`torchrec_io._core.read_blocks`.
-        touched: When its last use was stored, by the clock of :func:`time.monotonic`.
+        used: Time of its last use that was stored, in seconds since 1970.
+
+    Raises:
+        OSError: If the file cannot be read.
+        ValueError: If it is damaged. Damage to the data is found when that is read.
     """
 
-    __slots__ = ("_close", "_descriptor", "file", "name", "size", "touched")
+    __slots__ = ("_close", "_descriptor", "_size", "file", "used")
 
-    def __init__(self, name: str, descriptor: int, size: int, checksums: bytes) -> None:
+    def __init__(self, name: str, descriptor: int, size: int) -> None:
         self._close: Callable[[int], None] = os.close  # gone at the exit of the interpreter
         self._descriptor = descriptor
-        self.touched = 0.0
-        self.name = name
-        self.size = size
-        self.file = _core.CheckedFile(descriptor, size, np.frombuffer(checksums, np.uint8))
+        self._size = size
+        self.used = os.fstat(descriptor).st_mtime
+        tail_bytes = file_bytes(size) - size
+        tail = os.pread(descriptor, tail_bytes + 1, size)
+        body = tail[: -_CRC.size]
+        is_whole = len(tail) == tail_bytes and body.endswith(_trailer(name, size))
+        if not is_whole or _crc_of(body) != tail[-_CRC.size :]:
+            raise ValueError("the block is damaged")
+        checksums = np.frombuffer(body[: -_TRAILER.size], np.uint8)
+        self.file = _core.CheckedFile(descriptor, size, checksums)
 
     def __del__(self) -> None:
         self._close(self._descriptor)
 
     def touch(self, now: float) -> None:
         """Store that the block was used now. Other users' files may not allow it."""
-        self.touched = now
+        self.used = now
         with contextlib.suppress(OSError):
             os.utime(self._descriptor)
 
     def read(self, out: ByteBuffer) -> bool:
         """Read all data into a buffer; return whether it is undamaged."""
-        ranges = np.array([(0, self.size, 0)])
-        return not _core.read_blocks([self.file], ranges, max(1, self.size), out)
-
-
-def file_bytes(size: int) -> int:
-    """Return the size of the file of a block."""
-    return size + _tail_bytes(size)
-
-
-def _tail_bytes(size: int) -> int:
-    return 4 * -(-size // _CHUNK_BYTES) + _TRAILER.size + _CRC.size
+        ranges = np.array([(0, self._size, 0)])
+        return not _core.read_blocks([self.file], ranges, max(1, self._size), out)
 
 
 def write_block(descriptor: int, name: str, data: memoryview) -> None:
-    """Write the file of a block.
+    """Write the file of a block, in place of what it has.
 
     Raises:
         OSError: If it cannot be written, as on a full disk.
     """
-    checksums = _core.chunk_checksums(np.frombuffer(data, np.uint8))
-    tail = checksums + _trailer(name, len(data))
-    parts = [data, memoryview(tail + _crc_of(tail))]
-    offset = 0
-    for part in parts:
-        done = 0
-        while done < len(part):
-            done += os.pwrite(descriptor, part[done:], offset + done)
-        offset += done
+    tail = _core.chunk_checksums(np.frombuffer(data, np.uint8)) + _trailer(name, len(data))
+    with open(descriptor, "wb", closefd=False) as file:
+        file.truncate(0)
+        file.write(data)
+        file.write(tail + _crc_of(tail))
 
 
-def open_block(name: str, descriptor: int, size: int) -> CachedBlock | None:
-    """Return the block in an open file, which belongs to it then; None if the file is damaged."""
-    tail = os.pread(descriptor, _tail_bytes(size) + 1, size)
-    body = tail[: -_CRC.size]
-    is_valid = (
-        len(tail) == _tail_bytes(size)
-        and body.endswith(_trailer(name, size))
-        and _crc_of(body) == tail[-_CRC.size :]
-    )
-    if not is_valid:
-        return None
-    return CachedBlock(name, descriptor, size, body[: -_TRAILER.size])
+def file_bytes(size: int) -> int:
+    """Return the size of the file of a block."""
+    return size + 4 * -(-size // _CHUNK_BYTES) + _TRAILER.size + _CRC.size
 
 
 def _crc_of(data: bytes) -> bytes:

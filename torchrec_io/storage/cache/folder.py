@@ -1,11 +1,13 @@
-"""The folder of a cache: which blocks it has, who downloads one, and which are removed.
+"""The folder of a cache: its blocks, which process downloads one, and which ones are removed.
 
-All that makes the folder larger is reserved first, under a lock: a process *claims* a block by
-creating its file with its final size, under a temporary name, and locking it. So each block is
-downloaded by one process at a time, and the folder never exceeds its bound. The file also gets its
-final name, or is given up, under the lock of the folder: whoever counts the files counts it once.
-The locks end with the process, however that ends; what it leaves is taken over, or removed to make
-room.
+A process claims a block before it downloads it: it creates an empty ``.part`` file and locks it. To
+store the block, it holds the lock of the folder, makes room, adds the size of the block to the
+count of the folder, writes the data and renames the file. So each block is downloaded by one
+process at a time, and the folder never exceeds its bound.
+
+The locks end with the process, however that ends. The ``.part`` file of a killed process is used by
+the next claim of the block, or removed when room is made. Its size may stay counted until then,
+when the sizes of all files are added up again.
 """
 
 from __future__ import annotations
@@ -15,138 +17,96 @@ import errno
 import fcntl
 import functools
 import heapq
+import logging
 import os
 import re
 import stat
 import struct
+import sys
 import time
-import weakref
-from collections import deque
-from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from ..cache_folder import make_cache_folder
 from ..file_limit import most_open_files
-from .block_file import (
-    SECONDS_BETWEEN_TOUCHES,
-    CachedBlock,
-    file_bytes,
-    open_block,
-    write_block,
-)
+from .block_file import CachedBlock, file_bytes, write_block
 
-if TYPE_CHECKING:
-    from .block_table import BlockTable
+logger = logging.getLogger("torchrec_io")
 
 _STATE_NAME = "torchrec_io-cache"
 _STATE = struct.Struct("<8sQQ")
 _MAGIC = b"TIOCACH1"
 _NAME = re.compile(r"(?P<object>[0-9a-f]{32})-[0-9a-f]+\.(?P<kind>block|part)")
 _PAGE_BYTES = 4096
-# Counted for each file beside its content: its entry in the folder.
+# Counted for each file in addition to its content: its entry in the folder.
 _ENTRY_BYTES = 256
 # Counted for the folder itself and the state.
 _BASE_BYTES = 4 * _PAGE_BYTES
-# Making room frees this part of the bound more, because it looks at all files.
+# Making room frees this part of the bound more, because it inspects all files.
 _SPARE = 50
 # Files that are removed after one look at all files, at most: their names are in memory.
 _MOST_REMOVED = 1 << 16
-# The lock is waited for until nothing has changed the state for this time: who looks at very many
-# files shows that it goes on.
 _SECONDS_TO_LOCK = 30.0
-_SECONDS_TO_SHOW = 1.0
 _OPEN_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-
-
-class CacheFullError(OSError):
-    """There is no room for a block: all of the cache is being written."""
 
 
 class StoredFile(NamedTuple):
     """A file of the cache.
 
     Attributes:
-        used_ns: Time of its last use, in nanoseconds since 1970.
-        name: Name of the file.
+        path: Path of the file.
         object: Digest of the object that the block belongs to.
+        is_part: True until the block is complete.
         size: Size in bytes, as the file system counts it.
-        is_part: True while it is being written.
+        used_ns: Time of its last use, in nanoseconds since 1970.
     """
 
-    used_ns: int
-    name: str
+    path: str
     object: str
-    size: int
     is_part: bool
+    size: int
+    used_ns: int
 
 
-class Claim:
-    """The right to write a block, which this process has until it publishes or abandons it.
+class Claim(NamedTuple):
+    """The right to write a block. This process has it until it publishes or abandons the block.
 
     Attributes:
-        counted: Size that the file counts in the folder.
+        folder: Folder of the cache.
+        name: Name of the block.
+        descriptor: Descriptor of its part, which is locked.
     """
 
-    def __init__(self, folder: CacheFolder, name: str, descriptor: int) -> None:
-        self._folder = folder
-        self._name = name
-        self._descriptor = descriptor
-        self.counted = 0
+    folder: CacheFolder
+    name: str
+    descriptor: int
 
     def publish(self, data: memoryview) -> None:
         """Write the block and give up the claim.
 
         Raises:
-            OSError: If the block cannot be written. The claim is abandoned.
+            OSError: If the block cannot be written, or there is no room.
         """
         try:
-            write_block(self._descriptor, self._name, data)
-            with self._folder.locked() as state:
-                if self._has_file():  # otherwise the folder was removed meanwhile
-                    # A file system may allocate more than the size.
-                    more = _counted(os.fstat(self._descriptor)) - self.counted
-                    if more > 0:
-                        state.used += more
-                        self.counted += more
-                    os.rename(self._path, self._folder.block_path(self._name))
-        except TimeoutError:  # of the lock
-            self.drop()
-            raise
-        except BaseException:
+            self.folder.store(self, data)
+        finally:
             self.abandon()
-            raise
-        self._release()
 
     def abandon(self) -> None:
-        """Give up the claim without a block."""
-        try:
-            with self._folder.locked() as state:
-                if self._has_file():
-                    os.unlink(self._path)
-                    state.used -= self.counted
-        except OSError:
-            self.drop()
-        else:
-            self._release()
-
-    def drop(self) -> None:
-        """Remove the file, which stays counted."""
+        """Give up the claim, and remove a block that is not complete."""
         with contextlib.suppress(OSError):
-            if self._has_file():
-                os.unlink(self._path)
-        self._release()
+            if self.has_part():
+                os.unlink(self.folder.part_path(self.name))
+        _release(self.descriptor)
 
-    @property
-    def _path(self) -> str:
-        return self._folder.part_path(self._name)
-
-    def _has_file(self) -> bool:
-        """Return whether the file of this claim is in the folder."""
-        return _has_name(self._descriptor, self._path)
-
-    def _release(self) -> None:
-        _unlock(self._descriptor)
-        os.close(self._descriptor)
+    def has_part(self) -> bool:
+        """Return whether the part of this claim is in the folder."""
+        try:
+            there = os.stat(self.folder.part_path(self.name))
+        except FileNotFoundError:
+            return False
+        return os.path.samestat(os.fstat(self.descriptor), there)
 
 
 class CacheFolder:
@@ -158,16 +118,16 @@ class CacheFolder:
 
     Attributes:
         path: The folder.
-        opened: Blocks that this process has open, in the order in which they were opened: the
-            table of each, and its number there. Changed without a lock, which a fork might copy
-            while it is held.
+        opened: Blocks that this process keeps open, by the digest of the object and the number of
+            the block. The one that was opened first is closed first. There is no lock, which a fork
+            might copy while it is held: each change is one atomic call.
         most_open: Largest number of these.
     """
 
     def __init__(self, path: str, max_bytes: int) -> None:
         self.path = path
         self._max_bytes = max_bytes
-        self.opened: deque[tuple[weakref.ref[BlockTable], int]] = deque()
+        self.opened: OrderedDict[tuple[str, int], CachedBlock] = OrderedDict()
         self.most_open = max(16, min(4096, most_open_files() // 3))
 
     def block_path(self, name: str) -> str:
@@ -175,7 +135,7 @@ class CacheFolder:
         return f"{self.path}/{name}.block"
 
     def part_path(self, name: str) -> str:
-        """Return the path of a block that is being written."""
+        """Return the path of a block that is claimed."""
         return f"{self.path}/{name}.part"
 
     # ---- blocks ----
@@ -184,33 +144,26 @@ class CacheFolder:
         """Open a block; return None if the cache has none that is valid."""
         try:
             descriptor = _open_regular(self.block_path(name), os.O_RDONLY)
-        except OSError:  # missing, or of another user
+            block = CachedBlock(name, descriptor, size)
+            return block if self._is_trusted(os.fstat(descriptor)) else None
+        except (OSError, ValueError):  # missing, of another user, or damaged
             return None
-        block = None
-        try:
-            status = os.fstat(descriptor)
-            if self._is_trusted(status):
-                block = open_block(name, descriptor, size)
-                if block is None:
-                    self.discard(name)
-                elif time.time() - status.st_mtime < SECONDS_BETWEEN_TOUCHES:
-                    block.touched = time.monotonic()
-        except OSError:
-            pass  # as if it were missing
-        finally:
-            if block is None:
-                os.close(descriptor)
-        return block
 
-    def discard(self, name: str) -> bool:
-        """Remove a damaged block; return whether it is gone."""
-        try:
-            os.unlink(self.block_path(name))
-        except FileNotFoundError:
-            pass
-        except OSError:
-            return False
-        return True
+    def claim(self, name: str) -> Claim | None:
+        """Claim a block; return None if another process has claimed it.
+
+        Raises:
+            OSError: If the folder cannot be used.
+        """
+        make_cache_folder(self.path)
+        claim = Claim(self, name, self._create(self.part_path(name)))
+        with contextlib.ExitStack() as closing:
+            closing.callback(os.close, claim.descriptor)
+            # The part is gone if another process had the lock, and gave it up meanwhile.
+            if _try_lock(claim.descriptor) and claim.has_part():
+                closing.pop_all()
+                return claim
+        return None
 
     def _is_trusted(self, status: os.stat_result) -> bool:
         """Return whether a file is of this user, or of one who was given access to the folder.
@@ -223,112 +176,76 @@ class CacheFolder:
             return True
         return not os.stat(self.path).st_mode & stat.S_IWOTH
 
-    # ---- claims ----
-
-    def claim(self, name: str, size: int) -> Claim | None:
-        """Claim a block that the cache lacks, and make room for it.
-
-        Returns:
-            None if another process has claimed it, or the cache has it by now.
-
-        Raises:
-            CacheFullError: If there is no room.
-            OSError: If the folder cannot be used.
-        """
-        make_cache_folder(self.path)
-        with self.locked() as state:
-            if os.path.lexists(self.block_path(name)):
-                if self.open(name, size) is not None:
-                    return None
-                os.unlink(self.block_path(name))
-            descriptor = self._create(self.part_path(name))
-            try:
-                # A claim that is given up without the lock of the folder takes the name away.
-                is_own = _try_lock(descriptor) and _has_name(descriptor, self.part_path(name))
-            except BaseException:
-                os.close(descriptor)
-                raise
-            if not is_own:
-                os.close(descriptor)
-                return None
-            claim = Claim(self, name, descriptor)
-            try:
-                claim.counted = self._reserve(state, descriptor, file_bytes(size))
-            except BaseException:
-                claim.drop()
-                raise
-        return claim
-
-    def _reserve(self, state: _State, descriptor: int, size: int) -> int:
-        """Give a claimed file its size, and return how much that counts."""
-        status = os.fstat(descriptor)
-        counted = _size_on_disk(size) + _ENTRY_BYTES
-        if status.st_size != size:  # otherwise left by a process that was killed
-            self._make_room(state, counted)
-            state.used += counted  # first: a kill leaves too large a number, never too small a one
-            os.ftruncate(descriptor, size)
-        return counted
-
     # ---- room ----
 
-    def _make_room(self, state: _State, size: int) -> None:
-        """Remove the blocks that were not used for longest until there is room."""
-        goal = self._max_bytes - size - self._max_bytes // _SPARE // size * size
-        stuck: set[str] = set()
-        while state.used + size > self._max_bytes:
-            used, oldest = self._find_oldest(state, state.used - goal, stuck)
-            is_full = used + size > self._max_bytes
-            for file in oldest if is_full else ():
-                state.show()
-                if used <= goal:
-                    break
-                if self._remove(file):
-                    used -= file.size
-                else:
-                    stuck.add(file.name)
-            state.used = used
-            if is_full and not oldest:
-                raise CacheFullError(errno.ENOSPC, "the cache has no room for a block", self.path)
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[int]:
+        """Hold the lock of the folder, and provide the descriptor of its state.
 
-    def _find_oldest(
-        self, state: _State, size: int, stuck: Collection[str]
-    ) -> tuple[int, list[StoredFile]]:
-        """Return the size of all files, and the blocks that were not used for longest.
-
-        Files of killed processes are removed.
-
-        Args:
-            state: The state of the folder.
-            size: Size of all blocks that are wanted.
-            stuck: Names of blocks that cannot be removed.
+        Raises:
+            TimeoutError: If another process keeps the lock.
         """
-        used, kept = _BASE_BYTES, 0
-        newest_first: list[tuple[int, StoredFile]] = []
-        for file in self._files_shown(state):
-            if file.is_part and self._remove(file):
-                continue
-            used += file.size
-            if file.is_part or file.name in stuck:
-                continue
-            heapq.heappush(newest_first, (-file.used_ns, file))
-            kept += file.size
-            while kept - newest_first[0][1].size >= size or len(newest_first) > _MOST_REMOVED:
-                kept -= heapq.heappop(newest_first)[1].size
-        return used, [file for _, file in sorted(newest_first, reverse=True)]
+        descriptor = self._create(os.path.join(self.path, _STATE_NAME))
+        try:
+            end = time.monotonic() + _SECONDS_TO_LOCK
+            while not _try_lock(descriptor):
+                if time.monotonic() > end:
+                    raise TimeoutError(errno.ETIMEDOUT, "the cache stays locked", self.path)
+                time.sleep(0.001)
+            yield descriptor
+        finally:
+            _release(descriptor)
 
-    def _remove(self, file: StoredFile) -> bool:
-        """Remove a file that no process writes; return whether it is gone."""
-        path = os.path.join(self.path, file.name)
+    def store(self, claim: Claim, data: memoryview) -> None:
+        """Write a block that this process has claimed.
+
+        It is counted first: a process that is killed leaves a count that is too large, never one
+        that is too small.
+
+        Raises:
+            OSError: If the block cannot be written, or there is no room.
+        """
+        size = _size_on_disk(file_bytes(len(data))) + _ENTRY_BYTES
+        with self.locked() as state:
+            if not claim.has_part():
+                return  # the folder was removed meanwhile
+            used = self._make_room(state, size)
+            self._write_state(state, used + size)
+            write_block(claim.descriptor, claim.name, data)
+            # A file system may allocate more than the size.
+            self._write_state(state, used + max(size, _counted(os.fstat(claim.descriptor))))
+            os.rename(self.part_path(claim.name), self.block_path(claim.name))
+
+    def _make_room(self, state: int, size: int) -> int:
+        """Remove the blocks that were not used for longest, until a file of a size has room.
+
+        Returns:
+            Size of all files in bytes.
+        """
+        used, _ = _read_state(state)
+        most = self._max_bytes - size
+        if most < _BASE_BYTES:
+            raise OSError(errno.EFBIG, "a block is larger than the cache", self.path)
+        if used > most:
+            used = self._count()
+            for file in heapq.nsmallest(_MOST_REMOVED, self.files(), key=_removal_order):
+                if used <= most - self._max_bytes // _SPARE:
+                    break
+                if self.remove(file.path):
+                    used -= file.size
+        if used > most:
+            raise OSError(errno.ENOSPC, "the cache has no room for a block", self.path)
+        return used
+
+    def remove(self, path: str) -> bool:
+        """Remove a file of the cache, unless it is locked; return whether it is gone."""
+        descriptor = None
         try:
-            flags = os.O_RDONLY if file.is_part else os.O_WRONLY
-            descriptor = _open_regular(path, flags)
-        except OSError:
-            descriptor = -1
-        try:
-            if file.is_part:
-                if descriptor < 0 or not _try_lock(descriptor):
+            with contextlib.suppress(OSError):  # a link in its place, or of another user
+                descriptor = _open_regular(path, os.O_RDWR)
+            if descriptor is not None:
+                if not _try_lock(descriptor):
                     return False
-            elif descriptor >= 0:
                 os.ftruncate(descriptor, 0)  # frees the space even if a process has it open
             os.unlink(path)
         except FileNotFoundError:
@@ -336,12 +253,23 @@ class CacheFolder:
         except OSError:
             return False
         finally:
-            if descriptor >= 0:
-                os.close(descriptor)
+            if descriptor is not None:
+                _release(descriptor)
         return True
 
+    def clear(self) -> None:
+        """Remove all blocks that no process is writing.
+
+        Raises:
+            OSError: If the folder cannot be used.
+        """
+        with self.locked() as state:
+            for file in self.files():
+                self.remove(file.path)
+            self._write_state(state, self._count())
+
     def files(self) -> Iterator[StoredFile]:
-        """Yield the files of the cache. Other files of the folder are none of its own."""
+        """Yield the files of the cache. Other files in the folder do not belong to it."""
         with os.scandir(self.path) as entries:
             for entry in entries:
                 matched = _NAME.fullmatch(entry.name)
@@ -352,69 +280,24 @@ class CacheFolder:
                 except OSError:  # removed by now
                     continue
                 is_part = matched["kind"] == "part"
-                used_ns, counted = status.st_mtime_ns, _counted(status)
-                yield StoredFile(used_ns, entry.name, matched["object"], counted, is_part)
-
-    def _files_shown(self, state: _State) -> Iterator[StoredFile]:
-        """Yield the files of the cache, and show others that this takes long."""
-        for file in self.files():
-            state.show()
-            yield file
+                size, used_ns = _counted(status), status.st_mtime_ns
+                yield StoredFile(entry.path, matched["object"], is_part, size, used_ns)
 
     def bound(self) -> int | None:
-        """Return the bound that the last process had; None if it is not known."""
-        try:
+        """Return the bound of the process that wrote last; None if it is not known."""
+        with contextlib.suppress(OSError):  # missing, or of another user
             descriptor = _open_regular(os.path.join(self.path, _STATE_NAME), os.O_RDONLY)
-        except OSError:
-            return None
-        with open(descriptor, "rb") as file:
-            data = file.read(_STATE.size)
-        known = _STATE.unpack(data) if len(data) == _STATE.size else (b"", 0, 0)
-        return known[2] or None if known[0] == _MAGIC else None
-
-    def clear(self) -> None:
-        """Remove all blocks that no process is writing.
-
-        Raises:
-            OSError: If the folder cannot be used.
-        """
-        with self.locked() as state:
-            for file in self._files_shown(state):
-                self._remove(file)
-            state.used = self._count(state)
-
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[_State]:
-        """Hold the lock of the folder."""
-        path = os.path.join(self.path, _STATE_NAME)
-        while True:
-            descriptor = self._create(path)
             try:
-                self._wait_for_lock(descriptor)
-                if _has_name(descriptor, path):  # otherwise the folder was removed meanwhile
-                    state = _State(descriptor, self._max_bytes)
-                    if not state.is_known:
-                        state.used = self._count(state)
-                    yield state
-                    return
+                return _read_state(descriptor)[1]
             finally:
-                _unlock(descriptor)
                 os.close(descriptor)
+        return None
 
-    def _wait_for_lock(self, descriptor: int) -> None:
-        """Lock the state.
+    def _count(self) -> int:
+        return _BASE_BYTES + sum(file.size for file in self.files())
 
-        Raises:
-            TimeoutError: If nothing changes the state for long, as if its process is stopped.
-        """
-        seen, end = 0, 0.0
-        while not _try_lock(descriptor):
-            changed = os.fstat(descriptor).st_mtime_ns
-            if changed != seen:
-                seen, end = changed, time.monotonic() + _SECONDS_TO_LOCK
-            if time.monotonic() > end:
-                raise TimeoutError(errno.ETIMEDOUT, "the cache stays locked", self.path)
-            time.sleep(0.002)
+    def _write_state(self, descriptor: int, used: int) -> None:
+        os.pwrite(descriptor, _STATE.pack(_MAGIC, used, self._max_bytes), 0)
 
     def _create(self, path: str) -> int:
         """Open a file for writing, for all who may write to the folder."""
@@ -425,43 +308,14 @@ class CacheFolder:
                 os.fchmod(descriptor, mode)  # whatever the umask
         return descriptor
 
-    def _count(self, state: _State) -> int:
-        return _BASE_BYTES + sum(file.size for file in self._files_shown(state))
 
-
-class _State:
-    """Number of bytes that a cache uses, in a file. Its lock is held.
-
-    Attributes:
-        is_known: Whether the file has that number.
-    """
-
-    def __init__(self, descriptor: int, max_bytes: int) -> None:
-        self._descriptor = descriptor
-        self._max_bytes = max_bytes
-        data = os.pread(descriptor, _STATE.size, 0)
-        magic, used, bound = _STATE.unpack(data) if len(data) == _STATE.size else (b"", 0, 0)
-        self.is_known = magic == _MAGIC
-        self._used: int = used
-        self._next_show = time.monotonic() + _SECONDS_TO_SHOW
-        if self.is_known and bound != max_bytes:
-            self.used = used
-
-    @property
-    def used(self) -> int:
-        return self._used
-
-    @used.setter
-    def used(self, used: int) -> None:
-        self._used = max(_BASE_BYTES, used)
-        os.pwrite(self._descriptor, _STATE.pack(_MAGIC, self._used, self._max_bytes), 0)
-
-    def show(self) -> None:
-        """Show those who wait for the lock that this process goes on. Most calls do nothing."""
-        now = time.monotonic()
-        if now >= self._next_show:
-            self._next_show = now + _SECONDS_TO_SHOW
-            os.utime(self._descriptor)
+def _read_state(descriptor: int) -> tuple[int, int | None]:
+    """Return the size of all files, and the bound. An unknown size is larger than any bound."""
+    data = os.pread(descriptor, _STATE.size, 0)
+    if len(data) == _STATE.size and data.startswith(_MAGIC):
+        _, used, bound = _STATE.unpack(data)
+        return used, bound or None
+    return sys.maxsize, None
 
 
 def _open_regular(path: str, flags: int, mode: int = 0o600) -> int:
@@ -486,18 +340,16 @@ def _try_lock(descriptor: int) -> bool:
     return True
 
 
-def _unlock(descriptor: int) -> None:
-    """Unlock a file: forked processes may have it open, too."""
+def _release(descriptor: int) -> None:
+    """Unlock and close a file. Forked processes may have it open, too."""
     with contextlib.suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)
 
 
-def _has_name(descriptor: int, path: str) -> bool:
-    """Return whether an open file still has its name."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except FileNotFoundError:
-        return False
+def _removal_order(file: StoredFile) -> tuple[bool, int]:
+    """Return a key to sort files by: parts first, which are removed unless they are claimed."""
+    return not file.is_part, file.used_ns
 
 
 def _size_on_disk(size: int) -> int:
@@ -505,13 +357,29 @@ def _size_on_disk(size: int) -> int:
 
 
 def _counted(status: os.stat_result) -> int:
-    """Return the size of a file as it is counted: on the disk, once all of it is written."""
-    if not status.st_size:  # claimed, but not reserved yet
-        return 0
-    return max(_size_on_disk(status.st_size), status.st_blocks * 512) + _ENTRY_BYTES
+    """Return the size that a file counts. A block that is claimed, but not written, has none."""
+    size = max(_size_on_disk(status.st_size), status.st_blocks * 512)
+    return size + _ENTRY_BYTES if size else 0
 
 
 @functools.lru_cache(maxsize=64)
 def cache_folder_at(path: str, max_bytes: int) -> CacheFolder:
     """Return the object for a folder that all of this process uses."""
     return CacheFolder(path, max_bytes)
+
+
+_logged: dict[tuple[str, str], object] = {}
+
+
+def log_trouble(directory: str, reason: str) -> None:
+    """Log once that a cache cannot be written."""
+    own = object()
+    if _logged.setdefault((directory, reason), own) is own:  # of several threads, one logs
+        logger.warning(
+            "the cache %s cannot be written (%s): data is read without it", directory, reason
+        )
+
+
+def reason_of(error: OSError) -> str:
+    """Return why a cache cannot be written, in words."""
+    return os.strerror(error.errno or errno.EIO)

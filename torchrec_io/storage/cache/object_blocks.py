@@ -1,31 +1,46 @@
-"""The blocks of one object."""
+"""The blocks of one object in a cache: a remote object, or the content of a compressed file."""
 
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from ..byte_source import Stamp
+import numpy as np
+
+from ... import _core
+from ..byte_source import ByteBuffer, Ints, Stamp
 from ..digest import digest_text
 from ..remote.messages import is_strong
 from ..remote.options import RemoteOptions
 from ..remote.urls import OBJECT_STORES, scheme_of
-from .folder import CacheFolder, cache_folder_at
+from .block_file import CachedBlock
+from .folder import CacheFolder, Claim, cache_folder_at, log_trouble, reason_of
+
+if TYPE_CHECKING:
+    from ..location import Location
+    from .block_cache import BlockCache
 
 # A time of the last change identifies content once it is this old: it may have a resolution of
 # seconds, and an object may be replaced twice within one.
 _SECONDS_UNTIL_SURE = 60
+# The time of the last use of a block that is open is stored when it is older than this.
+_SECONDS_BETWEEN_TOUCHES = 10.0
 
 
 class ObjectBlocks(NamedTuple):
-    """The blocks of an object in a cache. All have one size, except the last.
+    """The blocks of an object in a cache.
+
+    Blocks of remote objects have one size, except the last. Those of compressed files are decoded
+    chunks. Safe to use from several threads, and after a fork.
 
     Attributes:
         directory: Folder of the cache.
         max_bytes: Largest size of the cache.
-        block_bytes: Size of a block.
-        digest: Digest of the identity of the object.
+        block_bytes: Size of a block; 0 if blocks have different sizes.
+        digest: Digest of all that identifies the content of the object, and the bounds.
         size: Size of the object in bytes.
+        bounds: Offset of each block, and the end of the last one, if blocks have different sizes.
     """
 
     directory: str
@@ -33,6 +48,7 @@ class ObjectBlocks(NamedTuple):
     block_bytes: int
     digest: str
     size: int
+    bounds: Sequence[int] = ()
 
     @property
     def folder(self) -> CacheFolder:
@@ -45,7 +61,126 @@ class ObjectBlocks(NamedTuple):
 
     def size_of(self, number: int) -> int:
         """Return the size of a block."""
+        if self.bounds:
+            return self.bounds[number + 1] - self.bounds[number]
         return min(self.block_bytes, self.size - number * self.block_bytes)
+
+    def open(self, number: int) -> CachedBlock | None:
+        """Open a block; return None if it is not cached."""
+        return self.folder.open(self.name(number), self.size_of(number))
+
+    def claim(self, number: int) -> Claim | None:
+        """Claim a block; see :meth:`CacheFolder.claim`."""
+        return self.folder.claim(self.name(number))
+
+    def discard(self, numbers: Iterable[int]) -> bool:
+        """Remove blocks from the cache; return whether one of them is gone."""
+        is_gone = False
+        for number in numbers:
+            self.folder.opened.pop((self.digest, number), None)
+            is_gone |= self.folder.remove(self.folder.block_path(self.name(number)))
+        return is_gone
+
+    # ---- whole blocks ----
+
+    def read_into(self, number: int, out: ByteBuffer) -> bool:
+        """Read a whole block; return whether it is cached. A damaged one is removed."""
+        block = self.open(number)
+        if block is None:
+            return False
+        block.touch(time.time())
+        is_sound = block.read(out)
+        if not is_sound:
+            self.discard([number])
+        return is_sound
+
+    def load(self, number: int) -> ByteBuffer | None:
+        """Return a whole block; None if it is not cached."""
+        data = np.empty(self.size_of(number), np.uint8)
+        return data if self.read_into(number, data) else None
+
+    def store(self, number: int, data: ByteBuffer) -> None:
+        """Store a block, unless a process has stored it, or does."""
+        try:
+            claim = self.claim(number)
+            if claim is None:
+                return
+            if self.open(number) is None:
+                claim.publish(data.data)
+            else:
+                claim.abandon()
+        except OSError as error:
+            log_trouble(self.directory, reason_of(error))
+
+    # ---- ranges ----
+
+    def read(self, ranges: Ints, out: ByteBuffer) -> Ints:
+        """Read the ranges whose blocks are all cached; return the numbers of the others.
+
+        Args:
+            ranges: int64 ``[n, 3]``: offset, size, and offset in ``out``.
+            out: Buffer; uint8.
+        """
+        size = self.block_bytes
+        numbers = {*_core.block_numbers(ranges, size)}
+        blocks = self._find(numbers)
+        lost = numbers - blocks.keys()
+        whole = np.delete(ranges, self._ranges_of(lost, ranges), axis=0)
+        read = _core.block_numbers(whole, size)
+        failed = _core.read_blocks([blocks[number].file for number in read], whole, size, out)
+        for position in failed:
+            self.folder.opened.pop((self.digest, read[position]), None)
+            lost.add(read[position])
+        return self._ranges_of(lost, ranges)
+
+    def _find(self, numbers: Iterable[int]) -> dict[int, CachedBlock]:
+        """Return the blocks that are cached, opened when they are first used."""
+        found = {}
+        opened, now = self.folder.opened, time.time()
+        for number in numbers:
+            block = opened.get((self.digest, number))
+            if block is None and (block := self.open(number)) is not None:
+                opened[self.digest, number] = block
+                while len(opened) > self.folder.most_open:
+                    opened.popitem(last=False)
+            if block is not None:
+                found[number] = block
+                if now - block.used > _SECONDS_BETWEEN_TOUCHES:
+                    block.touch(now)
+        return found
+
+    def _ranges_of(self, numbers: Iterable[int], ranges: Ints) -> Ints:
+        """Return the numbers of the ranges that have bytes in one of some blocks."""
+        wanted = np.sort(np.fromiter(numbers, np.int64))
+        first = ranges[:, 0] // self.block_bytes
+        end = -(-ranges[:, :2].sum(axis=1) // self.block_bytes)
+        has_block = np.searchsorted(wanted, first) < np.searchsorted(wanted, end)
+        return np.flatnonzero(has_block & (ranges[:, 1] > 0))
+
+
+def chunk_blocks(
+    cache: BlockCache, location: Location, stamp: Stamp, starts: Ints
+) -> ObjectBlocks | None:
+    """Return the blocks of the decoded chunks of a compressed file.
+
+    Args:
+        cache: The cache.
+        location: Where the file is.
+        stamp: Stamp of the file.
+        starts: Offset of each chunk, and the end of the last one; int64 ``[chunks + 1]``.
+
+    Returns:
+        None if the file is a remote object whose content has no identity.
+    """
+    identity: str | None
+    if location.options is None:
+        identity = repr((location.identity, stamp))
+    else:
+        identity = identity_of(location.name, stamp, location.options, 0)
+    if identity is None:
+        return None
+    digest, bounds = digest_text(identity, starts.data, size=16), starts.tolist()
+    return ObjectBlocks(cache.directory, cache.max_bytes, 0, digest, bounds[-1], bounds)
 
 
 def identity_of(url: str, stamp: Stamp, options: RemoteOptions, block_bytes: int) -> str | None:

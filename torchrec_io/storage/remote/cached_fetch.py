@@ -13,6 +13,7 @@ from .failures import Failure
 from .messages import Fetch
 
 _Result = TypeVar("_Result")
+_SECONDS_TO_WAIT = 0.02  # for blocks that other processes download
 
 
 async def fetch_blocks(
@@ -33,18 +34,19 @@ async def fetch_blocks(
         Why the blocks could not be written to the cache, ``""`` if they could; or a failure.
     """
     fill = BlockFill(blocks, fetch.begin, memory)
+    downloads = fill.downloads()
+    next_download = functools.partial(next, downloads, None)
     try:
-        while not fill.is_done:
-            runs = await _in_thread(fill.next_runs)
-            for begin, size in runs:
-                result = await fetch_range(fetch.part(begin, size))
-                if isinstance(result, Failure):
-                    return result
-                await _in_thread(functools.partial(fill.store, begin, size))
-            if not runs and not fill.is_done:
-                await asyncio.sleep(fill.pause())
+        while (part := await _in_thread(next_download)) is not None:
+            begin, size = part
+            if not size:
+                await asyncio.sleep(_SECONDS_TO_WAIT)
+                continue
+            result = await fetch_range(fetch.part(begin, size))
+            if isinstance(result, Failure):
+                return result
     finally:
-        fill.close()
+        downloads.close()
     return fill.trouble
 
 

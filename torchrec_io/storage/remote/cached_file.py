@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ... import _core
 from ..byte_source import ByteBuffer, Ints, Stamp
 from ..cache.object_blocks import ObjectBlocks
-from ..cache.open_blocks import OpenBlocks
 from .options import RemoteOptions
 from .remote_file import RemoteFile
 
@@ -26,10 +26,10 @@ class CachedFile(RemoteFile):
         self, url: str, stamp: Stamp, options: RemoteOptions, blocks: ObjectBlocks
     ) -> None:
         super().__init__(url, stamp, options, blocks)
-        self._cached = OpenBlocks(blocks)
+        self._cached = blocks
 
     def drop_kept(self, ranges: Ints) -> bool:
-        self._cached.discard(ranges)
+        self._cached.discard(_core.block_numbers(ranges, self._cached.block_bytes))
         return True
 
     def _read(self, ranges: Ints, out: ByteBuffer) -> None:

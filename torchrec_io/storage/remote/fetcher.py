@@ -13,7 +13,7 @@ import numpy as np
 
 from ... import _core
 from ..byte_source import ByteBuffer, Ints
-from ..cache.filling import log_trouble
+from ..cache.folder import log_trouble
 from .areas import Areas
 from .client import Client, KnownStore, OpenObject, Ticket
 from .failures import Failure
