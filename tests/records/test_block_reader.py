@@ -433,4 +433,4 @@ def test_blocks_count_within_the_memory_of_decoded_data(
     for first in (0, 5, 10, 0, 15):
         blocks.fetch(blocks.plan(np.arange(first, first + 5)))
     assert blocks.held_bytes == 2 * 5 * 26
-    assert (blocks in process_cache(12345).holders) == (compression is not None)
+    assert (blocks in process_cache(12345)._holders) == (compression is not None)

@@ -53,7 +53,7 @@ def test_what_was_used_least_recently_is_dropped() -> None:
 def test_memory_outside_of_the_cache_counts() -> None:
     cache = ChunkCache(100)
     holder = Holder()
-    cache.holders.add(holder)
+    cache.count_memory_of(holder)
     for held, count in ((60, 4), (1000, 2), (0, 10)):  # a quarter is always for the cache
         holder.held_bytes = held
         for number in range(20):

@@ -297,7 +297,7 @@ class RecordReader(Reader):
     def count_memory_of(self, holder: Holder) -> None:
         """Let what an object holds count within the memory for decoded parts of files."""
         if self.compressions:
-            self._chunks.cache.holders.add(holder)
+            self._chunks.cache.count_memory_of(holder)
 
     def open_run(self, plans: Sequence[ReadPlan]) -> list[Frames]:
         files: set[int] = set()  # all are open at the same time
@@ -362,6 +362,6 @@ class RecordReader(Reader):
         self._files_of_process = OpenFiles(self.indexes, self._counts, self._chunks)
         threads = most_storage_threads() if self.compressions else REMOTE_THREADS
         self._ahead_of_process = ReadAhead(self._files_of_process, threads)
-        self._chunks.cache.holders.add(self._ahead_of_process)
+        self._chunks.cache.count_memory_of(self._ahead_of_process)
         # Last: a thread that sees it may use the rest.
         self._pid = os.getpid()

@@ -48,14 +48,10 @@ class ChunkCache:
 
     Args:
         capacity: Largest number of bytes.
-
-    Attributes:
-        holders: Objects whose memory counts within the capacity, of which a quarter is always for
-            chunks.
     """
 
     def __init__(self, capacity: int) -> None:
-        self.holders: weakref.WeakSet[Holder] = weakref.WeakSet()
+        self._holders: weakref.WeakSet[Holder] = weakref.WeakSet()
         self._capacity = capacity
         self._lock = threading.Lock()
         self._used = 0
@@ -91,6 +87,14 @@ class ChunkCache:
                 done.set()
             under_way.wait()
 
+    def count_memory_of(self, holder: Holder) -> None:
+        """Let the memory of an object count within the capacity.
+
+        A quarter of that is always for chunks.
+        """
+        with self._lock:
+            self._holders.add(holder)
+
     def drop(self, key: ChunkKey) -> None:
         """Drop a chunk."""
         with self._lock:
@@ -100,7 +104,7 @@ class ChunkCache:
         self._drop(key)
         self._chunks[key] = chunk
         self._used += chunk.decoded.nbytes
-        held = sum(holder.held_bytes for holder in self.holders)
+        held = sum(holder.held_bytes for holder in self._holders)
         most = max(self._capacity - held, self._capacity // _LEAST_SHARE)
         while self._used > most and len(self._chunks) > 1:
             self._drop(next(iter(self._chunks)))
