@@ -240,7 +240,7 @@ def test_a_helper_that_is_killed_during_a_download(web: WebServer, cache: tio.Bl
     url = web.put("/a.tfrecord", DATA)
     remote = options_with(cache)
     file = Location.of(url, remote).open()
-    client = access(url, remote).fetcher.client
+    client = access(url, remote).client
     assert isinstance(client, HelperConnection)
     web.delay = 0.5
     timer = threading.Timer(0.25, os.kill, (client.helper_pid, signal.SIGKILL))
@@ -680,7 +680,7 @@ def test_a_full_disk(web: WebServer, cache: tio.BlockCache, warnings: list[str])
     remote = options_with(cache, max_attempts=4)
     close_connections()
     file = Location.of(url, remote).open()
-    client = access(url, remote).fetcher.client
+    client = access(url, remote).client
     assert isinstance(client, HelperConnection)
     assert read_bytes(file, 0, 10) == DATA[:10]
     before = resource.prlimit(client.helper_pid, resource.RLIMIT_FSIZE)

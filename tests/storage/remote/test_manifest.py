@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import fsspec  # type: ignore[import-untyped]
@@ -29,11 +25,9 @@ from torchrec_io.records.manifest import (
     ManifestEntry,
     decode_manifest,
     encode_manifest,
-    tag_of,
 )
 from torchrec_io.storage.byte_source import read_bytes
 from torchrec_io.storage.location import Location
-from torchrec_io.storage.remote.listing import list_once
 from torchrec_io.storage.remote.options import RemoteOptions
 from torchrec_io.storage.remote.upload import put_object
 
@@ -188,17 +182,6 @@ def test_entries_of_replaced_objects_are_left_out(
     assert set(numbers_of(opened[0])) == expected
 
 
-def test_an_object_that_is_replaced_after_opening_is_stale(
-    folder: Folder, index: Callable[..., str], empty_cache: Callable[[], None]
-) -> None:
-    index(folder.url, "--upload")
-    empty_cache()
-    dataset = folder.open()
-    folder.put("x003.tfrecord", content_of(OBJECTS))
-    with pytest.raises(StaleIndexError, match="x003"):
-        numbers_of(dataset)
-
-
 def test_indexes_that_are_not_what_the_manifest_says(
     folder: Folder, index: Callable[..., str], empty_cache: Callable[[], None]
 ) -> None:
@@ -334,18 +317,6 @@ def test_places_that_cannot_be(folder: Folder, index: Callable[..., str]) -> Non
         assert message in output
 
 
-def test_text_indexes_of_objects(folder: Folder, index: Callable[..., str], tmp_path: Path) -> None:
-    index(f"{folder.url}/x00*", "--output-dir", tmp_path / "text", "--format", "text")
-    path = tmp_path / "text" / "x003.tfrecord.idx"
-    assert len(path.read_text().splitlines()) == EACH
-    assert (
-        index(f"{folder.url}/x00*", "--output-dir", tmp_path / "text", "--format", "text").count(
-            "up to date"
-        )
-        == 10
-    )
-
-
 def test_an_index_is_uploaded(folder: Folder, tmp_path: Path) -> None:
     url = f"{folder.url}/x003.tfrecord"
     built = RecordIndex.build(url, storage_options=folder.options)
@@ -362,69 +333,6 @@ def test_an_index_is_uploaded(folder: Folder, tmp_path: Path) -> None:
 
 
 # ---- faults ----
-
-
-def test_faults_of_requests(
-    folder: Folder, index: Callable[..., str], empty_cache: Callable[[], None]
-) -> None:
-    folder.proxy.most_bytes = 2_000  # the connection is reset while objects are indexed
-    index(folder.url, "--upload")
-    assert folder.proxy.most_bytes is None
-    empty_cache()
-    folder.proxy.most_bytes = 1_000  # and in the listing or the manifest
-    assert numbers_of(folder.open()) == ALL
-    assert folder.proxy.most_bytes is None
-
-
-def test_a_killed_command_leaves_whole_indexes(
-    folder: Folder, empty_cache: Callable[[], None]
-) -> None:
-    environment = {**os.environ, **folder.environment}
-    command = [sys.executable, "-m", "torchrec_io.cli", "index", folder.url, "--upload", "-j1"]
-    folder.proxy.latency = 0.02
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        for _ in range(OBJECTS // 2):
-            process.stdout.readline()
-        process.kill()
-    folder.proxy.latency = 0.0
-    remote = RemoteOptions(folder.options)
-    names = [url for url in list_once(folder.url, remote) if url.endswith(".tfidx")]
-    assert OBJECTS // 2 <= len(names) < OBJECTS
-    for url in names:
-        assert len(RecordIndex.load(url, storage_options=remote)) == EACH
-    empty_cache()
-    assert numbers_of(folder.open()) == ALL
-
-
-@pytest.mark.slow
-def test_ten_thousand_objects(
-    s3: S3Server, folder: Folder, empty_cache: Callable[[], None]
-) -> None:
-    count, data = 10_000, content_of(0)
-    built = RecordIndex.build(f"{folder.url}/x000.tfrecord", storage_options=folder.options)
-    facts = IndexFacts(*built.identity)
-    url = f"s3://data/many-{next(_folders)}"
-
-    def put(number: int) -> tuple[str, ManifestEntry]:
-        name = f"x-{number:05d}-of-{count:05d}"
-        stamp = put_object(f"{url}/{name}", data, RemoteOptions(s3.options()))
-        beside = built.file_bytes.tobytes()
-        put_object(f"{url}/{name}.tfidx", beside, RemoteOptions(s3.options()))
-        return name, ManifestEntry(facts, tag_of(stamp))
-
-    with ThreadPoolExecutor(16) as pool:
-        entries = dict(pool.map(put, range(count)))
-    put_object(f"{url}/{MANIFEST_NAME}", encode_manifest(entries), RemoteOptions(s3.options()))
-    empty_cache()
-    opened: list[TFRecordDataset] = []
-    requests = folder.requests(
-        lambda: opened.append(TFRecordDataset(f"{url}/", SCHEMA, storage_options=folder.options))
-    )
-    assert opened[0].num_records == count * EACH
-    # 20,001 objects are 21 pages. docs/remote.md has the sum.
-    assert sum("list-type=2" in line for line in requests) == 21
-    assert len(requests) == 22
 
 
 # ---- other stores ----

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import torchrec_io as tio
 from tests.support.proxy import Proxy, proxy_to
 from tests.support.stores import S3Server
-from tests.support.tfds import features_dict, label, numbered, tensor, write_tfds
+from tests.support.tfds import numbered, write_tfds
 from tests.support.web import WebServer
 from torchrec_io.cli.commands import app
 from torchrec_io.storage.remote.options import RemoteOptions
@@ -136,26 +136,6 @@ def test_shards_that_are_not_as_said(local: Path, url: str, options: dict[str, A
     put_object(f"{url}/1.0.0/dataset_info.json", json.dumps(info).encode(), remote)
     with pytest.raises(FileNotFoundError, match=r"shards are missing \(4 of 4\)"):
         tio.TFRecordDataset.from_tfds(url, "train", storage_options=options)
-
-
-def test_old_directories_without_lengths(tmp_path: Path, options: dict[str, Any]) -> None:
-    local = write_tfds(tmp_path / "1.0.0", {"train": [SHARDS[0], SHARDS[1]]}, structure=None)
-    info = json.loads((local / "dataset_info.json").read_text())
-    info["splits"] = [{"name": "train"}]
-    (local / "dataset_info.json").write_text(json.dumps(info))
-    url = put_tree(local, f"s3://data/tfds-{next(_folders)}", options)
-    found = tio.TFRecordDataset.from_tfds(url, "train", storage_options=options)
-    assert ids(found) == [*range(12)]
-
-
-def test_labels(tmp_path: Path, options: dict[str, Any]) -> None:
-    structure = features_dict(id=tensor([], "int64"), kind=label(2))
-    local = write_tfds(tmp_path / "1.0.0", {"train": [[]]}, structure)
-    (local / "kind.labels.txt").write_text("cat\ndog\n")
-    url = put_tree(local, f"s3://data/tfds-{next(_folders)}", options)
-    leaves = tio.tfds.Directory(url, storage_options=options).outline().leaves
-    features = {leaf.name: leaf.feature for leaf in leaves}
-    assert getattr(features["kind"], "names", None) == ("cat", "dog")
 
 
 def test_the_command(url: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
