@@ -68,14 +68,14 @@ class _Running(NamedTuple):
     """A range that is being fetched.
 
     Attributes:
+        number: Number of the message to the helper.
         request: The request for it.
         slot: Offset in the memory.
-        answer: The answer of the helper.
     """
 
+    number: int
     request: RangeRequest
     slot: int
-    answer: Future[Any]
 
 
 class Client(ABC):
@@ -176,8 +176,8 @@ class Client(ABC):
         """
         most = max(1, min(MOST_PART_BYTES, self.slots.limit // _LEAST_PARTS))
         requests = deque(plan_requests(ranges, most, blocks))
-        running: dict[int, _Running] = {}
-        answered: SimpleQueue[int] = SimpleQueue()
+        running: dict[Future[Any], _Running] = {}
+        answered: SimpleQueue[Future[Any]] = SimpleQueue()
         try:
             while requests or running:
                 while requests:
@@ -187,22 +187,22 @@ class Client(ABC):
                         break
                     fetch = Fetch(store, pin, blocks, begin, size, slot)
                     number, answer = self._request("fetch", fetch)
-                    running[number] = _Running(requests.popleft(), slot, answer)
-                    answer.add_done_callback(functools.partial(_put, answered, number))
-                number = answered.get()
-                request, slot, answer = running[number]
+                    running[answer] = _Running(number, requests.popleft(), slot)
+                    answer.add_done_callback(answered.put)
+                answer = answered.get()
+                _, request, slot = running[answer]
                 result = answer.result()
                 if isinstance(result, Failure):
                     raise FetchError(result, request.begin, request.begin + request.size)
                 if result and blocks is not None:
                     log_trouble(blocks.directory, result)
                 _core.gather(self.memory[slot : slot + request.size], request.copies, out)
-                self._free(running.pop(number))
+                self._free(running.pop(answer))
         except BaseException:
-            for each in running.values():  # once the helper does not write to it anymore
-                each.answer.add_done_callback(functools.partial(self._free, each))
+            for answer, each in running.items():  # once the helper does not write to it anymore
+                answer.add_done_callback(functools.partial(self._free, each))
             if not self.has_failed():
-                self.send("cancel", [*running])
+                self.send("cancel", [each.number for each in running.values()])
             raise
 
     def set_limit(self, limit: int) -> None:
@@ -249,10 +249,6 @@ class Client(ABC):
         """Return the memory, made larger. Earlier mappings of it remain valid."""
         os.ftruncate(self._descriptor, size)
         return np.frombuffer(mmap.mmap(self._descriptor, size), np.uint8)
-
-
-def _put(numbers: SimpleQueue[int], number: int, _: object) -> None:
-    numbers.put(number)
 
 
 def _anonymous_file() -> int:
