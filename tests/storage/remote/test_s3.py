@@ -13,11 +13,11 @@ from torch.utils.data import DataLoader
 
 import torchrec_io as tio
 from tests.support.examples import example_of
-from tests.support.proxy import proxy_to
+from tests.support.proxy import Proxy
 from tests.support.stores import S3Server
 from tests.support.tfrecord import frame
 from tests.support.web import WebServer
-from torchrec_io import RecordIndex, TFRecordDataset, TFRecordMapDataset, TFRecordStream
+from torchrec_io import TFRecordDataset, TFRecordMapDataset, TFRecordStream
 from torchrec_io.storage.byte_source import Stamp
 from torchrec_io.storage.paths import expand_paths
 from torchrec_io.storage.remote import listing
@@ -107,25 +107,12 @@ def test_paths_that_stand_for_nothing(bucket: S3Server, path: str, message: str)
         TFRecordDataset(path, storage_options=bucket.options())
 
 
-def test_missing_shards(bucket: S3Server, tmp_path: Path) -> None:
-    for name in ("y-00000-of-00003", "y-00002-of-00003"):
-        (tmp_path / name).write_bytes(frame(b"x"))
-    bucket.put_files(tmp_path, "gaps")
-    options = bucket.options()
-    with pytest.raises(
-        FileNotFoundError, match="1 of 3 shards is missing: 's3://data/gaps/y-00001"
-    ):
-        TFRecordDataset("s3://data/gaps", storage_options=options)
-    assert len(TFRecordDataset("s3://data/gaps", storage_options=options, allow_missing=True)) == 2
-
-
-def test_opening_takes_one_listing(bucket: S3Server) -> None:
+def test_opening_takes_one_listing(bucket: S3Server, proxy: Proxy) -> None:
     TFRecordDataset(PATTERN, storage_options=bucket.options())  # builds indexes
-    with proxy_to(bucket.port) as proxy:
-        dataset = TFRecordDataset(PATTERN, storage_options=bucket.options(proxy.port))
-        assert len(dataset) == len(ALL)
-        assert len(proxy.requests) == 1
-        assert "list-type=2" in proxy.requests[0]
+    dataset = TFRecordDataset(PATTERN, storage_options=bucket.options(proxy.port))
+    assert len(dataset) == len(ALL)
+    assert len(proxy.requests) == 1
+    assert "list-type=2" in proxy.requests[0]
 
 
 def named(bucket: S3Server) -> tuple[list[str], RemoteOptions]:
@@ -151,16 +138,15 @@ def test_named_objects_are_found_at_the_same_time(
 
 
 def test_many_named_objects_are_found_by_listing(
-    bucket: S3Server, monkeypatch: pytest.MonkeyPatch
+    bucket: S3Server, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listing, "_WORTH_LISTING_NAMED", SHARDS - 1)
-    with proxy_to(bucket.port) as proxy:
-        urls, _ = named(bucket)
-        options = RemoteOptions(bucket.options(proxy.port))
-        assert [file.name for file in expand_paths(urls, storage_options=options)] == urls
-        assert len(proxy.requests) == 1
-        with pytest.raises(FileNotFoundError, match="no such object or folder: 's3://data/set/y'"):
-            expand_paths([*urls, "s3://data/set/y"], storage_options=options)
+    urls, _ = named(bucket)
+    options = RemoteOptions(bucket.options(proxy.port))
+    assert [file.name for file in expand_paths(urls, storage_options=options)] == urls
+    assert len(proxy.requests) == 1
+    with pytest.raises(FileNotFoundError, match="no such object or folder: 's3://data/set/y'"):
+        expand_paths([*urls, "s3://data/set/y"], storage_options=options)
 
 
 def test_objects_are_found_where_listing_is_denied(
@@ -181,19 +167,16 @@ def test_objects_are_found_where_listing_is_denied(
 
 def test_datasets(bucket: S3Server) -> None:
     options = bucket.options()
-    dataset = TFRecordDataset(PATTERN, SCHEMA, batch_size=16, shuffle=True, storage_options=options)
-    assert numbers_of(dataset) == ALL
-    assert numbers_of(dataset.replace(shuffle=tio.Shuffle(block=20, window=60))) == ALL
-    assert numbers_of(TFRecordStream(PATTERN, SCHEMA, batch_size=7, storage_options=options)) == ALL
+    stream = TFRecordStream(PATTERN, SCHEMA, batch_size=7, storage_options=options)
+    assert numbers_of(stream) == ALL
     by_number = TFRecordMapDataset(PATTERN, SCHEMA, storage_options=options)
     assert [int(by_number[n]["n"]) for n in (299, 0, 150)] == [299, 0, 150]
+    dataset = TFRecordDataset(PATTERN, SCHEMA, batch_size=16, storage_options=options)
     where = dataset.where(lambda batch: batch["n"] < 30, features=["n"])
     assert numbers_of(where) == ALL[:30]
-    schema = tio.Schema.infer(PATTERN, storage_options=options)
-    assert dict(schema) == SCHEMA
+    assert dict(tio.Schema.infer(PATTERN, storage_options=options)) == SCHEMA
     packed = "s3://data/set/packed.tfrecord.gz"
     assert list(TFRecordDataset(packed, storage_options=options)) == [b"one", b"two"]
-    assert RecordIndex.build(packed, storage_options=options).compression == "gzip"
     odd = "s3://data/set/a b%20é+[1].tfrecord"
     assert list(TFRecordStream(odd, storage_options=options)) == [b"odd"]
 
@@ -443,8 +426,3 @@ def test_workers_after_the_parent_has_read(bucket: S3Server, method: str) -> Non
     next(iter(dataset))
     loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context=method)
     assert numbers_of(loader) == ALL
-    by_number = TFRecordMapDataset(PATTERN, SCHEMA, storage_options=bucket.options())
-    by_number[0]
-    if method == "fork":
-        loader = DataLoader(by_number, batch_size=50, num_workers=2, multiprocessing_context=method)
-        assert numbers_of(loader) == ALL

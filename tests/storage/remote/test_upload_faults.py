@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import torchrec_io as tio
-from tests.support.proxy import Proxy, proxy_to
+from tests.support.proxy import Proxy
 from tests.support.stores import S3Server
 from torchrec_io.storage.remote import pending_object
 from torchrec_io.storage.remote.large_uploads import PART_BYTES
@@ -22,12 +22,6 @@ LARGE = [bytes([number]) * 1_000_000 for number in range(20)]
 
 def names_in(s3: S3Server, folder: str) -> list[str]:
     return sorted(list_folder(f"s3://data/{folder}", RemoteOptions(s3.options())))
-
-
-@pytest.fixture
-def proxy(s3: S3Server) -> Any:
-    with proxy_to(s3.port) as proxy:
-        yield proxy
 
 
 @pytest.mark.parametrize("records", [LARGE[:3], LARGE], ids=["one request", "in parts"])

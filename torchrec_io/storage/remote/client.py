@@ -52,18 +52,6 @@ class FetchError(Exception):
         self.end = end
 
 
-class KnownStore(NamedTuple):
-    """A store that the client knows.
-
-    Attributes:
-        number: Its number.
-        tried: Credentials that requests have, in words.
-    """
-
-    number: int
-    tried: str
-
-
 class _Running(NamedTuple):
     """A range that is being fetched.
 
@@ -92,14 +80,15 @@ class Client(ABC):
         pid: Process that this is for.
         memory: The memory; uint8.
         slots: The slots of it that requests use.
-        stores: Stores that the helper knows, by their address and options.
+        stores: Stores that the helper knows, by their address and options: their numbers, and the
+            credentials that requests have, in words.
     """
 
     def __init__(self, memory_bytes: int, environment: int = 0) -> None:
         self.environment = environment
         self.pid = os.getpid()
         self.slots = Slots(memory_bytes)
-        self.stores: dict[tuple[str, str], KnownStore] = {}
+        self.stores: dict[tuple[str, str], tuple[int, str]] = {}
         self._descriptor = _anonymous_file()
         weakref.finalize(self, os.close, self._descriptor).atexit = False
         self.memory = self._map(memory_bytes)
@@ -129,29 +118,19 @@ class Client(ABC):
         _, answer = self._request("ask", name, store, *arguments)
         return answer.result()
 
-    def add_store(
-        self, key: tuple[str, str], root: str, options: Mapping[str, Any]
-    ) -> KnownStore | Failure:
-        """Have the helper make a store, and return it; or why it cannot make it.
+    def make_store(self, root: str, options: Mapping[str, Any]) -> tuple[int, str] | Failure:
+        """Have the helper make a store; return its number and credentials, or why it cannot.
 
         Raises:
             HelperError: If the helper has ended.
             ImportError: If a package is missing.
             ValueError: If the options are not valid.
         """
-        number = next(self._numbers)
-        made = self.ask("make", number, root, options)
-        if isinstance(made, Failure):
-            return made
+        _, answer = self._request("make", root, options)
+        made: tuple[int, str] | Failure | Exception = answer.result()
         if isinstance(made, Exception):
             raise made
-        self.stores[key] = KnownStore(number, made)
-        return self.stores[key]
-
-    def forget_store(self, number: int) -> None:
-        """Forget a store, so that it is made again."""
-        for key in [key for key, known in self.stores.items() if known.number == number]:
-            self.stores.pop(key, None)
+        return made
 
     def read(
         self,

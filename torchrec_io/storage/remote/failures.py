@@ -79,6 +79,7 @@ class RequestError(Exception):
         self.failure = failure
 
 
+_INVALID = Failure(Kind.refused, "the request is not valid")
 # Errors of obstore that need no further look, by the names of their classes.
 _BY_CLASS = {
     "FileNotFoundError": Failure(Kind.missing, "HTTP 404"),
@@ -86,10 +87,9 @@ _BY_CLASS = {
     "AlreadyExistsError": Failure(Kind.exists, "the object exists"),
     "NotSupportedError": Failure(Kind.refused, "the server sends whole files only, no ranges"),
     "TimeoutError": Failure(Kind.temporary, "no answer in time"),
-    "TypeError": Failure(Kind.refused, "the request is not valid"),
-    "ValueError": Failure(Kind.refused, "the request is not valid"),
-    # An error in obstore itself, which invalid names and endpoints lead to.
-    "RustPanic": Failure(Kind.refused, "the request is not valid"),
+    "TypeError": _INVALID,
+    "ValueError": _INVALID,
+    "RustPanic": _INVALID,  # an error in obstore itself, to which invalid names and endpoints lead
 }
 
 

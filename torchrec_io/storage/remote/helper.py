@@ -79,6 +79,9 @@ class Helper:
         """Start what a message asks for."""
         getattr(self, f"_on_{name}")(*arguments)
 
+    def _on_make(self, number: int, root: str, options: Mapping[str, Any]) -> None:
+        self._start(number, self._make(number, root, options))
+
     def _on_ask(self, number: int, name: str, store: int, *arguments: Any) -> None:
         self._start(number, self._ask(name, store, *arguments))
 
@@ -110,11 +113,13 @@ class Helper:
         else:
             self._reply(number, None if task.cancelled() else task.result())
 
+    async def _make(self, number: int, root: str, options: Mapping[str, Any]) -> tuple[int, str]:
+        """Make a store. Its number is that of this request."""
+        store = self._stores[number] = self._make_store(root, options)
+        return number, store.tried
+
     async def _ask(self, name: str, number: int, *arguments: Any) -> Any:
         """Make a request that is not of a range."""
-        if name == "make":
-            self._stores[number] = self._make_store(*arguments)
-            return self._stores[number].tried
         store = self._stores[number]
         work = functools.partial(getattr(store, name), *arguments)
         most_attempts = 1 if name in _REPEATED_BY_OBSTORE else store.most_attempts

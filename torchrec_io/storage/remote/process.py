@@ -79,7 +79,9 @@ class ObjectAccess(NamedTuple):
     ) -> Exception:
         """Return the error of a failed request. Credentials that were refused are found again."""
         if failure.kind is Kind.denied:
-            self.client.forget_store(self.store)
+            stores = self.client.stores
+            for key in [key for key, known in stores.items() if known[0] == self.store]:
+                stores.pop(key, None)
         return error_of(failure, url, self.tried, needs)
 
 
@@ -100,10 +102,11 @@ def access(url: str, options: RemoteOptions) -> ObjectAccess:
         _clients.memory_bytes = max(_clients.memory_bytes, options.fetch_bytes)
         client = _client_for(scheme)
         key = (location.root, options.identity)
-        known = client.stores.get(key) or client.add_store(key, location.root, options.options)
-    if isinstance(known, Failure):
-        raise error_of(known, url, "the credentials that fsspec finds")
-    return ObjectAccess(client, known.number, location.key, known.tried)
+        known = client.stores.get(key) or client.make_store(location.root, options.options)
+        if isinstance(known, Failure):
+            raise error_of(known, url, "the credentials that fsspec finds")
+        client.stores[key] = number, tried = known
+    return ObjectAccess(client, number, location.key, tried)
 
 
 def ask_again(
