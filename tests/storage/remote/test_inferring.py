@@ -42,6 +42,16 @@ def test_presets(s3: S3Server, tmp_path: Path, write: Callable[[Path], Path], na
         tio.presets.recognize(url, storage_options={**s3.options(), "secret_access_key": "no"})
 
 
+def test_lists(s3: S3Server, tmp_path: Path) -> None:
+    path = published.write_ranking(tmp_path)
+    url = put(s3, path, "lists")
+    expected = tio.ranking.Schema.infer(path)
+    assert tio.ranking.Schema.infer(url, storage_options=s3.options()) == expected
+    preset = tio.presets.recognize(url, storage_options=s3.options())
+    assert preset is not None
+    assert preset.name == "ranking_elwc"
+
+
 def test_metadata(s3: S3Server, web: WebServer, tmp_path: Path) -> None:
     text = json.dumps({"dim": 2, "sequence_length": 5})
     (tmp_path / "metadata.json").write_text(text)

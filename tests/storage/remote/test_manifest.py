@@ -288,6 +288,13 @@ def test_indexes_in_a_directory(
     assert folder.entries() == folder.entries("other/")
 
 
+def test_text_indexes_of_objects(folder: Folder, index: Callable[..., str], tmp_path: Path) -> None:
+    arguments = (f"{folder.url}/x00*", "--output-dir", tmp_path, "--format", "text")
+    index(*arguments)
+    assert len((tmp_path / "x003.tfrecord.idx").read_text().splitlines()) == EACH
+    assert index(*arguments).count("up to date") == 10
+
+
 def test_damaged_objects_are_not_listed(folder: Folder, index: Callable[..., str]) -> None:
     folder.put("x003.tfrecord", content_of(3)[:-1])
     output = index(folder.url, "--upload", status=1)

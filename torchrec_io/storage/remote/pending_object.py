@@ -65,9 +65,10 @@ class PendingObject:
         self.has_name = False
         self._options = options
         self._parts = _SentParts(url, options, has_name=has_name)
-        self._room = PART_BYTES + _END_BYTES if can_pin(url) else sys.maxsize
+        self._most = PART_BYTES if can_pin(url) else sys.maxsize
         self._head = b""
-        self._gathered = 0
+        self._tail = b""
+        self._gathered = 0  # number of bytes in the file
         self._file = tempfile.TemporaryFile(  # noqa: SIM115  # closed with this object
             prefix="torchrec_io-", buffering=0
         )
@@ -77,23 +78,23 @@ class PendingObject:
         """Append bytes."""
         for part in parts:
             view = memoryview(part).cast("B")
-            if len(self._head) < _END_BYTES:
-                self._head += view[: _END_BYTES - len(self._head)].tobytes()
+            self._head += view[: _END_BYTES - len(self._head)]
+            self._tail = (self._tail + view[-_END_BYTES:])[-_END_BYTES:]
             while view:
-                fitting = view[: self._room - self._gathered]
+                if self._gathered == self._most:
+                    self._send_part()
+                fitting = view[: self._most - self._gathered]
                 done = os.pwrite(self._file.fileno(), fitting, self._gathered)
                 view = view[done:]
                 self.size += done
                 self._gathered += done
-                if self._gathered == self._room:
-                    self._send_part()
 
     def sync(self) -> None:
         """Do nothing: the rest is sent when the object gets its name."""
 
     def source(self) -> ByteSource:
         """Return what was written, of which only the two ends can be read."""
-        return _Ends(self.path, self.size, self._head, self._rest()[-_END_BYTES:])
+        return _Ends(self.path, self.size, self._head, self._tail)
 
     def rename(self, url: str, *, must_be_new: bool = False) -> Stamp | None:
         """Give the object its name, replacing any object of that name.
@@ -136,15 +137,12 @@ class PendingObject:
         self._file.close()
 
     def _send_part(self) -> None:
-        if self.size > PART_BYTES * MOST_PARTS:
+        if self.size >= PART_BYTES * MOST_PARTS:  # there is more
             limit = PART_BYTES * MOST_PARTS >> 30
             reason = f"an object cannot be larger than {limit} GiB here; write several files"
             raise OSError(errno.EFBIG, reason, self.path)
-        descriptor = self._file.fileno()
-        self._parts.send(os.pread(descriptor, PART_BYTES, 0))
-        # The end of the object must stay here, so a part is sent when there are more bytes.
-        os.pwrite(descriptor, os.pread(descriptor, _END_BYTES, PART_BYTES), 0)
-        self._gathered = _END_BYTES
+        self._parts.send(self._rest())
+        self._gathered = 0
 
     def _rest(self) -> bytes:
         return os.pread(self._file.fileno(), self._gathered, 0)
@@ -173,8 +171,6 @@ class _SentParts:
 
     def finish(self, url: str, rest: bytes) -> None:
         """Send the rest, and complete the object under its name."""
-        if self._way is None:
-            self._url, self._is_temporary = url, False
         self._ask("finish", rest)
         if self._url != url:
             keys = [access(each, self._options).key for each in (self._url, url)]
