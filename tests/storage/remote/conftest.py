@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.proxy import Proxy, proxy_to
 from tests.support.stores import S3Server, s3_server
 from tests.support.web import WebServer, web_server
 from torchrec_io.storage.remote.process import close_connections
@@ -19,6 +20,13 @@ def s3() -> Iterator[S3Server]:
     """Return an S3 server with a bucket, for all tests."""
     with s3_server() as server:
         yield server
+
+
+@pytest.fixture
+def proxy(s3: S3Server) -> Iterator[Proxy]:
+    """Return a proxy to the S3 server, which counts requests and makes faults."""
+    with proxy_to(s3.port) as proxy:
+        yield proxy
 
 
 @pytest.fixture

@@ -470,7 +470,7 @@ def test_a_full_disk(web: WebServer, cache: tio.BlockCache, warnings: list[str])
     remote = options_with(cache, max_attempts=4)
     close_connections()
     file = Location.of(url, remote).open()
-    client = access(url, remote).fetcher.client
+    client = access(url, remote).client
     assert isinstance(client, HelperConnection)
     assert read_bytes(file, 0, 10) == DATA[:10]
     before = resource.prlimit(client.helper_pid, resource.RLIMIT_FSIZE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import os
@@ -74,9 +75,6 @@ CASES = {
 }
 
 
-OTHERS = [name for name in CASES if name != "shards"]
-
-
 class FaultError(OSError):
     """A request that fails."""
 
@@ -144,59 +142,34 @@ def small(start: int) -> list[bytes]:
     return [b"%d" % number * 3 for number in range(start, start + 10)]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("lasts", [False, pytest.param(True, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(
-    "name", ["shards", *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)]
-)
-def test_errors(
-    place: tuple[str, dict[str, Any]], name: str, lasts: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    case = CASES[name]
-    folder, options = place
-    case.write(f"{folder}-new", small(10), options)
-    new = read(f"{folder}-new", options)
-    for number in itertools.count(1):
-        where = f"{folder}/{number}"
-        if case.has_old:
-            case.write(where, small(0), options)
-        old = read(where, options)
-        faults = Faults(number, fail, lasts=lasts)
-        with monkeypatch.context() as patch:
-            faults.patch(patch)
-            try:
-                case.write(where, small(10), options)
-                is_done = True
-            except FaultError:
-                is_done = False
-        found = read(where, options)
-        assert is_whole(found, old, new), number
-        if is_done:
-            assert found == new
-        if faults.count < number:
-            break
-        case.write(where, small(10), options)
-        assert read(where, options) == new
-    assert number > 4
+def fails(work: Callable[[], object], number: int, *, lasts: bool = False) -> bool:
+    """Run a function, with an error at a request; return whether it has got that far."""
+    faults = Faults(number, fail, lasts=lasts)
+    with pytest.MonkeyPatch.context() as patch, contextlib.suppress(FaultError):
+        faults.patch(patch)
+        work()
+    return faults.count >= number
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("fault", ["one error", "errors", "kill"])
 @pytest.mark.parametrize("name", CASES)
-def test_kills(place: tuple[str, dict[str, Any]], name: str) -> None:
-    """What a killed process has left can be written again."""
+def test_faults(place: tuple[str, dict[str, Any]], name: str, fault: str) -> None:
+    """What a commit has left, whose requests fail or which is killed, can be written again."""
     case = CASES[name]
     folder, options = place
     case.write(f"{folder}-new", small(10), options)
     new = read(f"{folder}-new", options)
+    run = in_child if fault == "kill" else functools.partial(fails, lasts=fault == "errors")
     for number in itertools.count(1):
         where = f"{folder}/{number}"
         if case.has_old:
             case.write(where, small(0), options)
         old = read(where, options)
-        is_killed = in_child(functools.partial(case.write, where, small(10), options), number)
+        has_fault = run(functools.partial(case.write, where, small(10), options), number)
         found = read(where, options)
         assert is_whole(found, old, new), number
-        if not is_killed:
+        if not has_fault:
             assert found == new
             break
         case.write(where, small(10), options)

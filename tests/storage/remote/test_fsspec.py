@@ -163,33 +163,12 @@ def test_faults_that_stay(faults: list[Exception], fault: Exception, message: st
     assert "5f2a" not in str(caught.value)
 
 
-def test_a_filesystem_that_cannot_be_made(faults: list[Exception], monkeypatch: Any) -> None:
-    assert not faults
-
-    def refuse(*_: Any, **__: Any) -> None:
-        raise ConnectionRefusedError(111, "5f2a")
-
-    monkeypatch.setattr(FaultyFiles, "__init__", refuse)
-    with pytest.raises(ConnectionError, match="after 2 attempts; last reason: Connection refused"):
-        TFRecordStream("faulty://other/x", storage_options={"max_attempts": 2, "own": 1})
-    with pytest.raises(ValueError, match="max_attempts must be"):
-        TFRecordStream("faulty://other/x", storage_options={"max_attempts": 0})
-
-
 def test_a_file_that_is_replaced(memory: fsspec.AbstractFileSystem) -> None:
     dataset = TFRecordDataset("memory://set")
     assert len(list(dataset)) == 50
     memory.pipe_file("/set/x-00001-of-00003", b"".join(map(frame, RECORDS[2:18])))
     with pytest.raises(StaleIndexError):
         list(dataset)
-
-
-@pytest.mark.usefixtures("memory")
-def test_missing() -> None:
-    with pytest.raises(FileNotFoundError, match="no such object or folder: 'memory://set/none'"):
-        TFRecordDataset("memory://set/none")
-    with pytest.raises(FileNotFoundError, match="matches no object"):
-        TFRecordDataset("memory://set/none*")
 
 
 def test_unknown_schemes() -> None:

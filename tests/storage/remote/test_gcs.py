@@ -51,8 +51,3 @@ def test_an_object_that_is_replaced_is_stale(gcs: GcsServer) -> None:
     for dataset in datasets:
         with pytest.raises(StaleIndexError, match="the object was replaced or changed"):
             list(dataset)
-
-
-def test_missing(gcs: GcsServer) -> None:
-    with pytest.raises(FileNotFoundError, match="no such object or folder: 'gs://data/none'"):
-        TFRecordDataset("gs://data/none", storage_options=gcs.options)

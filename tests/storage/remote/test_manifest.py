@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import fsspec  # type: ignore[import-untyped]
 import pytest
@@ -17,7 +15,7 @@ from typer.testing import CliRunner
 
 import torchrec_io as tio
 from tests.support.examples import example_of
-from tests.support.proxy import Proxy, proxy_to
+from tests.support.proxy import Proxy
 from tests.support.stores import S3Server
 from tests.support.tfrecord import frame
 from tests.support.web import WebServer
@@ -33,7 +31,6 @@ from torchrec_io.records.manifest import (
 )
 from torchrec_io.storage.byte_source import read_bytes
 from torchrec_io.storage.location import Location
-from torchrec_io.storage.remote.listing import list_once
 from torchrec_io.storage.remote.options import RemoteOptions
 from torchrec_io.storage.remote.upload import put_object
 
@@ -86,9 +83,8 @@ class Folder:
 
 
 @pytest.fixture
-def folder(s3: S3Server) -> Iterator[Folder]:
-    with proxy_to(s3.port) as proxy:
-        yield Folder(s3, proxy)
+def folder(s3: S3Server, proxy: Proxy) -> Folder:
+    return Folder(s3, proxy)
 
 
 @pytest.fixture(autouse=True)
@@ -188,17 +184,6 @@ def test_entries_of_replaced_objects_are_left_out(
     assert set(numbers_of(opened[0])) == expected
 
 
-def test_an_object_that_is_replaced_after_opening_is_stale(
-    folder: Folder, index: Callable[..., str], empty_cache: Callable[[], None]
-) -> None:
-    index(folder.url, "--upload")
-    empty_cache()
-    dataset = folder.open()
-    folder.put("x003.tfrecord", content_of(OBJECTS))
-    with pytest.raises(StaleIndexError, match="x003"):
-        numbers_of(dataset)
-
-
 def test_indexes_that_are_not_what_the_manifest_says(
     folder: Folder, index: Callable[..., str], empty_cache: Callable[[], None]
 ) -> None:
@@ -291,27 +276,25 @@ def test_two_processes_extend_a_manifest(
 def test_indexes_in_a_directory(
     folder: Folder, index: Callable[..., str], tmp_path: Path, empty_cache: Callable[[], None]
 ) -> None:
+    """They are the same as those that are uploaded."""
     index(folder.url, "--output-dir", tmp_path / "indexes")
-    names = sorted(path.name for path in (tmp_path / "indexes").iterdir())
-    assert names[0] == MANIFEST_NAME
-    assert len(names) == OBJECTS + 1
-    dataset = TFRecordDataset(
-        folder.url,
-        SCHEMA,
-        batch_size=10,
-        index=[tmp_path / "indexes" / name for name in names[1:]],
-        storage_options=folder.options,
-    )
-    assert numbers_of(dataset) == ALL
-    # They are the same as those that are uploaded.
-    for path in (tmp_path / "indexes").iterdir():
+    paths = sorted((tmp_path / "indexes").iterdir())
+    assert [path.name for path in paths][:1] == [MANIFEST_NAME]
+    options: dict[str, Any] = {"index": paths[1:], "storage_options": folder.options}
+    assert numbers_of(TFRecordDataset(folder.url, SCHEMA, batch_size=10, **options)) == ALL
+    for path in paths:
         folder.put(path.name, path.read_bytes())
     empty_cache()
     assert len(folder.requests(folder.open)) == 2
     index(folder.url, "--output-dir", f"{folder.url}/other")
-    one, other = (folder.entries(name) for name in ("", "other/"))
-    assert one == other
-    assert folder.read("other/x003.tfrecord.tfidx") == folder.read("x003.tfrecord.tfidx")
+    assert folder.entries() == folder.entries("other/")
+
+
+def test_text_indexes_of_objects(folder: Folder, index: Callable[..., str], tmp_path: Path) -> None:
+    arguments = (f"{folder.url}/x00*", "--output-dir", tmp_path, "--format", "text")
+    index(*arguments)
+    assert len((tmp_path / "x003.tfrecord.idx").read_text().splitlines()) == EACH
+    assert index(*arguments).count("up to date") == 10
 
 
 def test_damaged_objects_are_not_listed(folder: Folder, index: Callable[..., str]) -> None:
@@ -334,18 +317,6 @@ def test_places_that_cannot_be(folder: Folder, index: Callable[..., str]) -> Non
         assert message in output
 
 
-def test_text_indexes_of_objects(folder: Folder, index: Callable[..., str], tmp_path: Path) -> None:
-    index(f"{folder.url}/x00*", "--output-dir", tmp_path / "text", "--format", "text")
-    path = tmp_path / "text" / "x003.tfrecord.idx"
-    assert len(path.read_text().splitlines()) == EACH
-    assert (
-        index(f"{folder.url}/x00*", "--output-dir", tmp_path / "text", "--format", "text").count(
-            "up to date"
-        )
-        == 10
-    )
-
-
 def test_an_index_is_uploaded(folder: Folder, tmp_path: Path) -> None:
     url = f"{folder.url}/x003.tfrecord"
     built = RecordIndex.build(url, storage_options=folder.options)
@@ -362,39 +333,6 @@ def test_an_index_is_uploaded(folder: Folder, tmp_path: Path) -> None:
 
 
 # ---- faults ----
-
-
-def test_faults_of_requests(
-    folder: Folder, index: Callable[..., str], empty_cache: Callable[[], None]
-) -> None:
-    folder.proxy.most_bytes = 2_000  # the connection is reset while objects are indexed
-    index(folder.url, "--upload")
-    assert folder.proxy.most_bytes is None
-    empty_cache()
-    folder.proxy.most_bytes = 1_000  # and in the listing or the manifest
-    assert numbers_of(folder.open()) == ALL
-    assert folder.proxy.most_bytes is None
-
-
-def test_a_killed_command_leaves_whole_indexes(
-    folder: Folder, empty_cache: Callable[[], None]
-) -> None:
-    environment = {**os.environ, **folder.environment}
-    command = [sys.executable, "-m", "torchrec_io.cli", "index", folder.url, "--upload", "-j1"]
-    folder.proxy.latency = 0.02
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        for _ in range(OBJECTS // 2):
-            process.stdout.readline()
-        process.kill()
-    folder.proxy.latency = 0.0
-    remote = RemoteOptions(folder.options)
-    names = [url for url in list_once(folder.url, remote) if url.endswith(".tfidx")]
-    assert OBJECTS // 2 <= len(names) < OBJECTS
-    for url in names:
-        assert len(RecordIndex.load(url, storage_options=remote)) == EACH
-    empty_cache()
-    assert numbers_of(folder.open()) == ALL
 
 
 @pytest.mark.slow

@@ -28,10 +28,9 @@ def made() -> RemoteOptions:
 
 
 def test_repr_has_no_secrets() -> None:
-    text = repr(made())
-    assert "5f2a" not in text
-    assert "'endpoint': 'http://host:1'" in text
-    assert "secret_access_key" in text
+    assert repr(made()) == (
+        "{'endpoint': 'http://host:1', 'access_key_id': ..., 'secret_access_key': ...}"
+    )
 
 
 def test_pickles_have_no_secrets() -> None:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import fnmatch
-
-import hypothesis
 import pytest
-from hypothesis import strategies as st
 
 from torchrec_io.storage.remote.patterns import matches
 
@@ -31,14 +27,3 @@ from torchrec_io.storage.remote.patterns import matches
 def test_patterns(pattern: str, matching: list[str], others: list[str]) -> None:
     assert [url for url in matching if not matches(pattern, url)] == []
     assert [url for url in others if matches(pattern, url)] == []
-
-
-@hypothesis.given(
-    st.text("ab*?[]!-^\\&~|", max_size=8), st.lists(st.text("ab]!-^\\&~|[\n", max_size=6))
-)
-def test_names_are_matched_as_those_of_files(pattern: str, names: list[str]) -> None:
-    if pattern != "**":
-        for name in [*names, pattern]:
-            assert matches(f"s3://b/{pattern}", f"s3://b/{name}") == fnmatch.fnmatchcase(
-                name, pattern
-            )

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import json
-import pickle
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import fsspec  # type: ignore[import-untyped]
 import pytest
-from torch.utils.data import DataLoader
 from typer.testing import CliRunner
 
 import torchrec_io as tio
-from tests.support.proxy import Proxy, proxy_to
+from tests.support.proxy import Proxy
 from tests.support.stores import S3Server
-from tests.support.tfds import features_dict, label, numbered, tensor, write_tfds
+from tests.support.tfds import numbered, write_tfds
 from tests.support.web import WebServer
 from torchrec_io.cli.commands import app
 from torchrec_io.storage.remote.options import RemoteOptions
@@ -26,12 +22,6 @@ from torchrec_io.storage.remote.upload import put_object
 SHARDS = [numbered(*range(5)), numbered(*range(5, 12)), [], numbered(*range(12, 20))]
 SPLITS = {"train": SHARDS, "test": [numbered(100, 101, 102)]}
 _folders = itertools.count()
-
-
-@pytest.fixture
-def proxy(s3: S3Server) -> Iterator[Proxy]:
-    with proxy_to(s3.port) as proxy:
-        yield proxy
 
 
 @pytest.fixture
@@ -113,17 +103,6 @@ def test_configs_and_versions(options: dict[str, Any], tmp_path: Path) -> None:
         tio.tfds.Directory(f"{url}/none", storage_options=options)
 
 
-def test_workers_and_pickling(url: str, options: dict[str, Any]) -> None:
-    dataset = tio.TFRecordDataset.from_tfds(
-        url, "train", batch_size=5, shuffle=True, storage_options=options
-    )
-    loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
-    assert sorted(n for batch in loader for n in batch["id"].tolist()) == [*range(20)]
-    again = pickle.loads(pickle.dumps(dataset))
-    with pytest.raises(ValueError, match="secrets are not pickled"):
-        next(iter(again))
-
-
 def test_shards_that_are_not_as_said(local: Path, url: str, options: dict[str, Any]) -> None:
     remote = RemoteOptions(options)
     name = "data-train.tfrecord-00001-of-00004"
@@ -131,37 +110,11 @@ def test_shards_that_are_not_as_said(local: Path, url: str, options: dict[str, A
     put_object(f"{url}/1.0.0/{name}", other, remote)
     with pytest.raises(tio.WrongShardError, match=f"{name}.*the shard has 3 records, but"):
         tio.TFRecordDataset.from_tfds(url, "train", storage_options=options)
-    info = json.loads((local / "dataset_info.json").read_text())
-    info["splits"][0]["shardLengths"] += ["1"]
-    put_object(f"{url}/1.0.0/dataset_info.json", json.dumps(info).encode(), remote)
-    with pytest.raises(FileNotFoundError, match=r"shards are missing \(4 of 4\)"):
-        tio.TFRecordDataset.from_tfds(url, "train", storage_options=options)
 
 
-def test_old_directories_without_lengths(tmp_path: Path, options: dict[str, Any]) -> None:
-    local = write_tfds(tmp_path / "1.0.0", {"train": [SHARDS[0], SHARDS[1]]}, structure=None)
-    info = json.loads((local / "dataset_info.json").read_text())
-    info["splits"] = [{"name": "train"}]
-    (local / "dataset_info.json").write_text(json.dumps(info))
-    url = put_tree(local, f"s3://data/tfds-{next(_folders)}", options)
-    found = tio.TFRecordDataset.from_tfds(url, "train", storage_options=options)
-    assert ids(found) == [*range(12)]
-
-
-def test_labels(tmp_path: Path, options: dict[str, Any]) -> None:
-    structure = features_dict(id=tensor([], "int64"), kind=label(2))
-    local = write_tfds(tmp_path / "1.0.0", {"train": [[]]}, structure)
-    (local / "kind.labels.txt").write_text("cat\ndog\n")
-    url = put_tree(local, f"s3://data/tfds-{next(_folders)}", options)
-    leaves = tio.tfds.Directory(url, storage_options=options).outline().leaves
-    features = {leaf.name: leaf.feature for leaf in leaves}
-    assert getattr(features["kind"], "names", None) == ("cat", "dog")
-
-
-def test_the_command(url: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in options.items():
-        variable = "ENDPOINT_URL" if name == "endpoint" else name.upper()
-        monkeypatch.setenv(f"AWS_{variable}", value)
+def test_the_command(url: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in s3.environment().items():
+        monkeypatch.setenv(name, value)
     ended = CliRunner().invoke(app, ["tfds", url], prog_name="torchrec-io")
     assert ended.exit_code == 0, ended.output
     assert "split train: 20 records in 4 shards" in ended.output

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import fsspec  # type: ignore[import-untyped]
 import pytest
 
-from tests.support.proxy import proxy_to
+from tests.support.proxy import Proxy
 from tests.support.stores import S3Server
 from torchrec_io import StaleIndexError
 from torchrec_io.storage.byte_source import read_bytes
@@ -72,14 +72,13 @@ def test_an_object_that_must_not_have_changed(place: Place) -> None:
     assert place.read("same") == b"second"
 
 
-def test_an_answer_that_is_lost_is_no_conflict(s3: S3Server) -> None:
-    with proxy_to(s3.port) as proxy:
-        options = RemoteOptions(s3.options(proxy.port))
-        proxy.most_bytes = 0
-        stamp = put_object("s3://data/put/lost", b"x" * 1000, options, only_if="absent")
-        assert proxy.most_bytes is None
-        assert len(proxy.requests) > 2
-        assert stamp == Location.of("s3://data/put/lost", options).stamp_now()
+def test_an_answer_that_is_lost_is_no_conflict(s3: S3Server, proxy: Proxy) -> None:
+    options = RemoteOptions(s3.options(proxy.port))
+    proxy.most_bytes = 0
+    stamp = put_object("s3://data/put/lost", b"x" * 1000, options, only_if="absent")
+    assert proxy.most_bytes is None
+    assert len(proxy.requests) > 2
+    assert stamp == Location.of("s3://data/put/lost", options).stamp_now()
 
 
 def test_what_cannot_be_written(s3: S3Server) -> None:

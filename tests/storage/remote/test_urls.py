@@ -8,20 +8,11 @@ from torchrec_io.storage.remote.options import RemoteOptions
 from torchrec_io.storage.remote.urls import (
     ObjectName,
     expand_ranges,
-    is_url,
     local_path,
     public_url,
     split_url,
 )
 from torchrec_io.storage.remote.web import store_of
-
-
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [("s3://b/x", True), ("memory://x", True), ("C://x", False), ("/a/b", False), ("a:b", False)],
-)
-def test_is_url(path: str, expected: bool) -> None:
-    assert is_url(path) is expected
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -108,17 +107,6 @@ def test_a_filesystem_of_fsspec() -> None:
             for record in records:
                 sharded.write(record)
         assert sorted(read("memory://shards/x-*", None)) == sorted(records)
-
-
-def test_paths_that_are_file_urls(tmp_path: Path) -> None:
-    write_url = f"file://{tmp_path}/a b.tfrecord".replace(" ", "%20")
-    with tio.TFRecordWriter(write_url, index=True) as writer:
-        writer.write(b"one")
-    with tio.ShardedWriter(f"file://{tmp_path}/s", 2) as shards:
-        shards.write(b"one")
-    assert (tmp_path / "a b.tfrecord.tfidx").exists()
-    assert shards.paths == [tio.shard_path(tmp_path / "s", shard, 2) for shard in range(2)]
-    assert Path(shards.paths[0]).exists()
 
 
 # ---- what cannot be written ----
@@ -255,31 +243,3 @@ def test_an_object_that_appears_meanwhile_is_kept(s3: S3Server, records: list[by
             pass
         assert read(f"s3://data/{folder}/{names[-1]}", s3.options()) == [b"other"]
     assert names_in(s3, folder) == ["a", "c"]
-
-
-def test_two_sets_of_one_name(s3: S3Server) -> None:
-    options = s3.options()
-    with tio.ShardedWriter("s3://data/two/x", 2, storage_options=options) as writer:
-        writer.write(b"one")
-    with pytest.raises(FileExistsError, match="readers would mix it up with the 3 shards"):
-        tio.ShardedWriter("s3://data/two/x", 3, storage_options=options)
-    write("s3://data/two-in/a", LARGE[:5], s3)
-    source = "s3://data/two-in/a"
-    tio.tools.reshard(
-        source, "s3://data/two/x", num_shards=3, index=False, force=True, storage_options=options
-    )
-    assert names_in(s3, "two") == [f"x-0000{shard}-of-00003" for shard in range(3)]
-
-
-@pytest.mark.slow
-def test_several_threads_write(s3: S3Server) -> None:
-    threads = [
-        threading.Thread(target=write, args=(f"s3://data/threads/{number}", LARGE, s3))
-        for number in range(2)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for number in range(2):
-        assert read(f"s3://data/threads/{number}", s3.options()) == LARGE

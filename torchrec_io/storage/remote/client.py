@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import mmap
 import os
@@ -9,61 +10,60 @@ import tempfile
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Mapping
+from concurrent.futures import Future
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..byte_source import ByteBuffer
-from .messages import ObjectInfo
+from ... import _core
+from ..byte_source import ByteBuffer, Ints
+from ..cache.folder import log_trouble
+from .failures import Failure
+from .messages import Fetch, ObjectInfo
+from .ranges import MOST_PART_BYTES, RangeRequest, plan_requests
+from .slots import Slots
 
 if TYPE_CHECKING:
     from ..cache.object_blocks import ObjectBlocks
+
+_LEAST_PARTS = 8  # of all memory
 
 
 class HelperError(ConnectionError):
     """The helper ended before it answered."""
 
 
-class Ticket:
-    """A request, and later its answer.
+class FetchError(Exception):
+    """A range could not be fetched.
 
     Attributes:
-        number: Number of the request.
-        is_done: Whether there is an answer.
-        result: The answer.
+        failure: Why.
+        begin: First byte that was requested.
+        end: Byte after the last one.
     """
 
-    __slots__ = ("is_done", "number", "result")
+    def __init__(self, failure: Failure, begin: int, end: int) -> None:
+        super().__init__(failure.reason)
+        self.failure = failure
+        self.begin = begin
+        self.end = end
 
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.is_done = False
-        self.result: Any = None
 
-
-class FetchMemory:
-    """Memory of a file without a name, which is used once it is written.
+class _Running(NamedTuple):
+    """A range that is being fetched.
 
     Attributes:
-        descriptor: Descriptor of the file.
+        number: Number of the message to the helper.
+        request: The request for it.
+        slot: Offset in the memory.
     """
 
-    def __init__(self) -> None:
-        self.descriptor = _anonymous_file()
-        weakref.finalize(self, os.close, self.descriptor).atexit = False
-
-    def map(self, size: int) -> ByteBuffer:
-        """Return the memory, made larger. Earlier mappings of it remain valid."""
-        os.ftruncate(self.descriptor, size)
-        return np.frombuffer(mmap.mmap(self.descriptor, size), np.uint8)
-
-
-def _anonymous_file() -> int:
-    if hasattr(os, "memfd_create"):
-        return os.memfd_create("torchrec_io_fetch")
-    with tempfile.TemporaryFile(prefix="torchrec_io-") as file:
-        return os.dup(file.fileno())
+    number: int
+    request: RangeRequest
+    slot: int
 
 
 class Client(ABC):
@@ -73,26 +73,33 @@ class Client(ABC):
 
     Args:
         memory_bytes: Size of the memory that is shared with the helper.
+        environment: Number of the environment that the client is made in.
 
     Attributes:
+        environment: Number of the environment that the client was made in.
+        pid: Process that this is for.
         memory: The memory; uint8.
+        slots: The slots of it that requests use.
+        stores: Stores that the helper knows, by their address and options: their numbers, and the
+            credentials that requests have, in words.
     """
 
-    def __init__(self, memory_bytes: int) -> None:
-        self._file = FetchMemory()
-        self.memory: ByteBuffer = self._file.map(memory_bytes)
-        self._numbers = itertools.count(1)
-        self._waiting: dict[int, Ticket] = {}  # by number; changed under the condition
-        self._condition = threading.Condition()
+    def __init__(self, memory_bytes: int, environment: int = 0) -> None:
+        self.environment = environment
+        self.pid = os.getpid()
+        self.slots = Slots(memory_bytes)
+        self.stores: dict[tuple[str, str], tuple[int, str]] = {}
+        self._descriptor = _anonymous_file()
+        weakref.finalize(self, os.close, self._descriptor).atexit = False
+        self.memory = self._map(memory_bytes)
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+        self._answers: dict[int, Future[Any]] = {}  # to come, by the number of the request
         self._failure: str | None = None
 
     @abstractmethod
-    def send(self, messages: Sequence[tuple[Any, ...]]) -> None:
-        """Send messages to the helper.
-
-        Raises:
-            HelperError: If the helper has ended.
-        """
+    def send(self, name: str, *arguments: Any) -> None:
+        """Send a message to the helper."""
 
     @abstractmethod
     def close(self) -> None:
@@ -102,87 +109,130 @@ class Client(ABC):
     def forget(self) -> None:
         """Drop what belongs to the parent of this process, after a fork."""
 
-    def wait(self, tickets: Iterable[Ticket]) -> None:
-        """Wait until each of some requests is answered.
-
-        Raises:
-            HelperError: If the helper has ended.
-        """
-        for ticket in tickets:
-            if not ticket.is_done:
-                with self._condition:
-                    while not ticket.is_done:
-                        self._check()
-                        self._condition.wait()
-
-    def new_ticket(self) -> Ticket:
-        """Return the ticket of a new request."""
-        ticket = Ticket(next(self._numbers))
-        with self._condition:
-            self._waiting[ticket.number] = ticket
-        return ticket
-
     def ask(self, name: str, store: int, *arguments: Any) -> Any:
-        """Make a request to a store, and return the answer."""
-        ticket = self.new_ticket()
-        self.send([("ask", ticket.number, name, store, *arguments)])
-        self.wait([ticket])
-        return ticket.result
-
-    def grow(self, memory_bytes: int) -> None:
-        """Make the memory larger. What is in it stays at its place.
+        """Make a request to a store, and return the answer.
 
         Raises:
             HelperError: If the helper has ended.
         """
-        self.memory = self._file.map(memory_bytes)
-        self.send([("grow", memory_bytes)])
+        _, answer = self._request("ask", name, store, *arguments)
+        return answer.result()
+
+    def make_store(self, root: str, options: Mapping[str, Any]) -> tuple[int, str] | Failure:
+        """Have the helper make a store; return its number and credentials, or why it cannot.
+
+        Raises:
+            HelperError: If the helper has ended.
+            ImportError: If a package is missing.
+            ValueError: If the options are not valid.
+        """
+        _, answer = self._request("make", root, options)
+        made: tuple[int, str] | Failure | Exception = answer.result()
+        if isinstance(made, Exception):
+            raise made
+        return made
+
+    def read(
+        self,
+        store: int,
+        pin: ObjectInfo,
+        blocks: ObjectBlocks | None,
+        ranges: Ints,
+        out: ByteBuffer,
+    ) -> None:
+        """Read ranges that lie inside an object.
+
+        Args:
+            store: Number of the store.
+            pin: The object as it was first seen.
+            blocks: Its blocks in a cache; None without a cache.
+            ranges: int64 ``[n, 3]``: offset, size, and offset in ``out``.
+            out: Buffer; uint8.
+
+        Raises:
+            FetchError: If a request failed for good.
+            HelperError: If the helper has ended.
+        """
+        most = max(1, min(MOST_PART_BYTES, self.slots.limit // _LEAST_PARTS))
+        requests = deque(plan_requests(ranges, most, blocks))
+        running: dict[Future[Any], _Running] = {}
+        answered: SimpleQueue[Future[Any]] = SimpleQueue()
+        try:
+            while requests or running:
+                while requests:
+                    begin, size, _ = requests[0]
+                    slot = self.slots.take(size, is_waiting=not running)
+                    if slot is None:
+                        break
+                    fetch = Fetch(store, pin, blocks, begin, size, slot)
+                    number, answer = self._request("fetch", fetch)
+                    running[answer] = _Running(number, requests.popleft(), slot)
+                    answer.add_done_callback(answered.put)
+                answer = answered.get()
+                _, request, slot = running[answer]
+                result = answer.result()
+                if isinstance(result, Failure):
+                    raise FetchError(result, request.begin, request.begin + request.size)
+                if result and blocks is not None:
+                    log_trouble(blocks.directory, result)
+                _core.gather(self.memory[slot : slot + request.size], request.copies, out)
+                self._free(running.pop(answer))
+        except BaseException:
+            for answer, each in running.items():  # once the helper does not write to it anymore
+                answer.add_done_callback(functools.partial(self._free, each))
+            if not self.has_failed():
+                self.send("cancel", [each.number for each in running.values()])
+            raise
+
+    def set_limit(self, limit: int) -> None:
+        """Change how much memory requests use. What is in it stays at its place."""
+        if limit > len(self.memory):
+            self.memory = self._map(limit)
+            self.send("grow", limit)
+        self.slots.resize(limit)
 
     def has_failed(self) -> bool:
         """Return whether the helper has ended."""
         return self._failure is not None
 
-    def _answer(self, answers: Iterable[tuple[int, Any]]) -> None:
-        with self._condition:
-            for number, result in answers:
-                ticket = self._waiting.pop(number, None)
-                if ticket is not None:
-                    ticket.result = result
-                    ticket.is_done = True
-            self._condition.notify_all()
+    def _request(self, message: str, *arguments: Any) -> tuple[int, Future[Any]]:
+        """Send a request; return its number and its answer."""
+        answer: Future[Any] = Future()
+        with self._lock:
+            number = next(self._numbers)
+            if self._failure is None:
+                self._answers[number] = answer
+            else:
+                answer.set_exception(HelperError(self._failure))
+        if not answer.done():
+            self.send(message, number, *arguments)
+        return number, answer
+
+    def _answer(self, number: int, result: Any) -> None:
+        with self._lock:
+            answer = self._answers.pop(number, None)
+        if answer is not None:
+            answer.set_result(result)
 
     def _fail(self, reason: str) -> None:
-        with self._condition:
+        with self._lock:
             self._failure = self._failure or reason
-            self._waiting.clear()
-            self._condition.notify_all()
+            answers, self._answers = self._answers, {}
+        for answer in answers.values():
+            answer.set_exception(HelperError(reason))
 
-    def _check(self) -> None:
-        if self._failure is not None:
-            raise HelperError(self._failure)
+    def _free(self, running: _Running, _: object = None) -> None:
+        self.slots.give_back(running.slot, running.request.size)
 
-
-class OpenObject(NamedTuple):
-    """An object of a store, as it was when it was opened.
-
-    Attributes:
-        store: Number of the store, in the client.
-        pin: The object; all reads are of exactly this one.
-        blocks: Its blocks in a cache; None without a cache.
-    """
-
-    store: int
-    pin: ObjectInfo
-    blocks: ObjectBlocks | None = None
+    def _map(self, size: int) -> ByteBuffer:
+        """Return the memory, made larger. Earlier mappings of it remain valid."""
+        os.ftruncate(self._descriptor, size)
+        return np.frombuffer(mmap.mmap(self._descriptor, size), np.uint8)
 
 
-class KnownStore(NamedTuple):
-    """A store that the client knows.
-
-    Attributes:
-        number: Its number.
-        tried: Credentials that requests have, in words.
-    """
-
-    number: int
-    tried: str
+def _anonymous_file() -> int:
+    """Return the descriptor of a file without a name, which is used once it is written."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("torchrec_io_fetch")
+    with tempfile.TemporaryFile(prefix="torchrec_io-") as file:
+        return os.dup(file.fileno())

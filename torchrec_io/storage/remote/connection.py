@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import os
+import pickle
 import socket
 import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Sequence
+from multiprocessing.connection import Connection
 from multiprocessing.spawn import get_executable
 from typing import Any
 
 from .client import Client
-from .messages import frame_of, take_frames
 
-_RECEIVE_BYTES = 1 << 18
 _SECONDS_TO_END = 5.0
 _PROGRAM = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); "
@@ -31,30 +29,34 @@ class HelperConnection(Client):
 
     Args:
         memory_bytes: Size of the memory.
+        environment: Number of the environment that the helper gets.
 
     Attributes:
         helper_pid: Process identifier of the helper.
     """
 
-    def __init__(self, memory_bytes: int) -> None:
-        super().__init__(memory_bytes)
-        self._socket, self._process = _start_helper(self._file.descriptor)
+    def __init__(self, memory_bytes: int, environment: int = 0) -> None:
+        super().__init__(memory_bytes, environment)
+        own, other = socket.socketpair()
+        with other:
+            self._process = _start_helper(other.fileno(), self._descriptor)
         self.helper_pid = self._process.pid
+        self._connection = Connection(os.dup(own.fileno()))
         self._sending = threading.Lock()
-        self._end = weakref.finalize(self, _end_helper, self._socket, self._process, os.getpid())
+        ends = (own, self._connection, self._process, os.getpid())
+        self._end = weakref.finalize(self, _end_helper, *ends)
         threading.Thread(target=self._receive, name="torchrec_io store", daemon=True).start()
 
-    def send(self, messages: Sequence[tuple[Any, ...]]) -> None:
-        frame = frame_of(list(messages))
+    def send(self, name: str, *arguments: Any) -> None:
+        message = pickle.dumps((name, *arguments), pickle.HIGHEST_PROTOCOL)
         try:
             with self._sending:
-                self._socket.sendall(frame)
+                self._connection.send_bytes(message)
         except OSError as error:
             self._fail(f"the helper process for remote files has ended ({error.strerror})")
         except BaseException:
             self._fail("a message to the helper process was interrupted")
             raise
-        self._check()
 
     def close(self) -> None:
         self._fail("the helper process for remote files was ended")
@@ -67,21 +69,15 @@ class HelperConnection(Client):
 
     def _receive(self) -> None:
         """Pass answers on until the helper has ended."""
-        received = bytearray()
-        reason = ""
-        try:
-            while data := self._socket.recv(_RECEIVE_BYTES):
-                received += data
-                self._answer(itertools.chain.from_iterable(take_frames(received)))
-        except OSError as error:
-            reason = f"({error.strerror})"
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                self._answer(*self._connection.recv())
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(1.0)
-        reason = reason or (
-            f"(status {self._process.returncode}), as it does if the answers of a server need too "
-            "much memory"
+        self._fail(
+            f"the helper process for remote files has ended (status {self._process.returncode}), "
+            "as it does if the answers of a server need too much memory"
         )
-        self._fail(f"the helper process for remote files has ended {reason}")
 
 
 # Answers are received in new memory each time. By default glibc gives it back to the system at once
@@ -94,33 +90,32 @@ _KEEP_MEMORY = {
 }
 
 
-def _start_helper(memory: int) -> tuple[socket.socket, subprocess.Popen[bytes]]:
-    """Start a helper process; return the socket to it, and the process."""
-    own, other = socket.socketpair()
-    with other:
-        descriptors = (other.fileno(), memory)
-        path = json.dumps([os.fspath(folder) or os.getcwd() for folder in sys.path])
-        arguments = [*map(str, descriptors), str(os.getpid())]
-        process = subprocess.Popen(  # noqa: S603  # Python itself
-            [os.fsdecode(get_executable()), "-c", _PROGRAM, path, *arguments],
-            pass_fds=descriptors,
-            env=_KEEP_MEMORY | os.environ,
-            # A program that reads the output of this process need not wait for the helper.
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-    return own, process
+def _start_helper(connection: int, memory: int) -> subprocess.Popen[bytes]:
+    """Start a helper process with descriptors of its connection and memory."""
+    path = json.dumps([os.fspath(folder) or os.getcwd() for folder in sys.path])
+    arguments = map(str, (connection, memory, os.getpid()))
+    return subprocess.Popen(  # noqa: S603  # Python itself
+        [os.fsdecode(get_executable()), "-c", _PROGRAM, path, *arguments],
+        pass_fds=(connection, memory),
+        env=_KEEP_MEMORY | os.environ,
+        # A program that reads the output of this process need not wait for the helper.
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
 
 
-def _end_helper(connection: socket.socket, process: subprocess.Popen[bytes], owner: int) -> None:
+def _end_helper(
+    own: socket.socket, connection: Connection, process: subprocess.Popen[bytes], owner: int
+) -> None:
     if os.getpid() != owner:
+        own.close()
         connection.close()
         process.returncode = 0  # the parent waits for it
         return
     with contextlib.suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)  # wakes a thread that receives
-    connection.close()
+        own.shutdown(socket.SHUT_RDWR)  # wakes the thread that receives
+    own.close()
     try:
         process.wait(_SECONDS_TO_END)
     except subprocess.TimeoutExpired:

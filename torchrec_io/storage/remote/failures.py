@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ...errors import StaleIndexError
 from .aws_files import NOT_RENEWED
-from .redirects import NOWHERE
+from .redirects import METADATA_HOSTS, NOWHERE
 
 # The status and the error code of an answer, in the text of an error of obstore. The text itself
 # is never shown: it has URLs, and bodies that the server wrote.
@@ -22,42 +22,24 @@ _TEMPORARY_CODES = frozenset({
 })  # fmt: skip
 _EXPIRED_CODES = frozenset({"ExpiredToken", "TokenRefreshRequired", "RequestExpired"})
 # Words of obstore's errors that show the cause if there is no status. The first match counts.
-_CAUSES = (
-    (
-        f"{NOWHERE},",
-        "the server redirects to another host, which must not get this request's headers and query",
-    ),
-    ("scheme is not allowed", "http:// is used without allow_http in storage_options"),
-    ("badscheme", "http:// is used without allow_http in storage_options"),
-    ("builder error", "the request is not valid"),
-    ("connection refused", "connection refused"),
-    ("connection reset", "the connection was reset"),
-    ("connectionreset", "the connection was reset"),
-    ("broken pipe", "the connection was reset"),
-    ("dns error", "the name of the host was not found"),
-    ("failed to lookup", "the name of the host was not found"),
-    ("certificate", "the certificate of the server is not valid"),
-    ("incompletemessage", "the connection was closed"),
-    ("connection closed", "the connection was closed"),
-    ("end of file", "the body ended early"),
-    ("unexpectedeof", "the body ended early"),
-    ("timed out", "no answer in time"),
-    ("timedout", "no answer in time"),
-    ("kind: timeout", "no answer in time"),
-    ("kind: body", "the body could not be read"),
-    ("kind: connect", "no connection"),
-)
-_PERMANENT_CAUSES = frozenset({
-    _CAUSES[0][1], _CAUSES[1][1], "the request is not valid",
-    "the certificate of the server is not valid",
-})  # fmt: skip
-# Machines that give credentials to the programs that run on them.
-_METADATA_HOSTS = (
-    "169.254.169.254",
-    "169.254.170.2",
-    "metadata.google.internal",
-    "[fd00:ec2::254]",
-)
+_PERMANENT_CAUSES = {
+    f"{NOWHERE},": "the server redirects to another host, which must not get this request's "
+    "headers and query",
+    "scheme is not allowed|badscheme": "http:// is used without allow_http in storage_options",
+    "builder error": "the request is not valid",
+    "certificate": "the certificate of the server is not valid",
+}
+_TEMPORARY_CAUSES = {
+    "connection refused": "connection refused",
+    "connection ?reset|broken pipe": "the connection was reset",
+    "dns error|failed to lookup": "the name of the host was not found",
+    "incompletemessage|connection closed": "the connection was closed",
+    "end of file|unexpectedeof": "the body ended early",
+    "timed ?out|kind: timeout": "no answer in time",
+    "kind: body": "the body could not be read",
+    "kind: connect": "no connection",
+    "": "the request failed",
+}
 
 
 class Kind(Enum):
@@ -97,6 +79,7 @@ class RequestError(Exception):
         self.failure = failure
 
 
+_INVALID = Failure(Kind.refused, "the request is not valid")
 # Errors of obstore that need no further look, by the names of their classes.
 _BY_CLASS = {
     "FileNotFoundError": Failure(Kind.missing, "HTTP 404"),
@@ -104,10 +87,9 @@ _BY_CLASS = {
     "AlreadyExistsError": Failure(Kind.exists, "the object exists"),
     "NotSupportedError": Failure(Kind.refused, "the server sends whole files only, no ranges"),
     "TimeoutError": Failure(Kind.temporary, "no answer in time"),
-    "TypeError": Failure(Kind.refused, "the request is not valid"),
-    "ValueError": Failure(Kind.refused, "the request is not valid"),
-    # An error in obstore itself, which invalid names and endpoints lead to.
-    "RustPanic": Failure(Kind.refused, "the request is not valid"),
+    "TypeError": _INVALID,
+    "ValueError": _INVALID,
+    "RustPanic": _INVALID,  # an error in obstore itself, to which invalid names and endpoints lead
 }
 
 
@@ -124,7 +106,7 @@ def classify(error: BaseException) -> Failure:
         return known
     # The rest repeats it with other words, such as "retry_timeout", that would be misread.
     text = str(error).partition("Debug source")[0]
-    if any(f"//{host}/" in text for host in _METADATA_HOSTS):
+    if any(f"//{host}/" in text or f"//[{host}]/" in text for host in METADATA_HOSTS):
         return Failure(Kind.denied, "no credentials were found")
     if NOT_RENEWED in text:
         return Failure(Kind.denied, NOT_RENEWED)
@@ -156,9 +138,14 @@ def classify_status(status: int, code: str = "") -> Failure:
 
 def _classify_cause(text: str) -> Failure:
     lowered = text.lower()
-    cause = next((meaning for word, meaning in _CAUSES if word in lowered), "the request failed")
-    kind = Kind.refused if cause in _PERMANENT_CAUSES else Kind.temporary
-    return Failure(kind, cause)
+    for kind, causes in (
+        (Kind.refused, _PERMANENT_CAUSES),
+        (Kind.temporary, _TEMPORARY_CAUSES),
+    ):
+        for words, meaning in causes.items():
+            if re.search(words, lowered):
+                return Failure(kind, meaning)
+    raise AssertionError
 
 
 def error_of(

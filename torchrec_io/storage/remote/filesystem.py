@@ -12,7 +12,7 @@ import contextlib
 import ftplib
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any, Literal, TypeVar
@@ -64,9 +64,9 @@ class FilesystemClient(Client):
         ).start()
         is_ready.wait()
 
-    def send(self, messages: Sequence[tuple[Any, ...]]) -> None:
-        self._check()
-        self._loop.call_soon_threadsafe(self._helper.handle, messages)
+    def send(self, name: str, *arguments: Any) -> None:
+        if not self.has_failed():
+            self._loop.call_soon_threadsafe(self._helper.handle, name, *arguments)
 
     def close(self) -> None:
         if not self.has_failed():
@@ -80,13 +80,10 @@ class FilesystemClient(Client):
     async def _serve(self, is_ready: threading.Event) -> None:
         self._loop = asyncio.get_running_loop()
         self._loop.set_default_executor(ThreadPoolExecutor(_THREADS, "torchrec_io-fsspec"))
-        self._helper = Helper(self._file.descriptor, Filesystem, self._answer_one)
+        self._helper = Helper(self._descriptor, Filesystem, self._answer)
         self._end = asyncio.Event()
         is_ready.set()
         await self._end.wait()
-
-    def _answer_one(self, number: int, result: Any) -> None:
-        self._answer([(number, result)])
 
 
 class Filesystem:

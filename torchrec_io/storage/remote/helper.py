@@ -10,30 +10,26 @@ have the other end. Filesystems of fsspec have a helper, too, in a thread of the
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import itertools
 import mmap
 import os
 import resource
 import signal
-import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from multiprocessing.connection import Connection
 from typing import Any, Protocol, TypeVar
 
 from .attempts import seconds_after
 from .failures import Failure, Kind, RequestError
 from .large_uploads import LargeUploads
-from .messages import Fetch, ObjectInfo, frame_of, take_frames
+from .messages import Fetch, ObjectInfo
 
 _Result = TypeVar("_Result")
 
-MOST_REQUESTS = 64  # at the same time
-# Bytes of all of them, if that is more than a quarter of the memory. Each keeps a part of its range
-# in memory until it is passed on. More are for stores that limit the speed of each connection.
-_LEAST_BYTES = 64 << 20
 _PARENT_SECONDS = 1.0  # between two looks at the parent
-_RECEIVE_BYTES = 1 << 18
 _REPEATED_BY_OBSTORE = frozenset({"write", "finish", "give_up"})
 _TOO_LONG = Failure(Kind.refused, "the server sent more bytes than were asked for")
 _TOO_SHORT = Failure(Kind.temporary, "the body ended early")
@@ -72,71 +68,62 @@ class Helper:
         self._make_store = make_store
         self._reply = reply
         self._stores: dict[int, Store] = {}
-        self._queue: dict[int, Fetch] = {}  # by ticket, as the next one
-        self._running: dict[int, asyncio.Task[str | Failure]] = {}
-        self._running_bytes = 0  # of their ranges
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[int, asyncio.Task[Any]] = {}
 
     @property
     def memory_bytes(self) -> int:
         """Size of the memory that is shared."""
         return len(self._memory)
 
-    # ---- messages ----
+    def handle(self, name: str, *arguments: Any) -> None:
+        """Start what a message asks for."""
+        getattr(self, f"_on_{name}")(*arguments)
 
-    def handle(self, messages: Iterable[tuple[Any, ...]]) -> None:
-        """Start what some messages ask for."""
-        for name, *arguments in messages:
-            getattr(self, f"_on_{name}")(*arguments)
+    def _on_make(self, number: int, root: str, options: Mapping[str, Any]) -> None:
+        self._start(number, self._make(number, root, options))
 
-    def _on_ask(self, ticket: int, name: str, store: int, *arguments: Any) -> None:
-        task = asyncio.ensure_future(self._answer(ticket, name, store, *arguments))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _on_ask(self, number: int, name: str, store: int, *arguments: Any) -> None:
+        self._start(number, self._ask(name, store, *arguments))
+
+    def _on_fetch(self, number: int, fetch: Fetch) -> None:
+        self._start(number, self._fetch(fetch))
+
+    def _on_cancel(self, numbers: list[int]) -> None:
+        """Drop requests. Each is answered once its memory is not written anymore."""
+        for number in numbers:
+            if number in self._tasks:
+                self._tasks[number].cancel()
 
     def _on_grow(self, memory_bytes: int) -> None:
         """Map more of the memory. What uses the old mapping has the same memory."""
         self._memory = memoryview(mmap.mmap(self._file, memory_bytes))
 
-    def _on_fetch(self, *fields: Any) -> None:
-        fetch = Fetch(*fields)
-        self._queue[fetch.ticket] = fetch
-        self._start_fetches()
+    def _start(self, number: int, work: Coroutine[Any, Any, Any]) -> None:
+        self._tasks[number] = task = asyncio.ensure_future(work)
+        task.add_done_callback(functools.partial(self._finish, number))
 
-    def _on_cancel(self, tickets: list[int]) -> None:
-        """Drop requests. Each is answered once its memory is not written anymore."""
-        for ticket in tickets:
-            if (task := self._running.get(ticket)) is not None:
-                task.cancel()
-            else:  # also one that has ended, or was never sent
-                self._queue.pop(ticket, None)
-                self._reply(ticket, None)
-
-    # ---- ranges ----
-
-    def _start_fetches(self) -> None:
-        while len(self._running) < MOST_REQUESTS:
-            if not self._queue:
-                return
-            ticket, fetch = next(iter(self._queue.items()))
-            most = max(_LEAST_BYTES, len(self._memory) // 4)
-            if self._running and self._running_bytes + fetch.size > most:
-                return
-            del self._queue[ticket]
-            task = asyncio.ensure_future(self._fetch(fetch))
-            self._running[ticket] = task
-            self._running_bytes += fetch.size
-            task.add_done_callback(functools.partial(self._finish, ticket, fetch.size))
-
-    def _finish(self, ticket: int, size: int, task: asyncio.Task[str | Failure]) -> None:
-        del self._running[ticket]
-        self._running_bytes -= size
+    def _finish(self, number: int, task: asyncio.Task[Any]) -> None:
+        """Send the answer to a request."""
+        del self._tasks[number]
         error = None if task.cancelled() else task.exception()
-        if error is not None:  # a mistake of this module must not leave anybody waiting
-            self._reply(ticket, Failure(Kind.refused, type(error).__name__))
+        if isinstance(error, (ImportError, ValueError)):
+            self._reply(number, error)
+        elif error is not None:  # a mistake of this module must not leave anybody waiting
+            self._reply(number, Failure(Kind.refused, type(error).__name__))
         else:
-            self._reply(ticket, None if task.cancelled() else task.result())
-        self._start_fetches()
+            self._reply(number, None if task.cancelled() else task.result())
+
+    async def _make(self, number: int, root: str, options: Mapping[str, Any]) -> tuple[int, str]:
+        """Make a store. Its number is that of this request."""
+        store = self._stores[number] = self._make_store(root, options)
+        return number, store.tried
+
+    async def _ask(self, name: str, number: int, *arguments: Any) -> Any:
+        """Make a request that is not of a range."""
+        store = self._stores[number]
+        work = functools.partial(getattr(store, name), *arguments)
+        most_attempts = 1 if name in _REPEATED_BY_OBSTORE else store.most_attempts
+        return await _repeat(store, work, most_attempts)
 
     async def _fetch(self, fetch: Fetch) -> str | Failure:
         """Fetch a range, with a cache only what that lacks."""
@@ -144,43 +131,29 @@ class Helper:
             return await self._fetch_range(fetch)
         from .cached_fetch import fetch_blocks  # noqa: PLC0415  # not without a cache
 
-        memory = self._memory[fetch.target : fetch.target + fetch.size]
+        memory = self._memory[fetch.slot : fetch.slot + fetch.size]
         return await fetch_blocks(fetch, fetch.blocks, memory, self._fetch_range)
 
     async def _fetch_range(self, fetch: Fetch) -> str | Failure:
         """Fetch a range, resuming inside it after a failure."""
         store = self._stores[fetch.store]
+        memory = self._memory[fetch.slot : fetch.slot + fetch.size]
         done = 0
 
         async def fetch_rest() -> str:
             nonlocal done
-            end = fetch.begin + fetch.size
-            async for chunk in store.chunks(fetch.pin, fetch.begin + done, end):
-                if len(chunk) > fetch.size - done:  # others' memory follows
+            async for chunk in store.chunks(
+                fetch.pin, fetch.begin + done, fetch.begin + fetch.size
+            ):
+                if len(chunk) > fetch.size - done:
                     raise RequestError(_TOO_LONG)
-                for first, last, target in fetch.places(done, len(chunk)):
-                    self._memory[target : target + last - first] = chunk[first:last]
+                memory[done : done + len(chunk)] = chunk
                 done += len(chunk)
             if done < fetch.size:
                 raise RequestError(_TOO_SHORT)
             return ""  # no trouble
 
         return await _repeat(store, fetch_rest, store.most_attempts)
-
-    # ---- other requests ----
-
-    async def _answer(self, ticket: int, name: str, number: int, *arguments: Any) -> None:
-        """Make a request, and send the answer."""
-        try:
-            if name == "make":
-                self._stores[number] = store = self._make_store(*arguments)
-                return self._reply(ticket, store.tried)
-            store = self._stores[number]
-            work = functools.partial(getattr(store, name), *arguments)
-            most_attempts = 1 if name in _REPEATED_BY_OBSTORE else store.most_attempts
-            self._reply(ticket, await _repeat(store, work, most_attempts))
-        except (ImportError, ValueError) as error:
-            self._reply(ticket, error)
 
 
 async def _repeat(
@@ -211,59 +184,39 @@ def _limit_memory(shared: int) -> None:
 
 def main() -> None:
     """Serve the process that started this one; the arguments are those of the client."""
-    connection_descriptor, memory_descriptor, parent = map(int, sys.argv[1:4])
+    connection, memory, parent = map(int, sys.argv[1:4])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # it ends where memory is short
-    connection = socket.socket(fileno=connection_descriptor)
-    connection.setblocking(False)
     try:
-        asyncio.run(_serve(connection, memory_descriptor, parent))
-    except (ConnectionError, KeyboardInterrupt):
-        pass
+        asyncio.run(_serve(Connection(connection), memory, parent))
     finally:
         os._exit(0)  # threads of the runtime may still read
 
 
-async def _serve(connection: socket.socket, file: int, parent: int) -> None:
+async def _serve(connection: Connection, file: int, parent: int) -> None:
+    """Serve requests until the connection is closed, or the parent is gone."""
     from .object_store import ObjectStore  # noqa: PLC0415  # not for filesystems
 
     loop = asyncio.get_running_loop()
     uploads = LargeUploads()
-    replies: list[tuple[int, Any]] = []
-    has_replies = asyncio.Event()
+    has_ended = asyncio.Event()
 
-    def reply(ticket: int, result: Any) -> None:
-        replies.append((ticket, result))
-        has_replies.set()
+    def reply(number: int, result: Any) -> None:
+        with contextlib.suppress(OSError):  # the connection ends
+            connection.send((number, result))
 
-    async def send_replies() -> None:
-        while True:
-            await has_replies.wait()
-            has_replies.clear()
-            frame = frame_of(replies)  # all that are there
-            replies.clear()
-            await loop.sock_sendall(connection, frame)
+    def receive() -> None:
+        try:
+            helper.handle(*connection.recv())
+        except (EOFError, OSError):
+            loop.remove_reader(connection.fileno())
+            has_ended.set()
+        _limit_memory(helper.memory_bytes)
 
     helper = Helper(file, functools.partial(ObjectStore, uploads=uploads), reply)
-    others = [
-        asyncio.ensure_future(each) for each in (send_replies(), _watch_parent(parent, uploads))
-    ]
-    received = bytearray()
     _limit_memory(helper.memory_bytes)
-    try:
-        while data := await loop.sock_recv(connection, _RECEIVE_BYTES):
-            received += data
-            for messages in take_frames(received):
-                helper.handle(messages)
-            _limit_memory(helper.memory_bytes)
-    finally:
-        for each in others:
-            each.cancel()
-        await uploads.give_up_all()
-
-
-async def _watch_parent(parent: int, uploads: LargeUploads) -> None:
-    while os.getppid() == parent:  # noqa: ASYNC110  # nothing tells when that changes
-        await asyncio.sleep(_PARENT_SECONDS)
+    loop.add_reader(connection.fileno(), receive)
+    while os.getppid() == parent and not has_ended.is_set():
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(has_ended.wait(), _PARENT_SECONDS)
     await uploads.give_up_all()
-    os._exit(0)

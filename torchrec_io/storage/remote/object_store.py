@@ -13,6 +13,7 @@ from .failures import Failure, Kind, RequestError, classify
 from .large_uploads import LargeUploads
 from .messages import ObjectInfo, canonical_etag, is_strong
 from .stores import make_store, make_writable
+from .urls import is_web_url
 
 _LIST_CHUNK = 1000
 _UNEXPLAINED = Failure(Kind.refused, "HTTP 400")
@@ -45,9 +46,10 @@ class ObjectStore:
         self._obstore: Any = importlib.import_module("obstore")
         self._make_writable = functools.partial(make_writable, root, options)
         self._uploads = uploads
+        self._is_web = is_web_url(root)
         try:
             self.most_attempts = most_attempts(options)
-            self._client, self.tried, self._is_web = make_store(root, options)
+            self._client, self.tried = make_store(root, options)
         except ImportError:
             raise
         except Exception as error:  # noqa: BLE001  # obstore has no common class of these

@@ -6,9 +6,10 @@ import contextlib
 import errno
 import itertools
 import os
+import sys
 import tempfile
 import weakref
-from typing import Any, Literal
+from typing import Literal
 
 from ..byte_source import ByteSource, Stamp
 from ..pending_file import output_exists
@@ -16,7 +17,7 @@ from ..temporary import temporary_name
 from .client import HelperError
 from .large_uploads import PART_BYTES
 from .options import RemoteOptions
-from .process import ObjectAccess, access
+from .process import ObjectAccess, access, ask_again
 from .upload import WRITE, check_writable, delete_objects, exists, put_object
 from .urls import can_pin
 
@@ -63,41 +64,37 @@ class PendingObject:
         self.size = 0
         self.has_name = False
         self._options = options
-        self._sent_name = url if has_name else temporary_name(url)
-        self._number = next(_numbers)
-        self._is_sent_in_parts = can_pin(url)
-        self._way: list[ObjectAccess] = []  # once a part was sent: where all parts must go
+        self._parts = _SentParts(url, options, has_name=has_name)
+        self._most = PART_BYTES if can_pin(url) else sys.maxsize
         self._head = b""
-        self._gathered = 0
+        self._tail = b""
+        self._gathered = 0  # number of bytes in the file
         self._file = tempfile.TemporaryFile(  # noqa: SIM115  # closed with this object
             prefix="torchrec_io-", buffering=0
         )
-        self._drop = weakref.finalize(
-            self,
-            _give_up,
-            self._way,
-            options,
-            None if has_name else self._sent_name,
-            self._number,
-            os.getpid(),
-        )
+        self._drop = weakref.finalize(self, self._parts.give_up)
 
     def write(self, *parts: bytes | memoryview) -> None:
         """Append bytes."""
         for part in parts:
             view = memoryview(part).cast("B")
-            if len(self._head) < _END_BYTES:
-                self._head += view[: _END_BYTES - len(self._head)].tobytes()
+            self._head += view[: _END_BYTES - len(self._head)]
+            self._tail = (self._tail + view[-_END_BYTES:])[-_END_BYTES:]
             while view:
-                done = self._gather(view)
+                if self._gathered == self._most:
+                    self._send_part()
+                fitting = view[: self._most - self._gathered]
+                done = os.pwrite(self._file.fileno(), fitting, self._gathered)
                 view = view[done:]
+                self.size += done
+                self._gathered += done
 
     def sync(self) -> None:
         """Do nothing: the rest is sent when the object gets its name."""
 
     def source(self) -> ByteSource:
         """Return what was written, of which only the two ends can be read."""
-        return _Ends(self.path, self.size, self._head, self._rest()[-_END_BYTES:])
+        return _Ends(self.path, self.size, self._head, self._tail)
 
     def rename(self, url: str, *, must_be_new: bool = False) -> Stamp | None:
         """Give the object its name, replacing any object of that name.
@@ -114,7 +111,7 @@ class PendingObject:
             OSError: If a request failed.
         """
         stamp = None
-        if not self._way and self.size <= PART_BYTES:
+        if self.size <= PART_BYTES:
             condition: Literal["absent"] | None = "absent" if must_be_new else None
             try:
                 stamp = put_object(url, self._rest(), self._options, only_if=condition)
@@ -124,7 +121,11 @@ class PendingObject:
             # Stores do not compare names where they complete an upload.
             if must_be_new and exists(url, self._options):
                 raise output_exists(url)
-            self._complete(url)
+            if can_pin(url):
+                self._parts.finish(url, self._rest())
+            else:
+                way = access(url, self._options)
+                way.ask(url, "put_file", way.key, f"/dev/fd/{self._file.fileno()}", needs=WRITE)
         self.has_name = True
         self._drop.detach()
         self._file.close()
@@ -135,72 +136,62 @@ class PendingObject:
         self._drop()
         self._file.close()
 
-    def _gather(self, view: memoryview) -> int:
-        """Append some bytes to the file, and send the part that is then in it."""
-        most = PART_BYTES + _END_BYTES - self._gathered if self._is_sent_in_parts else len(view)
-        done = os.pwrite(self._file.fileno(), view[:most], self._gathered)
-        self._gathered += done
-        self.size += done
-        if self._is_sent_in_parts and self._gathered == PART_BYTES + _END_BYTES:
-            self._send_part()
-        return done
-
     def _send_part(self) -> None:
-        if self.size > PART_BYTES * MOST_PARTS:
+        if self.size >= PART_BYTES * MOST_PARTS:  # there is more
             limit = PART_BYTES * MOST_PARTS >> 30
             reason = f"an object cannot be larger than {limit} GiB here; write several files"
             raise OSError(errno.EFBIG, reason, self.path)
-        descriptor = self._file.fileno()
-        if not self._way:
-            self._way.append(access(self._sent_name, self._options))
-        part = os.pread(descriptor, PART_BYTES, 0)
-        self._ask(self._way[0], self._sent_name, "write", self._number, part)
-        # The end of the object must stay here, so a part is sent when there are more bytes.
-        os.pwrite(descriptor, os.pread(descriptor, _END_BYTES, PART_BYTES), 0)
-        self._gathered = _END_BYTES
-
-    def _complete(self, url: str) -> None:
-        """Send the rest, and complete the object under its name."""
-        if not self._is_sent_in_parts:
-            way = access(url, self._options)
-            self._ask(way, url, "put_file", f"/dev/fd/{self._file.fileno()}")
-            return
-        way = self._way[0] if self._way else access(url, self._options)
-        self._ask(way, url, "finish", self._number, self._rest())
-        if self._way and url != self._sent_name:
-            way = access(self._sent_name, self._options)
-            self._ask(way, url, "copy", access(url, self._options).key)
-            delete_objects([self._sent_name], self._options)
+        self._parts.send(self._rest())
+        self._gathered = 0
 
     def _rest(self) -> bytes:
         return os.pread(self._file.fileno(), self._gathered, 0)
 
-    def _ask(self, way: ObjectAccess, url: str, name: str, *arguments: Any) -> None:
-        """Make a request about the object."""
-        try:
-            way.ask(url, name, way.key, *arguments, needs=WRITE)
-        except HelperError as error:  # it had the upload
-            raise OSError(errno.EIO, f"the upload was lost: {error}", url) from None
 
-
-def _give_up(
-    ways: list[ObjectAccess], options: RemoteOptions, temporary: str | None, number: int, owner: int
-) -> None:
-    """Drop what was sent of an object that did not get its name.
+class _SentParts:
+    """Parts of an object that the store has, and does not show.
 
     Args:
-        ways: The way of its parts, if one was sent.
+        url: Public URL of the object.
         options: Options for remote objects.
-        temporary: Public URL of its temporary name; None if it has none.
-        number: Number of its upload.
-        owner: Number of the process that writes it.
+        has_name: Whether the object keeps this name. Otherwise it gets a temporary one first.
     """
-    if not ways or os.getpid() != owner:
-        return
-    with contextlib.suppress(OSError):
-        ways[0].fetcher.client.ask("give_up", ways[0].store, number)
-        if temporary is not None:  # it may be complete under this name
-            delete_objects([temporary], options)
+
+    def __init__(self, url: str, options: RemoteOptions, *, has_name: bool) -> None:
+        self._url = url if has_name else temporary_name(url)
+        self._options = options
+        self._is_temporary = not has_name
+        self._number = next(_numbers)
+        self._owner = os.getpid()
+        self._way: ObjectAccess | None = None  # once a part was sent: where all parts must go
+
+    def send(self, part: bytes) -> None:
+        """Send a part to the store."""
+        self._ask("write", part)
+
+    def finish(self, url: str, rest: bytes) -> None:
+        """Send the rest, and complete the object under its name."""
+        self._ask("finish", rest)
+        if self._url != url:
+            keys = [access(each, self._options).key for each in (self._url, url)]
+            ask_again(self._url, self._options, "copy", *keys, needs=WRITE)
+            delete_objects([self._url], self._options)
+
+    def give_up(self) -> None:
+        """Drop the parts."""
+        if self._way is None or os.getpid() != self._owner:
+            return
+        with contextlib.suppress(OSError):
+            self._way.client.ask("give_up", self._way.store, self._number)
+            if self._is_temporary:  # it may be complete under this name
+                delete_objects([self._url], self._options)
+
+    def _ask(self, name: str, data: bytes) -> None:
+        way = self._way = self._way or access(self._url, self._options)
+        try:
+            way.ask(self._url, name, way.key, self._number, data, needs=WRITE)
+        except HelperError as error:  # it had the upload
+            raise OSError(errno.EIO, f"the upload was lost: {error}", self._url) from None
 
 
 class _Ends(ByteSource):

@@ -1,4 +1,4 @@
-"""The connections of this process to object stores."""
+"""The clients of this process, and the way to an object through them."""
 
 from __future__ import annotations
 
@@ -7,54 +7,49 @@ import importlib.util
 import os
 import re
 import threading
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from .client import Client, HelperError, KnownStore, OpenObject
+from .client import Client, HelperError
 from .connection import HelperConnection
 from .failures import Failure, Kind, error_of
-from .fetcher import Fetcher
-from .messages import ObjectInfo
 from .options import RemoteOptions
-from .urls import OBJECT_STORES, ObjectName, scheme_of
+from .urls import OBJECT_STORES, scheme_of
 from .web import store_of
-
-if TYPE_CHECKING:
-    from ..cache.object_blocks import ObjectBlocks
 
 _USED_VARIABLES = re.compile(
     r"AWS_|GOOGLE_|GCS_|GCLOUD|AZURE_|AZ_|SSL_|HOME$|(HTTPS?|ALL|NO)_PROXY$", re.IGNORECASE
 )
 
 
-class _Connections:
-    """The fetchers of a process, by what they are for.
+class _Clients:
+    """The clients of a process.
 
     Attributes:
-        lock: Held while the fetchers are changed.
-        fetchers: One for object stores, and one for filesystems.
+        lock: Held while the clients are changed.
+        of_kind: One for objects of stores, and one for files of filesystems.
         memory_bytes: Size of the memory of all of them: the largest that was asked for.
     """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.fetchers: dict[str, Fetcher] = {}
+        self.of_kind: dict[str, Client] = {}
         self.memory_bytes = 0
 
 
-_connections = _Connections()
+_clients = _Clients()
 
 
 class ObjectAccess(NamedTuple):
     """The way to an object in this process.
 
     Attributes:
-        fetcher: Fetches its bytes.
-        store: Number of its store in the fetcher's client.
+        client: Makes the requests.
+        store: Number of its store in the client.
         key: Its name in the store.
         tried: Credentials that requests have, in words.
     """
 
-    fetcher: Fetcher
+    client: Client
     store: int
     key: str
     tried: str
@@ -71,17 +66,23 @@ class ObjectAccess(NamedTuple):
             needs: Actions that the credentials must allow.
 
         Raises:
+            HelperError: If the helper has ended.
             OSError: If the request failed.
         """
-        answer = self.fetcher.client.ask(name, self.store, *arguments)
+        answer = self.client.ask(name, self.store, *arguments)
         if isinstance(answer, Failure):
-            forget_refused(self.fetcher, self.store, answer)
-            raise error_of(answer, url, self.tried, needs)
+            raise self.error_of(answer, url, needs)
         return answer
 
-    def open(self, pin: ObjectInfo, blocks: ObjectBlocks | None = None) -> OpenObject:
-        """Return an object to read exactly as it was, through the cache if it has blocks there."""
-        return OpenObject(self.store, pin._replace(key=self.key), blocks)
+    def error_of(
+        self, failure: Failure, url: str, needs: str = "read and list objects"
+    ) -> Exception:
+        """Return the error of a failed request. Credentials that were refused are found again."""
+        if failure.kind is Kind.denied:
+            stores = self.client.stores
+            for key in [key for key, known in stores.items() if known[0] == self.store]:
+                stores.pop(key, None)
+        return error_of(failure, url, self.tried, needs)
 
 
 def access(url: str, options: RemoteOptions) -> ObjectAccess:
@@ -96,16 +97,16 @@ def access(url: str, options: RemoteOptions) -> ObjectAccess:
         ValueError: If the options are not valid.
     """
     scheme = scheme_of(url)
-    kind = "objects" if scheme in OBJECT_STORES else "files"
     location = store_of(url, options)
-    with _connections.lock:
-        _connections.memory_bytes = max(_connections.memory_bytes, options.fetch_bytes)
-        fetcher = _fetcher(kind, scheme)
+    with _clients.lock:
+        _clients.memory_bytes = max(_clients.memory_bytes, options.fetch_bytes)
+        client = _client_for(scheme)
         key = (location.root, options.identity)
-        known = fetcher.stores.get(key)
-        if known is None:
-            known = fetcher.stores[key] = _add_store(fetcher, url, location, options)
-    return ObjectAccess(fetcher, known.number, location.key, known.tried)
+        known = client.stores.get(key) or client.make_store(location.root, options.options)
+        if isinstance(known, Failure):
+            raise error_of(known, url, "the credentials that fsspec finds")
+        client.stores[key] = number, tried = known
+    return ObjectAccess(client, number, location.key, tried)
 
 
 def ask_again(
@@ -136,22 +137,23 @@ def ask_again(
     raise OSError(errno.EIO, str(failure), url)
 
 
-def _fetcher(kind: str, scheme: str) -> Fetcher:
-    environment = _environment() if kind == "objects" else 0
-    fetchers = _connections.fetchers
-    fetcher = fetchers.get(kind)
+def _client_for(scheme: str) -> Client:
+    """Return the client for URLs of a scheme."""
+    is_store = scheme in OBJECT_STORES
+    kind, environment = ("objects", _environment()) if is_store else ("files", 0)
+    known = _clients.of_kind
+    client = known.get(kind)
     # A helper has the credentials that were in the environment when it was started.
-    if fetcher is not None and (fetcher.client.has_failed() or fetcher.environment != environment):
-        fetchers.pop(kind).client.close()
-        fetcher = None
+    if client is not None and (client.has_failed() or client.environment != environment):
+        known.pop(kind).close()
+        client = None
     # Both kinds share the memory.
-    limit = _connections.memory_bytes // len({*fetchers, kind})
-    if fetcher is None:
-        fetcher = fetchers[kind] = Fetcher(_client(kind, scheme, limit), environment)
-    for each in fetchers.values():
-        if each.limit != limit and not each.client.has_failed():
-            each.set_limit(limit)
-    return fetcher
+    limit = _clients.memory_bytes // len({*known, kind})
+    if client is None:
+        client = known[kind] = _new_client(scheme, limit, environment)
+    for each in known.values():
+        each.set_limit(limit)
+    return client
 
 
 def _environment() -> int:
@@ -160,52 +162,34 @@ def _environment() -> int:
     return hash(frozenset(used))
 
 
-def forget_refused(fetcher: Fetcher, store: int, failure: Failure) -> None:
-    """Forget a store whose credentials were refused, so that they are looked for again."""
-    if failure.kind is Kind.denied:
-        for key in [key for key, known in fetcher.stores.items() if known.number == store]:
-            fetcher.stores.pop(key, None)
-
-
-def _client(kind: str, scheme: str, memory_bytes: int) -> Client:
-    package = "obstore" if kind == "objects" else "fsspec"
+def _new_client(scheme: str, memory_bytes: int, environment: int) -> Client:
+    is_store = scheme in OBJECT_STORES
+    package = "obstore" if is_store else "fsspec"
     if importlib.util.find_spec(package) is None:
-        install = "pip install torchrec-io[remote]" if kind == "objects" else "pip install fsspec"
-        raise ImportError(f"reading {scheme}:// needs the package {package}: {install}")
-    if kind == "objects":
-        return HelperConnection(memory_bytes)
+        install = "torchrec-io[remote]" if is_store else "fsspec"
+        raise ImportError(f"reading {scheme}:// needs the package {package}: pip install {install}")
+    if is_store:
+        return HelperConnection(memory_bytes, environment)
     from .filesystem import FilesystemClient  # noqa: PLC0415  # loads fsspec
 
     return FilesystemClient(memory_bytes)
 
 
-def _add_store(
-    fetcher: Fetcher, url: str, location: ObjectName, options: RemoteOptions
-) -> KnownStore:
-    number = fetcher.new_store_number()
-    answer = fetcher.client.ask("make", number, location.root, options.options)
-    if isinstance(answer, Failure):
-        raise error_of(answer, url, "the credentials that fsspec finds")
-    if isinstance(answer, Exception):
-        raise answer
-    return KnownStore(number, answer)
-
-
 def close_connections() -> None:
     """End the helpers of this process. Reading starts new ones."""
-    with _connections.lock:
-        for fetcher in _connections.fetchers.values():
-            fetcher.client.close()
-        _connections.fetchers.clear()
-        _connections.memory_bytes = 0
+    with _clients.lock:
+        for client in _clients.of_kind.values():
+            client.close()
+        _clients.of_kind.clear()
+        _clients.memory_bytes = 0
 
 
-def _forget_connections() -> None:
-    """Drop the connections of the parent, in a child that it forked."""
-    global _connections  # its lock may be held by a thread that does not exist
-    inherited, _connections = _connections, _Connections()
-    for fetcher in inherited.fetchers.values():
-        fetcher.client.forget()
+def _forget_clients() -> None:
+    """Drop the clients of the parent, in a child that it forked."""
+    global _clients  # its lock may be held by a thread that does not exist
+    inherited, _clients = _clients, _Clients()
+    for client in inherited.of_kind.values():
+        client.forget()
 
 
-os.register_at_fork(after_in_child=_forget_connections)
+os.register_at_fork(after_in_child=_forget_clients)

@@ -17,7 +17,8 @@ from urllib.parse import urlsplit
 NOWHERE = "127.0.0.1:0"
 # Headers that obstore does not send to another host.
 _DROPPED = frozenset({"authorization", "cookie", "cookie2", "proxy-authorization"})
-_METADATA_HOSTS = (
+# Machines that give credentials to the programs that run on them.
+METADATA_HOSTS = (
     "169.254.169.254", "169.254.170.2", "169.254.170.23", "fd00:ec2::254", "fd00:ec2::23",
     "metadata.google.internal", "metadata",
 )  # fmt: skip
@@ -76,7 +77,7 @@ def azure_hosts(account: str, endpoint: str) -> list[str]:
 
 def _credential_hosts() -> list[str]:
     named = (host_of(os.environ.get(name, "")) for name in _SERVER_VARIABLES)
-    return [*_METADATA_HOSTS, *named]
+    return [*METADATA_HOSTS, *named]
 
 
 def _has_proxy(host: str) -> bool:

@@ -10,12 +10,11 @@ import numpy as np
 
 from ..byte_source import ByteBuffer, ByteSource, Ints, Stamp
 from ..thread_pool import REMOTE_THREADS
-from .client import HelperError, OpenObject
-from .failures import error_of
-from .fetcher import MOST_PART_BYTES, Fetcher, FetchError
+from .client import FetchError, HelperError
 from .messages import ObjectInfo
 from .options import RemoteOptions
-from .process import access, forget_refused
+from .process import ObjectAccess, access
+from .ranges import MOST_PART_BYTES
 from .urls import can_pin
 
 if TYPE_CHECKING:
@@ -26,20 +25,6 @@ _FIRST_AHEAD_BYTES = 2 << 20
 _LEAST_PART_BYTES = 1 << 20
 _MOST_PARTS_AHEAD = 8
 _NANOSECONDS = 1_000_000_000
-
-
-class _Reached(NamedTuple):
-    """An object that this process can read.
-
-    Attributes:
-        fetcher: Fetches its bytes.
-        opened: The object, for the fetcher.
-        tried: Credentials that requests have, in words.
-    """
-
-    fetcher: Fetcher
-    opened: OpenObject
-    tried: str
 
 
 class _PartAhead(NamedTuple):
@@ -80,10 +65,10 @@ class RemoteFile(ByteSource):
         self.is_pinned = can_pin(url)
         self._options = options
         self._blocks = blocks
-        self._reached: _Reached | None = None
+        self._way: ObjectAccess | None = None
         self._next = -1  # offset where a read would continue the last one
         self._ahead = 0  # number of bytes to read ahead
-        self._parts: list[_PartAhead] = []  # replaced as a whole: there is no lock
+        self._parts: list[_PartAhead] = []  # ascending; replaced as a whole: there is no lock
         self._pid = os.getpid()
 
     @property
@@ -93,7 +78,7 @@ class RemoteFile(ByteSource):
     def read_into(self, offset: int, out: memoryview) -> int:
         size = max(0, min(len(out), self.stamp.size - offset))
         if size:
-            self._read_ahead(offset, size)
+            self._read_ahead(offset, offset + size)
             self._take_parts(offset, np.frombuffer(out, np.uint8)[:size])
             self._next = offset + size
         return size
@@ -114,7 +99,7 @@ class RemoteFile(ByteSource):
 
     # ---- reading ahead ----
 
-    def _read_ahead(self, offset: int, size: int) -> None:
+    def _read_ahead(self, begin: int, end: int) -> None:
         """Read what follows a read, if that continues the one before it.
 
         A read that skips some bytes of what is read ahead continues it, too.
@@ -122,55 +107,54 @@ class RemoteFile(ByteSource):
         if self._pid != os.getpid():  # the threads that read ahead are those of the parent
             self._parts, self._pid = [], os.getpid()
         read_to = max([self._next, *(part.end for part in self._parts)])
-        if not 0 <= self._next <= offset <= read_to:
+        if not 0 <= self._next <= begin <= read_to:
             self._drop_parts(self.stamp.size)
             self._ahead = 0
             return
-        self._drop_parts(offset)
+        self._drop_parts(begin)
         most = min(_MOST_PARTS_AHEAD * MOST_PART_BYTES, self._options.fetch_bytes // 3)
         self._ahead = min(most, max(_FIRST_AHEAD_BYTES, 2 * self._ahead))
-        end = min(self.stamp.size, offset + size + self._ahead)
-        begin = max(offset, read_to)
         step = max(_LEAST_PART_BYTES, min(MOST_PART_BYTES, self._ahead // 4))
+        parts = list(self._parts)
         # Whole parts only, so that requests do not become smaller and smaller.
-        self._parts = [
-            *self._parts,
-            *(
-                _PartAhead(at, at + step, _pool().submit(self._read_part, at, step))
-                for at in range(begin, end, step)
-                if at + step <= end or end == self.stamp.size
-            ),
-        ]
+        for at in range(max(begin, read_to), min(self.stamp.size, end + self._ahead), step):
+            stop = min(at + step, self.stamp.size)
+            if stop <= end + self._ahead:
+                parts.append(_PartAhead(at, stop, _pool().submit(self._read_part, at, stop)))
+        self._parts = parts
 
-    def _read_part(self, begin: int, size: int) -> ByteBuffer:
-        data = np.empty(min(size, self.stamp.size - begin), np.uint8)
+    def _read_part(self, begin: int, end: int) -> ByteBuffer:
+        data = np.empty(end - begin, np.uint8)
         self._read(np.array([(begin, len(data), 0)]), data)
         return data
 
     def _take_parts(self, offset: int, out: ByteBuffer) -> None:
         """Fill a buffer with bytes that were read ahead, and read those that were not."""
-        parts = self._parts
         at, end = offset, offset + len(out)
-        while at < end:
-            begins = [part.begin for part in parts if part.begin > at]
-            part = next((each for each in parts if each.begin <= at < each.end), None)
-            stop = min([end, *begins] if part is None else [end, part.end])
-            target = out[at - offset : stop - offset]
-            try:
-                if part is not None:
-                    target[:] = part.data.result()[at - part.begin : stop - part.begin]
-            except CancelledError:  # by another thread, which reads elsewhere
-                part = None
-            if part is None:
-                self._read(np.array([(at, stop - at, 0)]), target)
-            at = stop
+        for part in self._parts:
+            begin, stop = max(at, part.begin), min(end, part.end)
+            if begin < stop:
+                try:
+                    data = part.data.result()
+                except CancelledError:  # by another thread, which reads elsewhere
+                    break
+                self._fill(at, out[at - offset : begin - offset])
+                out[begin - offset : stop - offset] = data[begin - part.begin : stop - part.begin]
+                at = stop
+        self._fill(at, out[at - offset :])
+
+    def _fill(self, offset: int, out: ByteBuffer) -> None:
+        """Fill a buffer with bytes that were not read ahead."""
+        if len(out):
+            self._read(np.array([(offset, len(out), 0)]), out)
 
     def _drop_parts(self, before: int) -> None:
-        """Drop the parts that end before an offset, or at the end of the object."""
-        dropped = [part for part in self._parts if min(part.end, self.stamp.size) <= before]
-        self._parts = [part for part in self._parts if part not in dropped]
-        for part in dropped:
-            part.data.cancel()
+        """Drop the parts that end before an offset, or there."""
+        parts = self._parts
+        self._parts = [part for part in parts if part.end > before]
+        for part in parts:
+            if part.end <= before:
+                part.data.cancel()
 
     # ---- requests ----
 
@@ -179,32 +163,30 @@ class RemoteFile(ByteSource):
         for error in self.failures or ():
             is_inside = (ranges[:, 0] < error.end) & (ranges[:, 0] + ranges[:, 1] > error.begin)
             if is_inside.any():
-                raise error_of(error.failure, self.path, self._reach().tried)
+                raise self._reach().error_of(error.failure, self.path)
         try:
             self._fetch(ranges, out)
         except HelperError:
-            self._reached = None
+            self._way = None
             self._fetch(ranges, out)
 
     def _fetch(self, ranges: Ints, out: ByteBuffer) -> None:
-        reached = self._reach()
+        way = self._reach()
+        pin = info_of(self.stamp)._replace(key=way.key)
         try:
-            reached.fetcher.read(reached.opened, ranges, out)
+            way.client.read(way.store, pin, self._blocks, ranges, out)
         except FetchError as error:
-            forget_refused(reached.fetcher, reached.opened.store, error.failure)
-            self._reached = None
+            self._way = None
             if self.failures is not None:
                 self.failures.append(error)
-            raise error_of(error.failure, self.path, reached.tried) from None
+            raise way.error_of(error.failure, self.path) from None
 
-    def _reach(self) -> _Reached:
+    def _reach(self) -> ObjectAccess:
         """Return the way to the object in this process, which may be a forked child."""
-        reached = self._reached
-        if reached is None or reached.fetcher.pid != os.getpid():
-            way = access(self.path, self._options)
-            opened = way.open(info_of(self.stamp), self._blocks)
-            self._reached = reached = _Reached(way.fetcher, opened, way.tried)
-        return reached
+        way = self._way
+        if way is None or way.client.pid != os.getpid():
+            self._way = way = access(self.path, self._options)
+        return way
 
 
 _pools: dict[int, ThreadPoolExecutor] = {}  # of this process and its parents

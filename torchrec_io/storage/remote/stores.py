@@ -7,7 +7,7 @@ import importlib
 import os
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import unquote_to_bytes, urlsplit, urlunsplit
 
 from .attempts import OWN_OPTIONS, most_attempts, seconds_to_wait
@@ -23,7 +23,6 @@ _CONNECT_TIMEOUT = timedelta(seconds=10)
 _AWS_VARIABLES = {
     "AWS_ACCESS_KEY_ID": "access key", "AWS_WEB_IDENTITY_TOKEN_FILE": "web identity",
 }  # fmt: skip
-_GOOGLE_VARIABLES = ("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_APPLICATION_CREDENTIALS")
 _EVERYTHING_OF_AWS = (
     "AWS_ACCESS_KEY_ID, the AWS files, and the role of the container or machine; for public "
     "data pass storage_options={'skip_signature': True}"
@@ -31,48 +30,24 @@ _EVERYTHING_OF_AWS = (
 _ANONYMOUS_VARIABLES = {
     "s3": "AWS_SKIP_SIGNATURE", "gs": "GOOGLE_SKIP_SIGNATURE", "az": "AZURE_SKIP_SIGNATURE",
 }  # fmt: skip
-_AZURE_VARIABLES = ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_SAS_TOKEN")
 # The helper tries again itself: it resumes inside a range, and counts the attempts.
 _NO_RETRIES: Mapping[str, Any] = {"max_retries": 0, "retry_timeout": timedelta(seconds=1)}
 # An upload is not answered before all of it was sent, so it needs more time without an answer.
 _LONGER_TO_SEND = 10
 _RETRY_TIMEOUT = timedelta(minutes=10)
-_PAUSES = {
-    "init_backoff": timedelta(seconds=0.1),
-    "max_backoff": timedelta(seconds=15),
-    "base": 2.0,
-}
-
-
-class Store(NamedTuple):
-    """A store of obstore and its credentials.
-
-    Attributes:
-        client: The store of obstore.
-        tried: Credentials that requests have, in words.
-        is_web: True for an HTTP server.
-    """
-
-    client: Any
-    tried: str
-    is_web: bool = False
 
 
 def make_writable(root: str, options: Mapping[str, Any]) -> Any:
     """Return a store of obstore that tries again itself, for objects that are sent in parts."""
     seconds = _LONGER_TO_SEND * seconds_to_wait(options)
-    retries = {
-        "max_retries": most_attempts(options) - 1,
-        "retry_timeout": _RETRY_TIMEOUT,
-        "backoff": _PAUSES,
-    }
-    return make_store(root, {**options, "timeout": seconds}, retries).client
+    retries = {"max_retries": most_attempts(options) - 1, "retry_timeout": _RETRY_TIMEOUT}
+    return make_store(root, {**options, "timeout": seconds}, retries)[0]
 
 
 def make_store(
     root: str, options: Mapping[str, Any], retries: Mapping[str, Any] = _NO_RETRIES
-) -> Store:
-    """Return a store.
+) -> tuple[Any, str]:
+    """Return a store of obstore, and the credentials that its requests have, in words.
 
     Args:
         root: The store, such as ``"s3://bucket"``; of HTTP, the server with what is secret.
@@ -97,7 +72,7 @@ def make_store(
         if urlsplit(url).query or has_secret_headers(given["default_headers"]):
             given |= only_hosts([host_of(url)], given)
         tried = "the user of the URL" if headers else "the URL and the headers as they were given"
-        return Store(stores.HTTPStore(url, **keywords), tried, is_web=True)
+        return stores.HTTPStore(url, **keywords), tried
     scheme, _, name = root.partition("://")
     if scheme == "s3":
         tried, more, keywords["credential_provider"] = _aws_credentials(named)
@@ -106,17 +81,17 @@ def make_store(
         hosts = aws_hosts(name, region, server)
         make = stores.S3Store
     elif scheme == "gs":
-        tried = _tried(scheme, named, "Google", _GOOGLE_VARIABLES)
+        tried = _tried(scheme, named, "Google")
         hosts, make = google_hosts(server), stores.GCSStore
     else:
-        tried = _tried(scheme, named, "Azure", _AZURE_VARIABLES)
+        tried = _tried(scheme, named, "Azure")
         hosts, make = azure_hosts(account_of(config), server), stores.AzureStore
     # Those of Google are all in a header that no other host gets.
     has_secrets = scheme != "gs" and not _is_anonymous(scheme, named)
     if has_secrets or has_secret_headers(given.get("default_headers", {})):
         hosts += [host_of(str(value)) for option, value in named.items() if _is_server(option)]
         given |= only_hosts(hosts, given)
-    return Store(make(name, config=with_endpoint(scheme, config, server), **keywords), tried)
+    return make(name, config=with_endpoint(scheme, config, server), **keywords), tried
 
 
 def _without_user(url: str) -> tuple[str, dict[str, str]]:
@@ -189,12 +164,9 @@ def _aws_credentials(
     return _EVERYTHING_OF_AWS, more, None
 
 
-def _tried(scheme: str, config: Mapping[str, Any], tool: str, variables: tuple[str, ...]) -> str:
-    if _is_anonymous(scheme, config):
+def _tried(scheme: str, named: Mapping[str, Any], tool: str) -> str:
+    """Return which credentials requests to GCS and Azure have, all of which obstore finds."""
+    if _is_anonymous(scheme, named):
         return "no credentials (skip_signature)"
-    if config:
-        return "storage_options and the environment"
-    found = next((name for name in variables if os.environ.get(name)), None)
-    if found is not None:
-        return f"the credentials of {found}"
-    return f"the environment, the files of {tool}'s tools, and the role of the machine"
+    given = "storage_options, " if named else ""
+    return f"{given}the environment, the files of {tool}'s tools, and the role of the machine"

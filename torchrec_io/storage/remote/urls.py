@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -133,8 +132,4 @@ def expand_ranges(url: str) -> list[str]:
         numbers = [str(number).zfill(len(matched[1])) for number in range(first, last + 1)]
         parts += [[url[at : matched.start()]], numbers]
         at = matched.end()
-    return list(_joined([*parts, [url[at:]]]))
-
-
-def _joined(parts: list[list[str]]) -> Iterator[str]:
-    return ("".join(chosen) for chosen in itertools.product(*parts))
+    return ["".join(chosen) for chosen in itertools.product(*parts, [url[at:]])]

@@ -1,0 +1,202 @@
+"""Ranges of objects in bounded memory: which requests fetch them, and what is freed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from torchrec_io.storage.cache import folder
+from torchrec_io.storage.cache.object_blocks import ObjectBlocks
+from torchrec_io.storage.remote import ranges as ranges_module
+from torchrec_io.storage.remote.client import Client, FetchError
+from torchrec_io.storage.remote.failures import Failure, Kind
+from torchrec_io.storage.remote.messages import Fetch, ObjectInfo
+from torchrec_io.storage.remote.slots import Slots
+
+CONTENT = np.random.default_rng(0).integers(0, 256, 100_000, dtype=np.uint8)
+BLOCK = 300
+BLOCKS = ObjectBlocks("", 0, BLOCK, "", len(CONTENT))
+FAILED = Failure(Kind.temporary, "HTTP 503", 3)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _gap() -> Iterator[None]:
+    """Join neighbors across gaps that are small beside the content."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ranges_module, "_LEAST_PARTS_OF_GAPS", 2)
+        yield
+
+
+class MemoryClient(Client):
+    """Answers requests for ranges of one object, unless they are held back."""
+
+    def __init__(self, memory_bytes: int) -> None:
+        super().__init__(memory_bytes)
+        self.fetches: list[Fetch] = []
+        self.result: Any = ""
+        self.held: list[int] | None = None
+
+    def send(self, name: str, *arguments: Any) -> None:
+        if name != "fetch":
+            return
+        number, fetch = arguments
+        self.fetches.append(fetch)
+        if self.held is not None:
+            self.held.append(number)
+            return
+        body = CONTENT[fetch.begin : fetch.begin + fetch.size]
+        self.memory[fetch.slot : fetch.slot + fetch.size] = body
+        self._answer(number, self.result)
+
+    def forget(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def expect_read(
+    client: MemoryClient, *pairs: tuple[int, int], blocks: ObjectBlocks | None = None
+) -> None:
+    """Read ranges, given as offsets and sizes."""
+    offsets, sizes = np.array(pairs, np.int64).T
+    ranges = np.column_stack([offsets, sizes, np.cumsum(sizes) - sizes])
+    out = np.zeros(int(sizes.sum()), np.uint8)
+    client.read(0, ObjectInfo("a", len(CONTENT), '"1"', "", 0), blocks, ranges, out)
+    expected = [CONTENT[offset : offset + size] for offset, size in pairs]
+    assert out.tobytes() == b"".join(part.tobytes() for part in expected)
+    assert client.slots.used == 0
+
+
+@pytest.mark.parametrize(
+    ("memory", "pairs", "blocks", "requests"),
+    [
+        pytest.param(
+            800_000,
+            [(30_000, 10), (0, 10), (99_000, 10), (15_000, 10), (20_000, 0), (15_005, 2000)],
+            None,
+            [(0, 30_010), (99_000, 10)],
+            id="neighbors share a request",
+        ),
+        pytest.param(
+            8000,
+            [(100, 3500)],
+            None,
+            [(100, 1000), (1100, 1000), (2100, 1000), (3100, 500)],
+            id="a large range takes several",
+        ),
+        pytest.param(
+            50_000,
+            [(700, 10), (850, 100), (99_950, 50), (5, 1)],
+            BLOCKS,
+            [(0, BLOCK), (600, 600), (99_900, 100)],
+            id="whole blocks for a cache",
+        ),
+    ],
+)
+def test_requests(
+    memory: int, pairs: list[tuple[int, int]], blocks: Any, requests: list[tuple[int, int]]
+) -> None:
+    client = MemoryClient(memory)
+    expect_read(client, *pairs, blocks=blocks)
+    assert [(fetch.begin, fetch.size) for fetch in client.fetches] == requests
+
+
+@pytest.mark.parametrize("blocks", [None, BLOCKS])
+@hypothesis.given(st.data())
+def test_any_reads(blocks: ObjectBlocks | None, data: st.DataObject) -> None:
+    client = MemoryClient(data.draw(st.integers(1 if blocks is None else BLOCK, 3000)))
+    pairs = st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 2000)), min_size=1, max_size=6)
+    pairs |= st.lists(st.tuples(st.integers(0, 900), st.integers(0, 30)), min_size=1, max_size=9)
+    for chosen in data.draw(st.lists(pairs, min_size=1, max_size=4)):
+        expect_read(client, *chosen, blocks=blocks)
+    if blocks is not None:
+        assert all(fetch.begin % BLOCK == 0 for fetch in client.fetches)
+        assert all(fetch.size % BLOCK in (0, 100) for fetch in client.fetches)
+
+
+def test_a_failure_is_raised_and_the_rest_is_cancelled() -> None:
+    client = MemoryClient(4000)
+    client.result = FAILED
+    with pytest.raises(FetchError) as caught:
+        expect_read(client, (50_000, 1200))
+    assert caught.value.failure == FAILED
+    assert (caught.value.begin, caught.value.end) == (50_000, 50_500)
+    assert client.slots.used == 0
+    client.result = ""
+    expect_read(client, (50_000, 3900))
+
+
+def test_memory_is_free_once_the_helper_does_not_write_to_it_anymore() -> None:
+    client = MemoryClient(4000)
+    client.held = []
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(expect_read, client, (50_000, 1200))
+        while len(client.held) < 3:
+            time.sleep(0.001)
+        client._answer(client.held[0], FAILED)
+        assert isinstance(reading.exception(30), FetchError)
+    assert client.slots.used == 700
+    for number in client.held[1:]:
+        client._answer(number, None)
+    assert client.slots.used == 0
+
+
+def test_a_cache_that_cannot_be_written_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(folder, "_logged", {})
+    client = MemoryClient(50_000)
+    client.result = "No space left on device"
+    for _ in range(2):
+        expect_read(client, (0, 10), blocks=BLOCKS)
+    [record] = caplog.records
+    assert record.getMessage().endswith("(No space left on device): data is read without it")
+
+
+def test_the_limit_of_the_memory_is_changed() -> None:
+    client = MemoryClient(1000)
+    for limit in (10_000, 500):
+        client.set_limit(limit)
+        expect_read(client, (0, 5000), (50_000, 700))
+    assert len(client.memory) == 10_000
+
+
+def test_many_threads_in_little_memory() -> None:
+    client = MemoryClient(4000)
+
+    def work(seed: int) -> None:
+        random = np.random.default_rng(seed)
+        for _ in range(30):
+            at = random.integers(0, 90_000, 4)
+            out = np.zeros(6000, np.uint8)
+            ranges = np.column_stack([at, np.full(4, 1500), np.arange(4) * 1500])
+            client.read(0, ObjectInfo("a", len(CONTENT), '"1"', "", 0), None, ranges, out)
+            assert out.tobytes() == b"".join(CONTENT[n : n + 1500].tobytes() for n in at)
+
+    with ThreadPoolExecutor(8) as pool:
+        for done in [pool.submit(work, seed) for seed in range(8)]:
+            done.result(60)
+    assert client.slots.used == 0
+
+
+@hypothesis.given(st.lists(st.integers(-20, 40), max_size=60))
+def test_slots(steps: list[int]) -> None:
+    slots = Slots(100)
+    taken: list[tuple[int, int]] = []
+    for step in steps:
+        if step <= 0 and taken:
+            slots.give_back(*taken.pop(-step % len(taken)))
+        elif step > 0 and (start := slots.take(step, is_waiting=False)) is not None:
+            taken.append((start, step))
+        used = [byte for start, size in taken for byte in range(start, start + size)]
+        assert len(used) == len(set(used)) == slots.used
+        assert all(0 <= byte < 100 for byte in used)
+    for slot in taken:
+        slots.give_back(*slot)
+    assert slots.take(100, is_waiting=False) == 0

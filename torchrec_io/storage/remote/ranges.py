@@ -1,0 +1,100 @@
+"""Requests that fetch ranges of an object. Neighbors share a request where that costs less."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ..byte_source import Ints
+
+if TYPE_CHECKING:
+    from ..cache.object_blocks import ObjectBlocks
+
+# The largest request. Larger ranges take several, which run at the same time.
+MOST_PART_BYTES = 8 << 20
+# Neighbors with at most this many bytes between them are read by one request, if that is little
+# beside the largest one. Requests wait at the same time, and bytes share the network: so a request
+# costs less than the time of its answer.
+_GAP_BYTES = 1 << 19
+_LEAST_PARTS_OF_GAPS = 16
+
+
+class RangeRequest(NamedTuple):
+    """A request for consecutive bytes of an object.
+
+    Attributes:
+        begin: First byte.
+        size: Size in bytes.
+        copies: What of them is copied: offset in the request, size, and offset in the buffer of the
+            reader; int64 ``[n, 3]``.
+    """
+
+    begin: int
+    size: int
+    copies: Ints
+
+
+def plan_requests(ranges: Ints, most: int, blocks: ObjectBlocks | None) -> list[RangeRequest]:
+    """Return the requests that fetch ranges of an object, in the order of its bytes.
+
+    Args:
+        ranges: int64 ``[n, 3]``: offset, size, and offset in a buffer.
+        most: Largest size of a request in bytes.
+        blocks: Blocks of the object in a cache, which are fetched whole; None without a cache.
+    """
+    ranges = ranges[ranges[:, 1] > 0]
+    if not len(ranges):
+        return []
+    begins, ends = ranges[:, 0], ranges[:, 0] + ranges[:, 1]
+    gap = min(_GAP_BYTES, most // _LEAST_PARTS_OF_GAPS)
+    if blocks is not None:
+        size, gap = blocks.block_bytes, 0
+        begins = begins // size * size
+        ends = np.minimum(-(-ends // size) * size, blocks.size)
+        most = max(1, most // size) * size
+    parts = _split(_joined(begins, ends, gap), most)
+    numbers, copies = _copies(parts, ranges)
+    order = np.argsort(numbers, kind="stable")
+    bounds = np.searchsorted(numbers[order], np.arange(1, len(parts)))
+    return [
+        RangeRequest(begin, end - begin, copies[rows])
+        for (begin, end), rows in zip(parts.tolist(), np.split(order, bounds), strict=True)
+    ]
+
+
+def _joined(begins: Ints, ends: Ints, gap: int) -> Ints:
+    """Return where ascending parts begin and end that cover ranges; int64 ``[n, 2]``."""
+    order = np.argsort(begins, kind="stable")
+    begins, ends = begins[order], np.maximum.accumulate(ends[order])
+    firsts = np.flatnonzero(np.append(True, begins[1:] > ends[:-1] + gap))
+    lasts = np.append(firsts[1:], len(order)) - 1
+    return np.column_stack([begins[firsts], ends[lasts]])
+
+
+def _split(parts: Ints, most: int) -> Ints:
+    """Return parts, those larger than a size in several."""
+    counts = -(-(parts[:, 1] - parts[:, 0]) // most)
+    rows = np.repeat(np.arange(len(parts)), counts)
+    number = np.arange(len(rows)) - (np.cumsum(counts) - counts)[rows]
+    begins = parts[rows, 0] + number * most
+    return np.column_stack([begins, np.minimum(begins + most, parts[rows, 1])])
+
+
+def _copies(parts: Ints, ranges: Ints) -> tuple[Ints, Ints]:
+    """Return what of each range is in which part.
+
+    Returns:
+        Numbers of the parts, int64 ``[n]``; and offset in the part, size, and offset in the buffer,
+        int64 ``[n, 3]``.
+    """
+    begins, ends = ranges[:, 0], ranges[:, 0] + ranges[:, 1]
+    first = np.searchsorted(parts[:, 0], begins, side="right") - 1
+    last = np.searchsorted(parts[:, 0], ends, side="left") - 1
+    counts = last - first + 1
+    rows = np.repeat(np.arange(len(ranges)), counts)
+    numbers = first[rows] + np.arange(len(rows)) - (np.cumsum(counts) - counts)[rows]
+    starts = np.maximum(parts[numbers, 0], begins[rows])
+    sizes = np.minimum(parts[numbers, 1], ends[rows]) - starts
+    targets = ranges[rows, 2] + starts - begins[rows]
+    return numbers, np.column_stack([starts - parts[numbers, 0], sizes, targets])
