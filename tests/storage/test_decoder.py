@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import zlib
 
 import numpy as np
@@ -10,13 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from torchrec_io import _inflate  # the tests need native decompression
 from torchrec_io.storage.compression import WINDOW_BITS, Compression
 from torchrec_io.storage.decoder import (
     Decoder,
-    combine_crc32,
-    count_good_parts,
-    decode_parts,
     start_inside,
     start_member,
     unpack_window,
@@ -115,36 +110,6 @@ def test_damage_is_an_error_or_harmless(
     assert not decoder.is_done or found == content
 
 
-@EXAMPLES
-@given(KINDS, CONTENT, st.integers(1, 5000), st.integers(1, 5000))
-def test_checksums_of_parts(
-    which: str, kind: Compression, content: bytes, first: int, size: int
-) -> None:
-    out = np.empty(len(content) + 1, np.uint8)
-    data = np.frombuffer(packed(kind, content), np.uint8)
-    decoder = start_member(kind)
-    consumed, produced, crcs = decode_parts(decoder, data, out, first, size)
-    assert (consumed, out[:produced].tobytes()) == (len(data), content)
-    starts = [0, *range(first, len(content), size)] if content else []
-    ends = [*starts[1:], len(content)]
-    expected = [zlib.crc32(content[at:to]) for at, to in zip(starts, ends, strict=False)]
-    assert crcs == (expected if which == "native" and kind == "gzip" else [])
-    if crcs:
-        whole = combine_crc32(zlib.crc32(content), zlib.crc32(content), len(content))
-        assert whole == zlib.crc32(2 * content)
-
-
-@EXAMPLES
-@given(st.binary(max_size=300), st.integers(1, 100), st.integers(0, 9), st.integers(0, 9))
-def test_good_parts_are_counted(data: bytes, size: int, bad: int, left: int) -> None:
-    checks = [zlib.crc32(data[at : at + size]) for at in range(0, len(data), size)]
-    if bad < len(checks):
-        checks[bad] ^= 1
-    checks = checks[: len(checks) - left] if left < len(checks) else checks
-    found = count_good_parts(np.frombuffer(data, np.uint8), np.array(checks, np.uint32), size)
-    assert found == min(bad, len(checks))
-
-
 @pytest.mark.parametrize("size", [0, 1, 1 << 15, (1 << 15) + 1])
 def test_windows(size: int) -> None:
     window = bytes(number % 251 for number in range(size))
@@ -165,22 +130,3 @@ def test_a_reserved_kind_of_block_is_an_error() -> None:
         data = (0b111 << bit).to_bytes(2, "little") + bytes(9)
         with pytest.raises(zlib.error):
             decode(start_inside(b"", bit, data[0]), data[bit > 0 :], 99, 99)
-
-
-def test_native_arguments_are_checked(which: str) -> None:
-    if which == "isal":
-        return
-    empty = np.empty(0, np.uint8)
-    for bit in (-1, 8):
-        with pytest.raises(ValueError, match="bit must be from 0 to 7"):
-            _inflate.InflateStream(empty, bit, 0)
-    stream = _inflate.InflateStream(_inflate.Format.gzip)
-    for first, size in ((0, 1), (1, 0)):
-        with pytest.raises(ValueError, match="parts must not be empty"):
-            stream.decode_parts(empty, empty, first, size)
-    with pytest.raises(ValueError, match="part_bytes must be a positive integer, got 0"):
-        _inflate.count_good_parts(empty, np.empty(0, np.uint32), 0)
-    read_only = np.frombuffer(b"abc", np.uint8)
-    with pytest.raises(TypeError):
-        stream.decode(empty, read_only)
-    assert sys.getrefcount(read_only) == 2

@@ -138,8 +138,8 @@ class SalvagedFile(DecodedStream):
     ) -> Inflater | None:
         """Return a decoder at the next member, None if there is none."""
         size = self._file.stamp.size
-        if damaged.stream_start < stream_offset:
-            self.damaged_members.append((damaged.stream_start, stream_offset))
+        if damaged.sound_end < stream_offset:
+            self.damaged_members.append((damaged.sound_end, stream_offset))
         member = self._find_member(damaged.member_offset + 1)
         end = size if member is None else member
         start = damaged.damage_offset

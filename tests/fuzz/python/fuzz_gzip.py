@@ -58,7 +58,7 @@ def check(data: bytes) -> None:
         assert (error is None) == (fault is None), f"{error!r}, but zlib says {fault!r}"
         if fault is None:
             recorder = SeekPointRecorder(1 + len(content) // (1 + step))
-            with patch("torchrec_io.storage.inflater._STEP_BYTES", _STEP_BYTES):
+            with patch("torchrec_io.storage.block_search._STEP_BYTES", _STEP_BYTES):
                 source = CompressedFile(LocalFile(path), kind, recorder)
                 assert find_size(source) == (len(content), None)
             points = recorder.finish()

@@ -1,13 +1,13 @@
-"""Decoders of the package isal, for builds without native decompression."""
+"""Decoders of zlib, and of the package isal for builds without native decompression."""
 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
-from isal import igzip_lib, isal_zlib
+from isal import igzip_lib
 
 from .byte_source import ByteBuffer
 from .compression import WINDOW_BITS, Compression
@@ -19,26 +19,26 @@ _ERRORS = (cast("type[Exception]", igzip_lib.IsalError), zlib.error)
 _OUTPUT_BYTES = 1 << 20
 
 
-class IsalDecoder:
+class ZlibDecoder:
     """A decoder of one gzip member, zlib stream or deflate stream.
 
     Args:
-        decoder: Object of ``isal_zlib.decompressobj``.
+        decoder: Object of ``decompressobj`` of zlib, or of a module with the same functions.
     """
 
     def __init__(self, decoder: Any) -> None:
         self._decoder = decoder
 
     @classmethod
-    def of_member(cls, compression: Compression) -> IsalDecoder:
+    def of_member(cls, module: Any, compression: Compression) -> ZlibDecoder:
         """Return a decoder of a gzip member or a zlib stream."""
-        return cls(isal_zlib.decompressobj(WINDOW_BITS[compression]))
+        return cls(module.decompressobj(WINDOW_BITS[compression]))
 
     @classmethod
-    def inside(cls, window: bytes, bit: int, first: int) -> IsalDecoder:
+    def inside(cls, module: Any, window: bytes, bit: int, first: int) -> ZlibDecoder:
         """Return a decoder that starts inside a deflate stream; see :func:`start_decoder`."""
         try:
-            return cls(start_decoder(isal_zlib.decompressobj, window, bit, first))
+            return cls(start_decoder(module.decompressobj, window, bit, first))
         except _ERRORS as error:
             raise zlib.error(str(error)) from None
 
@@ -49,19 +49,18 @@ class IsalDecoder:
 
     def decode(self, data: ByteBuffer, out: ByteBuffer) -> tuple[int, int]:
         """Decode like the decoders of :mod:`~torchrec_io.storage.decoder`."""
-        try:
-            found = self._decoder.decompress(data, min(len(out), _OUTPUT_BYTES))
-        except _ERRORS as error:
-            raise zlib.error(str(error)) from None
+        found = self._decompress(data, min(len(out), _OUTPUT_BYTES))
         out[: len(found)] = np.frombuffer(found, np.uint8)
         left = self._decoder.unused_data if self.is_done else self._decoder.unconsumed_tail
         return len(data) - len(left), len(found)
 
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        """Yield all bytes that can be decoded with some more input."""
+        yield self._decompress(data, 0)
 
-def count_good_parts(data: ByteBuffer, checks: npt.NDArray[np.uint32], part_bytes: int) -> int:
-    """Return the number of parts before the first one that does not match its CRC-32."""
-    starts = range(0, len(data), part_bytes)
-    for number, (start, check) in enumerate(zip(starts, checks.tolist(), strict=False)):
-        if isal_zlib.crc32(data[start : start + part_bytes]) != check:
-            return number
-    return min(len(starts), len(checks))
+    def _decompress(self, data: bytes | ByteBuffer, max_length: int) -> bytes:
+        try:
+            found: bytes = self._decoder.decompress(data, max_length)
+        except _ERRORS as error:
+            raise zlib.error(str(error)) from None
+        return found
