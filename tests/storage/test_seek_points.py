@@ -24,7 +24,7 @@ from torchrec_io.storage.decoder import WINDOW_BYTES, unpack_window
 from torchrec_io.storage.inflater import Inflater
 from torchrec_io.storage.local import LocalFile
 from torchrec_io.storage.opening import open_decompressed
-from torchrec_io.storage.salvage import SalvagedChunks
+from torchrec_io.storage.salvage import SalvagedFile
 from torchrec_io.storage.seek_points import (
     CHECKED_BYTES,
     SeekPoint,
@@ -251,7 +251,7 @@ def test_damage_to_the_first_bits_after_a_seek_point(tmp_path: Path) -> None:
         with pytest.raises(CorruptRecordError, match=r"damaged|ends before"):
             read_bytes(source, begin, 1)
         assert read_bytes(source, 0, 99) == DATA[:99]
-        salvaged = SalvagedChunks(LocalFile(path), "gzip", points, len(DATA))
+        salvaged = SalvagedFile(LocalFile(path), "gzip", points, len(DATA))
         assert read_all(salvaged) == DATA[:begin] + DATA[ends[number] :]
 
 
