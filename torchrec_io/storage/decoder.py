@@ -6,11 +6,10 @@ import zlib
 from typing import Protocol
 
 import numpy as np
-from isal import isal_zlib
 
 from .byte_source import ByteBuffer
 from .compression import Compression
-from .zlib_decoder import ZlibDecoder
+from .isal_decoder import IsalDecoder
 from .zstd import ZstdDecoder
 
 try:
@@ -56,7 +55,7 @@ def start_member(compression: Compression) -> Decoder:
     if compression == "zstd":
         return ZstdDecoder()
     if _inflate is None:
-        return ZlibDecoder.of_member(isal_zlib, compression)
+        return IsalDecoder.of_member(compression)
     return _inflate.InflateStream(getattr(_inflate.Format, compression))
 
 
@@ -75,7 +74,7 @@ def start_inside(window: bytes, bit: int, first: int) -> Decoder:
         zlib.error: If no stream can start with these bits.
     """
     if _inflate is None:
-        return ZlibDecoder.inside(isal_zlib, window, bit, first)
+        return IsalDecoder.inside(window, bit, first)
     return _inflate.InflateStream(np.frombuffer(window, np.uint8), bit, first)
 
 

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 import zlib
 
 import numpy as np
 
 from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
-from .before_damage import PieceDecoder, decode_before_damage
 from .block_search import BlockSearch
-from .byte_source import ByteBuffer, ByteSource, read_bytes
-from .compression import (
-    Compression,
-    is_gzip_magic,
-    is_zlib_header,
-    is_zlib_method,
-    may_be_zstd_magic,
-)
+from .byte_source import ByteBuffer, ByteSource
+from .compression import Compression, may_start
 from .decoder import Decoder, start_inside, start_member, unpack_window
 from .seek_points import START, SeekPoint, SeekPointRecorder
-from .zlib_decoder import ZlibDecoder
-from .zstd import ZstdDecoder
 
 # Compressed bytes that are read at once. Each read costs as much as decoding some KiB.
 _CHUNK_BYTES = 1 << 18
 _SKIPPED_AT_ONCE_BYTES = 1 << 20
+# Sizes of reads near damage, when it is searched.
+_SMALL_READS = (1 << 8, 1)
 # Checksum and size after the deflate stream of a gzip member; checksum after that of a zlib stream.
 _TRAILER_BYTES: dict[Compression, int] = {"gzip": 8, "zlib": 4}
 # More input than this is never left when more is read: the start of a header, or of a symbol.
@@ -37,8 +29,8 @@ class Inflater:
     """Decompresses a file from front to back: all members, streams or frames, in order.
 
     All bytes that can be decoded are returned before an error is raised, but for the last symbols
-    of a truncated file. Only a damaged pipe loses the bytes that would be decoded together with the
-    damage.
+    before damage or the end of a truncated file: at most 516 bytes. A damaged pipe also loses the
+    bytes that would be decoded together with the damage.
 
     Args:
         file: Compressed file.
@@ -70,6 +62,7 @@ class Inflater:
         self._at = self._end = 0  # part of it that was read and not decoded yet
         self._file_offset = start.file_offset  # of the next compressed bytes to read
         self._fed = start.file_offset  # where the last input of the decoder starts
+        self._small_reads: tuple[int, int] | None = None  # from a file offset on, their size
         self._stream_offset = start.stream_offset  # of the next bytes to return
         self._decoder: Decoder | None = None
         self._has_member = False
@@ -113,7 +106,11 @@ class Inflater:
             elif self._decoder is None and not self._begin_member():
                 return 0
             else:
-                size = self._decode(out)
+                try:
+                    size = self._decode(out)
+                except zlib.error as error:
+                    self._note_damage(str(error))
+                    continue
             if size:
                 self._note(out[:size])
                 return size
@@ -170,7 +167,11 @@ class Inflater:
         left = self._end - self._at
         self._input[:left] = self._input[self._at : self._end]
         self._at, self._end = 0, left
-        size = self._file.read_into(self._file_offset, self._input[left:].data)
+        room = len(self._input) - left
+        if self._small_reads is not None:
+            begin, size = self._small_reads
+            room = min(room, max(size, begin - self._file_offset))
+        size = self._file.read_into(self._file_offset, self._input[left : left + room].data)
         self._file_offset += size
         self._end += size
         return size > 0
@@ -250,24 +251,17 @@ class Inflater:
 
     def _find_header_fault(self, head: bytes) -> str | None:
         """Return the fault of a header that the decoder accepts or describes badly."""
-        if self._has_member and not self._is_member(head):
-            return f"stray bytes follow the last {self._compression} stream"
+        if not may_start(self._compression, head):
+            if self._has_member:
+                return f"stray bytes follow the last {self._compression} stream"
+            return f"the {self._compression} stream is damaged: its header is invalid"
         # RFC 1952, section 2.3.1.2: a reserved flag is an error.
         if self._compression == "gzip" and len(head) > 3 and head[3] & 0xE0:
             return "the gzip header has a reserved flag set"
-        # RFC 1950, section 2.2: larger windows than 32 KiB are not allowed.
-        if self._compression == "zlib" and head[0] >> 4 > 7:
-            return "the zlib header has an invalid window size"
+        # RFC 1950, section 2.2: the dictionary would have to be known.
+        if self._compression == "zlib" and len(head) > 1 and head[1] & 0x20:
+            return "the zlib stream needs a dictionary"
         return None
-
-    def _is_member(self, head: bytes) -> bool:
-        """Return whether bytes start a member, as far as they go."""
-        if self._compression == "zstd":
-            return may_be_zstd_magic(head)
-        if len(head) == 1:
-            return head[0] == 0x1F if self._compression == "gzip" else is_zlib_method(head[0])
-        is_header = is_gzip_magic if self._compression == "gzip" else is_zlib_header
-        return is_header(head)
 
     # ---- decoding ----
 
@@ -282,15 +276,7 @@ class Inflater:
                 end = self._input_at(self._blocks.candidate.file_offset)
         if self._at < end:
             self._fed = self._position
-        try:
-            consumed, produced = self._decoder.decode(self._input[self._at : end], out)
-        except zlib.error as error:
-            self._error = CorruptRecordError(
-                f"the {self._compression} stream is damaged: {error}", path=self._file.path
-            )
-            self._saved = np.frombuffer(self._decode_before_damage(), np.uint8)
-            self._error.offset = self._stream_offset + len(self._saved)
-            return 0
+        consumed, produced = self._decoder.decode(self._input[self._at : end], out)
         self._advance(consumed)
         if self._decoder.is_done:
             self._decoder = None
@@ -306,34 +292,41 @@ class Inflater:
         self._saved = self._saved[size:]
         return size
 
-    def _decode_before_damage(self) -> bytes:
-        """Return the bytes before the damage that were not returned yet.
+    def _note_damage(self, reason: str) -> None:
+        """Prepare the error of damage, and the bytes before it that were not returned yet.
 
-        The output of a failing call is undefined. So they are decoded again from the last start on.
+        The output of a failing call is undefined. So they are decoded again from the last start on,
+        with little input at a time near the damage.
         """
-        if not self._file.is_seekable:
-            return b""
         start = self._start
         for point in () if self._recorder is None else self._recorder.points[-1:]:
             if start.stream_offset < point.stream_offset <= self._stream_offset:
                 start = point
-        try:
-            found, self.damage_offset = decode_before_damage(
-                functools.partial(read_bytes, self._file),
-                functools.partial(self._start_again, start),
-                start.file_offset + (start.file_bit % 8 > 0),
-                self._stream_offset - start.stream_offset,
-                self._fed,
-            )
-        except zlib.error:  # the first bits are damaged
-            return b""
-        return found
+        near = self._fed
+        for size in _SMALL_READS if self._file.is_seekable else ():
+            again = Inflater(self._file, self._compression, start)
+            again._small_reads = near, size
+            self._saved = again._decode_to_damage(self._stream_offset - start.stream_offset)
+            near, self.damage_offset = again._fed, again._file_offset - 1
+        self._error = CorruptRecordError(
+            f"the {self._compression} stream is damaged: {reason}",
+            path=self._file.path,
+            offset=self._stream_offset + len(self._saved),
+        )
 
-    def _start_again(self, start: SeekPoint) -> PieceDecoder:
-        """Return a decoder of zlib, which fails where the damage is, or of Zstandard."""
-        if self._compression == "zstd":
-            return ZstdDecoder()
-        if start.window is None:
-            return ZlibDecoder.of_member(zlib, self._compression)
-        first = read_bytes(self._file, start.file_offset, 1) or b"\0"
-        return ZlibDecoder.inside(zlib, unpack_window(start.window), start.file_bit % 8, first[0])
+    def _decode_to_damage(self, skip: int) -> ByteBuffer:
+        """Return what can be decoded of a member, without its first bytes."""
+        if self._decoder is None:
+            self._begin_member()
+        found = bytearray()
+        memory = np.empty(_CHUNK_BYTES, np.uint8)
+        try:
+            while self._decoder is not None:
+                size = self._decode(memory)
+                found += memory[skip:size].data
+                skip -= min(skip, size)
+                if not size and self._decoder is not None and not self._fill():
+                    break
+        except zlib.error:
+            pass
+        return np.frombuffer(found, np.uint8)

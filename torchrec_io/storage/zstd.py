@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import sys
 import zlib
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -70,11 +69,3 @@ class ZstdDecoder:
         size = self._module.get_frame_info(self._header).decompressed_size
         if size is not None and size != self._decoded_bytes:
             raise zlib.error(f"the header says {size} bytes, but there are {self._decoded_bytes}")
-
-    def pieces(self, data: bytes) -> Iterator[bytes]:
-        """Yield all bytes that can be decoded with some more input."""
-        while True:
-            yield self._decompress(data, _PIECE_BYTES)
-            data = b""
-            if self.is_done or self._decoder.needs_input:
-                return

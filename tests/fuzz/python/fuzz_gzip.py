@@ -51,8 +51,9 @@ def check(data: bytes) -> None:
         if _UNUSED_CODES.search(fault or ""):
             assert found.startswith(content), "other bytes than zlib's"
             return
-        # At the end of a truncated file, ISA-L waits for more bits than the last symbols need.
-        most_missing = _MOST_HELD_BYTES if fault == _NO_END else 0
+        # Before damage or the end of a truncated file, ISA-L waits for more bits than the last
+        # symbols need.
+        most_missing = 0 if fault is None else _MOST_HELD_BYTES
         assert content.startswith(found), "other bytes than zlib's"
         assert len(content) - len(found) <= most_missing, "fewer bytes than zlib's"
         assert (error is None) == (fault is None), f"{error!r}, but zlib says {fault!r}"
