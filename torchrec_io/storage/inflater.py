@@ -38,6 +38,7 @@ class Inflater:
         start: Seek point to start at. The checksum of a member that is decoded from its middle on
             is not compared.
         recorder: Chooses seek points on the way. The file must be seekable.
+        small_reads: File offset from which on reads are small, and their size.
 
     Attributes:
         damage_offset: File offset of the first byte that could not be decoded, once it is known.
@@ -52,6 +53,7 @@ class Inflater:
         compression: Compression,
         start: SeekPoint = START,
         recorder: SeekPointRecorder | None = None,
+        small_reads: tuple[int, int] | None = None,
     ) -> None:
         self.damage_offset: int | None = None
         self._file = file
@@ -62,7 +64,7 @@ class Inflater:
         self._at = self._end = 0  # part of it that was read and not decoded yet
         self._file_offset = start.file_offset  # of the next compressed bytes to read
         self._fed = start.file_offset  # where the last input of the decoder starts
-        self._small_reads: tuple[int, int] | None = None  # from a file offset on, their size
+        self._small_reads = small_reads
         self._stream_offset = start.stream_offset  # of the next bytes to return
         self._decoder: Decoder | None = None
         self._has_member = False
@@ -109,7 +111,7 @@ class Inflater:
                 try:
                     size = self._decode(out)
                 except zlib.error as error:
-                    self._note_damage(str(error))
+                    self._note_damage(str(error), len(out))
                     continue
             if size:
                 self._note(out[:size])
@@ -292,7 +294,7 @@ class Inflater:
         self._saved = self._saved[size:]
         return size
 
-    def _note_damage(self, reason: str) -> None:
+    def _note_damage(self, reason: str, wanted: int) -> None:
         """Prepare the error of damage, and the bytes before it that were not returned yet.
 
         The output of a failing call is undefined. So they are decoded again from the last start on,
@@ -304,9 +306,8 @@ class Inflater:
                 start = point
         near = self._fed
         for size in _SMALL_READS if self._file.is_seekable else ():
-            again = Inflater(self._file, self._compression, start)
-            again._small_reads = near, size
-            self._saved = again._decode_to_damage(self._stream_offset - start.stream_offset)
+            again = Inflater(self._file, self._compression, start, small_reads=(near, size))
+            self._saved = again._decode_to_damage(self._stream_offset - start.stream_offset, wanted)
             near, self.damage_offset = again._fed, again._file_offset - 1
         self._error = CorruptRecordError(
             f"the {self._compression} stream is damaged: {reason}",
@@ -314,15 +315,22 @@ class Inflater:
             offset=self._stream_offset + len(self._saved),
         )
 
-    def _decode_to_damage(self, skip: int) -> ByteBuffer:
-        """Return what can be decoded of a member, without its first bytes."""
+    def _decode_to_damage(self, skip: int, wanted: int) -> ByteBuffer:
+        """Return what can be decoded of a member.
+
+        Args:
+            skip: Number of first bytes to leave out.
+            wanted: Number of bytes that a reader wants. Damage after them loses none of these.
+        """
         if self._decoder is None:
             self._begin_member()
         found = bytearray()
         memory = np.empty(_CHUNK_BYTES, np.uint8)
+        left = skip + wanted
         try:
             while self._decoder is not None:
-                size = self._decode(memory)
+                size = self._decode(memory[:left] if left > 0 else memory)
+                left -= size
                 found += memory[skip:size].data
                 skip -= min(skip, size)
                 if not size and self._decoder is not None and not self._fill():
