@@ -203,7 +203,7 @@ def read_all(source: ByteSource) -> bytes:
 def test_damage_that_leads_past_the_end_of_the_file(tmp_path: Path) -> None:
     content = bytearray(deflated(NOISE, 31, 0))  # stored blocks
     path = tmp_path / "x"
-    points = write(path, content, "gzip")
+    points = write(path, bytes(content), "gzip")
     at = 10  # after the header of the member
     while not content[at] & 1:  # not the last block
         at += 5 + int.from_bytes(content[at + 1 : at + 3], "little")
