@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from typing import NamedTuple
 
 import numpy as np
 
@@ -27,26 +26,6 @@ _STORED_BIT = 5
 _SIZES_BYTES = 4
 
 
-class Candidate(NamedTuple):
-    """A place in a file where a block may start.
-
-    Attributes:
-        file_bit: Its offset in bits.
-        first: The byte with its first bit.
-    """
-
-    file_bit: int
-    first: int
-
-    @property
-    def file_offset(self) -> int:
-        """File offset of the byte where the block starts, or of the one after it if it is split.
-
-        A decoder that has all input before this has returned the stream before the candidate.
-        """
-        return (self.file_bit + 7) // 8
-
-
 class BlockSearch:
     """Finds blocks in the input of a decoder, and makes them seek points.
 
@@ -56,49 +35,58 @@ class BlockSearch:
     Args:
         recorder: Receiver of the points.
         window: The last bytes of the stream before the decoder starts.
-
-    Attributes:
-        candidate: The candidate that the decoder comes to.
     """
 
     def __init__(self, recorder: SeekPointRecorder, window: bytes = b"") -> None:
-        self.candidate: Candidate | None = None
+        self._candidate: int | None = None  # file bit that the decoder comes to
         self._recorder = recorder
         self._window = window
         self._searched = 0  # file bit before which nothing is searched
         self._found: tuple[int, bytes, ByteBuffer] | None = None  # its bit, window, what follows
 
-    def limit(self, data: ByteBuffer, file_offset: int, stream_offset: int) -> int:
-        """Search a candidate if a point is due; return how many bytes may be decoded at once.
+    @property
+    def has_candidate(self) -> bool:
+        """True if the decoder comes to a place where a block may start."""
+        return self._candidate is not None
+
+    def limit(self, data: ByteBuffer, file_offset: int, stream_offset: int) -> tuple[int, int]:
+        """Search a candidate if a point is due.
 
         Args:
             data: Input of the decoder.
             file_offset: Offset of the input in the file.
             stream_offset: Offset of the next bytes of the stream.
+
+        Returns:
+            Numbers of bytes that the decoder may read and return at once.
         """
         if self._found is not None:
-            return _TRIAL_OUTPUT_BYTES
+            return len(data), _TRIAL_OUTPUT_BYTES
         room = self._recorder.bytes_until_due(stream_offset, file_offset)
-        if room == 0 and self.candidate is None:
+        if room == 0 and self._candidate is None:
             self._search(data, file_offset)
-        return room or _STEP_BYTES
+        end = len(data) if self._candidate is None else _first_byte(self._candidate) - file_offset
+        return end, room or _STEP_BYTES
 
-    def try_candidate(self, data: ByteBuffer) -> None:
+    def try_candidate(self, data: ByteBuffer, file_offset: int) -> None:
         """Decode from the candidate on, when the decoder has come to it.
 
         Args:
-            data: Input from the ``file_offset`` of the candidate on.
+            data: Input of the decoder, also before the candidate.
+            file_offset: Offset of the input in the file.
         """
-        assert self.candidate is not None
+        assert self._candidate is not None
+        at, bit = divmod(self._candidate - 8 * file_offset, 8)
+        begin = _first_byte(self._candidate) - file_offset
         found = np.empty(_TRIAL_OUTPUT_BYTES, np.uint8)
         try:
-            decoder = start_inside(self._window, self.candidate.file_bit % 8, self.candidate.first)
-            _, size = decoder.decode(data[:_TRIAL_BYTES], found)
+            decoder = start_inside(self._window, bit, int(data[at]))
+            _, size = decoder.decode(data[begin : begin + _TRIAL_BYTES], found)
         except zlib.error:
             size = 0
         if size:
-            self._found = self.candidate.file_bit, self._window, found[:size]
-        self.candidate = None
+            self._found = self._candidate, self._window, found[:size]
+        self._candidate = None
 
     def end_member(self, file: ByteSource, end: int) -> None:
         """Correct the last point if it is at the last block of a stream that has ended.
@@ -107,7 +95,7 @@ class BlockSearch:
             file: Compressed file.
             end: File offset of the end of the deflate stream.
         """
-        self.candidate = self._found = None
+        self._candidate = self._found = None
         points = self._recorder.points
         if self._recorder.is_inside:
             file_bit = _find_last_header(file, points[-1].file_bit, end)
@@ -132,10 +120,17 @@ class BlockSearch:
         self._searched = max(self._searched, front + end - _MOST_HEADER_BITS)
         if found is None:
             return
-        candidate = Candidate(front + found, int(data[found // 8]))
-        if candidate.file_offset + _LEAST_TRIAL_BYTES <= file_offset + len(data):
-            self._searched = candidate.file_bit + 1
-            self.candidate = candidate
+        if _first_byte(found) + _LEAST_TRIAL_BYTES <= len(data):
+            self._candidate = front + found
+            self._searched = self._candidate + 1
+
+
+def _first_byte(bit: int) -> int:
+    """Return the offset of the byte that starts at a bit, or after it.
+
+    A decoder that has all input before this has returned the stream before the bit.
+    """
+    return (bit + 7) // 8
 
 
 def _find_last_header(file: ByteSource, file_bit: int, end: int) -> int:

@@ -156,9 +156,8 @@ class Inflater:
 
     def _continue(self) -> bool:
         """Supply more input; return False at the end of the file."""
-        if self._blocks is not None and self._blocks.candidate is not None:
-            begin = self._input_at(self._blocks.candidate.file_offset)
-            self._blocks.try_candidate(self._input[begin : self._end])
+        if self._blocks is not None and self._blocks.has_candidate:
+            self._blocks.try_candidate(self._input[: self._end], self._file_offset - self._end)
             return True
         return self._fill()
 
@@ -273,9 +272,8 @@ class Inflater:
         end = self._end
         if self._blocks is not None:
             data = self._input[self._at : end]
-            out = out[: self._blocks.limit(data, self._position, self._stream_offset)]
-            if self._blocks.candidate is not None:
-                end = self._input_at(self._blocks.candidate.file_offset)
+            size, most = self._blocks.limit(data, self._position, self._stream_offset)
+            end, out = self._at + size, out[:most]
         if self._at < end:
             self._fed = self._position
         consumed, produced = self._decoder.decode(self._input[self._at : end], out)
@@ -283,10 +281,6 @@ class Inflater:
         if self._decoder.is_done:
             self._decoder = None
         return produced
-
-    def _input_at(self, file_offset: int) -> int:
-        """Return the offset in the input of a byte of the file, at most its end."""
-        return min(self._end, self._end - self._file_offset + file_offset)
 
     def _take_saved(self, out: ByteBuffer) -> int:
         size = min(len(out), len(self._saved))
