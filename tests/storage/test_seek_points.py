@@ -155,25 +155,6 @@ def test_seek_points_take_less_than_a_percent_by_default(tmp_path: Path) -> None
         assert len(points.encode()) < len(content) / 100
 
 
-@pytest.mark.parametrize("name", ["one member", "blocked gzip", "zlib"])
-def test_damage_in_a_span_leaves_the_others_readable(tmp_path: Path, name: str) -> None:
-    kind, make = FILES[name]
-    data, content = make()
-    path = tmp_path / "x"
-    points = write(path, content, kind)
-    at = int(points.file_bits[2]) // 8 + 200
-    path.write_bytes(content[:at] + bytes(900) + content[at + 900 :])
-    source = open_chunks(path, kind, points, len(data))
-    bounds = [*points.stream_offsets.tolist(), len(data)]
-    failed = []
-    for number, (begin, end) in enumerate(itertools.pairwise(bounds)):
-        try:
-            assert read_bytes(source, begin, end - begin) == data[begin:end]
-        except CorruptRecordError:
-            failed.append(number)
-    assert failed == [2]
-
-
 def test_damage_to_the_first_bits_after_a_seek_point(tmp_path: Path) -> None:
     content = deflated(DATA, 31)
     path = tmp_path / "x"
