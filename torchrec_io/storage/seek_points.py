@@ -125,12 +125,6 @@ class SeekPoints:
         """True if a point is inside of a member or stream."""
         return not self._is_start.all()
 
-    @property
-    def starts(self) -> list[tuple[int, int]]:
-        """Pairs ``(stream offset, file offset)`` of the points at a member or stream."""
-        bits = self.file_bits[self._is_start] // 8
-        return list(zip(self.stream_offsets[self._is_start].tolist(), bits.tolist(), strict=True))
-
     def span_starts(self, stream_bytes: int) -> tuple[Ints, Ints]:
         """Return the stream offset of each span, and the number of the last point up to it.
 
