@@ -82,6 +82,16 @@ def test_bytes_before_damage_are_decoded(tmp_path: Path, kind: str) -> None:
     assert data[:149_000] == noise[:149_000]
 
 
+def test_streams_with_a_dictionary_are_refused(tmp_path: Path) -> None:
+    maker = zlib.compressobj(zdict=b"word")
+    file = tmp_path / "x"
+    file.write_bytes(maker.compress(b"word") + maker.flush())
+    data, error = inflate(file, "zlib")
+    assert data == b""
+    assert error is not None
+    assert error.reason == "the zlib stream needs a dictionary"
+
+
 def _reference(data: bytes, kind: str) -> bytes:
     """Decode concatenated streams, which may be truncated, with Python's zlib."""
     out = bytearray()
