@@ -83,15 +83,6 @@ def test_patterns_choose_one_set_or_all(mixed: Path) -> None:
         assert list(tio.TFRecordStream(paths)) == [record(number) for number in range(4)]
 
 
-def test_a_directory_of_each_set(mixed: Path) -> None:
-    for name in ("train", "val"):
-        for path in mixed.glob(f"{name}-*"):
-            (mixed / name).mkdir(exist_ok=True)
-            path.rename(mixed / name / path.name)
-    assert tio.TFRecordDataset("data/train").num_records == 2
-    assert tio.TFRecordDataset(["data/train", "data/val"]).num_records == 4
-
-
 @pytest.mark.parametrize(
     ("names", "patterns"),
     [
@@ -194,15 +185,11 @@ def memory() -> Iterator[fsspec.AbstractFileSystem]:
 @pytest.mark.usefixtures("memory")
 @pytest.mark.parametrize("path", ["memory://mixed", "memory://mixed/"])
 def test_remote_folders(path: str) -> None:
-    for reader in (tio.TFRecordDataset, tio.TFRecordStream, tio.TFRecordMapDataset):
-        with pytest.raises(
-            ValueError, match=r"2 sets of files: 'memory://mixed/train-\*-of-00002'"
-        ):
+    message = r"2 sets of files: 'memory://mixed/train-\*-of-00002'.*or pass 'memory://mixed/\*'"
+    for reader in (tio.TFRecordDataset, tio.Schema.infer):
+        with pytest.raises(ValueError, match=message):
             reader(path)
-    with pytest.raises(ValueError, match=r"or pass 'memory://mixed/\*' to read all files"):
-        tio.Schema.infer(path)
     assert len(list(tio.TFRecordStream("memory://mixed/train-*"))) == 2
-    assert len(list(tio.TFRecordStream("memory://mixed/*"))) == 4
     assert [other.records for other in tio.report(path).other_sets] == [2]
 
 

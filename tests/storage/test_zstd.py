@@ -13,16 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import torchrec_io as tio
-from tests.support.chunks import open_chunks
 from tests.support.inflated import read_all
 from tests.support.tfrecord import frame
 from torchrec_io.errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
-from torchrec_io.storage.byte_source import find_size, read_bytes
 from torchrec_io.storage.compression import detect_compression
 from torchrec_io.storage.inflater import Inflater
 from torchrec_io.storage.local import LocalFile
-from torchrec_io.storage.opening import open_decompressed
-from torchrec_io.storage.seek_points import SeekPointRecorder
 from torchrec_io.storage.zstd import load_zstd
 
 zstd = load_zstd()
@@ -58,15 +54,6 @@ def test_frames_are_joined(parts: list[bytes | None], step: int) -> None:
     assert detect_compression(content[:4096]) == "zstd"
     stream = b"".join(part or b"" for part in parts)
     assert read(content, step) == (stream, None)
-
-
-@given(PARTS, st.integers(0), st.integers(0, 255))
-def test_damage_is_a_typed_error_or_harmless(
-    parts: list[bytes | None], place: int, value: int
-) -> None:
-    content = bytearray(packed(parts))
-    content[place % len(content)] = value
-    read(bytes(content))  # which lets no other error pass
 
 
 @given(PARTS, st.integers(0))
@@ -112,23 +99,6 @@ def test_stray_bytes_are_an_error() -> None:
     assert error.reason == "stray bytes follow the last zstd stream"
 
 
-@given(PARTS, st.lists(st.integers(0), max_size=5))
-def test_frames_are_seek_points(parts: list[bytes | None], places: list[int]) -> None:
-    stream = b"".join(part or b"" for part in parts)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "x")
-        path.write_bytes(packed(parts))
-        recorder = SeekPointRecorder(1)
-        find_size(open_decompressed(LocalFile(path), "zstd", recorder))
-        points = recorder.finish()
-        begins = {len(b"".join(part or b"" for part in parts[:n])) for n in range(len(parts))}
-        assert set(points.stream_offsets.tolist()) == begins
-        source = open_chunks(path, "zstd", points, len(stream))
-        for place in places:
-            at = place % (len(stream) + 1)
-            assert read_bytes(source, at, 100) == stream[at : at + 100]
-
-
 def test_writers_write_frames(tmp_path: Path) -> None:
     records = [b"%d" % number * 1000 for number in range(3000)]
     path = tmp_path / "x.tfrecord.zst"
@@ -142,12 +112,6 @@ def test_writers_write_frames(tmp_path: Path) -> None:
     assert len(index.seek_points) > 5
     assert list(tio.TFRecordStream(path)) == records
     assert tio.TFRecordMapDataset(path)[2999] == records[2999]
-
-
-def test_lines_in_zstd_files_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "x.txt.zst"
-    path.write_bytes(packed([b"one\ntwo\n"]))
-    assert list(tio.TextLineDataset(path)) == [b"one", b"two"]
 
 
 def test_the_error_of_a_missing_package_names_the_extra(

@@ -13,9 +13,6 @@ from .compression import Compression
 from .inflater import Inflater
 from .seek_points import START, SeekPointRecorder
 
-# Reads of at least this size are decoded into the memory of the reader. Smaller ones take their
-# bytes from a buffer.
-_LEAST_DIRECT_BYTES = 1 << 14
 _CHUNK_BYTES = 1 << 18
 _KEPT_BYTES = 1 << 12
 
@@ -46,7 +43,7 @@ class CompressedFile(DecodedStream):
         self._compression = compression
         self._recorder = recorder or SeekPointRecorder(finds_blocks=False, makes_checks=False)
         self._lock = threading.Lock()
-        self._memory = np.empty(_CHUNK_BYTES, np.uint8)
+        self._memory = np.empty(_KEPT_BYTES + _CHUNK_BYTES, np.uint8)
         self._start_before(0)
 
     @property
@@ -104,32 +101,19 @@ class CompressedFile(DecodedStream):
 
     def _read_forwards(self, offset: int, out: ByteBuffer) -> int:
         done = self._copy_recent(offset, out)
-        while done < len(out):
-            if done and not self.is_seekable:
-                break  # the writer may send more only later
-            is_here = self._decoded == offset + done
-            if is_here and len(out) >= _LEAST_DIRECT_BYTES:
-                size = self._decode(out[done:])
-                done += size
-                self._keep(out[:done])
-            else:
-                size = self._decode(self._memory)
-                self._recent = self._memory[:size]
-                done += self._copy_recent(offset + done, out[done:])
-            if not size:
-                break
+        # The writer of a pipe may send more only later.
+        while done < len(out) and (self.is_seekable or not done) and self._decode_more():
+            done += self._copy_recent(offset + done, out[done:])
         return done
 
-    def _decode(self, memory: ByteBuffer) -> int:
-        size = self._inflater.read_into(memory)
+    def _decode_more(self) -> bool:
+        """Decode more of the stream; return False at its end."""
+        kept = self._recent[-_KEPT_BYTES:]  # readers go back to the start of a record
+        self._memory[: len(kept)] = kept
+        size = self._inflater.read_into(self._memory[len(kept) :])
+        self._recent = self._memory[: len(kept) + size]
         self._decoded += size
-        return size
-
-    def _keep(self, data: ByteBuffer) -> None:
-        """Keep the last bytes that were decoded: readers go back to the start of a record."""
-        last = data[-_KEPT_BYTES:]
-        self._recent = self._memory[: len(last)]
-        self._recent[:] = last
+        return size > 0
 
     def _copy_recent(self, offset: int, out: ByteBuffer) -> int:
         """Copy bytes of the stream that were decoded last, as far as they are known."""

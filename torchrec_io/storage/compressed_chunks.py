@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from isal import isal_zlib
 
 from .. import _core
 from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
 from .byte_source import ByteBuffer, ByteSource, Ints
 from .chunk_cache import Chunk
 from .compression import Compression
-from .decoder import count_good_parts
 from .inflater import Inflater
 from .memory_file import MemoryFile
 from .seek_points import CHECKED_BYTES, SeekPoints
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 # Compressed bytes that are read at once, where each read is expensive.
 _MOST_AT_ONCE_BYTES = 64 << 20
-# Compressed bytes that a decoder holds, and those that it reads besides what it is likely to need.
-_MOST_INPUT_BYTES = 1 << 21
-_MORE_BYTES = 1 << 14
 
 
 class CompressedChunks:
@@ -94,7 +91,7 @@ class CompressedChunks:
         if self.stored is not None and self.stored.open(self.count - 1):
             return True  # it is stored only if nothing follows it
         if self._ends is None:
-            with self._decoder_at(file, self.count, 1) as inflater:
+            with self._decoder_at(file, self.count) as inflater:
                 self._ends = _is_at_end(inflater)
         return self._ends
 
@@ -125,7 +122,7 @@ class CompressedChunks:
         decoded = 0
         damage: TorchRecIOError | None = None
         try:
-            with self._decoder_at(file, number, size) as inflater:
+            with self._decoder_at(file, number) as inflater:
                 while decoded < size and (got := inflater.read_into(data[decoded:])):
                     decoded += got
                 if number + 1 == self.count and decoded == whole:
@@ -136,16 +133,10 @@ class CompressedChunks:
         return Chunk(data[:valid], damage, data[:decoded])
 
     @contextlib.contextmanager
-    def _decoder_at(self, file: ByteSource, number: int, size: int) -> Iterator[Inflater]:
-        """Provide a decoder at the start of a chunk, or at the end of the stream.
-
-        Args:
-            file: The compressed file.
-            number: Number of the chunk.
-            size: Number of bytes that will be decoded.
-        """
+    def _decoder_at(self, file: ByteSource, number: int) -> Iterator[Inflater]:
+        """Provide a decoder at the start of a chunk, or at the end of the stream."""
         if self._is_alone(number):
-            yield self._start(file, number, size)
+            yield self._start(file, number)
             return
         with self._in_sequence:
             found, self._next = self._next, None
@@ -153,28 +144,20 @@ class CompressedChunks:
                 inflater = found[1]
                 inflater.attach(file)
             else:
-                inflater = self._start(file, number, size)
+                inflater = self._start(file, number)
             yield inflater
             if number < self.count:
                 inflater.detach()  # the file may be closed before the next chunk
                 self._next = number + 1, inflater
 
-    def _start(self, file: ByteSource, number: int, size: int) -> Inflater:
+    def _start(self, file: ByteSource, number: int) -> Inflater:
         offset, stored_bytes = self.file_range(file, number)
         skipped = self._skipped(number)
         is_remote = file.descriptor is None
         if is_remote and stored_bytes <= _MOST_AT_ONCE_BYTES and self._is_alone(number):
             file = MemoryFile(file, offset, stored_bytes)
         point = int(self._point_of[min(number, self.count - 1)])
-        # What is likely to be needed is read at once.
-        share = (skipped + size) / max(1, self._bytes_after(point))
-        input_bytes = min(int(share * stored_bytes) + _MORE_BYTES, stored_bytes + 1)
-        inflater = Inflater(
-            file,
-            self._compression,
-            self._points.point(point),
-            chunk_bytes=min(input_bytes, _MOST_INPUT_BYTES),
-        )
+        inflater = Inflater(file, self._compression, self._points.point(point))
         inflater.skip(skipped)
         return inflater
 
@@ -189,12 +172,6 @@ class CompressedChunks:
         """Return the number of bytes between the last seek point and a chunk."""
         point = self._point_of[min(number, self.count - 1)]
         return int(self.starts[number] - self._points.stream_offsets[point])
-
-    def _bytes_after(self, point: int) -> int:
-        """Return the number of bytes of the stream between a seek point and the next one."""
-        offsets = self._points.stream_offsets
-        end = self.starts[-1] if point + 1 == len(offsets) else offsets[point + 1]
-        return int(end - offsets[point])
 
     def _check(
         self, number: int, data: ByteBuffer, decoded: int, damage: TorchRecIOError | None
@@ -213,8 +190,7 @@ class CompressedChunks:
         checks = self._checks(number)
         whole = decoded if decoded == len(data) else decoded // CHECKED_BYTES * CHECKED_BYTES
         if len(checks):
-            count = count_good_parts(data[:whole], checks, CHECKED_BYTES)
-            valid = min(whole, count * CHECKED_BYTES)
+            valid = _valid_bytes(data[:whole], checks)
             if valid < whole:
                 reason = "the decompressed data does not match its checksum in the index"
                 return valid, self._damage(number, valid, reason)
@@ -234,6 +210,15 @@ class CompressedChunks:
     def _damage(self, number: int, at: int, reason: str) -> CorruptRecordError:
         offset = int(self.starts[number]) + at
         return CorruptRecordError(reason, path=self._path, offset=offset)
+
+
+def _valid_bytes(data: ByteBuffer, checks: npt.NDArray[np.uint32]) -> int:
+    """Return the number of bytes before the first part that does not match its checksum."""
+    for number, check in enumerate(checks.tolist()):
+        begin = number * CHECKED_BYTES
+        if isal_zlib.crc32(data[begin : begin + CHECKED_BYTES]) != check:
+            return min(begin, len(data))
+    return len(data)
 
 
 def _is_at_end(inflater: Inflater) -> bool:

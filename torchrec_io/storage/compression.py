@@ -97,9 +97,12 @@ def is_zstd_magic(head: bytes) -> bool:
     return head.startswith(_ZSTD_MAGIC)
 
 
-def may_be_zstd_magic(head: bytes) -> bool:
-    """Return whether bytes start with those of a Zstandard frame, as far as they go."""
-    return any(magic.startswith(head[:4]) for magic in _ZSTD_MAGIC)
+def may_start(compression: Compression, head: bytes) -> bool:
+    """Return whether bytes start a member, stream or frame, as far as they go."""
+    if compression == "zlib":
+        return _is_zlib_method(head[0]) if len(head) == 1 else is_zlib_header(head)
+    magics = _ZSTD_MAGIC if compression == "zstd" else (_MAGIC["gzip"],)
+    return any(magic.startswith(head[: len(magic)]) for magic in magics)
 
 
 def is_zlib_header(head: bytes) -> bool:
@@ -107,10 +110,10 @@ def is_zlib_header(head: bytes) -> bool:
 
     RFC 1950, section 2.2: deflate, a window of at most 32 KiB, and a check value.
     """
-    return len(head) >= 2 and is_zlib_method(head[0]) and int.from_bytes(head[:2], "big") % 31 == 0
+    return len(head) >= 2 and _is_zlib_method(head[0]) and int.from_bytes(head[:2], "big") % 31 == 0
 
 
-def is_zlib_method(byte: int) -> bool:
+def _is_zlib_method(byte: int) -> bool:
     """Return whether a byte can be the first one of a zlib header."""
     return byte & 0x0F == 8 and byte >> 4 <= 7
 

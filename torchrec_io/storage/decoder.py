@@ -6,12 +6,10 @@ import zlib
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from .byte_source import ByteBuffer
 from .compression import Compression
 from .isal_decoder import IsalDecoder
-from .isal_decoder import count_good_parts as count_by_isal
 from .zstd import ZstdDecoder
 
 try:
@@ -78,49 +76,6 @@ def start_inside(window: bytes, bit: int, first: int) -> Decoder:
     if _inflate is None:
         return IsalDecoder.inside(window, bit, first)
     return _inflate.InflateStream(np.frombuffer(window, np.uint8), bit, first)
-
-
-def decode_parts(
-    decoder: Decoder, data: ByteBuffer, out: ByteBuffer, first_bytes: int, part_bytes: int
-) -> tuple[int, int, list[int]]:
-    """Decode, and return the CRC-32 of each part of the output if the decoder knows them.
-
-    Args:
-        decoder: The decoder.
-        data: Input, as for :meth:`Decoder.decode`.
-        out: Memory for the output.
-        first_bytes: Largest size of the first part.
-        part_bytes: Largest size of the others.
-
-    Returns:
-        Number of bytes consumed and produced; the CRC-32 of each part, or none.
-
-    Raises:
-        zlib.error: If the stream is damaged.
-    """
-    if _inflate is not None and isinstance(decoder, _inflate.InflateStream):
-        return decoder.decode_parts(data, out, first_bytes, part_bytes)
-    return (*decoder.decode(data, out), [])
-
-
-def combine_crc32(first: int, second: int, size: int) -> int:
-    """Return the CRC-32 of two parts together, of which the second one has ``size`` bytes.
-
-    Only builds that have native decompression have this function, and need it.
-    """
-    return _inflate.combine_crc32(first, second, size)
-
-
-def count_good_parts(data: ByteBuffer, checks: npt.NDArray[np.uint32], part_bytes: int) -> int:
-    """Return the number of parts before the first one that does not match its CRC-32.
-
-    Args:
-        data: Bytes.
-        checks: CRC-32 of each part.
-        part_bytes: Size of a part. The last one may be shorter.
-    """
-    count = count_by_isal if _inflate is None else _inflate.count_good_parts
-    return count(data, checks, part_bytes)
 
 
 def unpack_window(packed: bytes) -> bytes:

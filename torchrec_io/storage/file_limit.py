@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import sys
 
 
@@ -14,10 +15,6 @@ def is_out_of_files(error: OSError) -> bool:
 
 def most_open_files() -> int:
     """Return the number of files that this process may have open."""
-    if sys.platform == "win32":
-        return 512  # of the C library
-    import resource  # noqa: PLC0415  # does not exist on Windows
-
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return sys.maxsize if soft == resource.RLIM_INFINITY else soft
 

@@ -6,7 +6,6 @@ import zlib
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 from isal import igzip_lib, isal_zlib
 
 from .byte_source import ByteBuffer
@@ -56,12 +55,3 @@ class IsalDecoder:
         out[: len(found)] = np.frombuffer(found, np.uint8)
         left = self._decoder.unused_data if self.is_done else self._decoder.unconsumed_tail
         return len(data) - len(left), len(found)
-
-
-def count_good_parts(data: ByteBuffer, checks: npt.NDArray[np.uint32], part_bytes: int) -> int:
-    """Return the number of parts before the first one that does not match its CRC-32."""
-    starts = range(0, len(data), part_bytes)
-    for number, (start, check) in enumerate(zip(starts, checks.tolist(), strict=False)):
-        if isal_zlib.crc32(data[start : start + part_bytes]) != check:
-            return number
-    return min(len(starts), len(checks))

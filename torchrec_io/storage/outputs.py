@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from .byte_source import ByteSource, Stamp
+from .byte_source import Stamp
 from .folders import stamps_in
 from .location import Location
 from .pending_file import PendingFile, check_replaceable, output_exists, write_atomically
@@ -15,31 +15,11 @@ if TYPE_CHECKING:
     from .remote.pending_object import PendingObject
 
 
-class Pending(Protocol):
-    """An output that appears under its name only when it is complete.
-
-    Attributes:
-        path: Name that it gets.
-        size: Number of bytes written.
-    """
-
-    path: str
-    size: int
-
-    def write(self, *parts: bytes | memoryview) -> None:
-        """Append bytes."""
-
-    def sync(self) -> None:
-        """Wait until all that can be stored without a name is stored."""
-
-    def source(self) -> ByteSource:
-        """Return what was written. Of an object only its two ends can be read."""
-
-    def discard(self) -> None:
-        """Drop what was written. Nothing happens if it has its name."""
+# An output that appears under its name only when it is complete.
+Pending: TypeAlias = "PendingFile | PendingObject"
 
 
-def open_pending(location: Location, *, has_name: bool = True) -> PendingFile | PendingObject:
+def open_pending(location: Location, *, has_name: bool = True) -> Pending:
     """Open an output for writing.
 
     Args:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,7 @@ from .inflater import Inflater
 from .seek_points import SeekPoint, SeekPoints
 
 _SEARCH_BYTES = 1 << 20
+_PART_BYTES = 1 << 18
 # Headers of members. zlib has no magic number: all encoders write 0x78, a window of 32 KiB, and one
 # of four levels.
 _HEADERS: dict[Compression, re.Pattern[bytes]] = {
@@ -44,8 +46,9 @@ class LostPart:
 class SalvagedFile(DecodedStream):
     """All bytes of a damaged compressed file that can be decompressed, joined.
 
-    After damage, decompression continues with the next member of gzip, stream of zlib or frame of
-    Zstandard that can be decoded. It is searched from the second byte of the damaged one on,
+    After damage, decompression continues at the next seek point of an index that was made before
+    the damage. Without an index it continues with the next member of gzip, stream of zlib or frame
+    of Zstandard that can be decoded. That is searched from the second byte of the damaged one on,
     because a damaged decoder may run past its end. Bytes of a damaged member may be wrong: the
     checksums of the records show which of them are sound, up to the first that is not; see
     :meth:`damaged_member_end`.
@@ -55,13 +58,21 @@ class SalvagedFile(DecodedStream):
     Args:
         file: Compressed file that can be read at any offset.
         compression: Compression of the file.
+        points: Seek points of the file, if it was indexed before it was damaged.
+        stream_bytes: Size of the decompressed stream before the damage, if it was indexed.
 
     Attributes:
         damaged_members: Stream offsets of the start and the end of each member whose content cannot
-            be checked, because it is damaged or cut; so far.
+            be checked, because it is damaged or cut; so far. With an index, of each such chunk.
     """
 
-    def __init__(self, file: ByteSource, compression: Compression) -> None:
+    def __init__(
+        self,
+        file: ByteSource,
+        compression: Compression,
+        points: SeekPoints | None = None,
+        stream_bytes: int = 0,
+    ) -> None:
         self.path = file.path
         self.stamp = file.stamp
         self.is_seekable = False
@@ -69,30 +80,28 @@ class SalvagedFile(DecodedStream):
         self._all_damaged_members: list[tuple[int, int]] | None = None
         self._lost: list[LostPart] = []
         self._file = file
-        self._compression = compression
-        self._inflater: Inflater | None = Inflater(file, compression)
-        self._decoded = 0
+        self._compression: Compression = compression
+        self._indexed = None if points is None else (points, stream_bytes)
+        self._parts = self._decode_members() if points is None else self._decode_chunks()
+        self._part = memoryview(b"")  # what is left of the last one
+        self._end = 0  # stream offset of its end
         self._file_bytes_read = 0
 
     @property
     def decoded(self) -> int:
-        return self._decoded
+        return self._end - len(self._part)
 
     @property
     def file_bytes_read(self) -> int:
         return self._file_bytes_read
 
     def read_into(self, offset: int, out: memoryview) -> int:
-        while self._inflater is not None:
-            try:
-                size = self._inflater.read_into(np.frombuffer(out, np.uint8))
-            except TorchRecIOError as error:
-                self._inflater = self._after_damage(self._inflater, error, offset)
-                continue
-            self._file_bytes_read = max(self._file_bytes_read, self._inflater.file_bytes_read)
-            self._decoded = offset + size
-            return size
-        return 0
+        del offset  # it is read from front to back
+        if not len(self._part):
+            self._part = next(self._parts, self._part)
+        data, self._part = self._part[: len(out)], self._part[len(out) :]
+        out[: len(data)] = data
+        return len(data)
 
     def take_lost(self) -> list[LostPart]:
         """Return the parts that were skipped since the last call."""
@@ -109,37 +118,54 @@ class SalvagedFile(DecodedStream):
             The offset, or None if the member is sound.
         """
         if self._all_damaged_members is None:
-            whole = self._restarted()
-            at = 0
-            memory = memoryview(bytearray(_SEARCH_BYTES))
-            while count := whole.read_into(at, memory):
-                at += count
+            whole = SalvagedFile(self._file, self._compression, *(self._indexed or ()))
+            for _ in whole._parts:
+                pass
             self._all_damaged_members = whole.damaged_members
         members = self._all_damaged_members
         number = bisect.bisect(members, offset, key=lambda member: member[0]) - 1
         return members[number][1] if number >= 0 and offset < members[number][1] else None
 
-    def _restarted(self) -> SalvagedFile:
-        """Return the same content from its start."""
-        return SalvagedFile(self._file, self._compression)
-
     def close(self) -> None:
         self._file.close()
 
-    def _add_lost(self, start: int, end: int, reason: str) -> None:
-        """Add a lost part. What looked like a member, but was none, belongs to the part before."""
-        if self._lost and self._lost[-1].offset + self._lost[-1].size >= start:
-            start, reason = self._lost[-1].offset, self._lost[-1].reason
-            self._lost.pop()
-        self._lost.append(LostPart(start, max(end - start, 0), reason))
+    def _decode_chunks(self) -> Iterator[memoryview]:
+        """Yield what can be decoded of each chunk between seek points."""
+        assert self._indexed is not None
+        chunks = CompressedChunks(self.path, self._compression, *self._indexed)
+        for number in range(chunks.count):
+            size = chunks.size_of(number)
+            data, damage, decoded = chunks.decode(self._file, number, size)
+            begin, file_size = chunks.file_range(self._file, number)
+            self._file_bytes_read = begin + file_size
+            if damage is not None:
+                data = decoded
+                self.damaged_members.append((self._end, self._end + len(data)))
+                if len(data) < size:
+                    self._add_lost(begin, begin + file_size, damage.reason)
+            self._end += len(data)
+            yield from [data.data] if len(data) else []
 
-    def _after_damage(
-        self, damaged: Inflater, error: TorchRecIOError, stream_offset: int
-    ) -> Inflater | None:
-        """Return a decoder at the next member, None if there is none."""
+    def _decode_members(self) -> Iterator[memoryview]:
+        """Yield what can be decoded of all members."""
+        memory = np.empty(_PART_BYTES, np.uint8)
+        member: int | None = 0  # file offset
+        while member is not None:
+            inflater = Inflater(self._file, self._compression, SeekPoint(self._end, 8 * member))
+            try:
+                while size := inflater.read_into(memory):
+                    self._file_bytes_read = max(self._file_bytes_read, inflater.file_bytes_read)
+                    self._end += size
+                    yield memory[:size].data
+                member = None
+            except TorchRecIOError as error:
+                member = self._after_damage(inflater, error)
+
+    def _after_damage(self, damaged: Inflater, error: TorchRecIOError) -> int | None:
+        """Return the file offset of the next member that can be decoded, None if there is none."""
         size = self._file.stamp.size
-        if damaged.stream_start < stream_offset:
-            self.damaged_members.append((damaged.stream_start, stream_offset))
+        if damaged.sound_end < self._end:
+            self.damaged_members.append((damaged.sound_end, self._end))
         member = self._find_member(damaged.member_offset + 1)
         end = size if member is None else member
         start = damaged.damage_offset
@@ -147,9 +173,14 @@ class SalvagedFile(DecodedStream):
             start = size if isinstance(error, TruncatedFileError) else damaged.member_offset
         self._add_lost(start, end, error.reason)
         self._file_bytes_read = max(self._file_bytes_read, end)
-        if member is None:
-            return None
-        return Inflater(self._file, self._compression, SeekPoint(stream_offset, 8 * member))
+        return member
+
+    def _add_lost(self, start: int, end: int, reason: str) -> None:
+        """Add a lost part. What looked like a member, but was none, belongs to the part before."""
+        if self._lost and self._lost[-1].offset + self._lost[-1].size >= start:
+            start, reason = self._lost[-1].offset, self._lost[-1].reason
+            self._lost.pop()
+        self._lost.append(LostPart(start, max(end - start, 0), reason))
 
     def _find_member(self, start: int) -> int | None:
         """Return the file offset of the next member of which something can be decoded."""
@@ -169,52 +200,3 @@ class SalvagedFile(DecodedStream):
             return inflater.read_into(np.empty(1, np.uint8)) > 0
         except TorchRecIOError:
             return False
-
-
-class SalvagedChunks(SalvagedFile):
-    """All bytes of a damaged file with seek points that can be decompressed, joined.
-
-    After damage, decompression continues at the next seek point. The seek points are those of an
-    index that was made before the damage.
-
-    Args:
-        file: Compressed file that can be read at any offset.
-        compression: Compression of the file.
-        points: Seek points of the file.
-        stream_bytes: Size of the decompressed stream before the damage.
-    """
-
-    def __init__(
-        self, file: ByteSource, compression: Compression, points: SeekPoints, stream_bytes: int
-    ) -> None:
-        super().__init__(file, compression)
-        self._points = points
-        self._chunks = CompressedChunks(file.path, compression, points, stream_bytes)
-        self._next_chunk = 0
-        self._left = memoryview(b"")  # of the last chunk
-
-    def read_into(self, offset: int, out: memoryview) -> int:
-        while not len(self._left) and self._next_chunk < self._chunks.count:
-            self._left = self._read_chunk(self._next_chunk, offset)
-            self._next_chunk += 1
-        data, self._left = self._left[: len(out)], self._left[len(out) :]
-        out[: len(data)] = data
-        self._decoded = offset + len(data)
-        return len(data)
-
-    def _read_chunk(self, number: int, offset: int) -> memoryview:
-        """Return what can be decoded of a chunk, which is at an offset of the joined content."""
-        size = self._chunks.size_of(number)
-        data, damage, decoded = self._chunks.load(self._file, number, size)
-        file_begin, file_size = self._chunks.file_range(self._file, number)
-        self._file_bytes_read = file_begin + file_size
-        if damage is None:
-            return data.data
-        self.damaged_members.append((offset, offset + len(decoded)))
-        if len(decoded) < size:
-            self._add_lost(file_begin, file_begin + file_size, damage.reason)
-        return decoded.data
-
-    def _restarted(self) -> SalvagedFile:
-        stream_bytes = int(self._chunks.starts[-1])
-        return SalvagedChunks(self._file, self._compression, self._points, stream_bytes)

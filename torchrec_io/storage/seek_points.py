@@ -10,7 +10,7 @@ import numpy.typing as npt
 from isal import isal_zlib
 
 from .byte_source import Ints
-from .decoder import WINDOW_BYTES, combine_crc32
+from .decoder import WINDOW_BYTES
 
 # Between two seek points about this many bytes of the stream are decoded: for each random read half
 # of them. A window takes about 10 KiB in the index.
@@ -124,16 +124,6 @@ class SeekPoints:
     def has_windows(self) -> bool:
         """True if a point is inside of a member or stream."""
         return not self._is_start.all()
-
-    @property
-    def starts(self) -> list[tuple[int, int]]:
-        """Pairs ``(stream offset, file offset)`` of the points at a member or stream."""
-        bits = self.file_bits[self._is_start] // 8
-        return list(zip(self.stream_offsets[self._is_start].tolist(), bits.tolist(), strict=True))
-
-    def longest_span(self, stream_bytes: int) -> int:
-        """Return the largest number of bytes to decode to reach a byte of the stream."""
-        return int(np.diff(self.stream_offsets, append=stream_bytes).max(initial=0))
 
     def span_starts(self, stream_bytes: int) -> tuple[Ints, Ints]:
         """Return the stream offset of each span, and the number of the last point up to it.
@@ -279,53 +269,21 @@ class SeekPointRecorder:
         self._window_bytes += len(packed)
         self._add(SeekPoint(stream_offset, file_bit, packed))
 
-    @property
-    def part_room(self) -> int:
-        """Number of the next bytes of the stream that share a checksum, at most."""
-        return CHECKED_BYTES - self._checked % CHECKED_BYTES
-
-    def add_data(
-        self, stream_offset: int, data: bytes | memoryview, crcs: Sequence[int] = ()
-    ) -> None:
-        """Take note of bytes of the stream. Those that are known are ignored.
-
-        Args:
-            stream_offset: Offset of the bytes in the stream.
-            data: The bytes.
-            crcs: CRC-32 of the first :attr:`part_room` bytes and of each :data:`CHECKED_BYTES`
-                after them, if the decoder has computed them.
-        """
+    def add_data(self, stream_offset: int, data: bytes | memoryview) -> None:
+        """Take note of bytes of the stream. Those that are known are ignored."""
         new = stream_offset + len(data) - self._end
         if new <= 0:
             return
         self._end += new
-        if not self._makes_checks:
-            return
-        if len(crcs) and new == len(data):
-            self._add_crcs(crcs, new)
-        else:
-            self._add_bytes(memoryview(data)[-new:])
-
-    def _add_crcs(self, crcs: Sequence[int], size: int) -> None:
-        """Add checksums of the next bytes of the stream; see :meth:`add_data`."""
-        room = self.part_room
-        if room < CHECKED_BYTES:  # the first bytes belong to the last part
-            self._checks[-1] = combine_crc32(self._checks[-1], crcs[0], min(room, size))
-            crcs = crcs[1:]
-        self._checks += crcs
-        self._checked += size
-
-    def _add_bytes(self, data: memoryview) -> None:
-        """Compute checksums of the next bytes of the stream."""
-        while len(data):
-            room = self.part_room
-            part = data[:room]
-            if room < CHECKED_BYTES:
+        rest = memoryview(data)[-new:] if self._makes_checks else b""
+        while len(rest):
+            part = rest[: CHECKED_BYTES - self._checked % CHECKED_BYTES]
+            if self._checked % CHECKED_BYTES:
                 self._checks[-1] = isal_zlib.crc32(part, self._checks[-1])
             else:
                 self._checks.append(isal_zlib.crc32(part))
             self._checked += len(part)
-            data = data[len(part) :]
+            rest = rest[len(part) :]
 
     def bytes_until_due(self, stream_offset: int, file_offset: int) -> int:
         """Return after how many bytes of the stream a point is wanted at the next block.
@@ -339,11 +297,6 @@ class SeekPointRecorder:
             if windows > self._most_windows * file_offset:
                 return self._span_bytes  # not now
         return max(0, self.points[-1].stream_offset + self._span_bytes - stream_offset)
-
-    def is_due_soon(self, stream_offset: int) -> bool:
-        """Return whether the bytes before an offset may be part of the window of the next point."""
-        due = self.points[-1].stream_offset + self._span_bytes
-        return due - stream_offset < WINDOW_BYTES
 
     def finish(self) -> SeekPoints:
         """Return all points."""

@@ -118,26 +118,18 @@ def _shard_sets(files: Iterable[str]) -> list[_ShardSet]:
 
     Compressed and uncompressed files make one set, unless there are both of the same shard.
     """
-    exact: dict[tuple[str, str, str], _ShardSet] = {}
+    groups: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
     for file in files:
         folder, name = os.path.split(file)
         matched = match_shard(name)
-        if matched is None:
-            continue
-        start, number, count, end = matched.groups()
-        key = os.path.join(folder, start), count, end
-        exact.setdefault(key, _ShardSet(*key)).numbers[int(number)] = number
-    groups: dict[tuple[str, str, str], list[_ShardSet]] = {}
-    for found in exact.values():
-        plain_end = uncompressed_name(found.end)
-        groups.setdefault((found.start, found.count, plain_end), []).append(found)
-    return [found for group in groups.values() for found in _joined(group)]
-
-
-def _joined(group: list[_ShardSet]) -> list[_ShardSet]:
-    """Return sets as one set if no shard is in two of them."""
-    union = _ShardSet(group[0].start, group[0].count, group[0].end)
-    for found in group:
-        union.numbers.update(found.numbers)
-    is_one = len(union.numbers) == sum(len(found.numbers) for found in group)
-    return [union] if is_one else group
+        if matched is not None:
+            start, number, count, end = matched.groups()
+            key = os.path.join(folder, start), count, uncompressed_name(end)
+            groups.setdefault(key, []).append((number, end))
+    sets: dict[tuple[str, str, str], _ShardSet] = {}
+    for (start, count, _), shards in groups.items():
+        is_one = len({int(number) for number, _ in shards}) == len(shards)
+        for number, end in shards:
+            set_key = start, count, shards[0][1] if is_one else end
+            sets.setdefault(set_key, _ShardSet(*set_key)).numbers[int(number)] = number
+    return list(sets.values())

@@ -30,7 +30,7 @@ from ..storage.local import StrPath, head_of
 from ..storage.location import Location
 from ..storage.outputs import refuse_existing
 from ..storage.remote.options import StorageOptions
-from ..storage.salvage import LostPart, SalvagedChunks, SalvagedFile
+from ..storage.salvage import LostPart, SalvagedFile
 from ..writing.output_group import OutputGroup
 from .outputs import refuse_inputs
 from .report import Watcher
@@ -309,7 +309,7 @@ def _salvage(location: Location, file: ByteSource, compression: Compression) -> 
     index = find_matching(location)
     if index is None or index.compression != compression or len(index.seek_points) == 1:
         return SalvagedFile(file, compression)
-    return SalvagedChunks(file, compression, index.seek_points, index.stream_bytes)
+    return SalvagedFile(file, compression, index.seek_points, index.stream_bytes)
 
 
 def _describe(losses: _Losses, bytes_per_record: float, *, is_decompressed: bool) -> list[Loss]:

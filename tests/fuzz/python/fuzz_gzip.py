@@ -51,14 +51,15 @@ def check(data: bytes) -> None:
         if _UNUSED_CODES.search(fault or ""):
             assert found.startswith(content), "other bytes than zlib's"
             return
-        # At the end of a truncated file, ISA-L waits for more bits than the last symbols need.
-        most_missing = _MOST_HELD_BYTES if fault == _NO_END else 0
+        # Before damage or the end of a truncated file, ISA-L waits for more bits than the last
+        # symbols need.
+        most_missing = 0 if fault is None else _MOST_HELD_BYTES
         assert content.startswith(found), "other bytes than zlib's"
         assert len(content) - len(found) <= most_missing, "fewer bytes than zlib's"
         assert (error is None) == (fault is None), f"{error!r}, but zlib says {fault!r}"
         if fault is None:
             recorder = SeekPointRecorder(1 + len(content) // (1 + step))
-            with patch("torchrec_io.storage.inflater._STEP_BYTES", _STEP_BYTES):
+            with patch("torchrec_io.storage.block_search._STEP_BYTES", _STEP_BYTES):
                 source = CompressedFile(LocalFile(path), kind, recorder)
                 assert find_size(source) == (len(content), None)
             points = recorder.finish()
