@@ -23,7 +23,7 @@ from torchrec_io import (
     TorchRecIOError,
     _core,
 )
-from torchrec_io.records.index_cache import cache_path, find_or_build, open_indexes
+from torchrec_io.records.index_cache import IndexSearch, cache_path, open_indexes
 from torchrec_io.records.lines import TextLines
 from torchrec_io.storage.location import Location
 
@@ -70,7 +70,7 @@ def test_wrong_index_is_built_again_or_refused(data: Path, kind: str) -> None:
 
 def test_right_index_is_used(data: Path) -> None:
     path = write_index(data, ALL, TOTAL)
-    assert find_or_build(Location.of(data))[0].index_path == str(path)
+    assert IndexSearch(Location.of(data)).find_or_build()[0].index_path == str(path)
     assert (
         RecordIndex.load(data).file_bytes.tobytes() == RecordIndex.build(data).file_bytes.tobytes()
     )
@@ -185,7 +185,7 @@ def test_text_index_that_leaves_out_records(data: Path, left_out: set[int]) -> N
     with pytest.raises(StaleIndexError, match=message):
         RecordIndex.load(saved)
     assert RecordIndex.load(saved, allow_missing=True).offsets.tolist() == wanted
-    assert len(find_or_build(Location.of(data))[0]) == 100  # "auto" wants all records
+    assert len(IndexSearch(Location.of(data)).find_or_build()[0]) == 100  # "auto" wants all records
 
 
 def test_gaps_of_text_indexes_have_room_for_records(data: Path) -> None:
@@ -234,7 +234,7 @@ def test_index_of_an_earlier_release(data: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(IndexFormatError, match="an earlier release wrote it"):
         RecordIndex.load(data)
-    assert len(find_or_build(Location.of(data))[0]) == 100
+    assert len(IndexSearch(Location.of(data)).find_or_build()[0]) == 100
 
 
 def test_every_number_in_the_header(data: Path) -> None:

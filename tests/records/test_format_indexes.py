@@ -108,7 +108,7 @@ class TestIndexes:
         for _ in range(2):
             assert list(tio.TextLineDataset(path)) == lines
         [found], _ = open_indexes([Location.of(path)], "auto", "auto", TextLines())
-        assert not found.is_data_touched
+        assert found.file.header.data_mtime_ns == 1
 
     @pytest.mark.parametrize("each", [TextLines(), NETSTRINGS, FixedLength(8)], ids=repr)
     def test_file_truncated_in_use(self, path: Path, each: tio.RecordFormat) -> None:

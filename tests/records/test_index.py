@@ -25,7 +25,7 @@ from torchrec_io import (
     TorchRecIOError,
     TruncatedFileError,
 )
-from torchrec_io.records.index_cache import cache_path, find_or_build, open_indexes
+from torchrec_io.records.index_cache import IndexSearch, cache_path, open_indexes
 from torchrec_io.storage.location import Location
 
 RECORDS = [bytes([i]) * (i * i) for i in range(40)]
@@ -304,7 +304,7 @@ class TestFinding:
     def test_sidecar_precedes_cache_precedes_new_index(
         self, data: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        built, _ = find_or_build(Location.of(data))
+        built, _ = IndexSearch(Location.of(data)).find_or_build()
         assert built.index_path == str(cache_path(data))
         assert sorted(os.listdir(data.parent)) == ["data.tfrecord"]  # no file next to the data
 
@@ -312,16 +312,16 @@ class TestFinding:
             raise AssertionError("built again")
 
         monkeypatch.setattr(RecordIndex, "build_partial", no_scan)
-        assert find_or_build(Location.of(data))[0].index_path == str(cache_path(data))
+        assert IndexSearch(Location.of(data)).find_or_build()[0].index_path == str(cache_path(data))
         built.save()
-        assert find_or_build(Location.of(data))[0].index_path == str(data) + ".tfidx"
+        assert IndexSearch(Location.of(data)).find_or_build()[0].index_path == str(data) + ".tfidx"
 
     def test_a_stale_or_damaged_sidecar_is_ignored(self, data: Path) -> None:
         sidecar = RecordIndex.build(data).save()
         write_tfrecord(data, RECORDS[:3])
-        assert len(find_or_build(Location.of(data))[0]) == 3
+        assert len(IndexSearch(Location.of(data)).find_or_build()[0]) == 3
         sidecar.write_bytes(b"garbage")
-        assert len(find_or_build(Location.of(data))[0]) == 3
+        assert len(IndexSearch(Location.of(data)).find_or_build()[0]) == 3
         assert sidecar.read_bytes() == b"garbage"  # it belongs to the user
 
     def test_unreadable_indexes_are_ignored(
@@ -330,12 +330,12 @@ class TestFinding:
         Path(f"{data}.tfidx").mkdir()
         (tmp_path / "file").touch()
         monkeypatch.setenv("TORCHREC_IO_CACHE", str(tmp_path / "file"))
-        index, error = find_or_build(Location.of(data))
+        index, error = IndexSearch(Location.of(data)).find_or_build()
         assert (len(index), index.index_path, error) == (len(RECORDS), None, None)
 
     def test_index_of_a_damaged_file_is_not_saved(self, data: Path) -> None:
         data.write_bytes(data.read_bytes()[:-3])
-        index, error = find_or_build(Location.of(data))
+        index, error = IndexSearch(Location.of(data)).find_or_build()
         assert len(index) == len(RECORDS) - 1
         assert isinstance(error, TruncatedFileError)
         assert not cache_path(data).exists()

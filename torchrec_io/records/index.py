@@ -36,7 +36,7 @@ from ..storage.opening import open_decompressed
 from ..storage.outputs import write_output
 from ..storage.pending_file import write_atomically
 from ..storage.remote.options import StorageOptions
-from .formats import TFRECORD, Progress, RecordFormat
+from .formats import TFRECORD, Progress, RecordFormat, ScanResult
 from .index_file import MAGIC, SUFFIX, IndexFile, encode_index
 from .text_index import find_gaps, format_text, parse_text
 
@@ -213,14 +213,20 @@ class RecordIndex:
         limit = max_index_bytes or max(_INDEX_BYTES, _INDEX_BYTES_PER_BYTE * file.stamp.size)
         detected = format.detect(file) if compression == "auto" else compression
         limited = _limited(progress, limit, file.path)
-        recorder = None if detected is None else make_recorder(seek_point_bytes)
-        source = open_decompressed(file, detected, recorder)
-        found = format.scan(source, limited)
-        is_verified = verify_crc or found.error is None
-        if not is_verified and format is TFRECORD:
+
+        def scan(
+            search: Callable[[ByteSource, Progress], ScanResult],
+        ) -> tuple[ByteSource, SeekPoints | None, ScanResult]:
             recorder = None if detected is None else make_recorder(seek_point_bytes)
             source = open_decompressed(file, detected, recorder)
-            found = TFRECORD.scan(source, limited, verify_crc=False)
+            found = search(source, limited)
+            return source, recorder and recorder.finish(), found
+
+        source, seek_points, found = scan(format.scan)
+        is_verified = verify_crc or found.error is None
+        if not is_verified and format is TFRECORD:
+            search = functools.partial(TFRECORD.scan, verify_crc=False)
+            source, seek_points, found = scan(search)
         size, damage = (file.stamp.size, None) if detected is None else find_size(source)
         if damage is not None and not format.is_self_checking:
             found = found.up_to(sound_end(source), damage)
@@ -235,7 +241,7 @@ class RecordIndex:
             found.starts,
             end,
             detected,
-            None if recorder is None else recorder.finish(),
+            seek_points,
             record_format=format,
             footer_bytes=size - end,
             gaps=gaps,
@@ -275,13 +281,12 @@ class RecordIndex:
         if data is None and not location.name.endswith((SUFFIX, ".idx", ".index")):
             data, location = location, location.beside(SUFFIX)
         name = location.name
+        data = data or location.at(os.path.splitext(name)[0])
         file = location.open()
         if not name.endswith(SUFFIX) and read_bytes(file, 0, len(MAGIC)) != MAGIC:
             if format.code != TFRECORD.code:
                 raise IndexFormatError("text indexes exist only for TFRecord files", path=name)
-            data = data or location.at(os.path.splitext(name)[0])
             return cls.from_text(location, data, allow_missing=allow_missing)
-        data = data or location.at(name.removesuffix(SUFFIX))
         index = cls(data, IndexFile.read(file), format)
         index.check_fresh()
         index._check_complete(allow_missing)
@@ -326,7 +331,7 @@ class RecordIndex:
         gaps = find_gaps(frames, size)
         content = encode_index(data, np.ascontiguousarray(frames[:, 0]), end, gaps=gaps)
         index = cls(location, IndexFile.decode(content, name))
-        index._check_sampled_records(data, name)
+        index._check_sampled_records(data)
         index._check_complete(allow_missing)
         index.data_stamp = data.stamp
         return index
@@ -375,10 +380,6 @@ class RecordIndex:
         target = self.location.at(name, storage_options)
         target.see(write_output(target, self.file_bytes.tobytes()))
         return target.name
-
-    def save_to_cache(self, path: StrPath) -> None:
-        """Write the index to a file, all of it or nothing, that a machine failure may destroy."""
-        self.file.save(path, durable=False)
 
     def to_text(self, path: StrPath) -> Path:
         """Write a text index for DALI and ``tfrecord``: a line ``offset size`` for each frame.
@@ -446,12 +447,6 @@ class RecordIndex:
     def identity(self) -> tuple[int, int, int]:
         """Identity of the data file, wherever it is: records, bytes, fingerprint."""
         return self.facts[:3]
-
-    @property
-    def is_data_touched(self) -> bool:
-        """True if the data file was written, or copied, after it was indexed."""
-        stamp = self.data_stamp
-        return stamp is not None and stamp.mtime_ns != self.file.header.data_mtime_ns
 
     @property
     def seek_points(self) -> SeekPoints:
@@ -530,21 +525,8 @@ class RecordIndex:
         Raises:
             StaleIndexError: If it has another size.
         """
-        self._check_size(stamp.size, self.file.name)
+        self._check_size(stamp.size)
         self.data_stamp = stamp
-
-    def check_fresh(self) -> None:
-        """Check that the index matches the data file as it is now.
-
-        The size and the fingerprint of the content (64 KiB at each end) must be the same. If the
-        time of the last change differs, as after a copy, some records spread over the file must
-        also be where the index has them. A compressed local file with the size and the time of the
-        indexed one is accepted: damage to it shows when it is decompressed.
-
-        Raises:
-            StaleIndexError: If the index does not match.
-        """
-        self._check_match(self.location.open(), self.index_path or self.data_path)
 
     def check_unchanged(self) -> None:
         """Check that neither file has changed since the last check. Takes two system calls.
@@ -557,10 +539,8 @@ class RecordIndex:
             FileNotFoundError: If the data file was removed.
         """
         self.file.check_unchanged()
-        if self.is_pinned:
-            return
-        if self.location.stamp_now() != self.data_stamp:
-            self.check_opened(self.location.open())
+        if not self.is_pinned and self.location.stamp_now() != self.data_stamp:
+            self.check_fresh()
 
     @property
     def is_pinned(self) -> bool:
@@ -580,15 +560,31 @@ class RecordIndex:
         """Open the data file, as it was when it was compared with the index if it is remote."""
         return self.location.open(self.data_stamp)
 
-    def check_opened(self, file: ByteSource) -> None:
-        """Check an open data file as :meth:`check_unchanged` does."""
-        if file.stamp == self.data_stamp:
+    def check_fresh(self, file: ByteSource | None = None) -> None:
+        """Check that the index matches the data file.
+
+        The size and the fingerprint of the content (64 KiB at each end) must be the same. If the
+        time of the last change differs, as after a copy, some records spread over the file must
+        also be where the index has them. A compressed local file with the size and the time of the
+        indexed one is accepted: damage to it shows when it is decompressed.
+
+        Args:
+            file: The open data file. Default: it is opened.
+
+        Raises:
+            StaleIndexError: If the index does not match.
+            TruncatedFileError: If the file has become shorter since it was last compared.
+        """
+        file = file or self.location.open()
+        before, now = self.data_stamp, file.stamp
+        if now == before:
             return
         try:
-            self._check_match(file, self.data_path)
+            self._check_match(file)
         except StaleIndexError as error:
-            before, now = self.data_stamp, file.stamp
-            if before is not None and now.file == before.file and now.size < before.size:
+            if before is None:
+                raise
+            if now.file == before.file and now.size < before.size:
                 raise TruncatedFileError(
                     "the file has become shorter since it was indexed",
                     path=self.data_path,
@@ -599,23 +595,23 @@ class RecordIndex:
                 path=self.data_path,
                 offset=error.offset,
             ) from None
+        self.data_stamp = now
 
-    def _check_match(self, file: ByteSource, name: str) -> None:
+    def _check_match(self, file: ByteSource) -> None:
         header = self.file.header
-        size = file.stamp.size
-        self._check_size(size, name)
-        is_same = self.format.fingerprint(file, size) == header.data_fingerprint
+        self._check_size(file.stamp.size)
+        is_same = self.format.fingerprint(file, header.data_bytes) == header.data_fingerprint
         if not is_same and not self._notices_damage(file):
             raise StaleIndexError(
-                "the content of the data file differs from the indexed content", path=name
+                "the content of the data file differs from the indexed content",
+                path=self.file.name,
             )
         # Uploading changes the time. The records of a remote object that cannot be found where the
         # index has them are noticed when they are read.
         is_checked = file.is_pinned and self.format.is_self_checking
         is_touched = file.stamp.mtime_ns != header.data_mtime_ns and not is_checked
         if is_touched and self.compression is None:
-            self._check_sampled_records(file, name)
-        self.data_stamp = file.stamp
+            self._check_sampled_records(file)
 
     def _notices_damage(self, file: ByteSource) -> bool:
         """Return whether the index can be used for a file whose ends are damaged.
@@ -627,34 +623,30 @@ class RecordIndex:
         is_unwritten = is_file and file.stamp.mtime_ns == self.file.header.data_mtime_ns
         return is_unwritten and self.compression is not None and len(self.seek_points.checks) > 0
 
-    def _check_size(self, size: int, name: str) -> None:
+    def _check_size(self, size: int) -> None:
         indexed = self.file.header.data_bytes
         if size != indexed:
             raise StaleIndexError(
                 f"the data file has {counted(size, 'byte')}, the indexed file had "
                 f"{counted(indexed, 'byte')}",
-                path=name,
+                path=self.file.name,
             )
 
     def _check_coverage(self) -> None:
         """Check that the index accounts for all bytes of the data file that it describes."""
-        header = self.file.header
-        size = self.stream_bytes
-        if self.compression is None:
-            is_size = size == header.data_bytes
-        else:
-            is_size = size <= header.data_bytes * MOST_INFLATED[self.compression]
-        if is_size and self.format.covers(header.header_bytes, header.footer_bytes):
-            if self.compression is not None:
-                _ = self.seek_points  # which checks them
-            return
-        end = size - header.footer_bytes
-        total = size if is_size else header.data_bytes
-        raise IndexFormatError(
-            f"the index covers bytes {header.header_bytes:,} to {end:,} of a data file of "
-            f"{counted(total, 'byte')}",
-            path=self.file.path or self.data_path,
-        )
+        header, size = self.file.header, self.stream_bytes
+        most = header.data_bytes * MOST_INFLATED[self.compression]
+        is_size = size == most if self.compression is None else size <= most
+        if not (is_size and self.format.covers(header.header_bytes, header.footer_bytes)):
+            end = size - header.footer_bytes
+            total = size if is_size else header.data_bytes
+            raise IndexFormatError(
+                f"the index covers bytes {header.header_bytes:,} to {end:,} of a data file of "
+                f"{counted(total, 'byte')}",
+                path=self.file.path or self.data_path,
+            )
+        if self.compression is not None:
+            _ = self.seek_points  # which checks them
 
     def _check_complete(self, allow_missing: bool) -> None:
         for gap in self.gaps:
@@ -665,12 +657,12 @@ class RecordIndex:
                     path=self.file.name,
                 )
 
-    def _check_sampled_records(self, file: ByteSource, name: str) -> None:
+    def _check_sampled_records(self, file: ByteSource) -> None:
         count = len(self)
         sample = np.unique(np.linspace(0, count - 1, min(count, _SAMPLED_RECORDS)).astype(np.int64))
         mismatch = self.format.find_mismatch(file, *self.locate(sample))
         if mismatch is not None:
-            raise StaleIndexError(self.format.mismatch_reason, path=name, offset=mismatch)
+            raise StaleIndexError(self.format.mismatch_reason, path=self.file.name, offset=mismatch)
 
     # ---- pickling ----
 

@@ -88,8 +88,7 @@ class IndexSearch(NamedTuple):
             The index, and the damage that ended building it early, if any.
         """
         is_cached = self.record_format.is_cached
-        found = self.find() if is_cached else None
-        if found is not None:
+        if is_cached and (found := self.find()) is not None:
             return found, None
         index, error = RecordIndex.build_partial(
             self.file,
@@ -169,7 +168,6 @@ class IndexSearch(NamedTuple):
 
     def _misfit(self, index: RecordIndex) -> str | None:
         """Return why an index that matches its data file is not used unless a user names it."""
-        is_plain = index.compression is None
         if self.facts not in (None, index.facts):
             return "is of another version of the object"
         if self.compression not in ("auto", index.compression):
@@ -177,17 +175,14 @@ class IndexSearch(NamedTuple):
         if index.gaps:
             # Scanning the file tells what is damaged, and finds all that a text index left out.
             return "has gaps"
-        if index.is_data_touched and is_plain and not self.record_format.is_self_checking:
+        stamp, indexed = index.data_stamp, index.file.header.data_mtime_ns
+        is_touched = stamp is not None and stamp.mtime_ns != indexed
+        if is_touched and index.compression is None and not self.record_format.is_self_checking:
             # Lines may have moved between the sampled ones, and reading them would not show it.
             return "is of the file before its last change"
         if index.lacks_seek_points:
             return "has no checksums of the content"
         return None
-
-
-def find_or_build(file: Location) -> tuple[RecordIndex, TorchRecIOError | None]:
-    """Return the index of a TFRecord file; see :meth:`IndexSearch.find_or_build`."""
-    return IndexSearch(file).find_or_build()
 
 
 def find_matching(file: Location) -> RecordIndex | None:
@@ -201,7 +196,7 @@ def keep_index(index: RecordIndex) -> None:
         return
     stamp = index.data_stamp if index.location.local_path is None else None
     try:
-        index.save_to_cache(cache_path(index.location, index.format, stamp))
+        index.file.save(cache_path(index.location, index.format, stamp), durable=False)
     except OSError as error:  # for example a read-only home directory
         logger.info("the index is not saved in the cache: %s", error)
 
@@ -220,7 +215,7 @@ def open_indexes(
 
     Args:
         files: Data files.
-        index: ``"auto"`` to find or build each index (:func:`find_or_build`); or the index file of
+        index: ``"auto"`` to find or build each index (:class:`IndexSearch`); or the index file of
             each data file, a path or several.
         compression: Compression of the files: ``"auto"`` (by content), None, ``"gzip"``,
             ``"zlib"`` or ``"zstd"``.
@@ -267,12 +262,11 @@ def open_indexes(
             f"index must have {counted(len(files), 'path')}, one for each data file, got "
             f"{len(names)}"
         )
-    pairs = list(zip(names, files, strict=True))
-
-    def load(pair: tuple[StrPath, Location]) -> RecordIndex:
-        return RecordIndex.load(*pair, format=record_format, allow_missing=allow_missing)
-
-    indexes = map_in_threads(load, pairs, threads)
+    indexes = map_in_threads(
+        lambda pair: RecordIndex.load(*pair, format=record_format, allow_missing=allow_missing),
+        list(zip(names, files, strict=True)),
+        threads,
+    )
     return indexes, [error for index in indexes if (error := index.damage()) is not None]
 
 
@@ -288,11 +282,8 @@ def find_indexes(files: Sequence[Location]) -> list[RecordIndex | None]:
         An index for each file; None if it does not exist.
     """
     listed = find_facts(files, "auto", TFRECORD)
-
-    def find(file: Location) -> RecordIndex | None:
-        return IndexSearch(file, facts=listed.get(file)).find()
-
-    return map_in_threads(find, files, threads_for(files))
+    searches = [IndexSearch(file, facts=listed.get(file)) for file in files]
+    return map_in_threads(IndexSearch.find, searches, threads_for(files))
 
 
 def load_deferred(indexes: Sequence[RecordIndex]) -> None:

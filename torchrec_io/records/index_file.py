@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from collections.abc import Callable, Sequence
@@ -116,21 +117,16 @@ class IndexFile:
         size = file.stamp.size
         if size == 0:
             raise IndexFormatError("the index is damaged: it is empty", path=file.path)
-        # Pages of a remote file would take a request each.
-        if size < _SMALLEST_PAGED or file.is_pinned:
-            content = _core.allocate(size)
-            content = content[: file.read_into(0, content.data)]
-            if file.is_pinned:
-                return cls.decode(content, file.path)
-            return cls.decode(content, file.path, file.path, file.stamp)
+        if file.is_pinned:  # pages of a remote file would take a request each
+            return cls.decode(_read_whole(file), file.path)
+        if size < _SMALLEST_PAGED:
+            return cls.decode(_read_whole(file), file.path, file.path, file.stamp)
         scan = _core.IndexScan(size)
-        buffer = _core.allocate(min(size, _SCAN_BYTES))
-        at = 0
         head = b""
-        while got := file.read_into(at, buffer.data[: size - at]):
-            head = head or buffer[:_HEADER_BYTES].tobytes()
-            at += got
-            if not scan.add(buffer[:got]):
+        for at in range(0, size, _SCAN_BYTES):
+            part = read_bytes(file, at, min(_SCAN_BYTES, size - at))
+            head = head or part[:_HEADER_BYTES]
+            if not scan.add(np.frombuffer(part, np.uint8)):
                 break
         try:
             core = scan.finish()
@@ -149,10 +145,7 @@ class IndexFile:
         Raises:
             StaleIndexError: If the file was removed or replaced in the meantime.
         """
-        file = _open_used(path)
-        if read_bytes(file, 0, len(head)) != head:
-            raise _replaced(path)
-        return cls.read(file)
+        return cls.read(_open_same(path, head))
 
     @property
     def can_reopen(self) -> bool:
@@ -189,13 +182,20 @@ class IndexFile:
         """Return a part of the index file."""
         if self._content is not None:
             return self._content[offset : offset + size].tobytes()
-        assert self.path is not None
-        file = _open_used(self.path)
-        is_replaced = file.stamp != self._stamp and read_bytes(file, 0, _HEADER_BYTES) != self.head
-        part = b"" if is_replaced else read_bytes(file, offset, size)
+        file = self._open()
+        part = read_bytes(file, offset, size)
         if len(part) != size:
-            raise _replaced(self.path)
+            raise _replaced(file.path)
         return part
+
+    def _open(self) -> ByteSource:
+        """Open the file, which must have the same header as before.
+
+        Raises:
+            StaleIndexError: If the file was removed or replaced.
+        """
+        assert self.path is not None
+        return _open_same(self.path, self.head, self._stamp)
 
     def save(self, path: StrPath, *, durable: bool) -> None:
         """Write the content to a file, all of it or nothing, and use that file from now on."""
@@ -214,16 +214,14 @@ class IndexFile:
         """
         if self._content is not None:
             return self._content
-        assert self.path is not None
-        file = _open_used(self.path)
-        content = _core.allocate(file.stamp.size)
-        content = content[: file.read_into(0, content.data)]
+        file = self._open()
+        content = _read_whole(file)
         try:
-            if IndexFile.decode(content, self.path).head == self.head:
+            if IndexFile.decode(content, file.path).head == self.head:
                 return content
         except IndexFormatError:
             pass
-        raise _replaced(self.path)
+        raise _replaced(file.path)
 
     def locate(self, records: Ints) -> tuple[Ints, Ints]:
         """Return the stream offsets where records' frames start and end.
@@ -246,12 +244,11 @@ class IndexFile:
         Raises:
             StaleIndexError: If the file was removed or replaced.
         """
-        assert self.path is not None  # the others are in memory
         buffer = _core.allocate(missing.bytes)
-        file = _open_used(self.path)
+        file = self._open()
         is_whole = file.read_ranges(missing.ranges, buffer) is None
         if not is_whole or not index_set.add_pages(missing, buffer):
-            raise _replaced(self.path)
+            raise _replaced(file.path)
 
     def check_unchanged(self) -> None:
         """Check that the file has not changed since it was read. It may have been removed.
@@ -261,17 +258,9 @@ class IndexFile:
         """
         if self.path is None:
             return
-        try:
-            location = Location.of(self.path)
-            if location.stamp_now() == self._stamp:
-                return
-            file = location.open()
-        except FileNotFoundError:
-            return  # what is in memory stays as it was
-        is_size = self._stamp is None or file.stamp.size == self._stamp.size
-        if not is_size or read_bytes(file, 0, _HEADER_BYTES) != self.head:
-            raise _replaced(self.path)
-        self._stamp = file.stamp
+        with contextlib.suppress(FileNotFoundError):  # what is in memory stays as it was
+            if Location.of(self.path).stamp_now() != self._stamp:
+                self._stamp = self._open().stamp
 
 
 def supply_pages(
@@ -337,12 +326,28 @@ def encode_index(
     )
 
 
-def _open_used(path: str) -> ByteSource:
-    """Open an index file that was opened before."""
+def _open_same(path: str, head: bytes, stamp: Stamp | None = None) -> ByteSource:
+    """Open an index file that was opened before.
+
+    Args:
+        path: Index file.
+        head: Header that it had.
+        stamp: Stamp that it had, if that is known.
+    """
     try:
-        return Location.of(path).open()
+        file = Location.of(path).open()
     except FileNotFoundError:
         raise StaleIndexError("the index file was removed while it was in use", path=path) from None
+    if file.stamp != stamp:
+        is_size = stamp is None or file.stamp.size == stamp.size
+        if not is_size or read_bytes(file, 0, len(head)) != head:
+            raise _replaced(path)
+    return file
+
+
+def _read_whole(file: ByteSource) -> ByteBuffer:
+    content = _core.allocate(file.stamp.size)
+    return content[: file.read_into(0, content.data)]
 
 
 def _damaged(error: ValueError, path: str) -> IndexFormatError:

@@ -14,7 +14,6 @@ from .damage_map import DamageMap
 from .file_piece import FilePiece
 from .formats import Progress
 from .record_size import MAX_RECORD_BYTES
-from .sequential import iter_blocks
 
 
 @dataclass(frozen=True)
@@ -107,19 +106,11 @@ def verify_piece(
         damage_map = DamageMap(size)
         file_bytes = 0  # of the file that were read
         try:
-            blocks = iter_blocks(
-                source,
-                start=piece.begin,
-                end=piece.end,
-                first=piece.first,
-                max_record_bytes=max_record_bytes,
-            )
-            for block in blocks:
+            for block in piece.scan(source, max_record_bytes=max_record_bytes):
                 records += len(block.block)
                 damaged += len(block.gaps)
                 damage += block.errors[: most_listed - len(damage)]
-                is_plain = source.size is not None
-                damage_map.mark_gaps(block, None if is_plain else file_bytes)
+                damage_map.mark_gaps(block, file_bytes if source.size is None else None)
                 file_bytes = block.file_bytes_read
                 if progress is not None:
                     progress(file_bytes, records + damaged)
