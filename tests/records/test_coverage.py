@@ -70,7 +70,7 @@ def test_wrong_index_is_built_again_or_refused(data: Path, kind: str) -> None:
 
 def test_right_index_is_used(data: Path) -> None:
     path = write_index(data, ALL, TOTAL)
-    assert IndexSearch(Location.of(data)).find_or_build()[0].index_path == str(path)
+    assert IndexSearch(Location.of(data)).find_or_build().index_path == str(path)
     assert (
         RecordIndex.load(data).file_bytes.tobytes() == RecordIndex.build(data).file_bytes.tobytes()
     )
@@ -131,7 +131,8 @@ def test_saved_index_of_a_damaged_file_says_so(tmp_path: Path, compressed: bool)
     content = gzip.compress(content)[:-9] if compressed else content[:-1]
     data = tmp_path / "x"
     data.write_bytes(content)
-    built, damage = RecordIndex.build_partial(data)
+    built = RecordIndex.build(data, allow_damage=True)
+    damage = built.damage
     assert damage is not None
     path = built.save()
     loaded = RecordIndex.load(data)
@@ -185,7 +186,7 @@ def test_text_index_that_leaves_out_records(data: Path, left_out: set[int]) -> N
     with pytest.raises(StaleIndexError, match=message):
         RecordIndex.load(saved)
     assert RecordIndex.load(saved, allow_missing=True).offsets.tolist() == wanted
-    assert len(IndexSearch(Location.of(data)).find_or_build()[0]) == 100  # "auto" wants all records
+    assert len(IndexSearch(Location.of(data)).find_or_build()) == 100  # "auto" wants all records
 
 
 def test_gaps_of_text_indexes_have_room_for_records(data: Path) -> None:
@@ -234,7 +235,7 @@ def test_index_of_an_earlier_release(data: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(IndexFormatError, match="an earlier release wrote it"):
         RecordIndex.load(data)
-    assert len(IndexSearch(Location.of(data)).find_or_build()[0]) == 100
+    assert len(IndexSearch(Location.of(data)).find_or_build()) == 100
 
 
 def test_every_number_in_the_header(data: Path) -> None:

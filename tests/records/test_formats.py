@@ -115,7 +115,8 @@ def test_lines_of_a_damaged_stream(tmp_path: Path, cut: int) -> None:
     lines = [os.urandom(8).hex().encode() for _ in range(100)]
     data = gzip.compress(b"\n".join(lines[:40])) + gzip.compress(b"\n" + b"\n".join(lines[40:]))
     (tmp_path / "x").write_bytes(data[:cut])
-    index, error = tio.RecordIndex.build_partial(tmp_path / "x", format=TextLines(2))
+    index = tio.RecordIndex.build(tmp_path / "x", format=TextLines(2), allow_damage=True)
+    error = index.damage
     assert isinstance(error, tio.TruncatedFileError)
     assert error.record == len(index)
     # Nothing proves the lines of a member that is cut, and the last one before may continue in it.
@@ -148,7 +149,8 @@ def test_fixed_length(
     data = b"h" * head + b"".join(records) + b"l" * left + b"f" * foot
     path = stored(tmp_path / "x", data, compression)
     fixed = FixedLength(size, head, foot)
-    index, error = tio.RecordIndex.build_partial(path, format=fixed, compression=compression)
+    index = tio.RecordIndex.build(path, format=fixed, compression=compression, allow_damage=True)
+    error = index.damage
     found, keys = read_all(index)
     assert found == records
     assert keys == [f"{path}:{number}" for number in range(count)]
@@ -222,7 +224,10 @@ def test_custom_formats(tmp_path: Path, compression: Any, records: list[bytes], 
     ends = np.cumsum([len(netstring(record)) for record in records])
     whole = int((ends <= len(data)).sum())
     path = stored(tmp_path / "x", data, compression)
-    index, error = tio.RecordIndex.build_partial(path, format=NETSTRINGS, compression=compression)
+    index = tio.RecordIndex.build(
+        path, format=NETSTRINGS, compression=compression, allow_damage=True
+    )
+    error = index.damage
     offsets = [0, *ends.tolist()][: whole + 1]
     assert index.offsets.tolist() == offsets[:-1]
     found, keys = read_all(index)
@@ -277,7 +282,8 @@ def test_exception_of_a_format_ends_the_file(tmp_path: Path) -> None:
         tio.RecordIndex.build(path, format=Framed())
     assert (caught.value.record, caught.value.offset) == (0, 0)
     path.write_bytes(framed([b"abc", b"d"]) + b"\1")  # neither a complete length nor a footer
-    index, error = tio.RecordIndex.build_partial(path, format=Framed())
+    index = tio.RecordIndex.build(path, format=Framed(), allow_damage=True)
+    error = index.damage
     assert isinstance(error, tio.CorruptRecordError)
     assert isinstance(error.__cause__, struct.error)
     assert "struct.error" not in type(error).__name__
@@ -288,9 +294,10 @@ def test_exception_of_a_format_ends_the_file(tmp_path: Path) -> None:
 def test_progress_of_a_search_that_fails_immediately(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"HEAP")
     seen: list[tuple[int, int]] = []
-    index, error = tio.RecordIndex.build_partial(
-        tmp_path / "x", format=Framed(), progress=lambda *done: seen.append(done)
+    index = tio.RecordIndex.build(
+        tmp_path / "x", format=Framed(), progress=lambda *done: seen.append(done), allow_damage=True
     )
+    error = index.damage
     assert len(index) == 0
     assert isinstance(error, tio.CorruptRecordError)
     assert seen == []
@@ -347,7 +354,8 @@ class Given(tio.RecordFormat):
 )
 def test_boundaries_that_are_not_offsets(tmp_path: Path, find: Any, reason: str) -> None:
     (tmp_path / "x").write_bytes(b"0123456789")
-    index, error = tio.RecordIndex.build_partial(tmp_path / "x", format=Given(find))
+    index = tio.RecordIndex.build(tmp_path / "x", format=Given(find), allow_damage=True)
+    error = index.damage
     assert index.offsets.tolist() == [0]
     assert isinstance(error, tio.CorruptRecordError)
     assert reason in error.reason
@@ -356,7 +364,8 @@ def test_boundaries_that_are_not_offsets(tmp_path: Path, find: Any, reason: str)
 @pytest.mark.parametrize("find", [lambda _: None, lambda file: [int(file.read())]])
 def test_boundaries_that_return_none(tmp_path: Path, find: Any) -> None:
     (tmp_path / "x").write_bytes(b"HEAP")
-    index, error = tio.RecordIndex.build_partial(tmp_path / "x", format=Given(find))
+    index = tio.RecordIndex.build(tmp_path / "x", format=Given(find), allow_damage=True)
+    error = index.damage
     assert len(index) == 0
     assert isinstance(error, tio.CorruptRecordError)
     assert error.path == str(tmp_path / "x")

@@ -35,12 +35,12 @@ class DamageMap:
                 compressed: a gap is marked about where it is stored. None for other files.
         """
         for gap in block.gaps:
-            bounds = (gap.offset, gap.offset + gap.size)
+            begin, end = gap.offset, gap.offset + gap.size
             if file_bytes_read is not None:
                 content = (block.content.start, block.content.stop)
                 stored = (file_bytes_read, block.file_bytes_read)
-                bounds = tuple(map(int, np.interp(bounds, content, stored)))
-            self.mark(*bounds)
+                begin, end = map(int, np.interp((begin, end), content, stored))
+            self.mark(begin, end)
 
     def add(self, other: DamageMap) -> None:
         """Mark what another map of the same file marks."""

@@ -215,15 +215,6 @@ class RecordFormat:
         joined = np.frombuffer(b"".join(records), np.uint8)
         return ExtractedRecords(joined, np.cumsum(lengths) - lengths, lengths, faults)
 
-    def keys(
-        self, paths: Sequence[str], records: Sequence[int], offsets: Sequence[int]
-    ) -> list[str]:
-        """Return the keys of records; takes a list for each argument of :meth:`key`."""
-        return [
-            self.key(path, record, offset)
-            for path, record, offset in zip(paths, records, offsets, strict=True)
-        ]
-
     def fingerprint(self, file: ByteSource, size: int) -> int:
         """Return 64 bits that identify the content of a file: a digest of both its ends.
 

@@ -6,7 +6,7 @@ import functools
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -71,7 +71,7 @@ class RecordIndex:
 
     Make one with :meth:`build`, :meth:`load` or :meth:`from_text`. If the data file is compressed,
     offsets count bytes of the decompressed stream. The offsets of a large index file are read when
-    they are needed. A pickled index with a file is reopened from the file.
+    they are needed; another process reads the file again.
 
     Attributes:
         location: Location of the data file.
@@ -84,6 +84,7 @@ class RecordIndex:
     """
 
     is_verified = True
+    _damage: TorchRecIOError | None = None
 
     def __init__(
         self, data_path: StrPath, file: IndexFile, record_format: RecordFormat = TFRECORD
@@ -95,7 +96,7 @@ class RecordIndex:
             header.records, header.data_bytes, header.data_fingerprint, file.compression
         )
         self.data_stamp: Stamp | None = None
-        self._content: IndexFile | Callable[[], RecordIndex | IndexFile] = file
+        self._content: IndexFile | Callable[[], RecordIndex] = file
         if header.format != record_format.code:
             raise IndexFormatError(
                 f"the index is of another record format than {record_format.name!r}, or of the "
@@ -146,6 +147,8 @@ class RecordIndex:
         storage_options: StorageOptions = None,
         seek_point_bytes: int | None = None,
         max_index_bytes: int | None = None,
+        verify_crc: bool = True,
+        allow_damage: bool = False,
     ) -> RecordIndex:
         """Find the records of a data file. The lengths of TFRecords are checked, not their data.
 
@@ -163,6 +166,10 @@ class RecordIndex:
                 takes up to 6 times as many bytes of memory. Default: 64 MiB, or 64 times the size
                 of the file if that is more, so that a small compressed file of tiny records cannot
                 fill the memory.
+            verify_crc: Whether a wrong checksum of a length is damage. Otherwise, the records of a
+                TFRecord file that has some are found by their lengths alone.
+            allow_damage: Whether the index of a damaged file is returned. It has the records before
+                the damage; see :attr:`damage`.
 
         Raises:
             CorruptRecordError: If a length does not match its checksum, or a compressed stream is
@@ -170,40 +177,6 @@ class RecordIndex:
             TruncatedFileError: If the file ends inside a record or a compressed stream.
             IndexTooLargeError: If the index would have more than ``max_index_bytes``.
             FileNotFoundError, IsADirectoryError: If there is no such file.
-        """
-        index, error = cls.build_partial(
-            path,
-            compression=compression,
-            format=format,
-            progress=progress,
-            storage_options=storage_options,
-            seek_point_bytes=seek_point_bytes,
-            max_index_bytes=max_index_bytes,
-        )
-        if error is not None:
-            raise error
-        return index
-
-    @classmethod
-    def build_partial(
-        cls,
-        path: StrPath,
-        *,
-        compression: CompressionChoice = "auto",
-        format: RecordFormat = TFRECORD,  # noqa: A002  # as RecordFileDataset has it
-        progress: Progress | None = None,
-        storage_options: StorageOptions = None,
-        seek_point_bytes: int | None = None,
-        max_index_bytes: int | None = None,
-        verify_crc: bool = True,
-    ) -> tuple[RecordIndex, TorchRecIOError | None]:
-        """Find the records of a data file that may be damaged.
-
-        Takes the arguments of :meth:`build`, and ``verify_crc``: without it, records are found by
-        their lengths alone in a TFRecord file in which a checksum of a length is wrong.
-
-        Returns:
-            The index of the records before any damage, and the damage, or None.
         """
         check_compression(compression)
         if max_index_bytes is not None:
@@ -216,22 +189,23 @@ class RecordIndex:
 
         def scan(
             search: Callable[[ByteSource, Progress], ScanResult],
-        ) -> tuple[ByteSource, SeekPoints | None, ScanResult]:
+        ) -> tuple[ByteSource, SeekPointRecorder | None, ScanResult]:
             recorder = None if detected is None else make_recorder(seek_point_bytes)
             source = open_decompressed(file, detected, recorder)
-            found = search(source, limited)
-            return source, recorder and recorder.finish(), found
+            return source, recorder, search(source, limited)
 
-        source, seek_points, found = scan(format.scan)
+        source, recorder, found = scan(format.scan)
         is_verified = verify_crc or found.error is None
         if not is_verified and format is TFRECORD:
             search = functools.partial(TFRECORD.scan, verify_crc=False)
-            source, seek_points, found = scan(search)
+            source, recorder, found = scan(search)
         size, damage = (file.stamp.size, None) if detected is None else find_size(source)
         if damage is not None and not format.is_self_checking:
             found = found.up_to(sound_end(source), damage)
         if found.error is not None:  # the next reader loads what a cache has of it
             file.drop_kept(np.array([(0, file.stamp.size, 0)]))
+            if not allow_damage:
+                raise found.error
         end = found.end if len(found.starts) else min(found.end, size)
         gaps = []
         if found.error is not None:  # the rest of the stream is lost
@@ -241,7 +215,7 @@ class RecordIndex:
             found.starts,
             end,
             detected,
-            seek_points,
+            None if recorder is None else recorder.finish(),
             record_format=format,
             footer_bytes=size - end,
             gaps=gaps,
@@ -249,7 +223,8 @@ class RecordIndex:
         index = cls(location, IndexFile.decode(content, file.path), format)
         index.data_stamp = file.stamp
         index.is_verified = is_verified
-        return index, found.error
+        index._damage = found.error
+        return index
 
     @classmethod
     def load(
@@ -468,24 +443,25 @@ class RecordIndex:
         """Parts of the stream without records, because of damage or because of a text index."""
         return self.file.core.gaps
 
+    @property
     def damage(self) -> TorchRecIOError | None:
-        """Return the damage that ended indexing the file early, if the index has a record of it."""
-        for gap in self.gaps:
-            if gap.kind is _core.GapKind.damaged:
-                return CorruptRecordError(
-                    "the rest of the file was lost to damage when it was indexed",
-                    path=self.data_path,
-                    record=len(self),
-                    offset=gap.begin,
-                )
-        return None
+        """Damage that ended indexing the file early, if there was any."""
+        if self._damage is None and self.is_loaded:
+            for gap in self.gaps:
+                if gap.kind is _core.GapKind.damaged:
+                    return CorruptRecordError(
+                        "the rest of the file was lost to damage when it was indexed",
+                        path=self.data_path,
+                        record=len(self),
+                        offset=gap.begin,
+                    )
+        return self._damage
 
     @property
     def file(self) -> IndexFile:
         """Content of the index, in memory or in a file."""
         if not isinstance(self._content, IndexFile):
-            found = self._content()
-            self._content = found.file if isinstance(found, RecordIndex) else found
+            self._content = self._content().file
         return self._content
 
     @property
@@ -663,19 +639,6 @@ class RecordIndex:
         mismatch = self.format.find_mismatch(file, *self.locate(sample))
         if mismatch is not None:
             raise StaleIndexError(self.format.mismatch_reason, path=self.file.name, offset=mismatch)
-
-    # ---- pickling ----
-
-    def __getstate__(self) -> dict[str, Any]:
-        # An index is checked when it is made, not again in another process: its file may have
-        # changed, and an error at unpickling would end a worker before it can report it.
-        file = self._content
-        if not isinstance(file, IndexFile) or file.path is None or not file.can_reopen:
-            return self.__dict__
-        return {
-            **self.__dict__,
-            "_content": functools.partial(IndexFile.reopen, file.path, file.head),
-        }
 
 
 def _limited(progress: Progress | None, limit: int, path: str) -> Progress:

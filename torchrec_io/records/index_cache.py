@@ -68,7 +68,7 @@ class IndexSearch(NamedTuple):
         record_format: Record format of the file.
         facts: What a manifest says about the index of the object as it was listed.
         max_index_bytes: Most bytes that a new index may have; see :meth:`RecordIndex.build`.
-        verify_crc: See :meth:`RecordIndex.build_partial`.
+        verify_crc: See :meth:`RecordIndex.build`.
     """
 
     file: Location
@@ -78,28 +78,26 @@ class IndexSearch(NamedTuple):
     max_index_bytes: int | None = None
     verify_crc: bool = True
 
-    def find_or_build(self) -> tuple[RecordIndex, TorchRecIOError | None]:
+    def find_or_build(self) -> RecordIndex:
         """Return the index beside the data file, else the cached one, else a new one.
 
-        A new index is saved in the cache, never beside the data. The index of a damaged file is not
-        saved.
-
-        Returns:
-            The index, and the damage that ended building it early, if any.
+        A new index is saved in the cache, never beside the data. The index of a damaged file has
+        the records before the damage. It is not saved.
         """
         is_cached = self.record_format.is_cached
         if is_cached and (found := self.find()) is not None:
-            return found, None
-        index, error = RecordIndex.build_partial(
+            return found
+        index = RecordIndex.build(
             self.file,
             compression=self.compression,
             format=self.record_format,
             max_index_bytes=self.max_index_bytes,
             verify_crc=self.verify_crc,
+            allow_damage=True,
         )
-        if error is None and is_cached:
+        if is_cached:
             keep_index(index)
-        return index, error
+        return index
 
     def find_listed(self, stamp: Stamp, beside: Stamp | None = None) -> RecordIndex:
         """Find or build an index, maybe in another process than the one that listed the file.
@@ -114,9 +112,9 @@ class IndexSearch(NamedTuple):
         """
         for location, seen in ((self.file, stamp), (self.file.beside(SUFFIX), beside)):
             location.see(location.seen_stamp or seen)
-        index, error = self.find_or_build()
-        if error is not None:
-            raise error
+        index = self.find_or_build()
+        if index.damage is not None:
+            raise index.damage
         if self.facts not in (None, index.facts):
             raise StaleIndexError(
                 "the manifest of the folder does not match the object; write it again: "
@@ -191,8 +189,8 @@ def find_matching(file: Location) -> RecordIndex | None:
 
 
 def keep_index(index: RecordIndex) -> None:
-    """Save a new index in the cache, if that can be written."""
-    if not index.is_verified:
+    """Save a new index in the cache, if that can be written, unless its file is damaged."""
+    if not index.is_verified or index.damage is not None:
         return
     stamp = index.data_stamp if index.location.local_path is None else None
     try:
@@ -222,7 +220,7 @@ def open_indexes(
         record_format: Record format of the files.
         allow_missing: Whether given indexes may leave out records of their files.
         max_index_bytes: Most bytes that a new index may have; see :meth:`RecordIndex.build`.
-        verify_crc: See :meth:`RecordIndex.build_partial`.
+        verify_crc: See :meth:`RecordIndex.build`.
 
     Returns:
         An index for each file, and the damages that ended building some of them early.
@@ -240,7 +238,7 @@ def open_indexes(
     if index == "auto":
         listed = find_facts(files, compression, record_format)
 
-        def find(file: Location) -> tuple[RecordIndex, TorchRecIOError | None]:
+        def find(file: Location) -> RecordIndex:
             facts = listed.get(file)
             search = IndexSearch(
                 file, compression, record_format, facts, max_index_bytes, verify_crc
@@ -249,25 +247,24 @@ def open_indexes(
                 return search.find_or_build()
             stamp, beside = file.stamp(), file.beside(SUFFIX).seen_stamp
             later = functools.partial(search.find_listed, stamp, beside)
-            index = RecordIndex.deferred(
+            return RecordIndex.deferred(
                 file, facts, later, stamp=stamp, record_format=record_format
             )
-            return index, None
 
-        found = map_in_threads(find, files, threads)
-        return [built for built, _ in found], [error for _, error in found if error is not None]
-    names = [index] if isinstance(index, (str, os.PathLike)) else list(index)
-    if len(names) != len(files):
-        raise ValueError(
-            f"index must have {counted(len(files), 'path')}, one for each data file, got "
-            f"{len(names)}"
+        indexes = map_in_threads(find, files, threads)
+    else:
+        names = [index] if isinstance(index, (str, os.PathLike)) else list(index)
+        if len(names) != len(files):
+            raise ValueError(
+                f"index must have {counted(len(files), 'path')}, one for each data file, got "
+                f"{len(names)}"
+            )
+        indexes = map_in_threads(
+            lambda pair: RecordIndex.load(*pair, format=record_format, allow_missing=allow_missing),
+            list(zip(names, files, strict=True)),
+            threads,
         )
-    indexes = map_in_threads(
-        lambda pair: RecordIndex.load(*pair, format=record_format, allow_missing=allow_missing),
-        list(zip(names, files, strict=True)),
-        threads,
-    )
-    return indexes, [error for index in indexes if (error := index.damage()) is not None]
+    return indexes, [index.damage for index in indexes if index.damage is not None]
 
 
 def find_indexes(files: Sequence[Location]) -> list[RecordIndex | None]:

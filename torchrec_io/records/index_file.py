@@ -51,15 +51,14 @@ class IndexFile:
     so that a file that changes is an error.
 
     Args:
-        core: Index for native code.
         head: Bytes of the header.
         name: File that errors name.
-        content: Bytes of the index file, if they are in memory.
         path: File that has this content, if there is one.
+        core: Index for native code, if the file was read.
+        content: Bytes of the index file, if they are in memory.
         stamp: Stamp of that file.
 
     Attributes:
-        core: Index for native code.
         header: Header of the index file.
         head: Bytes of the header.
         name: File that errors name.
@@ -69,16 +68,17 @@ class IndexFile:
 
     def __init__(
         self,
-        core: _core.Index,
         head: bytes,
         name: str,
-        *,
-        content: ByteBuffer | None = None,
         path: str | None = None,
+        *,
+        core: _core.Index | None = None,
+        content: ByteBuffer | None = None,
         stamp: Stamp | None = None,
     ) -> None:
-        self.core = core
-        self.header = core.header
+        if core is not None:
+            self.core = core
+        self.header = _core.read_index_header(head)
         self.compression = _COMPRESSIONS[self.header.compression]
         self.head = head
         self.name = name
@@ -105,7 +105,7 @@ class IndexFile:
         except ValueError as error:
             raise _damaged(error, name) from None
         head = content[:_HEADER_BYTES].tobytes()
-        return cls(core, head, name, content=content, path=path, stamp=stamp)
+        return cls(head, name, path, core=core, content=content, stamp=stamp)
 
     @classmethod
     def read(cls, file: ByteSource) -> IndexFile:
@@ -132,25 +132,16 @@ class IndexFile:
             core = scan.finish()
         except ValueError as error:
             raise _damaged(error, file.path) from None
-        return cls(core, head, file.path, path=file.path, stamp=file.stamp)
+        return cls(head, file.path, file.path, core=core, stamp=file.stamp)
 
-    @classmethod
-    def reopen(cls, path: str, head: bytes) -> IndexFile:
-        """Open an index file that another process has checked.
-
-        Args:
-            path: Index file.
-            head: Header that it had.
+    @functools.cached_property
+    def core(self) -> _core.Index:
+        """Index for native code. Another process reads it from the file when it needs it.
 
         Raises:
             StaleIndexError: If the file was removed or replaced in the meantime.
         """
-        return cls.read(_open_same(path, head))
-
-    @property
-    def can_reopen(self) -> bool:
-        """True if another process must, or can, read the file of this index again."""
-        return self.path is not None and (self._content is None or os.path.exists(self.path))
+        return IndexFile.read(self._open()).core
 
     @functools.cached_property
     def seek_points(self) -> SeekPoints:
@@ -204,7 +195,12 @@ class IndexFile:
         self._stamp = Location.of(path).stamp_now()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return IndexFile.decode, (self.read_all().tobytes(), self.name)
+        # A file that was checked is not read again here: it may have changed, and an error at
+        # unpickling would end a worker before it can report it.
+        content = self._content
+        if content is None or (self.path is not None and len(content) >= _SMALLEST_PAGED):
+            return IndexFile, (self.head, self.name, self.path)
+        return IndexFile.decode, (content.tobytes(), self.name)
 
     def read_all(self) -> ByteBuffer:
         """Return the bytes of the index file.

@@ -388,7 +388,7 @@ class RecordReader(Reader):
         files, starts, _ = self._files.find(numbers).locations()
         records = numbers - (self._ends - self._counts)[files]
         paths = [self.indexes[file].data_path for file in files.tolist()]
-        return self.format.keys(paths, records.tolist(), starts.tolist())
+        return list(map(self.format.key, paths, records.tolist(), starts.tolist()))
 
     @property
     def is_tfrecord(self) -> bool:

@@ -38,7 +38,7 @@ def shard_index(
         stamp: Stamp of the shard.
         keys: Stored features that the first record must have.
         found: The index, if it is known already.
-        verify_crc: See :meth:`RecordIndex.build_partial`.
+        verify_crc: See :meth:`RecordIndex.build`.
 
     Raises:
         WrongShardError: If the shard has another number of records, or if its first record lacks a
