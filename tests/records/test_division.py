@@ -169,10 +169,3 @@ def test_a_compressed_file_is_divided_at_seek_points(tmp_path: Path) -> None:
     assert found == records[piece.first : piece.first + piece.count]
     assert errors == []
     assert len(DividedRecords([index]).divide(10_000)) <= len(points)
-
-
-def test_part_of_a_compressed_file(tmp_path: Path) -> None:
-    path = tmp_path / "a.gz"
-    path.write_bytes(gzip.compress(write_tfrecord(tmp_path / "a", RECORDS).read_bytes()))
-    piece = FilePiece.of(tio.RecordIndex.build(path), 60, 20, base=0)
-    assert read(piece)[0] == RECORDS[60:80]

@@ -65,7 +65,6 @@ def test_a_record_that_is_too_large_is_skipped_alone(path: Path) -> None:
 
 def test_the_limit_itself_is_allowed(path: Path) -> None:
     for dataset in open_all(path, max_record_bytes=1001).values():
-        assert dataset.replace().skipped == 0
         assert len(list(dataset)) in (2, 4)
 
 
