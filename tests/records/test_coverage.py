@@ -6,6 +6,7 @@ import gzip
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -155,7 +156,8 @@ def test_text_index_that_leaves_out_records(data: Path, left_out: set[int]) -> N
     with pytest.raises(StaleIndexError, match=message):
         RecordIndex.load(saved)
     assert RecordIndex.load(saved, allow_missing=True).offsets.tolist() == wanted
-    for make in (TFRecordDataset, TFRecordMapDataset):
+    makers: tuple[Any, ...] = (TFRecordDataset, TFRecordMapDataset)
+    for make in makers:
         with pytest.raises(StaleIndexError, match=message):
             make(data, index=path)
         dataset = make(data, index=path, allow_missing=True)

@@ -54,8 +54,8 @@ def build(
 
 
 def stored(path: Path, data: bytes, compression: str | None = None) -> Path:
-    pack = {"gzip": gzip.compress, "zlib": zlib.compress, None: bytes}[compression]
-    path.write_bytes(pack(data))
+    packed = {"gzip": gzip.compress(data), "zlib": zlib.compress(data), None: data}
+    path.write_bytes(packed[compression])
     return path
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.fuzz.python.fuzz_manifest import check, seeds, signed
 from torchrec_io import IndexFormatError
-from torchrec_io.records.index import IndexFacts
+from torchrec_io.records.index_file import IndexFacts
 from torchrec_io.records.manifest import (
     MANIFEST_NAME,
     ManifestEntry,

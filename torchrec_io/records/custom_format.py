@@ -21,7 +21,7 @@ _PROGRESS_FRAMES = 4096
 def find_boundaries(
     boundaries: Callable[[io.BufferedReader], Iterator[int]],
     source: ByteSource,
-    progress: Callable[[int, int], None] | None,
+    progress: Callable[[int, int], None],
 ) -> tuple[Offsets, TorchRecIOError | None]:
     """Find the frames of a stream with a function; see :meth:`RecordFormat.boundaries`.
 
@@ -42,10 +42,6 @@ def find_boundaries(
     file: io.BufferedReader = io.BufferedReader(SourceReader(source), _BUFFER_BYTES)
     found = array("Q")
 
-    def report(file_bytes: int) -> None:
-        if progress is not None:
-            progress(file_bytes, len(found))
-
     search = _ascending(boundaries, file)
     error: TorchRecIOError | None = None
     is_at_end = False
@@ -59,8 +55,8 @@ def find_boundaries(
             error = _error_from(cause)
         is_at_end = len(found) < before + _PROGRESS_FRAMES
         if not is_at_end:
-            report(file_bytes_read(source, found[-1]))
-    size, damage = find_size(source, report)
+            progress(file_bytes_read(source, found[-1]), len(found))
+    size, damage = find_size(source, lambda done: progress(done, len(found)))
     error = error or damage
     while found and found[-1] > size:
         found.pop()

@@ -38,16 +38,13 @@ class FixedLength(RecordFormat):
             f"footer_bytes={self.footer_bytes}"
         )
 
-    def scan(self, source: ByteSource, progress: Progress | None = None) -> ScanResult:
-        size, error = find_size(
-            source, None if progress is None else lambda done: progress(done, 0)
-        )
+    def scan(self, source: ByteSource, progress: Progress) -> ScanResult:
+        size, error = find_size(source, lambda done: progress(done, 0))
         if error is not None:  # the footer may start before the damaged member
             size = sound_end(source)
         room = size - self.header_bytes - self.footer_bytes
         count, left = divmod(max(0, room), self.record_bytes)
-        if progress is not None:
-            progress(file_bytes_read(source, size), count)
+        progress(file_bytes_read(source, size), count)
         bounds = np.arange(count + 1, dtype=np.uint64)
         bounds *= np.uint64(self.record_bytes)
         bounds += np.uint64(self.header_bytes)

@@ -172,7 +172,7 @@ class RecordFormat:
         """Return ``"gzip"`` if a file is compressed that way. Zlib must be given by the user."""
         return detect_by_magic(head_of(file))
 
-    def scan(self, source: ByteSource, progress: Progress | None = None) -> ScanResult:
+    def scan(self, source: ByteSource, progress: Progress) -> ScanResult:
         """Find all records of a stream.
 
         Args:
@@ -307,7 +307,7 @@ class TFRecordFormat(RecordFormat):
         return detect_compression(head_of(file))
 
     def scan(
-        self, source: ByteSource, progress: Progress | None = None, *, verify_crc: bool = True
+        self, source: ByteSource, progress: Progress, *, verify_crc: bool = True
     ) -> ScanResult:
         """Find all records. The checksums of data are never compared."""
         stream_end = UNKNOWN_END if source.size is None else source.size
@@ -337,9 +337,8 @@ class TFRecordFormat(RecordFormat):
                 sparse = len(starts) > 0 and at - front > len(starts) * (1 << 18)
                 window = self._SPARSE_WINDOW_BYTES if sparse else self._WINDOW_BYTES
                 front = at
-            if progress is not None:
-                records += len(starts)
-                progress(file_bytes_read(source, at), records)
+            records += len(starts)
+            progress(file_bytes_read(source, at), records)
         starts = np.concatenate(found)
         # The last record may extend past the end, which was not known before it was reached.
         if is_at_end and len(starts) and at > find_size(source)[0]:

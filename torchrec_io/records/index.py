@@ -6,7 +6,7 @@ import functools
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -37,7 +37,7 @@ from ..storage.outputs import write_output
 from ..storage.pending_file import write_atomically
 from ..storage.remote.options import StorageOptions
 from .formats import TFRECORD, Progress, RecordFormat, ScanResult
-from .index_file import MAGIC, SUFFIX, IndexFile, encode_index
+from .index_file import MAGIC, SUFFIX, IndexFacts, IndexFile, encode_index
 from .text_index import find_gaps, format_text, parse_text
 
 if TYPE_CHECKING:
@@ -50,22 +50,6 @@ _INDEX_BYTES, _INDEX_BYTES_PER_BYTE = 64 << 20, 64
 _OFFSET_BYTES = 4  # of a record in an index
 
 
-class IndexFacts(NamedTuple):
-    """What is known of an index without its content.
-
-    Attributes:
-        records: Number of records.
-        data_bytes: Size of the data file in bytes.
-        fingerprint: Fingerprint of the data file; 0 if it is not known.
-        compression: Compression of the data file.
-    """
-
-    records: int
-    data_bytes: int
-    fingerprint: int = 0
-    compression: Compression | None = None
-
-
 class RecordIndex:
     """Byte offsets of the records of one data file.
 
@@ -73,10 +57,18 @@ class RecordIndex:
     offsets count bytes of the decompressed stream. The offsets of a large index file are read when
     they are needed; another process reads the file again.
 
+    Args:
+        data_path: Data file.
+        content: Content of the index, or a function that finds the index on first use, in each
+            process. Until then only the facts are known, so thousands of files open at once.
+        record_format: Record format of the data file.
+        facts: Facts about the index. Default: those of its content.
+        stamp: Stamp of the data file, if the index is known to be of exactly this version.
+
     Attributes:
         location: Location of the data file.
         format: Record format of the data file.
-        facts: What is known before the content is loaded.
+        facts: What is known before the content is loaded; it stays the same.
         data_stamp: Stamp of the data file when it was last found to match this index; None if it
             has not been compared yet.
         is_verified: False if a length in the data file does not match its checksum. Such an index
@@ -87,54 +79,23 @@ class RecordIndex:
     _damage: TorchRecIOError | None = None
 
     def __init__(
-        self, data_path: StrPath, file: IndexFile, record_format: RecordFormat = TFRECORD
+        self,
+        data_path: StrPath,
+        content: IndexFile | Callable[[], RecordIndex],
+        record_format: RecordFormat = TFRECORD,
+        *,
+        facts: IndexFacts | None = None,
+        stamp: Stamp | None = None,
     ) -> None:
         self.location = Location.of(data_path)
         self.format = record_format
-        header = file.header
-        self.facts = IndexFacts(
-            header.records, header.data_bytes, header.data_fingerprint, file.compression
-        )
-        self.data_stamp: Stamp | None = None
-        self._content: IndexFile | Callable[[], RecordIndex] = file
-        if header.format != record_format.code:
-            raise IndexFormatError(
-                f"the index is of another record format than {record_format.name!r}, or of the "
-                "same format with other parameters",
-                path=file.path or self.data_path,
-            )
-        self._check_coverage()
+        self.data_stamp = stamp
+        self._content = content
+        if isinstance(content, IndexFile):
+            self._check_coverage(content)
+        self.facts = facts or self.file.facts
 
     # ---- creating ----
-
-    @classmethod
-    def deferred(
-        cls,
-        location: Location,
-        facts: IndexFacts,
-        find: Callable[[], RecordIndex],
-        *,
-        stamp: Stamp | None = None,
-        record_format: RecordFormat = TFRECORD,
-    ) -> RecordIndex:
-        """Return an index whose content is found on first use, in each process.
-
-        Until then only some facts are known, so thousands of files open at once.
-
-        Args:
-            location: Location of the data file.
-            facts: Facts about the index, which stay those of this one.
-            find: Function that returns the index. It is pickled with this one.
-            stamp: Stamp of the data file, if the facts are known to be of exactly this version.
-            record_format: Record format of the data file.
-        """
-        index = object.__new__(cls)
-        index.location = location
-        index.format = record_format
-        index.facts = facts
-        index.data_stamp = stamp
-        index._content = find
-        return index
 
     @classmethod
     def build(
@@ -187,18 +148,15 @@ class RecordIndex:
         detected = format.detect(file) if compression == "auto" else compression
         limited = _limited(progress, limit, file.path)
 
-        def scan(
-            search: Callable[[ByteSource, Progress], ScanResult],
-        ) -> tuple[ByteSource, SeekPointRecorder | None, ScanResult]:
+        searches: list[Callable[[ByteSource, Progress], ScanResult]] = [format.scan]
+        if not verify_crc and format is TFRECORD:
+            searches.append(functools.partial(TFRECORD.scan, verify_crc=False))
+        for search in searches:
             recorder = None if detected is None else make_recorder(seek_point_bytes)
             source = open_decompressed(file, detected, recorder)
-            return source, recorder, search(source, limited)
-
-        source, recorder, found = scan(format.scan)
-        is_verified = verify_crc or found.error is None
-        if not is_verified and format is TFRECORD:
-            search = functools.partial(TFRECORD.scan, verify_crc=False)
-            source, recorder, found = scan(search)
+            found = search(source, limited)
+            if found.error is None:
+                break
         size, damage = (file.stamp.size, None) if detected is None else find_size(source)
         if damage is not None and not format.is_self_checking:
             found = found.up_to(sound_end(source), damage)
@@ -222,7 +180,7 @@ class RecordIndex:
         )
         index = cls(location, IndexFile.decode(content, file.path), format)
         index.data_stamp = file.stamp
-        index.is_verified = is_verified
+        index.is_verified = search is searches[0]
         index._damage = found.error
         return index
 
@@ -608,21 +566,28 @@ class RecordIndex:
                 path=self.file.name,
             )
 
-    def _check_coverage(self) -> None:
-        """Check that the index accounts for all bytes of the data file that it describes."""
-        header, size = self.file.header, self.stream_bytes
-        most = header.data_bytes * MOST_INFLATED[self.compression]
-        is_size = size == most if self.compression is None else size <= most
+    def _check_coverage(self, file: IndexFile) -> None:
+        """Check that an index accounts for all bytes of the data file that it describes."""
+        header, size = file.header, file.core.stream_bytes
+        path = file.path or self.data_path
+        if header.format != self.format.code:
+            raise IndexFormatError(
+                f"the index is of another record format than {self.format.name!r}, or of the same "
+                "format with other parameters",
+                path=path,
+            )
+        most = header.data_bytes * MOST_INFLATED[file.compression]
+        is_size = size == most if file.compression is None else size <= most
         if not (is_size and self.format.covers(header.header_bytes, header.footer_bytes)):
             end = size - header.footer_bytes
             total = size if is_size else header.data_bytes
             raise IndexFormatError(
                 f"the index covers bytes {header.header_bytes:,} to {end:,} of a data file of "
                 f"{counted(total, 'byte')}",
-                path=self.file.path or self.data_path,
+                path=path,
             )
-        if self.compression is not None:
-            _ = self.seek_points  # which checks them
+        if file.compression is not None:
+            _ = file.seek_points  # which checks them
 
     def _check_complete(self, allow_missing: bool) -> None:
         for gap in self.gaps:

@@ -19,8 +19,8 @@ from ..storage.local import StrPath
 from ..storage.location import Location, threads_for
 from ..storage.thread_pool import map_in_threads
 from .formats import TFRECORD, RecordFormat
-from .index import IndexFacts, RecordIndex
-from .index_file import SUFFIX, IndexFile
+from .index import RecordIndex
+from .index_file import SUFFIX, IndexFacts, IndexFile
 from .manifest import find_facts
 
 IndexChoice: TypeAlias = StrPath | Sequence[StrPath]
@@ -247,9 +247,7 @@ def open_indexes(
                 return search.find_or_build()
             stamp, beside = file.stamp(), file.beside(SUFFIX).seen_stamp
             later = functools.partial(search.find_listed, stamp, beside)
-            return RecordIndex.deferred(
-                file, facts, later, stamp=stamp, record_format=record_format
-            )
+            return RecordIndex(file, later, record_format, facts=facts, stamp=stamp)
 
         indexes = map_in_threads(find, files, threads)
     else:

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -43,6 +43,22 @@ _NO_RESTARTS = np.empty((0, 2), np.uint64)
 _PAGES_OF_ONE_FILE = 1 << 10
 
 
+class IndexFacts(NamedTuple):
+    """What is known of an index without its content.
+
+    Attributes:
+        records: Number of records.
+        data_bytes: Size of the data file in bytes.
+        fingerprint: Fingerprint of the data file; 0 if it is not known.
+        compression: Compression of the data file.
+    """
+
+    records: int
+    data_bytes: int
+    fingerprint: int = 0
+    compression: Compression | None = None
+
+
 class IndexFile:
     """An index file, or a new index that is not saved yet.
 
@@ -64,6 +80,7 @@ class IndexFile:
         name: File that errors name.
         path: File that has this content, if there is one.
         compression: Compression of the data file.
+        facts: What is known without the content.
     """
 
     def __init__(
@@ -80,6 +97,12 @@ class IndexFile:
             self.core = core
         self.header = _core.read_index_header(head)
         self.compression = _COMPRESSIONS[self.header.compression]
+        self.facts = IndexFacts(
+            self.header.records,
+            self.header.data_bytes,
+            self.header.data_fingerprint,
+            self.compression,
+        )
         self.head = head
         self.name = name
         self.path = path
@@ -173,11 +196,13 @@ class IndexFile:
         """Return a part of the index file."""
         if self._content is not None:
             return self._content[offset : offset + size].tobytes()
-        file = self._open()
-        part = read_bytes(file, offset, size)
-        if len(part) != size:
+        return self._read_ranges(np.array([(offset, size, 0)]), size).tobytes()
+
+    def _read_ranges(self, ranges: Ints, size: int) -> ByteBuffer:
+        file, buffer = self._open(), _core.allocate(size)
+        if file.read_ranges(ranges, buffer) is not None:
             raise _replaced(file.path)
-        return part
+        return buffer
 
     def _open(self) -> ByteSource:
         """Open the file, which must have the same header as before.
@@ -240,11 +265,9 @@ class IndexFile:
         Raises:
             StaleIndexError: If the file was removed or replaced.
         """
-        buffer = _core.allocate(missing.bytes)
-        file = self._open()
-        is_whole = file.read_ranges(missing.ranges, buffer) is None
-        if not is_whole or not index_set.add_pages(missing, buffer):
-            raise _replaced(file.path)
+        pages = self._read_ranges(missing.ranges, missing.bytes)
+        if not index_set.add_pages(missing, pages):
+            raise _replaced(self.name)
 
     def check_unchanged(self) -> None:
         """Check that the file has not changed since it was read. It may have been removed.

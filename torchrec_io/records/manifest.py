@@ -19,7 +19,8 @@ from ..storage.compression import MOST_INFLATED, CompressionChoice
 from ..storage.location import Location
 from ..storage.outputs import write_output
 from .formats import TFRECORD, RecordFormat
-from .index import IndexFacts, RecordIndex
+from .index import RecordIndex
+from .index_file import IndexFacts
 
 logger = logging.getLogger("torchrec_io")
 
