@@ -6,9 +6,9 @@ import bz2
 import gzip
 import io
 import lzma
-import sqlite3
 import tarfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -22,12 +22,16 @@ from torchrec_io.records.verify import verify_file
 from torchrec_io.tools import repair
 
 
+def written(write: Callable[[io.BytesIO], object]) -> bytes:
+    file = io.BytesIO()
+    write(file)
+    return file.getvalue()
+
+
 def tar_of(name: str, form: int = tarfile.PAX_FORMAT) -> bytes:
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w", format=form) as tar:
-        member = tarfile.TarInfo(name)
-        member.size = 3
-        tar.addfile(member, io.BytesIO(b"abc"))
+        tar.addfile(tarfile.TarInfo(name))
     return file.getvalue()
 
 
@@ -38,44 +42,25 @@ def zip_of() -> bytes:
     return file.getvalue()
 
 
-def parquet_of() -> bytes:
-    file = io.BytesIO()
-    pyarrow.parquet.write_table(pa.table({"a": [1]}), file)
-    return file.getvalue()
-
-
-def arrow_of() -> bytes:
-    file = io.BytesIO()
-    pyarrow.feather.write_feather(pa.table({"a": [1]}), file)
-    return file.getvalue()
-
-
-def npy_of() -> bytes:
-    file = io.BytesIO()
-    np.save(file, np.arange(9))
-    return file.getvalue()
-
-
-def sqlite_of() -> bytes:
-    with sqlite3.connect(":memory:") as database:
-        database.execute("create table a (b)")
-        content = database.serialize() if hasattr(database, "serialize") else None
-    database.close()
-    return content or b"SQLite format 3\0" + bytes(4080)
-
-
+TABLE = pa.table({"a": [1]})
 FILES = {
     "tar": (tar_of("000.jpg"), "this is a tar archive"),
     "tar of GNU": (tar_of("x" * 200, tarfile.GNU_FORMAT), "read it with webdataset"),
     "tar.gz": (gzip.compress(tar_of("a")), "this is a tar archive"),
     "zip": (zip_of(), "this is a zip archive"),
-    "parquet": (parquet_of(), "this is a Parquet file"),
-    "arrow": (arrow_of(), "this is an Arrow file"),
+    "parquet": (
+        written(lambda file: pyarrow.parquet.write_table(TABLE, file)),
+        "this is a Parquet file",
+    ),
+    "arrow": (
+        written(lambda file: pyarrow.feather.write_feather(TABLE, file)),
+        "this is an Arrow file",
+    ),
     "hdf5": (b"\x89HDF\r\n\x1a\n" + bytes(100), "this is an HDF5 file"),
     # The page header of LMDB, then its magic number; see MDB_meta in mdb.c.
     "lmdb": (bytes(10) + b"\x08\0" + bytes(4) + b"\xde\xc0\xef\xbe\1" + bytes(99), "LMDB database"),
-    "npy": (npy_of(), "NumPy array"),
-    "sqlite": (sqlite_of(), "SQLite database"),
+    "npy": (written(lambda file: np.save(file, np.arange(9))), "NumPy array"),
+    "sqlite": (b"SQLite format 3\0" + bytes(4080), "SQLite database"),
     "xz": (lzma.compress(b"abc"), "compressed by xz"),
     "bzip2": (bz2.compress(b"abc"), "compressed by bzip2"),
 }
