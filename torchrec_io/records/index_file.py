@@ -225,7 +225,7 @@ class IndexFile:
         content = self._content
         if content is None or (self.path is not None and len(content) >= _SMALLEST_PAGED):
             return IndexFile, (self.head, self.name, self.path)
-        return IndexFile.decode, (content.tobytes(), self.name)
+        return IndexFile.decode, (content.tobytes(), self.name, self.path, self._stamp)
 
     def read_all(self) -> ByteBuffer:
         """Return the bytes of the index file.
