@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from ..checks import counted
+from ..checks import counted, printable
 from ..errors import IndexFormatError, StaleIndexError, TorchRecIOError
 from ..storage.byte_source import Stamp
 from ..storage.cache_folder import cache_folder, is_own_cache_file, make_cache_folder
@@ -152,15 +152,16 @@ class IndexSearch(NamedTuple):
         try:
             index = RecordIndex(self.file, IndexFile.read(place.open()), self.record_format)
             index.check_fresh() if known is None else index.trust(known)
-            if (reason := self._misfit(index)) is not None:
-                raise StaleIndexError(f"the index {reason}", path=place.name)
         except FileNotFoundError:
             return None
         except (IndexFormatError, StaleIndexError, OSError) as error:
             # If the data file cannot be read, building an index raises the error.
             logger.info("building a new index: %s", error)
             return None
-        return index
+        if (reason := self._misfit(index)) is None:
+            return index
+        logger.info("building a new index: %s %s", printable(place), reason)
+        return None
 
     def _misfit(self, index: RecordIndex) -> str | None:
         """Return why an index that matches its data file is not used unless a user names it."""
