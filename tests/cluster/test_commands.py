@@ -92,7 +92,7 @@ def test_an_error_of_verify(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     def refuse(*_: Any, **__: Any) -> None:
         raise PermissionError(13, "Permission denied", str(folder / "small"))
 
-    monkeypatch.setattr("torchrec_io.cluster.verification.verify_piece", refuse)
+    monkeypatch.setattr("torchrec_io.cluster.verification.verify_file", refuse)
     done = run("verify", "large", "small")
     assert done.exit_code == 1
     assert done.stderr == f"{folder / 'small'}: Permission denied\n"

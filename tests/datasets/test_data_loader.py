@@ -184,7 +184,7 @@ def test_workers_do_not_build_indexes(tmp_path: Path, monkeypatch: pytest.Monkey
     def no_scan(*_: object, **__: object) -> None:
         raise AssertionError("built in a worker")
 
-    monkeypatch.setattr(tio.RecordIndex, "build_partial", no_scan)
+    monkeypatch.setattr(tio.RecordIndex, "build", no_scan)
     got = loader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
     assert len(list(got)) == 3
 

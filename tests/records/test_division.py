@@ -109,27 +109,6 @@ def test_damaged_records_are_errors_with_their_place(tmp_path: Path) -> None:
     assert read(FilePiece.of(index, 10, 5, base=0), verify_crc=False)[1] == []
 
 
-def test_a_record_that_is_too_large_is_an_error(tmp_path: Path) -> None:
-    path = write_tfrecord(tmp_path / "a", [b"a", bytes(50), b"b", bytes(60)])
-    piece = FilePiece.of(tio.RecordIndex.build(path), 1, 3, base=0)
-    records, errors = read(piece, max_record_bytes=40)
-    assert records == [b"b"]
-    assert [error.record for error in errors] == [1, 3]
-    assert all(isinstance(error, tio.RecordTooLargeError) for error in errors)
-
-
-def test_a_damaged_length_ends_a_piece(tmp_path: Path) -> None:
-    path = write_tfrecord(tmp_path / "a", [bytes(100)] * 4000)
-    index = tio.RecordIndex.build(path)
-    content = bytearray(path.read_bytes())
-    content[int(index.offsets[2000])] ^= 1
-    path.write_bytes(content)  # the fingerprint has only both ends
-    records, [error] = read(FilePiece.of(index, 1990, 20, base=0))
-    assert len(records) == 10
-    assert error.record == 2000
-    assert isinstance(error, tio.CorruptRecordError)
-
-
 @pytest.mark.parametrize("change", ["replaced", "shorter", "same size"])
 def test_a_changed_file_is_refused(tmp_path: Path, change: str) -> None:
     path = write_tfrecord(tmp_path / "a", RECORDS)
@@ -169,10 +148,3 @@ def test_a_compressed_file_is_divided_at_seek_points(tmp_path: Path) -> None:
     assert found == records[piece.first : piece.first + piece.count]
     assert errors == []
     assert len(DividedRecords([index]).divide(10_000)) <= len(points)
-
-
-def test_part_of_a_compressed_file(tmp_path: Path) -> None:
-    path = tmp_path / "a.gz"
-    path.write_bytes(gzip.compress(write_tfrecord(tmp_path / "a", RECORDS).read_bytes()))
-    piece = FilePiece.of(tio.RecordIndex.build(path), 60, 20, base=0)
-    assert read(piece)[0] == RECORDS[60:80]

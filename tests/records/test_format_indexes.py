@@ -21,107 +21,110 @@ from torchrec_io.storage.location import Location
 NETSTRINGS = Netstrings()
 
 
-class TestIndexes:
-    @pytest.fixture
-    def path(self, tmp_path: Path) -> Path:
-        path = tmp_path / "x"
-        path.write_bytes(b"".join(netstring(b"%05d" % number) for number in range(50)))
-        return path
+def opened(path: Path, each: tio.RecordFormat) -> tio.RecordIndex:
+    [index], _ = open_indexes([Location.of(path)], "auto", "auto", each)
+    return index
 
-    def test_each_format_has_its_own_cached_index(self, path: Path) -> None:
-        formats = [TextLines(), TextLines(1), NETSTRINGS]
-        found = [open_indexes([Location.of(path)], "auto", "auto", each)[0][0] for each in formats]
-        assert [len(index) for index in found] == [1, 0, 50]
-        names = [cache_path(path, each) for each in (*formats, TFRECORD)]
-        assert len(set(names)) == 4
-        assert [name.exists() for name in names] == [True, True, True, False]
-        again = [open_indexes([Location.of(path)], "auto", "auto", each)[0][0] for each in formats]
-        assert [index.index_path for index in again] == [str(name) for name in names[:3]]
 
-    def test_indexes_computed_from_the_size_are_not_cached(self, path: Path) -> None:
-        for each in (FixedLength(8), WholeFile()):
-            open_indexes([Location.of(path)], "auto", "auto", each)
-            assert not cache_path(path, each).exists()
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "x"
+    path.write_bytes(b"".join(netstring(b"%05d" % number) for number in range(50)))
+    return path
 
-    def test_index_of_another_format_is_rejected(self, path: Path) -> None:
-        index = tio.RecordIndex.build(path, format=TextLines())
+
+def test_each_format_has_its_own_cached_index(path: Path) -> None:
+    formats = [TextLines(), TextLines(1), NETSTRINGS]
+    found = [opened(path, each) for each in formats]
+    assert [len(index) for index in found] == [1, 0, 50]
+    names = [cache_path(path, each) for each in (*formats, TFRECORD)]
+    assert len(set(names)) == 4
+    assert [name.exists() for name in names] == [True, True, True, False]
+    again = [opened(path, each) for each in formats]
+    assert [index.index_path for index in again] == [str(name) for name in names[:3]]
+
+
+def test_indexes_computed_from_the_size_are_not_cached(path: Path) -> None:
+    for each in (FixedLength(8), WholeFile()):
+        opened(path, each)
+        assert not cache_path(path, each).exists()
+
+
+def test_index_of_another_format_is_rejected(path: Path) -> None:
+    index = tio.RecordIndex.build(path, format=TextLines())
+    index.save()
+    for other in (TextLines(1), NETSTRINGS, TFRECORD):
+        with pytest.raises(tio.IndexFormatError, match="is of another record format"):
+            tio.RecordIndex.load(path, format=other)
+    assert len(tio.RecordIndex.load(path, format=TextLines())) == 1
+    assert len(opened(path, NETSTRINGS)) == 50  # the sidecar is for another format
+
+
+def test_text_indexes_are_of_tfrecord_files(path: Path) -> None:
+    (path.parent / "x.idx").write_text("0 400\n")
+    with pytest.raises(tio.IndexFormatError, match="only for TFRecord files"):
+        tio.RecordIndex.load(path.parent / "x.idx", path, format=TextLines())
+
+
+def test_names_and_codes() -> None:
+    formats = [TextLines(), TextLines(1), FixedLength(3), FixedLength(3, 1), WholeFile()]
+    codes = {each.code for each in formats}
+    assert len(codes) == len(formats)
+    assert not codes & {0, NETSTRINGS.code}
+    assert TextLines(1).code == 0x9C89DC08  # stored in index files, so it must never change
+    assert FixedLength(np.int64(3)).code == FixedLength(3).code  # type: ignore[arg-type]
+    assert pickle.loads(pickle.dumps(TFRECORD)) is TFRECORD
+
+
+@pytest.mark.parametrize("each", [TextLines(), NETSTRINGS], ids=["lines", "own"])
+def test_copy_is_accepted_and_another_file_is_not(tmp_path: Path, each: tio.RecordFormat) -> None:
+    """If only the time differs, records are looked up at their offsets in the index."""
+    ends = 70_000  # more than the fingerprint covers
+    short = b"1:a,\n" if isinstance(each, TextLines) else b"1:a,"
+    long = b"2:aa,\n" if isinstance(each, TextLines) else b"2:aa,"
+    head, tail = short * (ends // len(short)), short * (ends // len(short))
+    middle = (short * len(long), long * len(short))
+    assert len(middle[0]) == len(middle[1])
+    path = tmp_path / "x"
+    path.write_bytes(head + middle[0] * 3000 + tail)
+    index = tio.RecordIndex.build(path, format=each)
+    index.save()
+    os.utime(path, ns=(1, 1))
+    assert len(tio.RecordIndex.load(path, format=each)) == len(index)
+    path.write_bytes(head + middle[1] * 3000 + tail)
+    with pytest.raises(tio.StaleIndexError, match="no record of that size"):
+        tio.RecordIndex.load(path, format=each)
+    assert len(opened(path, each)) != len(index)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_lines_moved_within_a_file(tmp_path: Path, beside: bool) -> None:
+    """Only the time of the last change shows that lines were moved."""
+    lines = [b"%d," % number * (1 + number % 3) for number in range(30_000)]
+    path = tmp_path / "x"
+    path.write_bytes(b"\n".join(lines))
+    index = opened(path, TextLines())
+    if beside:
         index.save()
-        for other in (TextLines(1), NETSTRINGS, TFRECORD):
-            with pytest.raises(tio.IndexFormatError, match="is of another record format"):
-                tio.RecordIndex.load(path, format=other)
-        assert len(tio.RecordIndex.load(path, format=TextLines())) == 1
-        found, _ = open_indexes([Location.of(path)], "auto", "auto", NETSTRINGS)
-        assert len(found[0]) == 50  # the sidecar is for another format
-        given, _ = open_indexes([Location.of(path)], [f"{path}.tfidx"], "auto", TextLines())
-        assert len(given[0]) == 1
-
-    def test_text_indexes_are_of_tfrecord_files(self, path: Path) -> None:
-        (path.parent / "x.idx").write_text("0 400\n")
-        with pytest.raises(tio.IndexFormatError, match="only for TFRecord files"):
-            tio.RecordIndex.load(path.parent / "x.idx", path, format=TextLines())
-
-    def test_names_and_codes(self) -> None:
-        formats = [TextLines(), TextLines(1), FixedLength(3), FixedLength(3, 1), WholeFile()]
-        codes = {each.code for each in formats}
-        assert len(codes) == len(formats)
-        assert not codes & {0, NETSTRINGS.code}
-        assert TextLines(1).code == 0x9C89DC08  # stored in index files, so it must never change
-        assert FixedLength(np.int64(3)).code == FixedLength(3).code  # type: ignore[arg-type]
-        assert pickle.loads(pickle.dumps(TFRECORD)) is TFRECORD
-
-    @pytest.mark.parametrize("each", [TextLines(), NETSTRINGS], ids=["lines", "own"])
-    def test_copy_is_accepted_and_another_file_is_not(
-        self, tmp_path: Path, each: tio.RecordFormat
-    ) -> None:
-        """If only the time differs, records are looked up at their offsets in the index."""
-        ends = 70_000  # more than the fingerprint covers
-        short = b"1:a,\n" if isinstance(each, TextLines) else b"1:a,"
-        long = b"2:aa,\n" if isinstance(each, TextLines) else b"2:aa,"
-        head, tail = short * (ends // len(short)), short * (ends // len(short))
-        middle = (short * len(long), long * len(short))
-        assert len(middle[0]) == len(middle[1])
-        path = tmp_path / "x"
-        path.write_bytes(head + middle[0] * 3000 + tail)
-        index = tio.RecordIndex.build(path, format=each)
-        index.save()
-        os.utime(path, ns=(1, 1))
-        assert len(tio.RecordIndex.load(path, format=each)) == len(index)
-        path.write_bytes(head + middle[1] * 3000 + tail)
-        with pytest.raises(tio.StaleIndexError, match="no record of that size"):
-            tio.RecordIndex.load(path, format=each)
-        found, _ = open_indexes([Location.of(path)], "auto", "auto", each)
-        assert len(found[0]) != len(index)
-
-    @pytest.mark.parametrize("beside", [False, True])
-    def test_lines_moved_within_a_file(self, tmp_path: Path, beside: bool) -> None:
-        """Only the time of the last change shows that lines were moved."""
-        lines = [b"%d," % number * (1 + number % 3) for number in range(30_000)]
-        path = tmp_path / "x"
-        path.write_bytes(b"\n".join(lines))
-        index, _ = open_indexes([Location.of(path)], "auto", "auto", TextLines())
-        if beside:
-            index[0].save()
-        lines[15_000:15_002] = lines[15_001], lines[15_000]
-        path.write_bytes(b"\n".join(lines))
-        os.utime(path, ns=(1, 1))
-        assert len(tio.RecordIndex.load(cache_path(path, TextLines()), path, format=TextLines()))
-        for _ in range(2):
-            assert list(tio.TextLineDataset(path)) == lines
-        [found], _ = open_indexes([Location.of(path)], "auto", "auto", TextLines())
-        assert not found.is_data_touched
-
-    @pytest.mark.parametrize("each", [TextLines(), NETSTRINGS, FixedLength(8)], ids=repr)
-    def test_file_truncated_in_use(self, path: Path, each: tio.RecordFormat) -> None:
-        index = tio.RecordIndex.build(path, format=each)
-        os.truncate(path, 160)
-        with pytest.raises(tio.TruncatedFileError, match="has become shorter"):
-            index.check_unchanged()
-
-    def test_whole_file_with_a_new_time(self, path: Path) -> None:
-        index = tio.RecordIndex.build(path, format=WholeFile())
-        os.utime(path, ns=(1, 1))
-        with pytest.raises(tio.StaleIndexError, match="the file was changed since it was listed"):
-            index.check_unchanged()
+    lines[15_000:15_002] = lines[15_001], lines[15_000]
+    path.write_bytes(b"\n".join(lines))
+    os.utime(path, ns=(1, 1))
+    assert len(tio.RecordIndex.load(cache_path(path, TextLines()), path, format=TextLines()))
+    for _ in range(2):
+        assert list(tio.TextLineDataset(path)) == lines
+    assert opened(path, TextLines()).file.header.data_mtime_ns == 1
 
 
-# ---- file changes ----
+@pytest.mark.parametrize("each", [TextLines(), NETSTRINGS, FixedLength(8)], ids=repr)
+def test_file_truncated_in_use(path: Path, each: tio.RecordFormat) -> None:
+    index = tio.RecordIndex.build(path, format=each)
+    os.truncate(path, 160)
+    with pytest.raises(tio.TruncatedFileError, match="has become shorter"):
+        index.check_unchanged()
+
+
+def test_whole_file_with_a_new_time(path: Path) -> None:
+    index = tio.RecordIndex.build(path, format=WholeFile())
+    os.utime(path, ns=(1, 1))
+    with pytest.raises(tio.StaleIndexError, match="the file was changed since it was listed"):
+        index.check_unchanged()

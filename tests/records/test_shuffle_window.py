@@ -65,13 +65,3 @@ def test_memory_is_proportional_to_the_window() -> None:
         assert len(window._rows) <= 200
     assert count == 19_900
     assert sum(map(len, window.drain())) == 100
-
-
-def test_a_drained_window_is_shuffled() -> None:
-    window = ShuffleWindow(1000, [5], NUMBERS)
-    window.push(block_of([b"x"] * 1000, 0))
-    order = np.concatenate([block.numbers for block in window.drain()])
-    assert sorted(order.tolist()) == list(range(1000))
-    assert (
-        250 < np.abs(order - np.arange(1000)).mean() < 420
-    )  # a third of the size for a uniform shuffle

@@ -15,7 +15,7 @@ from ..errors import StaleIndexError
 from ..records.formats import Progress
 from ..records.index import RecordIndex
 from ..records.index_places import IndexFormat, IndexPlaces
-from ..records.manifest import ManifestEntry, update_manifest
+from ..records.manifest import ManifestEntry, by_folder, entry_of, update_manifest
 from ..storage.compression import detect_compression
 from ..storage.local import head_of
 from ..storage.location import Location
@@ -124,7 +124,9 @@ def make_indexes(
     with usage_errors():
         span_bytes = None if seek_points is None else parse_size(seek_points)
         max_bytes = None if max_index_size is None else parse_size(max_index_size)
-        places = IndexPlaces(index_format, None if output_dir is None else Location.of(output_dir))
+        # Processes in other working directories need an absolute path.
+        folder = None if output_dir is None else Location.of(output_dir).absolute()
+        places = IndexPlaces(index_format, folder)
         _check_places(places, files, upload=upload, writes=not check)
     states: Counter[str] = Counter()
     entries: dict[Location, ManifestEntry] = {}
@@ -222,7 +224,7 @@ def _make(
     state, index = places.update(
         file, force=force, seek_point_bytes=span_bytes, max_index_bytes=max_bytes, progress=progress
     )
-    return _Indexed(state, len(index), places.entry_of(index))
+    return _Indexed(state, len(index), None if places.index_format == "text" else entry_of(index))
 
 
 def _check(
@@ -246,7 +248,7 @@ def _write_manifests(
 ) -> bool:
     """Write the manifest of each folder; return whether that was possible."""
     is_done = True
-    for folder, found in places.by_folder(entries).items():
+    for folder, found in by_folder(entries, places.folder).items():
         try:
             written = update_manifest(folder, found)
         except (OSError, StaleIndexError, ValueError) as error:

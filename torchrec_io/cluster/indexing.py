@@ -12,7 +12,7 @@ from typing import Literal
 from ..checks import check_choice
 from ..errors import TorchRecIOError
 from ..records.index_places import IndexPlaces
-from ..records.manifest import ManifestEntry, update_manifest
+from ..records.manifest import ManifestEntry, by_folder, entry_of, update_manifest
 from ..storage.local import StrPath
 from ..storage.location import Location
 from ..storage.outputs import check_output
@@ -95,10 +95,7 @@ def index(
     files = expand_shared_paths(given, allow_missing=allow_missing, storage_options=storage_options)
     sizes = sizes_of(files)
     watcher.started(sum(sizes))
-    places = IndexPlaces("tfidx")
-    work = functools.partial(
-        _index_file, places=places, force=force, seek_point_bytes=seek_point_bytes
-    )
+    work = functools.partial(_index_file, force=force, seek_point_bytes=seek_point_bytes)
     entries: dict[Location, ManifestEntry] = {}
     found = []
     done = tasks.run_tasks(work, files, sizes)
@@ -110,7 +107,7 @@ def index(
             if result.error is not None and on_error == "skip":
                 watcher.skipped(result.error)
             found.append(result)
-    for folder, new in places.by_folder(entries).items():
+    for folder, new in by_folder(entries).items():
         update_manifest(folder, new)
     first = next((result.error for result in found if result.error is not None), None)
     if first is not None and on_error == "raise":
@@ -119,11 +116,11 @@ def index(
 
 
 def _index_file(
-    file: Location, *, places: IndexPlaces, force: bool, seek_point_bytes: int | None
+    file: Location, *, force: bool, seek_point_bytes: int | None
 ) -> tuple[IndexedFile, ManifestEntry | None]:
     size = file.stamp().size
     try:
-        state, index = places.update(file, force=force, seek_point_bytes=seek_point_bytes)
+        state, index = IndexPlaces().update(file, force=force, seek_point_bytes=seek_point_bytes)
     except TorchRecIOError as error:
         return IndexedFile(file.name, "failed", 0, size, error), None
-    return IndexedFile(file.name, state, len(index), size), places.entry_of(index)
+    return IndexedFile(file.name, state, len(index), size), entry_of(index)

@@ -21,7 +21,7 @@ def open_shared_indexes(
 
     Args:
         files: Absolute paths or URLs.
-        verify_crc: See :meth:`RecordIndex.build_partial`.
+        verify_crc: See :meth:`RecordIndex.build`.
 
     Returns:
         An index for each file, and the damages that ended building some of them early.
@@ -32,18 +32,15 @@ def open_shared_indexes(
     found = find_indexes(files)
     missing = [number for number, index in enumerate(found) if index is None]
     sizes = sizes_of([files[number] for number in missing])
-    errors = []
     work = functools.partial(_build, verify_crc=verify_crc)
     built = tasks.run_tasks(work, [files[number] for number in missing], sizes)
     with closing(built):
-        for number, ((index, error), _) in zip(missing, built, strict=True):
+        for number, (index, _) in zip(missing, built, strict=True):
             index.location = files[number]  # secrets were not sent
-            if error is None:
-                keep_index(index)
-            else:
-                errors.append(error)
+            keep_index(index)
             found[number] = index
-    return [index for index in found if index is not None], errors
+    indexes = [index for index in found if index is not None]
+    return indexes, [index.damage for index in indexes if index.damage is not None]
 
 
 def sizes_of(files: Sequence[Location]) -> list[int]:
@@ -55,5 +52,6 @@ def sizes_of(files: Sequence[Location]) -> list[int]:
     return map_in_threads(lambda file: file.stamp().size, files, threads_for(files))
 
 
-def _build(file: Location, *, verify_crc: bool) -> tuple[RecordIndex, TorchRecIOError | None]:
-    return RecordIndex.build_partial(file, verify_crc=verify_crc)  # a method would be sent whole
+def _build(file: Location, *, verify_crc: bool) -> RecordIndex:
+    # A method would be sent whole.
+    return RecordIndex.build(file, verify_crc=verify_crc, allow_damage=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from contextlib import closing
 
 from ..records.file_piece import FilePiece
-from ..records.verify import VerifyReport, joined_reports, verify_piece
+from ..records.verify import VerifyReport, joined_reports, verify_file
 from ..storage.local import StrPath
 from ..storage.location import Location
 from ..storage.remote.options import StorageOptions
@@ -58,7 +58,7 @@ def verify(
     sizes = [piece.stored_bytes for piece in items]
     watcher.started(sum(sizes))
     reports: list[VerifyReport] = []
-    with closing(tasks.run_tasks(verify_piece, items, sizes)) as results:
+    with closing(tasks.run_tasks(verify_file, items, sizes)) as results:
         for file, pieces in zip(files, work, strict=True):
             found = []
             for _ in pieces:
@@ -75,5 +75,5 @@ def _joined(file: Location, reports: list[VerifyReport]) -> VerifyReport:
     if all(report.lost is None for report in reports):
         return joined_reports(reports)
     # What follows a damaged length is lost to readers, which do not know where records start.
-    [(report, _)] = tasks.run_tasks(verify_piece, [FilePiece(file)], [reports[0].file_bytes])
+    [(report, _)] = tasks.run_tasks(verify_file, [FilePiece(file)], [reports[0].file_bytes])
     return report

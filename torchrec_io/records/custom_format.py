@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 from array import array
 from collections.abc import Callable, Iterator
 
@@ -20,7 +21,7 @@ _PROGRESS_FRAMES = 4096
 def find_boundaries(
     boundaries: Callable[[io.BufferedReader], Iterator[int]],
     source: ByteSource,
-    progress: Callable[[int, int], None] | None,
+    progress: Callable[[int, int], None],
 ) -> tuple[Offsets, TorchRecIOError | None]:
     """Find the frames of a stream with a function; see :meth:`RecordFormat.boundaries`.
 
@@ -41,23 +42,21 @@ def find_boundaries(
     file: io.BufferedReader = io.BufferedReader(SourceReader(source), _BUFFER_BYTES)
     found = array("Q")
 
-    def report(file_bytes: int) -> None:
-        if progress is not None:
-            progress(file_bytes, len(found))
-
-    search = _start(boundaries, file)
+    search = _ascending(boundaries, file)
     error: TorchRecIOError | None = None
-    while error is None:
+    is_at_end = False
+    while not is_at_end:
+        before = len(found)
         try:
-            if not _append_next(search, found):
-                break
+            found.extend(itertools.islice(search, _PROGRESS_FRAMES))
         except (OSError, NotImplementedError):
             raise
         except Exception as cause:  # noqa: BLE001  # a user's function may raise anything
             error = _error_from(cause)
-        if found and len(found) % _PROGRESS_FRAMES == 0:
-            report(file_bytes_read(source, found[-1]))
-    size, damage = find_size(source, report)
+        is_at_end = len(found) < before + _PROGRESS_FRAMES
+        if not is_at_end:
+            progress(file_bytes_read(source, found[-1]), len(found))
+    size, damage = find_size(source, lambda done: progress(done, len(found)))
     error = error or damage
     while found and found[-1] > size:
         found.pop()
@@ -74,21 +73,16 @@ def reason_of(error: Exception) -> str:
     return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
 
 
-def _append_next(search: Iterator[int], found: array[int]) -> bool:
-    """Append the next boundary; return False if there are no more."""
-    for bound in search:
-        if bound < (found[-1] if found else 0):
-            raise ValueError(f"a frame cannot end at {bound}, before it starts")
-        found.append(bound)
-        return True
-    return False
-
-
-def _start(
+def _ascending(
     boundaries: Callable[[io.BufferedReader], Iterator[int]], file: io.BufferedReader
 ) -> Iterator[int]:
-    """Yield from a function that is called, and may raise, only for the first boundary."""
-    yield from boundaries(file)
+    """Yield boundaries, which must ascend."""
+    last = 0
+    for bound in boundaries(file):
+        if bound < last:
+            raise ValueError(f"a frame cannot end at {bound}, before it starts")
+        yield bound
+        last = bound
 
 
 def _error_from(cause: Exception) -> TorchRecIOError:

@@ -87,7 +87,7 @@ class FilePiece:
             first,
             count,
             base,
-            None if index.compression is None else _seek_point(index, begin),
+            _seek_point(index, begin),
             (file_bytes, fingerprint),
             index.data_stamp if index.location.local_path is None else None,
             round((end - begin) * file_bytes / index.stream_end),
@@ -113,15 +113,7 @@ class FilePiece:
         seen = 0
         with closing(self.open()) as source:
             try:
-                blocks = iter_blocks(
-                    source,
-                    start=self.begin,
-                    end=self.end,
-                    first=self.first,
-                    base=self.base,
-                    **options,
-                )
-                for block in blocks:
+                for block in self.scan(source, **options):
                     seen += block.total
                     yield block
             except (CorruptRecordError, TruncatedFileError) as error:
@@ -142,6 +134,12 @@ class FilePiece:
                 path=self.location.name,
                 offset=self.begin,
             )
+
+    def scan(self, source: ByteSource, **options: Any) -> Iterator[ScannedBlock]:
+        """Yield the records up to the first damaged length; see :func:`iter_blocks`."""
+        return iter_blocks(
+            source, start=self.begin, end=self.end, first=self.first, base=self.base, **options
+        )
 
     def open(self) -> ByteSource:
         """Open the decompressed content of the file.
@@ -219,7 +217,9 @@ def error_of_lost(error: TorchRecIOError, count: int | None = None) -> TorchRecI
     return type(error)(reason, path=error.path, record=error.record, offset=error.offset)
 
 
-def _seek_point(index: RecordIndex, offset: int) -> SeekPoint:
+def _seek_point(index: RecordIndex, offset: int) -> SeekPoint | None:
     """Return the last seek point of a compressed file that is not after a stream offset."""
+    if index.compression is None:
+        return None
     points = index.seek_points
     return points.point(int(np.searchsorted(points.stream_offsets, offset, side="right")) - 1)

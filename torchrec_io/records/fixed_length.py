@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..checks import check_integer, counted
-from ..errors import TorchRecIOError, TruncatedFileError
+from ..errors import TruncatedFileError
 from ..storage.byte_source import ByteSource, file_bytes_read, find_size, sound_end
 from .formats import Progress, RecordFormat, ScanResult
 
@@ -38,38 +38,29 @@ class FixedLength(RecordFormat):
             f"footer_bytes={self.footer_bytes}"
         )
 
-    def scan(self, source: ByteSource, progress: Progress | None = None) -> ScanResult:
-        size, error = find_size(
-            source, None if progress is None else lambda done: progress(done, 0)
-        )
+    def scan(self, source: ByteSource, progress: Progress) -> ScanResult:
+        size, error = find_size(source, lambda done: progress(done, 0))
         if error is not None:  # the footer may start before the damaged member
             size = sound_end(source)
         room = size - self.header_bytes - self.footer_bytes
-        count = max(0, room) // self.record_bytes
-        if progress is not None:
-            progress(file_bytes_read(source, size), count)
+        count, left = divmod(max(0, room), self.record_bytes)
+        progress(file_bytes_read(source, size), count)
         bounds = np.arange(count + 1, dtype=np.uint64)
         bounds *= np.uint64(self.record_bytes)
         bounds += np.uint64(self.header_bytes)
-        if error is None and room != count * self.record_bytes:
-            error = self._size_error(source.path, size, room)
+        if error is None and (room < 0 or left):
+            ends = f"a header of {self.header_bytes} and a footer of {self.footer_bytes}"
+            reason = f", too few for {ends}"
+            if room >= 0:
+                reason = (
+                    f": {counted(left, 'byte')} left over after {counted(count, 'record')} of "
+                    f"{counted(self.record_bytes, 'byte')} between {ends}"
+                )
+            reason = f"the file has {counted(size, 'byte')}{reason}"
+            error = TruncatedFileError(reason, path=source.path, offset=int(bounds[-1]))
         if error is not None:
             error.record = count
         return ScanResult(bounds[:-1], int(bounds[-1]), error)
-
-    def _size_error(self, path: str, size: int, room: int) -> TorchRecIOError:
-        ends = f"a header of {self.header_bytes} and a footer of {self.footer_bytes}"
-        reason = f"the file has {counted(size, 'byte')}"
-        count, left = divmod(max(0, room), self.record_bytes)
-        if room < 0:
-            reason += f", too few for {ends}"
-        else:
-            reason += (
-                f": {counted(left, 'byte')} left over after {counted(count, 'record')} of "
-                f"{counted(self.record_bytes, 'byte')} between {ends}"
-            )
-        offset = self.header_bytes + count * self.record_bytes
-        return TruncatedFileError(reason, path=path, offset=offset)
 
     def key(self, path: str, record: int, offset: int) -> str:
         del offset

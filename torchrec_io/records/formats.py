@@ -172,7 +172,7 @@ class RecordFormat:
         """Return ``"gzip"`` if a file is compressed that way. Zlib must be given by the user."""
         return detect_by_magic(head_of(file))
 
-    def scan(self, source: ByteSource, progress: Progress | None = None) -> ScanResult:
+    def scan(self, source: ByteSource, progress: Progress) -> ScanResult:
         """Find all records of a stream.
 
         Args:
@@ -215,15 +215,6 @@ class RecordFormat:
         joined = np.frombuffer(b"".join(records), np.uint8)
         return ExtractedRecords(joined, np.cumsum(lengths) - lengths, lengths, faults)
 
-    def keys(
-        self, paths: Sequence[str], records: Sequence[int], offsets: Sequence[int]
-    ) -> list[str]:
-        """Return the keys of records; takes a list for each argument of :meth:`key`."""
-        return [
-            self.key(path, record, offset)
-            for path, record, offset in zip(paths, records, offsets, strict=True)
-        ]
-
     def fingerprint(self, file: ByteSource, size: int) -> int:
         """Return 64 bits that identify the content of a file: a digest of both its ends.
 
@@ -231,17 +222,16 @@ class RecordFormat:
             file: Data file, as stored.
             size: Size of the file in bytes.
         """
-        if size <= _FINGERPRINT_BYTES:  # both ends are the whole file, which is read once
-            head = read_bytes(file, 0, _FINGERPRINT_BYTES)
-            return digest_number(head, head)
-        # Both at once: each may take a request.
-        length = _FINGERPRINT_BYTES
-        ends = np.empty((2, length), np.uint8)
-        ranges = np.array([(0, length, 0), (size - length, length, length)])
-        if file.read_ranges(ranges, ends.reshape(-1)) is None:
-            return digest_number(*ends)
-        head, tail = read_bytes(file, 0, length), read_bytes(file, size - length, length)
-        return digest_number(head, tail)
+        # Both ends at once: each may take a request. A small file is read once.
+        length = min(size, _FINGERPRINT_BYTES)
+        bounds = (
+            [(0, length, 0)]
+            if size == length
+            else [(0, length, 0), (size - length, length, length)]
+        )
+        ends = np.zeros((len(bounds), length), np.uint8)
+        file.read_ranges(np.array(bounds), ends.reshape(-1))
+        return digest_number(ends[0], ends[-1])
 
     def find_mismatch(self, file: ByteSource, starts: Ints, ends: Ints) -> int | None:
         """Return the offset of the first frame that is not in the file, None if all are.
@@ -317,7 +307,7 @@ class TFRecordFormat(RecordFormat):
         return detect_compression(head_of(file))
 
     def scan(
-        self, source: ByteSource, progress: Progress | None = None, *, verify_crc: bool = True
+        self, source: ByteSource, progress: Progress, *, verify_crc: bool = True
     ) -> ScanResult:
         """Find all records. The checksums of data are never compared."""
         stream_end = UNKNOWN_END if source.size is None else source.size
@@ -347,9 +337,8 @@ class TFRecordFormat(RecordFormat):
                 sparse = len(starts) > 0 and at - front > len(starts) * (1 << 18)
                 window = self._SPARSE_WINDOW_BYTES if sparse else self._WINDOW_BYTES
                 front = at
-            if progress is not None:
-                records += len(starts)
-                progress(file_bytes_read(source, at), records)
+            records += len(starts)
+            progress(file_bytes_read(source, at), records)
         starts = np.concatenate(found)
         # The last record may extend past the end, which was not known before it was reached.
         if is_at_end and len(starts) and at > find_size(source)[0]:
@@ -407,30 +396,19 @@ class TFRecordFormat(RecordFormat):
         faults = self.check(buffer, frame_starts, lengths, verify_crc)
         return ExtractedRecords(buffer, frame_starts + self.header_bytes, lengths, faults)
 
-    def keys(
-        self, paths: Sequence[str], records: Sequence[int], offsets: Sequence[int]
-    ) -> list[str]:
-        del records
-        return [f"{path}:{offset}" for path, offset in zip(paths, offsets, strict=True)]
-
     def covers(self, before: int, after: int) -> bool:
         return before == after == 0
 
     def find_mismatch(self, file: ByteSource, starts: Ints, ends: Ints) -> int | None:
         # All headers at once: each may take a request.
-        count = len(starts)
-        heads = np.empty((count, self.header_bytes), np.uint8)
-        targets = np.arange(count) * self.header_bytes
-        sizes = np.full(count, self.header_bytes)
-        short = file.read_ranges(np.stack((starts, sizes, targets), axis=1), heads.reshape(-1))
-        if short is not None:
-            before = self.find_mismatch(file, starts[:short], ends[:short])
-            return int(starts[short]) if before is None else before
-        for start, end, header in zip(starts.tolist(), ends.tolist(), heads, strict=True):
-            length = int.from_bytes(header[:8].tobytes(), "little")
-            if length != end - start - self.overhead_bytes:
-                return int(start)
-        return None
+        sizes = np.full(len(starts), self.header_bytes)
+        heads = np.zeros((len(starts), self.header_bytes), np.uint8)
+        ranges = np.stack((starts, sizes, np.cumsum(sizes) - sizes), axis=1)
+        short = file.read_ranges(ranges, heads.reshape(-1))
+        lengths = heads[:, :8].copy().view("<u8").reshape(-1)
+        is_wrong = lengths != (ends - starts - self.overhead_bytes).astype(np.uint64)
+        is_wrong[short:] |= short is not None
+        return int(starts[is_wrong.argmax()]) if is_wrong.any() else None
 
 
 TFRECORD = TFRecordFormat()

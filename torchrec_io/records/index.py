@@ -6,7 +6,7 @@ import functools
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -36,8 +36,8 @@ from ..storage.opening import open_decompressed
 from ..storage.outputs import write_output
 from ..storage.pending_file import write_atomically
 from ..storage.remote.options import StorageOptions
-from .formats import TFRECORD, Progress, RecordFormat
-from .index_file import MAGIC, SUFFIX, IndexFile, encode_index
+from .formats import TFRECORD, Progress, RecordFormat, ScanResult
+from .index_file import MAGIC, SUFFIX, IndexFacts, IndexFile, encode_index
 from .text_index import find_gaps, format_text, parse_text
 
 if TYPE_CHECKING:
@@ -50,33 +50,25 @@ _INDEX_BYTES, _INDEX_BYTES_PER_BYTE = 64 << 20, 64
 _OFFSET_BYTES = 4  # of a record in an index
 
 
-class IndexFacts(NamedTuple):
-    """What is known of an index without its content.
-
-    Attributes:
-        records: Number of records.
-        data_bytes: Size of the data file in bytes.
-        fingerprint: Fingerprint of the data file; 0 if it is not known.
-        compression: Compression of the data file.
-    """
-
-    records: int
-    data_bytes: int
-    fingerprint: int = 0
-    compression: Compression | None = None
-
-
 class RecordIndex:
     """Byte offsets of the records of one data file.
 
     Make one with :meth:`build`, :meth:`load` or :meth:`from_text`. If the data file is compressed,
     offsets count bytes of the decompressed stream. The offsets of a large index file are read when
-    they are needed. A pickled index with a file is reopened from the file.
+    they are needed; another process reads the file again.
+
+    Args:
+        data_path: Data file.
+        content: Content of the index, or a function that finds the index on first use, in each
+            process. Until then only the facts are known, so thousands of files open at once.
+        record_format: Record format of the data file.
+        facts: Facts about the index. Default: those of its content.
+        stamp: Stamp of the data file, if the index is known to be of exactly this version.
 
     Attributes:
         location: Location of the data file.
         format: Record format of the data file.
-        facts: What is known before the content is loaded.
+        facts: What is known before the content is loaded; it stays the same.
         data_stamp: Stamp of the data file when it was last found to match this index; None if it
             has not been compared yet.
         is_verified: False if a length in the data file does not match its checksum. Such an index
@@ -84,56 +76,26 @@ class RecordIndex:
     """
 
     is_verified = True
+    _damage: TorchRecIOError | None = None
 
     def __init__(
-        self, data_path: StrPath, file: IndexFile, record_format: RecordFormat = TFRECORD
+        self,
+        data_path: StrPath,
+        content: IndexFile | Callable[[], RecordIndex],
+        record_format: RecordFormat = TFRECORD,
+        *,
+        facts: IndexFacts | None = None,
+        stamp: Stamp | None = None,
     ) -> None:
         self.location = Location.of(data_path)
         self.format = record_format
-        header = file.header
-        self.facts = IndexFacts(
-            header.records, header.data_bytes, header.data_fingerprint, file.compression
-        )
-        self.data_stamp: Stamp | None = None
-        self._content: IndexFile | Callable[[], RecordIndex | IndexFile] = file
-        if header.format != record_format.code:
-            raise IndexFormatError(
-                f"the index is of another record format than {record_format.name!r}, or of the "
-                "same format with other parameters",
-                path=file.path or self.data_path,
-            )
-        self._check_coverage()
+        self.data_stamp = stamp
+        self._content = content
+        if isinstance(content, IndexFile):
+            self._check_coverage(content)
+        self.facts = facts or self.file.facts
 
     # ---- creating ----
-
-    @classmethod
-    def deferred(
-        cls,
-        location: Location,
-        facts: IndexFacts,
-        find: Callable[[], RecordIndex],
-        *,
-        stamp: Stamp | None = None,
-        record_format: RecordFormat = TFRECORD,
-    ) -> RecordIndex:
-        """Return an index whose content is found on first use, in each process.
-
-        Until then only some facts are known, so thousands of files open at once.
-
-        Args:
-            location: Location of the data file.
-            facts: Facts about the index, which stay those of this one.
-            find: Function that returns the index. It is pickled with this one.
-            stamp: Stamp of the data file, if the facts are known to be of exactly this version.
-            record_format: Record format of the data file.
-        """
-        index = object.__new__(cls)
-        index.location = location
-        index.format = record_format
-        index.facts = facts
-        index.data_stamp = stamp
-        index._content = find
-        return index
 
     @classmethod
     def build(
@@ -146,6 +108,8 @@ class RecordIndex:
         storage_options: StorageOptions = None,
         seek_point_bytes: int | None = None,
         max_index_bytes: int | None = None,
+        verify_crc: bool = True,
+        allow_damage: bool = False,
     ) -> RecordIndex:
         """Find the records of a data file. The lengths of TFRecords are checked, not their data.
 
@@ -163,6 +127,10 @@ class RecordIndex:
                 takes up to 6 times as many bytes of memory. Default: 64 MiB, or 64 times the size
                 of the file if that is more, so that a small compressed file of tiny records cannot
                 fill the memory.
+            verify_crc: Whether a wrong checksum of a length is damage. Otherwise, the records of a
+                TFRecord file that has some are found by their lengths alone.
+            allow_damage: Whether the index of a damaged file is returned. It has the records before
+                the damage; see :attr:`damage`.
 
         Raises:
             CorruptRecordError: If a length does not match its checksum, or a compressed stream is
@@ -170,40 +138,6 @@ class RecordIndex:
             TruncatedFileError: If the file ends inside a record or a compressed stream.
             IndexTooLargeError: If the index would have more than ``max_index_bytes``.
             FileNotFoundError, IsADirectoryError: If there is no such file.
-        """
-        index, error = cls.build_partial(
-            path,
-            compression=compression,
-            format=format,
-            progress=progress,
-            storage_options=storage_options,
-            seek_point_bytes=seek_point_bytes,
-            max_index_bytes=max_index_bytes,
-        )
-        if error is not None:
-            raise error
-        return index
-
-    @classmethod
-    def build_partial(
-        cls,
-        path: StrPath,
-        *,
-        compression: CompressionChoice = "auto",
-        format: RecordFormat = TFRECORD,  # noqa: A002  # as RecordFileDataset has it
-        progress: Progress | None = None,
-        storage_options: StorageOptions = None,
-        seek_point_bytes: int | None = None,
-        max_index_bytes: int | None = None,
-        verify_crc: bool = True,
-    ) -> tuple[RecordIndex, TorchRecIOError | None]:
-        """Find the records of a data file that may be damaged.
-
-        Takes the arguments of :meth:`build`, and ``verify_crc``: without it, records are found by
-        their lengths alone in a TFRecord file in which a checksum of a length is wrong.
-
-        Returns:
-            The index of the records before any damage, and the damage, or None.
         """
         check_compression(compression)
         if max_index_bytes is not None:
@@ -213,19 +147,23 @@ class RecordIndex:
         limit = max_index_bytes or max(_INDEX_BYTES, _INDEX_BYTES_PER_BYTE * file.stamp.size)
         detected = format.detect(file) if compression == "auto" else compression
         limited = _limited(progress, limit, file.path)
-        recorder = None if detected is None else make_recorder(seek_point_bytes)
-        source = open_decompressed(file, detected, recorder)
-        found = format.scan(source, limited)
-        is_verified = verify_crc or found.error is None
-        if not is_verified and format is TFRECORD:
+
+        searches: list[Callable[[ByteSource, Progress], ScanResult]] = [format.scan]
+        if not verify_crc and format is TFRECORD:
+            searches.append(functools.partial(TFRECORD.scan, verify_crc=False))
+        for search in searches:
             recorder = None if detected is None else make_recorder(seek_point_bytes)
             source = open_decompressed(file, detected, recorder)
-            found = TFRECORD.scan(source, limited, verify_crc=False)
+            found = search(source, limited)
+            if found.error is None:
+                break
         size, damage = (file.stamp.size, None) if detected is None else find_size(source)
         if damage is not None and not format.is_self_checking:
             found = found.up_to(sound_end(source), damage)
         if found.error is not None:  # the next reader loads what a cache has of it
             file.drop_kept(np.array([(0, file.stamp.size, 0)]))
+            if not allow_damage:
+                raise found.error
         end = found.end if len(found.starts) else min(found.end, size)
         gaps = []
         if found.error is not None:  # the rest of the stream is lost
@@ -242,8 +180,9 @@ class RecordIndex:
         )
         index = cls(location, IndexFile.decode(content, file.path), format)
         index.data_stamp = file.stamp
-        index.is_verified = is_verified
-        return index, found.error
+        index.is_verified = search is searches[0]
+        index._damage = found.error
+        return index
 
     @classmethod
     def load(
@@ -275,13 +214,12 @@ class RecordIndex:
         if data is None and not location.name.endswith((SUFFIX, ".idx", ".index")):
             data, location = location, location.beside(SUFFIX)
         name = location.name
+        data = data or location.at(os.path.splitext(name)[0])
         file = location.open()
         if not name.endswith(SUFFIX) and read_bytes(file, 0, len(MAGIC)) != MAGIC:
             if format.code != TFRECORD.code:
                 raise IndexFormatError("text indexes exist only for TFRecord files", path=name)
-            data = data or location.at(os.path.splitext(name)[0])
             return cls.from_text(location, data, allow_missing=allow_missing)
-        data = data or location.at(name.removesuffix(SUFFIX))
         index = cls(data, IndexFile.read(file), format)
         index.check_fresh()
         index._check_complete(allow_missing)
@@ -326,7 +264,7 @@ class RecordIndex:
         gaps = find_gaps(frames, size)
         content = encode_index(data, np.ascontiguousarray(frames[:, 0]), end, gaps=gaps)
         index = cls(location, IndexFile.decode(content, name))
-        index._check_sampled_records(data, name)
+        index._check_sampled_records(data)
         index._check_complete(allow_missing)
         index.data_stamp = data.stamp
         return index
@@ -375,10 +313,6 @@ class RecordIndex:
         target = self.location.at(name, storage_options)
         target.see(write_output(target, self.file_bytes.tobytes()))
         return target.name
-
-    def save_to_cache(self, path: StrPath) -> None:
-        """Write the index to a file, all of it or nothing, that a machine failure may destroy."""
-        self.file.save(path, durable=False)
 
     def to_text(self, path: StrPath) -> Path:
         """Write a text index for DALI and ``tfrecord``: a line ``offset size`` for each frame.
@@ -448,12 +382,6 @@ class RecordIndex:
         return self.facts[:3]
 
     @property
-    def is_data_touched(self) -> bool:
-        """True if the data file was written, or copied, after it was indexed."""
-        stamp = self.data_stamp
-        return stamp is not None and stamp.mtime_ns != self.file.header.data_mtime_ns
-
-    @property
     def seek_points(self) -> SeekPoints:
         """Places in a compressed data file where decompression can start."""
         return self.file.seek_points
@@ -473,24 +401,25 @@ class RecordIndex:
         """Parts of the stream without records, because of damage or because of a text index."""
         return self.file.core.gaps
 
+    @property
     def damage(self) -> TorchRecIOError | None:
-        """Return the damage that ended indexing the file early, if the index has a record of it."""
-        for gap in self.gaps:
-            if gap.kind is _core.GapKind.damaged:
-                return CorruptRecordError(
-                    "the rest of the file was lost to damage when it was indexed",
-                    path=self.data_path,
-                    record=len(self),
-                    offset=gap.begin,
-                )
-        return None
+        """Damage that ended indexing the file early, if there was any."""
+        if self._damage is None and self.is_loaded:
+            for gap in self.gaps:
+                if gap.kind is _core.GapKind.damaged:
+                    return CorruptRecordError(
+                        "the rest of the file was lost to damage when it was indexed",
+                        path=self.data_path,
+                        record=len(self),
+                        offset=gap.begin,
+                    )
+        return self._damage
 
     @property
     def file(self) -> IndexFile:
         """Content of the index, in memory or in a file."""
         if not isinstance(self._content, IndexFile):
-            found = self._content()
-            self._content = found.file if isinstance(found, RecordIndex) else found
+            self._content = self._content().file
         return self._content
 
     @property
@@ -530,21 +459,8 @@ class RecordIndex:
         Raises:
             StaleIndexError: If it has another size.
         """
-        self._check_size(stamp.size, self.file.name)
+        self._check_size(stamp.size)
         self.data_stamp = stamp
-
-    def check_fresh(self) -> None:
-        """Check that the index matches the data file as it is now.
-
-        The size and the fingerprint of the content (64 KiB at each end) must be the same. If the
-        time of the last change differs, as after a copy, some records spread over the file must
-        also be where the index has them. A compressed local file with the size and the time of the
-        indexed one is accepted: damage to it shows when it is decompressed.
-
-        Raises:
-            StaleIndexError: If the index does not match.
-        """
-        self._check_match(self.location.open(), self.index_path or self.data_path)
 
     def check_unchanged(self) -> None:
         """Check that neither file has changed since the last check. Takes two system calls.
@@ -557,10 +473,8 @@ class RecordIndex:
             FileNotFoundError: If the data file was removed.
         """
         self.file.check_unchanged()
-        if self.is_pinned:
-            return
-        if self.location.stamp_now() != self.data_stamp:
-            self.check_opened(self.location.open())
+        if not self.is_pinned and self.location.stamp_now() != self.data_stamp:
+            self.check_fresh()
 
     @property
     def is_pinned(self) -> bool:
@@ -580,15 +494,31 @@ class RecordIndex:
         """Open the data file, as it was when it was compared with the index if it is remote."""
         return self.location.open(self.data_stamp)
 
-    def check_opened(self, file: ByteSource) -> None:
-        """Check an open data file as :meth:`check_unchanged` does."""
-        if file.stamp == self.data_stamp:
+    def check_fresh(self, file: ByteSource | None = None) -> None:
+        """Check that the index matches the data file.
+
+        The size and the fingerprint of the content (64 KiB at each end) must be the same. If the
+        time of the last change differs, as after a copy, some records spread over the file must
+        also be where the index has them. A compressed local file with the size and the time of the
+        indexed one is accepted: damage to it shows when it is decompressed.
+
+        Args:
+            file: The open data file. Default: it is opened.
+
+        Raises:
+            StaleIndexError: If the index does not match.
+            TruncatedFileError: If the file has become shorter since it was last compared.
+        """
+        file = file or self.location.open()
+        before, now = self.data_stamp, file.stamp
+        if now == before:
             return
         try:
-            self._check_match(file, self.data_path)
+            self._check_match(file)
         except StaleIndexError as error:
-            before, now = self.data_stamp, file.stamp
-            if before is not None and now.file == before.file and now.size < before.size:
+            if before is None:
+                raise
+            if now.file == before.file and now.size < before.size:
                 raise TruncatedFileError(
                     "the file has become shorter since it was indexed",
                     path=self.data_path,
@@ -599,23 +529,23 @@ class RecordIndex:
                 path=self.data_path,
                 offset=error.offset,
             ) from None
+        self.data_stamp = now
 
-    def _check_match(self, file: ByteSource, name: str) -> None:
+    def _check_match(self, file: ByteSource) -> None:
         header = self.file.header
-        size = file.stamp.size
-        self._check_size(size, name)
-        is_same = self.format.fingerprint(file, size) == header.data_fingerprint
+        self._check_size(file.stamp.size)
+        is_same = self.format.fingerprint(file, header.data_bytes) == header.data_fingerprint
         if not is_same and not self._notices_damage(file):
             raise StaleIndexError(
-                "the content of the data file differs from the indexed content", path=name
+                "the content of the data file differs from the indexed content",
+                path=self.file.name,
             )
         # Uploading changes the time. The records of a remote object that cannot be found where the
         # index has them are noticed when they are read.
         is_checked = file.is_pinned and self.format.is_self_checking
         is_touched = file.stamp.mtime_ns != header.data_mtime_ns and not is_checked
         if is_touched and self.compression is None:
-            self._check_sampled_records(file, name)
-        self.data_stamp = file.stamp
+            self._check_sampled_records(file)
 
     def _notices_damage(self, file: ByteSource) -> bool:
         """Return whether the index can be used for a file whose ends are damaged.
@@ -627,34 +557,37 @@ class RecordIndex:
         is_unwritten = is_file and file.stamp.mtime_ns == self.file.header.data_mtime_ns
         return is_unwritten and self.compression is not None and len(self.seek_points.checks) > 0
 
-    def _check_size(self, size: int, name: str) -> None:
+    def _check_size(self, size: int) -> None:
         indexed = self.file.header.data_bytes
         if size != indexed:
             raise StaleIndexError(
                 f"the data file has {counted(size, 'byte')}, the indexed file had "
                 f"{counted(indexed, 'byte')}",
-                path=name,
+                path=self.file.name,
             )
 
-    def _check_coverage(self) -> None:
-        """Check that the index accounts for all bytes of the data file that it describes."""
-        header = self.file.header
-        size = self.stream_bytes
-        if self.compression is None:
-            is_size = size == header.data_bytes
-        else:
-            is_size = size <= header.data_bytes * MOST_INFLATED[self.compression]
-        if is_size and self.format.covers(header.header_bytes, header.footer_bytes):
-            if self.compression is not None:
-                _ = self.seek_points  # which checks them
-            return
-        end = size - header.footer_bytes
-        total = size if is_size else header.data_bytes
-        raise IndexFormatError(
-            f"the index covers bytes {header.header_bytes:,} to {end:,} of a data file of "
-            f"{counted(total, 'byte')}",
-            path=self.file.path or self.data_path,
-        )
+    def _check_coverage(self, file: IndexFile) -> None:
+        """Check that an index accounts for all bytes of the data file that it describes."""
+        header, size = file.header, file.core.stream_bytes
+        path = file.path or self.data_path
+        if header.format != self.format.code:
+            raise IndexFormatError(
+                f"the index is of another record format than {self.format.name!r}, or of the same "
+                "format with other parameters",
+                path=path,
+            )
+        most = header.data_bytes * MOST_INFLATED[file.compression]
+        is_size = size == most if file.compression is None else size <= most
+        if not (is_size and self.format.covers(header.header_bytes, header.footer_bytes)):
+            end = size - header.footer_bytes
+            total = size if is_size else header.data_bytes
+            raise IndexFormatError(
+                f"the index covers bytes {header.header_bytes:,} to {end:,} of a data file of "
+                f"{counted(total, 'byte')}",
+                path=path,
+            )
+        if file.compression is not None:
+            _ = file.seek_points  # which checks them
 
     def _check_complete(self, allow_missing: bool) -> None:
         for gap in self.gaps:
@@ -665,25 +598,12 @@ class RecordIndex:
                     path=self.file.name,
                 )
 
-    def _check_sampled_records(self, file: ByteSource, name: str) -> None:
+    def _check_sampled_records(self, file: ByteSource) -> None:
         count = len(self)
         sample = np.unique(np.linspace(0, count - 1, min(count, _SAMPLED_RECORDS)).astype(np.int64))
         mismatch = self.format.find_mismatch(file, *self.locate(sample))
         if mismatch is not None:
-            raise StaleIndexError(self.format.mismatch_reason, path=name, offset=mismatch)
-
-    # ---- pickling ----
-
-    def __getstate__(self) -> dict[str, Any]:
-        # An index is checked when it is made, not again in another process: its file may have
-        # changed, and an error at unpickling would end a worker before it can report it.
-        file = self._content
-        if not isinstance(file, IndexFile) or file.path is None or not file.can_reopen:
-            return self.__dict__
-        return {
-            **self.__dict__,
-            "_content": functools.partial(IndexFile.reopen, file.path, file.head),
-        }
+            raise StaleIndexError(self.format.mismatch_reason, path=self.file.name, offset=mismatch)
 
 
 def _limited(progress: Progress | None, limit: int, path: str) -> Progress:

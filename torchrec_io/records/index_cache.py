@@ -19,8 +19,8 @@ from ..storage.local import StrPath
 from ..storage.location import Location, threads_for
 from ..storage.thread_pool import map_in_threads
 from .formats import TFRECORD, RecordFormat
-from .index import IndexFacts, RecordIndex
-from .index_file import SUFFIX, IndexFile
+from .index import RecordIndex
+from .index_file import SUFFIX, IndexFacts, IndexFile
 from .manifest import find_facts
 
 IndexChoice: TypeAlias = StrPath | Sequence[StrPath]
@@ -68,7 +68,7 @@ class IndexSearch(NamedTuple):
         record_format: Record format of the file.
         facts: What a manifest says about the index of the object as it was listed.
         max_index_bytes: Most bytes that a new index may have; see :meth:`RecordIndex.build`.
-        verify_crc: See :meth:`RecordIndex.build_partial`.
+        verify_crc: See :meth:`RecordIndex.build`.
     """
 
     file: Location
@@ -78,29 +78,26 @@ class IndexSearch(NamedTuple):
     max_index_bytes: int | None = None
     verify_crc: bool = True
 
-    def find_or_build(self) -> tuple[RecordIndex, TorchRecIOError | None]:
+    def find_or_build(self) -> RecordIndex:
         """Return the index beside the data file, else the cached one, else a new one.
 
-        A new index is saved in the cache, never beside the data. The index of a damaged file is not
-        saved.
-
-        Returns:
-            The index, and the damage that ended building it early, if any.
+        A new index is saved in the cache, never beside the data. The index of a damaged file has
+        the records before the damage. It is not saved.
         """
         is_cached = self.record_format.is_cached
-        found = self.find() if is_cached else None
-        if found is not None:
-            return found, None
-        index, error = RecordIndex.build_partial(
+        if is_cached and (found := self.find()) is not None:
+            return found
+        index = RecordIndex.build(
             self.file,
             compression=self.compression,
             format=self.record_format,
             max_index_bytes=self.max_index_bytes,
             verify_crc=self.verify_crc,
+            allow_damage=True,
         )
-        if error is None and is_cached:
+        if is_cached:
             keep_index(index)
-        return index, error
+        return index
 
     def find_listed(self, stamp: Stamp, beside: Stamp | None = None) -> RecordIndex:
         """Find or build an index, maybe in another process than the one that listed the file.
@@ -115,9 +112,9 @@ class IndexSearch(NamedTuple):
         """
         for location, seen in ((self.file, stamp), (self.file.beside(SUFFIX), beside)):
             location.see(location.seen_stamp or seen)
-        index, error = self.find_or_build()
-        if error is not None:
-            raise error
+        index = self.find_or_build()
+        if index.damage is not None:
+            raise index.damage
         if self.facts not in (None, index.facts):
             raise StaleIndexError(
                 "the manifest of the folder does not match the object; write it again: "
@@ -161,15 +158,13 @@ class IndexSearch(NamedTuple):
             # If the data file cannot be read, building an index raises the error.
             logger.info("building a new index: %s", error)
             return None
-        reason = self._misfit(index)
-        if reason is None:
+        if (reason := self._misfit(index)) is None:
             return index
         logger.info("building a new index: %s %s", printable(place), reason)
         return None
 
     def _misfit(self, index: RecordIndex) -> str | None:
         """Return why an index that matches its data file is not used unless a user names it."""
-        is_plain = index.compression is None
         if self.facts not in (None, index.facts):
             return "is of another version of the object"
         if self.compression not in ("auto", index.compression):
@@ -177,17 +172,14 @@ class IndexSearch(NamedTuple):
         if index.gaps:
             # Scanning the file tells what is damaged, and finds all that a text index left out.
             return "has gaps"
-        if index.is_data_touched and is_plain and not self.record_format.is_self_checking:
+        stamp, indexed = index.data_stamp, index.file.header.data_mtime_ns
+        is_touched = stamp is not None and stamp.mtime_ns != indexed
+        if is_touched and index.compression is None and not self.record_format.is_self_checking:
             # Lines may have moved between the sampled ones, and reading them would not show it.
             return "is of the file before its last change"
         if index.lacks_seek_points:
             return "has no checksums of the content"
         return None
-
-
-def find_or_build(file: Location) -> tuple[RecordIndex, TorchRecIOError | None]:
-    """Return the index of a TFRecord file; see :meth:`IndexSearch.find_or_build`."""
-    return IndexSearch(file).find_or_build()
 
 
 def find_matching(file: Location) -> RecordIndex | None:
@@ -196,12 +188,12 @@ def find_matching(file: Location) -> RecordIndex | None:
 
 
 def keep_index(index: RecordIndex) -> None:
-    """Save a new index in the cache, if that can be written."""
-    if not index.is_verified:
+    """Save a new index in the cache, if that can be written, unless its file is damaged."""
+    if not index.is_verified or index.damage is not None:
         return
     stamp = index.data_stamp if index.location.local_path is None else None
     try:
-        index.save_to_cache(cache_path(index.location, index.format, stamp))
+        index.file.save(cache_path(index.location, index.format, stamp), durable=False)
     except OSError as error:  # for example a read-only home directory
         logger.info("the index is not saved in the cache: %s", error)
 
@@ -220,14 +212,14 @@ def open_indexes(
 
     Args:
         files: Data files.
-        index: ``"auto"`` to find or build each index (:func:`find_or_build`); or the index file of
+        index: ``"auto"`` to find or build each index (:class:`IndexSearch`); or the index file of
             each data file, a path or several.
         compression: Compression of the files: ``"auto"`` (by content), None, ``"gzip"``,
             ``"zlib"`` or ``"zstd"``.
         record_format: Record format of the files.
         allow_missing: Whether given indexes may leave out records of their files.
         max_index_bytes: Most bytes that a new index may have; see :meth:`RecordIndex.build`.
-        verify_crc: See :meth:`RecordIndex.build_partial`.
+        verify_crc: See :meth:`RecordIndex.build`.
 
     Returns:
         An index for each file, and the damages that ended building some of them early.
@@ -245,7 +237,7 @@ def open_indexes(
     if index == "auto":
         listed = find_facts(files, compression, record_format)
 
-        def find(file: Location) -> tuple[RecordIndex, TorchRecIOError | None]:
+        def find(file: Location) -> RecordIndex:
             facts = listed.get(file)
             search = IndexSearch(
                 file, compression, record_format, facts, max_index_bytes, verify_crc
@@ -254,26 +246,22 @@ def open_indexes(
                 return search.find_or_build()
             stamp, beside = file.stamp(), file.beside(SUFFIX).seen_stamp
             later = functools.partial(search.find_listed, stamp, beside)
-            index = RecordIndex.deferred(
-                file, facts, later, stamp=stamp, record_format=record_format
+            return RecordIndex(file, later, record_format, facts=facts, stamp=stamp)
+
+        indexes = map_in_threads(find, files, threads)
+    else:
+        names = [index] if isinstance(index, (str, os.PathLike)) else list(index)
+        if len(names) != len(files):
+            raise ValueError(
+                f"index must have {counted(len(files), 'path')}, one for each data file, got "
+                f"{len(names)}"
             )
-            return index, None
-
-        found = map_in_threads(find, files, threads)
-        return [built for built, _ in found], [error for _, error in found if error is not None]
-    names = [index] if isinstance(index, (str, os.PathLike)) else list(index)
-    if len(names) != len(files):
-        raise ValueError(
-            f"index must have {counted(len(files), 'path')}, one for each data file, got "
-            f"{len(names)}"
+        indexes = map_in_threads(
+            lambda pair: RecordIndex.load(*pair, format=record_format, allow_missing=allow_missing),
+            list(zip(names, files, strict=True)),
+            threads,
         )
-    pairs = list(zip(names, files, strict=True))
-
-    def load(pair: tuple[StrPath, Location]) -> RecordIndex:
-        return RecordIndex.load(*pair, format=record_format, allow_missing=allow_missing)
-
-    indexes = map_in_threads(load, pairs, threads)
-    return indexes, [error for index in indexes if (error := index.damage()) is not None]
+    return indexes, [index.damage for index in indexes if index.damage is not None]
 
 
 def find_indexes(files: Sequence[Location]) -> list[RecordIndex | None]:
@@ -288,11 +276,8 @@ def find_indexes(files: Sequence[Location]) -> list[RecordIndex | None]:
         An index for each file; None if it does not exist.
     """
     listed = find_facts(files, "auto", TFRECORD)
-
-    def find(file: Location) -> RecordIndex | None:
-        return IndexSearch(file, facts=listed.get(file)).find()
-
-    return map_in_threads(find, files, threads_for(files))
+    searches = [IndexSearch(file, facts=listed.get(file)) for file in files]
+    return map_in_threads(IndexSearch.find, searches, threads_for(files))
 
 
 def load_deferred(indexes: Sequence[RecordIndex]) -> None:

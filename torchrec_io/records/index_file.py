@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -41,6 +42,22 @@ _SCAN_BYTES = 1 << 20
 _PAGES_OF_ONE_FILE = 1 << 10
 
 
+class IndexFacts(NamedTuple):
+    """What is known of an index without its content.
+
+    Attributes:
+        records: Number of records.
+        data_bytes: Size of the data file in bytes.
+        fingerprint: Fingerprint of the data file; 0 if it is not known.
+        compression: Compression of the data file.
+    """
+
+    records: int
+    data_bytes: int
+    fingerprint: int = 0
+    compression: Compression | None = None
+
+
 class IndexFile:
     """An index file, or a new index that is not saved yet.
 
@@ -49,35 +66,42 @@ class IndexFile:
     so that a file that changes is an error.
 
     Args:
-        core: Index for native code.
         head: Bytes of the header.
         name: File that errors name.
-        content: Bytes of the index file, if they are in memory.
         path: File that has this content, if there is one.
+        core: Index for native code, if the file was read.
+        content: Bytes of the index file, if they are in memory.
         stamp: Stamp of that file.
 
     Attributes:
-        core: Index for native code.
         header: Header of the index file.
         head: Bytes of the header.
         name: File that errors name.
         path: File that has this content, if there is one.
         compression: Compression of the data file.
+        facts: What is known without the content.
     """
 
     def __init__(
         self,
-        core: _core.Index,
         head: bytes,
         name: str,
-        *,
-        content: ByteBuffer | None = None,
         path: str | None = None,
+        *,
+        core: _core.Index | None = None,
+        content: ByteBuffer | None = None,
         stamp: Stamp | None = None,
     ) -> None:
-        self.core = core
-        self.header = core.header
+        if core is not None:
+            self.core = core
+        self.header = _core.read_index_header(head)
         self.compression = _COMPRESSIONS[self.header.compression]
+        self.facts = IndexFacts(
+            self.header.records,
+            self.header.data_bytes,
+            self.header.data_fingerprint,
+            self.compression,
+        )
         self.head = head
         self.name = name
         self.path = path
@@ -103,7 +127,7 @@ class IndexFile:
         except ValueError as error:
             raise _damaged(error, name) from None
         head = content[:_HEADER_BYTES].tobytes()
-        return cls(core, head, name, content=content, path=path, stamp=stamp)
+        return cls(head, name, path, core=core, content=content, stamp=stamp)
 
     @classmethod
     def read(cls, file: ByteSource) -> IndexFile:
@@ -115,48 +139,31 @@ class IndexFile:
         size = file.stamp.size
         if size == 0:
             raise IndexFormatError("the index is damaged: it is empty", path=file.path)
-        # Pages of a remote file would take a request each.
-        if size < _SMALLEST_PAGED or file.is_pinned:
-            content = _core.allocate(size)
-            content = content[: file.read_into(0, content.data)]
-            if file.is_pinned:
-                return cls.decode(content, file.path)
-            return cls.decode(content, file.path, file.path, file.stamp)
+        if file.is_pinned:  # pages of a remote file would take a request each
+            return cls.decode(_read_whole(file), file.path)
+        if size < _SMALLEST_PAGED:
+            return cls.decode(_read_whole(file), file.path, file.path, file.stamp)
         scan = _core.IndexScan(size)
-        buffer = _core.allocate(min(size, _SCAN_BYTES))
-        at = 0
         head = b""
-        while got := file.read_into(at, buffer.data[: size - at]):
-            head = head or buffer[:_HEADER_BYTES].tobytes()
-            at += got
-            if not scan.add(buffer[:got]):
+        for at in range(0, size, _SCAN_BYTES):
+            part = read_bytes(file, at, min(_SCAN_BYTES, size - at))
+            head = head or part[:_HEADER_BYTES]
+            if not scan.add(np.frombuffer(part, np.uint8)):
                 break
         try:
             core = scan.finish()
         except ValueError as error:
             raise _damaged(error, file.path) from None
-        return cls(core, head, file.path, path=file.path, stamp=file.stamp)
+        return cls(head, file.path, file.path, core=core, stamp=file.stamp)
 
-    @classmethod
-    def reopen(cls, path: str, head: bytes) -> IndexFile:
-        """Open an index file that another process has checked.
-
-        Args:
-            path: Index file.
-            head: Header that it had.
+    @functools.cached_property
+    def core(self) -> _core.Index:
+        """Index for native code. Another process reads it from the file when it needs it.
 
         Raises:
             StaleIndexError: If the file was removed or replaced in the meantime.
         """
-        file = _open_used(path)
-        if read_bytes(file, 0, len(head)) != head:
-            raise _replaced(path)
-        return cls.read(file)
-
-    @property
-    def can_reopen(self) -> bool:
-        """True if another process must, or can, read the file of this index again."""
-        return self.path is not None and (self._content is None or os.path.exists(self.path))
+        return IndexFile.read(self._open()).core
 
     @functools.cached_property
     def seek_points(self) -> SeekPoints:
@@ -188,13 +195,22 @@ class IndexFile:
         """Return a part of the index file."""
         if self._content is not None:
             return self._content[offset : offset + size].tobytes()
+        return self._read_ranges(np.array([(offset, size, 0)]), size).tobytes()
+
+    def _read_ranges(self, ranges: Ints, size: int) -> ByteBuffer:
+        file, buffer = self._open(), _core.allocate(size)
+        if file.read_ranges(ranges, buffer) is not None:
+            raise _replaced(file.path)
+        return buffer
+
+    def _open(self) -> ByteSource:
+        """Open the file, which must have the same header as before.
+
+        Raises:
+            StaleIndexError: If the file was removed or replaced.
+        """
         assert self.path is not None
-        file = _open_used(self.path)
-        is_replaced = file.stamp != self._stamp and read_bytes(file, 0, _HEADER_BYTES) != self.head
-        part = b"" if is_replaced else read_bytes(file, offset, size)
-        if len(part) != size:
-            raise _replaced(self.path)
-        return part
+        return _open_same(self.path, self.head, self._stamp)
 
     def save(self, path: StrPath, *, durable: bool) -> None:
         """Write the content to a file, all of it or nothing, and use that file from now on."""
@@ -203,7 +219,12 @@ class IndexFile:
         self._stamp = Location.of(path).stamp_now()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return IndexFile.decode, (self.read_all().tobytes(), self.name)
+        # A file that was checked is not read again here: it may have changed, and an error at
+        # unpickling would end a worker before it can report it.
+        content = self._content
+        if content is None or (self.path is not None and len(content) >= _SMALLEST_PAGED):
+            return IndexFile, (self.head, self.name, self.path)
+        return IndexFile.decode, (content.tobytes(), self.name, self.path, self._stamp)
 
     def read_all(self) -> ByteBuffer:
         """Return the bytes of the index file.
@@ -213,16 +234,14 @@ class IndexFile:
         """
         if self._content is not None:
             return self._content
-        assert self.path is not None
-        file = _open_used(self.path)
-        content = _core.allocate(file.stamp.size)
-        content = content[: file.read_into(0, content.data)]
+        file = self._open()
+        content = _read_whole(file)
         try:
-            if IndexFile.decode(content, self.path).head == self.head:
+            if IndexFile.decode(content, file.path).head == self.head:
                 return content
         except IndexFormatError:
             pass
-        raise _replaced(self.path)
+        raise _replaced(file.path)
 
     def locate(self, records: Ints) -> tuple[Ints, Ints]:
         """Return the stream offsets where records' frames start and end.
@@ -245,12 +264,9 @@ class IndexFile:
         Raises:
             StaleIndexError: If the file was removed or replaced.
         """
-        assert self.path is not None  # the others are in memory
-        buffer = _core.allocate(missing.bytes)
-        file = _open_used(self.path)
-        is_whole = file.read_ranges(missing.ranges, buffer) is None
-        if not is_whole or not index_set.add_pages(missing, buffer):
-            raise _replaced(self.path)
+        pages = self._read_ranges(missing.ranges, missing.bytes)
+        if not index_set.add_pages(missing, pages):
+            raise _replaced(self.name)
 
     def check_unchanged(self) -> None:
         """Check that the file has not changed since it was read. It may have been removed.
@@ -260,17 +276,9 @@ class IndexFile:
         """
         if self.path is None:
             return
-        try:
-            location = Location.of(self.path)
-            if location.stamp_now() == self._stamp:
-                return
-            file = location.open()
-        except FileNotFoundError:
-            return  # what is in memory stays as it was
-        is_size = self._stamp is None or file.stamp.size == self._stamp.size
-        if not is_size or read_bytes(file, 0, _HEADER_BYTES) != self.head:
-            raise _replaced(self.path)
-        self._stamp = file.stamp
+        with contextlib.suppress(FileNotFoundError):  # what is in memory stays as it was
+            if Location.of(self.path).stamp_now() != self._stamp:
+                self._stamp = self._open().stamp
 
 
 def supply_pages(
@@ -334,12 +342,28 @@ def encode_index(
     return _core.encode_index(header, starts, list(gaps), np.frombuffer(section, np.uint8))
 
 
-def _open_used(path: str) -> ByteSource:
-    """Open an index file that was opened before."""
+def _open_same(path: str, head: bytes, stamp: Stamp | None = None) -> ByteSource:
+    """Open an index file that was opened before.
+
+    Args:
+        path: Index file.
+        head: Header that it had.
+        stamp: Stamp that it had, if that is known.
+    """
     try:
-        return Location.of(path).open()
+        file = Location.of(path).open()
     except FileNotFoundError:
         raise StaleIndexError("the index file was removed while it was in use", path=path) from None
+    if file.stamp != stamp:
+        is_size = stamp is None or file.stamp.size == stamp.size
+        if not is_size or read_bytes(file, 0, len(head)) != head:
+            raise _replaced(path)
+    return file
+
+
+def _read_whole(file: ByteSource) -> ByteBuffer:
+    content = _core.allocate(file.stamp.size)
+    return content[: file.read_into(0, content.data)]
 
 
 def _damaged(error: ValueError, path: str) -> IndexFormatError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from ..errors import IndexFormatError, StaleIndexError
@@ -10,28 +10,22 @@ from ..storage.location import Location
 from .formats import Progress
 from .index import RecordIndex
 from .index_file import SUFFIX
-from .manifest import ManifestEntry, tag_of
 
 IndexFormat: TypeAlias = Literal["tfidx", "text"]
 IndexState: TypeAlias = Literal["indexed", "up to date"]
 
 
+@dataclass(frozen=True)
 class IndexPlaces:
     """The places of the indexes of data files.
 
-    Args:
-        index_format: Format of the indexes.
-        folder: Folder for all indexes. Default: each is beside its data file.
-
     Attributes:
         index_format: Format of the indexes.
-        folder: Folder for all indexes, if they are not beside their data files.
+        folder: Folder for all indexes, an absolute path. Default: each is beside its data file.
     """
 
-    def __init__(self, index_format: IndexFormat, folder: Location | None = None) -> None:
-        self.index_format = index_format
-        # The same folder for processes in other working directories.
-        self.folder = None if folder is None else folder.absolute()
+    index_format: IndexFormat = "tfidx"
+    folder: Location | None = None
 
     def index_of(self, file: Location) -> Location:
         """Return the location of the index of a data file."""
@@ -93,28 +87,3 @@ class IndexPlaces:
         else:
             index.save(target)
         return "indexed", index
-
-    def entry_of(self, index: RecordIndex) -> ManifestEntry | None:
-        """Return the entry of an index in a manifest.
-
-        None for local files, which open fast, and for an object that could be replaced unnoticed,
-        because it has no ETag or version.
-        """
-        stamp = index.data_stamp
-        if self.index_format == "text" or stamp is None or index.location.local_path is not None:
-            return None
-        tag = tag_of(stamp)
-        return ManifestEntry(index.facts, tag) if tag else None
-
-    def by_folder(
-        self, entries: Mapping[Location, ManifestEntry]
-    ) -> dict[Location, dict[str, ManifestEntry]]:
-        """Return the entries of the manifest of each folder that indexes were written to.
-
-        Args:
-            entries: An entry for each data file.
-        """
-        found: dict[Location, dict[str, ManifestEntry]] = {}
-        for file, entry in entries.items():
-            found.setdefault(self.folder or file.parent, {})[file.basename] = entry
-        return found

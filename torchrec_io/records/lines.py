@@ -32,7 +32,7 @@ class TextLines(RecordFormat):
         self.skip_header_lines = check_integer("skip_header_lines", skip_header_lines)
         self.name = f"lines, skip_header_lines={self.skip_header_lines}"
 
-    def scan(self, source: ByteSource, progress: Progress | None = None) -> ScanResult:
+    def scan(self, source: ByteSource, progress: Progress) -> ScanResult:
         buffer = np.empty(_CHUNK_BYTES, np.uint8)
         found = [np.zeros(1, np.uint64)]  # starts of lines
         at = last = lines = 0  # last: start of the last line
@@ -50,8 +50,7 @@ class TextLines(RecordFormat):
                 last = int(starts[-1])
             at += got
             lines += len(starts)
-            if progress is not None:
-                progress(file_bytes_read(source, at), lines)
+            progress(file_bytes_read(source, at), lines)
         left = at - last
         # The last line of a damaged stream is not a record: it may have been longer.
         if error is None and (left > 1 or (left == 1 and chunk[-1] != _RETURN)):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,17 +19,15 @@ from ..storage.compression import MOST_INFLATED, CompressionChoice
 from ..storage.location import Location
 from ..storage.outputs import write_output
 from .formats import TFRECORD, RecordFormat
-from .index import IndexFacts
+from .index import RecordIndex
+from .index_file import IndexFacts
 
 logger = logging.getLogger("torchrec_io")
 
 # Folders and patterns leave out hidden names.
 MANIFEST_NAME = ".torchrec_io.manifest"
 # Larger manifests are neither written nor read.
-MOST_ENTRIES = 1_000_000
 _MOST_BYTES = 256 << 20
-# Names of objects have at most 1,024 bytes, and what is not ASCII takes six for each two or three.
-_MOST_LINE_BYTES = 1 << 13
 _MAGIC = b"torchrec_io manifest 2 "
 _FIRST_BYTES = len(_MAGIC) + 9  # of the first line, with the checksum and the end of the line
 _MOST_DATA_BYTES = 1 << 53
@@ -66,10 +64,6 @@ def encode_manifest(entries: Mapping[str, ManifestEntry]) -> bytes:
     Raises:
         ValueError: If there are too many objects.
     """
-    if len(entries) > MOST_ENTRIES:
-        raise ValueError(
-            f"a manifest must have at most {MOST_ENTRIES:,} objects, got {len(entries):,}"
-        )
     lines = (json.dumps([name, *facts, tag]) for name, (facts, tag) in sorted(entries.items()))
     body = "".join(f"{line}\n" for line in lines).encode()
     if len(body) > _MOST_BYTES - _FIRST_BYTES:
@@ -88,26 +82,19 @@ def decode_manifest(content: bytes, path: str) -> dict[str, ManifestEntry]:
         IndexFormatError: If the content is damaged, or of another release.
     """
     try:
-        return dict(_decode(content))
+        if not content.startswith(_MAGIC):
+            raise ValueError("it does not start as a manifest of this release does")
+        body = content[_FIRST_BYTES:]
+        if not content.startswith(_first_line(body)):
+            raise ValueError("its checksum does not match")
+        return dict(map(_entry_of, body.splitlines()))
     except (ValueError, RecursionError) as error:
         raise IndexFormatError(f"the manifest is damaged: {error}", path=path) from None
 
 
-def _decode(content: bytes) -> Iterable[tuple[str, ManifestEntry]]:
-    if not content.startswith(_MAGIC):
-        raise ValueError("it does not start as a manifest of this release does")
-    body = content[_FIRST_BYTES:]
-    if not content.startswith(_first_line(body)):
-        raise ValueError("its checksum does not match")
-    lines = body.split(b"\n", MOST_ENTRIES)
-    if lines.pop():
-        raise ValueError(f"it has more than {MOST_ENTRIES:,} objects, or part of a line")
-    return map(_entry_of, lines)
-
-
 def _entry_of(line: bytes) -> tuple[str, ManifestEntry]:
     """Return the name and the entry in a line, which must be possible."""
-    match json.loads(line) if len(line) <= _MOST_LINE_BYTES else None:
+    match json.loads(line):
         case [str(name), int(records), int(size), int(fingerprint), kind, str(tag)]:
             compression = next((each for each in MOST_INFLATED if each == kind), None)
             most = size * MOST_INFLATED[compression] // TFRECORD.overhead_bytes
@@ -146,15 +133,13 @@ def find_facts(
     found = {}
     for folder, objects in folders.items():
         manifest = folder.child(MANIFEST_NAME)
-        if not _is_worth_asking(manifest, objects):
-            continue
-        entries = _read(manifest)
+        entries = _read(manifest) if _is_worth_asking(manifest, objects) else {}
         for file in objects:
             entry = entries.get(file.basename)
-            if entry is None or not _is_of(entry, file.stamp()):
-                continue
-            if compression in ("auto", entry.facts.compression):
+            if entry is not None and _is_of(entry, file.stamp()):
                 found[file] = entry.facts
+    if compression != "auto":
+        found = {file: facts for file, facts in found.items() if facts.compression == compression}
     return found
 
 
@@ -187,6 +172,33 @@ def _is_of(entry: ManifestEntry, stamp: Stamp) -> bool:
 
 
 # ---- writing ----
+
+
+def entry_of(index: RecordIndex) -> ManifestEntry | None:
+    """Return the entry of an index in a manifest.
+
+    None for local files, which open fast, and for an object that could be replaced unnoticed,
+    because it has no ETag or version.
+    """
+    stamp = index.data_stamp
+    if stamp is None or index.location.local_path is not None or not tag_of(stamp):
+        return None
+    return ManifestEntry(index.facts, tag_of(stamp))
+
+
+def by_folder(
+    entries: Mapping[Location, ManifestEntry], folder: Location | None = None
+) -> dict[Location, dict[str, ManifestEntry]]:
+    """Return the entries of the manifest of each folder, by the names of the objects.
+
+    Args:
+        entries: An entry for each data file.
+        folder: Folder of all indexes, if they are not beside their data files.
+    """
+    found: dict[Location, dict[str, ManifestEntry]] = {}
+    for file, entry in entries.items():
+        found.setdefault(folder or file.parent, {})[file.basename] = entry
+    return found
 
 
 def update_manifest(folder: Location, entries: Mapping[str, ManifestEntry]) -> Location:

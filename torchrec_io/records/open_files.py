@@ -194,7 +194,7 @@ class OpenFiles:
         before = self._closed.get(number)
         if before is not None and before.file == file.stamp.file and before != file.stamp:
             raise changed_error(index.data_path, before.size, file.stamp.size)
-        index.check_opened(file)
+        index.check_fresh(file)
         if self._epoch > 1:
             file.failures = []
         source = file if index.compression is None else self._chunks.open(number, index, file)

@@ -340,7 +340,7 @@ class RecordReader(Reader):
         paths = [self.indexes[file].data_path for file in files.tolist()]
         records = (numbers - (self._ends - self._counts)[files]).tolist()
         offsets = starts.tolist()
-        keys = self.format.keys(paths, records, offsets)
+        keys = map(self.format.key, paths, records, offsets)
         return [*map(RecordLocation, paths, records, offsets, keys)]
 
     @property

@@ -160,8 +160,8 @@ def _with_existing_index(file: _File) -> _File:
 
 
 def _scanned(file: _File) -> _File:
-    index, error = RecordIndex.build_partial(file.location)
-    return replace(file, index=index, error=error)
+    index = RecordIndex.build(file.location, allow_damage=True)
+    return replace(file, index=index, error=index.damage)
 
 
 # ---- all records ----

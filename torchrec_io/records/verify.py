@@ -7,14 +7,14 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 from ..errors import TorchRecIOError
-from ..storage.compression import CompressionChoice
 from ..storage.local import StrPath
 from ..storage.location import Location
 from .damage_map import DamageMap
 from .file_piece import FilePiece
 from .formats import Progress
 from .record_size import MAX_RECORD_BYTES
-from .sequential import iter_blocks
+
+_MOST_LISTED = 10_000
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,11 @@ class VerifyReport:
 
 
 def verify_file(
-    path: StrPath,
+    path: StrPath | FilePiece,
     *,
-    compression: CompressionChoice = "auto",
     max_record_bytes: int = MAX_RECORD_BYTES,
     progress: Progress | None = None,
-    most_listed: int = 10_000,
+    most_listed: int = _MOST_LISTED,
 ) -> VerifyReport:
     """Read a whole TFRecord file and check the length and the data of each record.
 
@@ -62,9 +61,8 @@ def verify_file(
     file is lost, because the start of the next record is unknown.
 
     Args:
-        path: Data file.
-        compression: Compression of the file: ``"auto"`` (by content), None, ``"gzip"``,
-            ``"zlib"`` or ``"zstd"``.
+        path: Data file; or a part of one that is not compressed. If the rest of a part is lost,
+            ``lost_bytes`` and ``damage_map`` extend only to its end.
         max_record_bytes: Largest size of a record in bytes. A larger one counts as damaged.
         progress: Function that is called now and then with the number of bytes of the file and the
             number of records read so far.
@@ -73,31 +71,9 @@ def verify_file(
 
     Raises:
         FileNotFoundError, IsADirectoryError: If there is no such file.
+        StaleIndexError: If the file of a part is not the one that was indexed.
     """
-    piece = FilePiece(Location.of(path), compression)
-    return verify_piece(piece, max_record_bytes, progress, most_listed)
-
-
-def verify_piece(
-    piece: FilePiece,
-    max_record_bytes: int = MAX_RECORD_BYTES,
-    progress: Progress | None = None,
-    most_listed: int = 10_000,
-) -> VerifyReport:
-    """Verify consecutive records of a file; see :func:`verify_file`.
-
-    If a part of it is lost, ``lost_bytes`` and ``damage_map`` extend only to the end of the piece.
-
-    Args:
-        piece: The records: a whole file, or a part of one that is not compressed.
-        max_record_bytes: Largest size of a record in bytes. A larger one counts as damaged.
-        progress: Function that is called now and then with the number of bytes of the file and the
-            number of records read so far.
-        most_listed: Largest number of errors in ``damage``.
-
-    Raises:
-        StaleIndexError: If the file is not the one that was indexed.
-    """
+    piece = path if isinstance(path, FilePiece) else FilePiece(Location.of(path))
     records = damaged = 0
     damage: list[TorchRecIOError] = []
     lost = None
@@ -107,19 +83,11 @@ def verify_piece(
         damage_map = DamageMap(size)
         file_bytes = 0  # of the file that were read
         try:
-            blocks = iter_blocks(
-                source,
-                start=piece.begin,
-                end=piece.end,
-                first=piece.first,
-                max_record_bytes=max_record_bytes,
-            )
-            for block in blocks:
+            for block in piece.scan(source, max_record_bytes=max_record_bytes):
                 records += len(block.block)
                 damaged += len(block.gaps)
                 damage += block.errors[: most_listed - len(damage)]
-                is_plain = source.size is not None
-                damage_map.mark_gaps(block, None if is_plain else file_bytes)
+                damage_map.mark_gaps(block, file_bytes if source.size is None else None)
                 file_bytes = block.file_bytes_read
                 if progress is not None:
                     progress(file_bytes, records + damaged)
@@ -134,12 +102,11 @@ def verify_piece(
         )
 
 
-def joined_reports(reports: Sequence[VerifyReport], most_listed: int = 10_000) -> VerifyReport:
+def joined_reports(reports: Sequence[VerifyReport]) -> VerifyReport:
     """Return the report of a file from those of its parts, none of which has lost records.
 
     Args:
         reports: Reports of all parts of a file, in order.
-        most_listed: Largest number of errors in ``damage``.
     """
     whole = DamageMap(reports[0].file_bytes)
     for report in reports:
@@ -149,6 +116,6 @@ def joined_reports(reports: Sequence[VerifyReport], most_listed: int = 10_000) -
         reports[0],
         records=sum(report.records for report in reports),
         damaged=sum(report.damaged for report in reports),
-        damage=tuple(damage[:most_listed]),
+        damage=tuple(damage[:_MOST_LISTED]),
         damage_map=whole,
     )

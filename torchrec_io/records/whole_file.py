@@ -28,10 +28,8 @@ class WholeFile(RecordFormat):
         del file
         return None
 
-    def scan(self, source: ByteSource, progress: Progress | None = None) -> ScanResult:
-        size, error = find_size(
-            source, None if progress is None else lambda done: progress(done, 0)
-        )
+    def scan(self, source: ByteSource, progress: Progress) -> ScanResult:
+        size, error = find_size(source, lambda done: progress(done, 0))
         return ScanResult(np.zeros(1, np.uint64), size, error)
 
     def key(self, path: str, record: int, offset: int) -> str:

@@ -125,7 +125,7 @@ class SplitInfo:
         """Return the shards, after counting their records if dataset_info.json does not say them.
 
         Args:
-            verify_crc: See :meth:`RecordIndex.build_partial`.
+            verify_crc: See :meth:`RecordIndex.build`.
 
         Raises:
             FileNotFoundError: If a shard is missing.

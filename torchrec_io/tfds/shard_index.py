@@ -8,8 +8,9 @@ import numpy as np
 
 from ..checks import counted
 from ..errors import StaleIndexError, WrongShardError
-from ..records.index import IndexFacts, RecordIndex
+from ..records.index import RecordIndex
 from ..records.index_cache import IndexSearch
+from ..records.index_file import IndexFacts
 from ..records.record_reader import RecordReader
 from ..schema.inspect import feature_names
 from ..storage.byte_source import Stamp
@@ -38,7 +39,7 @@ def shard_index(
         stamp: Stamp of the shard.
         keys: Stored features that the first record must have.
         found: The index, if it is known already.
-        verify_crc: See :meth:`RecordIndex.build_partial`.
+        verify_crc: See :meth:`RecordIndex.build`.
 
     Raises:
         WrongShardError: If the shard has another number of records, or if its first record lacks a
@@ -48,14 +49,13 @@ def shard_index(
     """
     facts = IndexFacts(records, stamp.size)
     if found is not None:
-        index = RecordIndex(location, _checked(found, facts, keys).file)
-        index.data_stamp = found.data_stamp
-        index.facts = facts._replace(compression=found.compression)
-        return index
+        file = _checked(found, facts, keys).file
+        facts = facts._replace(compression=found.compression)
+        return RecordIndex(location, file, facts=facts, stamp=found.data_stamp)
     # A local file may be touched, or replaced by a copy, before it is used.
     seen = stamp if location.local_path is None else None
     find = functools.partial(_find_shard, location, facts, stamp, keys, verify_crc)
-    return RecordIndex.deferred(location, facts, find, stamp=seen)
+    return RecordIndex(location, find, facts=facts, stamp=seen)
 
 
 def _find_shard(

@@ -76,7 +76,7 @@ def open_shards(
         ranges: The records. Each range lists its own shards, in order.
         splits: Shards of each split.
         keys: Stored features that the first record of each shard must have.
-        verify_crc: See :meth:`RecordIndex.build_partial`.
+        verify_crc: See :meth:`RecordIndex.build`.
 
     Returns:
         Index of the shard of each piece of the ranges, and the selection of their records.

@@ -20,9 +20,11 @@ from torchrec_io.errors import (
     TorchRecIOError,
     TruncatedFileError,
 )
+from torchrec_io.records.file_piece import FilePiece
 from torchrec_io.records.foreign_files import HEAD_BYTES, foreign_file
 from torchrec_io.records.record_size import MAX_RECORD_BYTES
 from torchrec_io.records.verify import verify_file
+from torchrec_io.storage.location import Location
 
 _REPAIRED, _REPAIRED_DATA, _GZIP, _UNCHECKED = 1, 2, 4, 8
 
@@ -59,7 +61,7 @@ def check(data: bytes) -> None:
 
 
 def _check_verify(path: Path, compression: Any, walk: _Walk) -> None:
-    report = verify_file(path, compression=compression)
+    report = verify_file(FilePiece(Location.of(path), compression))
     assert report.records == len([record for record in walk.records if record is not None])
     assert report.damaged == walk.records.count(None)
     assert (report.lost is None) == walk.is_whole

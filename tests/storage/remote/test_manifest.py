@@ -21,7 +21,7 @@ from tests.support.tfrecord import frame
 from tests.support.web import WebServer
 from torchrec_io import RecordIndex, StaleIndexError, TFRecordDataset
 from torchrec_io.cli.commands import app
-from torchrec_io.records.index import IndexFacts
+from torchrec_io.records.index_file import IndexFacts
 from torchrec_io.records.manifest import (
     MANIFEST_NAME,
     ManifestEntry,
