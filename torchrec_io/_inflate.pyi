@@ -62,36 +62,3 @@ class InflateStream:
         Raises:
             zlib.error: If the stream is damaged. The content of `out` is undefined then.
         """
-
-    def decode_parts(self, data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], first_bytes: int, part_bytes: int) -> tuple[int, int, list[int]]:
-        """
-        Decompress like `decode`, with the CRC-32 of each part of the output.
-
-        Args:
-            data: Input; uint8.
-            out: Memory for the output; uint8.
-            first_bytes: Largest size of the first part.
-            part_bytes: Largest size of the others.
-
-        Returns:
-            Number of bytes consumed and produced; the CRC-32 of each part, none unless the
-            format is gzip.
-
-        Raises:
-            zlib.error: If the stream is damaged. The content of `out` is undefined then.
-        """
-
-def combine_crc32(first: int, second: int, size: int) -> int:
-    """
-    Return the CRC-32 of two parts together, of which the second one has `size` bytes.
-    """
-
-def count_good_parts(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], checks: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], part_bytes: int) -> int:
-    """
-    Return the number of parts before the first one that does not match its CRC-32.
-
-    Args:
-        data: Bytes; uint8.
-        checks: CRC-32 of each part; uint32.
-        part_bytes: Size of a part. The last one may be shorter.
-    """

@@ -17,12 +17,10 @@ constexpr std::array kFormats = {Format::deflate, Format::gzip, Format::zlib};
 constexpr std::size_t kGuardBytes = 512;
 constexpr std::byte kGuard{0xa5};
 
-// How a stream is decoded: the largest sizes of the pieces of input and output, and of parts with
-// checksums if these are wanted.
+// How a stream is decoded: the largest sizes of the pieces of input and output.
 struct Pieces {
   std::size_t in = 1 << 19;
   std::size_t out = 1 << 19;
-  std::size_t part = 0;
 };
 
 struct Result {
@@ -30,7 +28,6 @@ struct Result {
   std::size_t consumed = 0;
   bool is_done = false;
   std::string reason;
-  std::vector<std::uint32_t> crcs;
 };
 
 // Decodes as far as possible. The output is followed by bytes that must stay.
@@ -43,10 +40,7 @@ Result inflate(InflateStream& stream, const std::string& file, const Pieces& pie
     const std::vector<std::byte> input(in.begin() + result.consumed, in.begin() + given);
     const MutableBytes out = MutableBytes(memory).first(pieces.out);
     Inflated step;
-    const bool is_good = pieces.part == 0
-                             ? stream.decode(input, out, step, result.reason)
-                             : stream.decode_parts(input, out, pieces.part, pieces.part, step,
-                                                   result.crcs, result.reason);
+    const bool is_good = stream.decode(input, out, step, result.reason);
     CHECK_EQ(is_good, result.reason.empty());
     CHECK(std::all_of(memory.end() - kGuardBytes, memory.end(),
                       [](std::byte byte) { return byte == kGuard; }));
@@ -88,38 +82,6 @@ void test_pieces_of_any_size() {
     const std::string bytes = repeating_bytes(3'000, random);
     const Result found = inflate(format, deflated(bytes, format), {1, 1});
     CHECK(found.is_done && found.bytes == bytes);
-  }
-}
-
-void test_checksums_of_parts() {
-  std::mt19937_64 random(2);
-  const std::string bytes = repeating_bytes(200'000, random);
-  const std::string file = deflated(bytes, Format::gzip);
-  for (const std::size_t part : {1'000U, 50'000U, 65'536U, 200'000U, 1U << 19}) {
-    const Result found = inflate(Format::gzip, file, {1 << 19, 1 << 19, part});
-    CHECK(found.bytes == bytes);
-    std::vector<std::uint32_t> wanted;
-    for (std::size_t at = 0; at < bytes.size(); at += part) {
-      const std::size_t size = std::min(part, bytes.size() - at);
-      wanted.push_back(libdeflate_crc32(0, bytes.data() + at, size));
-    }
-    CHECK_EQ_IN(found.crcs, wanted, part);
-  }
-  CHECK(inflate(Format::zlib, deflated(bytes, Format::zlib), {1 << 19, 1 << 19, 9}).crcs.empty());
-  std::string wrong = file;
-  wrong[wrong.size() / 2] = static_cast<char>(wrong[wrong.size() / 2] ^ 1);
-  CHECK(!inflate(Format::gzip, wrong, {1 << 19, 1 << 19, 1'000}).reason.empty());
-}
-
-void test_combined_checksums() {
-  std::mt19937_64 random(3);
-  for (const std::size_t size : {0, 1, 255, 65'536, 99'999}) {
-    const std::string first = repeating_bytes(77, random);
-    const std::string second = repeating_bytes(size, random);
-    const auto crc = [](const std::string& bytes) { return crc32(exact(bytes)); };
-    CHECK_EQ(crc(second), libdeflate_crc32(0, second.data(), second.size()));
-    CHECK_EQ(combine_crc32(crc(first), crc(second), size), crc(first + second));
-    CHECK_EQ(combine_crc32(crc(first), crc(first + second), size), crc(second));
   }
 }
 
@@ -254,8 +216,6 @@ void test_a_stream_that_has_ended_stays_so() {
 
 int main() {
   tio::test::test_pieces_of_any_size();
-  tio::test::test_checksums_of_parts();
-  tio::test::test_combined_checksums();
   tio::test::test_starts_at_any_bit();
   tio::test::test_windows();
   tio::test::test_truncated_streams_are_not_done();

@@ -33,8 +33,7 @@ struct Result {
 };
 
 // Decodes a stream as far as possible, and checks that nothing is written after the output.
-Result inflate(InflateStream& stream, Bytes file, std::size_t in, std::size_t out,
-               std::size_t part) {
+Result inflate(InflateStream& stream, Bytes file, std::size_t in, std::size_t out) {
   Result result;
   std::vector<std::byte> memory(out + kGuardBytes, kGuard);
   std::size_t given = std::min(file.size(), in);
@@ -44,20 +43,14 @@ Result inflate(InflateStream& stream, Bytes file, std::size_t in, std::size_t ou
                                        file.begin() + static_cast<std::ptrdiff_t>(given));
     const MutableBytes target = MutableBytes(memory).first(out);
     Inflated step;
-    std::vector<std::uint32_t> crcs;
     std::string reason;
-    result.is_good = part == 0 ? stream.decode(input, target, step, reason)
-                               : stream.decode_parts(input, target, part, part, step, crcs, reason);
+    result.is_good = stream.decode(input, target, step, reason);
     require(result.is_good == reason.empty(), "a reason without a fault, or the reverse");
     require(std::all_of(memory.end() - kGuardBytes, memory.end(),
                         [](std::byte byte) { return byte == kGuard; }),
             "bytes after the output were changed");
     if (!result.is_good) break;
     require(step.consumed <= input.size() && step.produced <= out, "impossible sizes");
-    for (std::size_t i = 0; i < crcs.size(); ++i) {
-      const Bytes bytes = Bytes(target).first(step.produced).subspan(i * part);
-      require(crc32(bytes.first(std::min(part, bytes.size()))) == crcs[i], "a wrong checksum");
-    }
     result.consumed += step.consumed;
     result.bytes.append(reinterpret_cast<const char*>(memory.data()), step.produced);
     result.is_cut = result.bytes.size() > kMostBytes;
@@ -88,7 +81,7 @@ Result inflate_by_libdeflate(Format format, Bytes file) {
 void check_inside(Bytes file, int bit, std::size_t in, std::size_t out) {
   if (file.empty()) return;
   InflateStream stream(file, bit, file[0]);
-  inflate(stream, file.subspan(bit == 0 ? 0 : 1), in, out, 0);
+  inflate(stream, file.subspan(bit == 0 ? 0 : 1), in, out);
 }
 
 void check(const std::uint8_t* data, std::size_t size) {
@@ -99,9 +92,9 @@ void check(const std::uint8_t* data, std::size_t size) {
   const Bytes file = std::as_bytes(std::span(data + kOptionBytes, size - kOptionBytes));
   check_inside(file, data[0] >> 5, in, out);
   InflateStream first(format);
-  const Result whole = inflate(first, file, file.size(), kMostBytes + 1, 0);
+  const Result whole = inflate(first, file, file.size(), kMostBytes + 1);
   InflateStream second(format);
-  const Result pieces = inflate(second, file, in, out, data[0] & 16 ? 1 + data[1] : 0);
+  const Result pieces = inflate(second, file, in, out);
   if (whole.is_done && !whole.is_cut) {
     require(pieces.is_done && pieces.bytes == whole.bytes, "other bytes in pieces");
     require(pieces.consumed == whole.consumed, "another end in pieces");

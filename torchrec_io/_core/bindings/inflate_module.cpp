@@ -35,37 +35,6 @@ std::pair<std::size_t, std::size_t> bind_decode(InflateStream& self, const Buffe
   return {progress.consumed, progress.produced};
 }
 
-std::tuple<std::size_t, std::size_t, std::vector<std::uint32_t>> bind_decode_parts(
-    InflateStream& self, const Buffer& in, const WritableBuffer& out, std::size_t first_bytes,
-    std::size_t part_bytes) {
-  if (first_bytes == 0 || part_bytes == 0) throw nb::value_error("parts must not be empty");
-  Inflated progress;
-  std::vector<std::uint32_t> crcs;
-  std::string reason;
-  bool is_good;
-  {
-    const ReleasedGil unlocked(in.size() >= kLongInput && out.size() >= kLongOutput);
-    is_good = self.decode_parts(bytes_of(in), writable_bytes(out), first_bytes, part_bytes,
-                                progress, crcs, reason);
-  }
-  if (!is_good) throw_zlib_error(reason);
-  return {progress.consumed, progress.produced, std::move(crcs)};
-}
-
-std::size_t count_good_parts(const Buffer& data, const Vector<std::uint32_t>& checks,
-                             std::size_t part_bytes) {
-  if (part_bytes == 0) throw nb::value_error("part_bytes must be a positive integer, got 0");
-  const ReleasedGil unlocked(data.size() >= kLongOutput);
-  Bytes rest = bytes_of(data);
-  std::size_t good = 0;
-  for (; good < checks.size() && !rest.empty(); ++good) {
-    const Bytes part = rest.first(std::min(part_bytes, rest.size()));
-    if (crc32(part) != checks.data()[good]) break;
-    rest = rest.subspan(part.size());
-  }
-  return good;
-}
-
 }  // namespace
 }  // namespace tio
 
@@ -104,25 +73,5 @@ NB_MODULE(_inflate, module) {
           "Returns:\n"
           "    Number of bytes consumed and produced.\n\n"
           "Raises:\n"
-          "    zlib.error: If the stream is damaged. The content of `out` is undefined then.")
-      .def("decode_parts", &bind_decode_parts, "data"_a, "out"_a, "first_bytes"_a, "part_bytes"_a,
-           "Decompress like `decode`, with the CRC-32 of each part of the output.\n\n"
-           "Args:\n"
-           "    data: Input; uint8.\n"
-           "    out: Memory for the output; uint8.\n"
-           "    first_bytes: Largest size of the first part.\n"
-           "    part_bytes: Largest size of the others.\n\n"
-           "Returns:\n"
-           "    Number of bytes consumed and produced; the CRC-32 of each part, none unless the\n"
-           "    format is gzip.\n\n"
-           "Raises:\n"
-           "    zlib.error: If the stream is damaged. The content of `out` is undefined then.");
-  module.def("combine_crc32", &combine_crc32, "first"_a, "second"_a, "size"_a,
-             "Return the CRC-32 of two parts together, of which the second one has `size` bytes.");
-  module.def("count_good_parts", &count_good_parts, "data"_a, "checks"_a, "part_bytes"_a,
-             "Return the number of parts before the first one that does not match its CRC-32.\n\n"
-             "Args:\n"
-             "    data: Bytes; uint8.\n"
-             "    checks: CRC-32 of each part; uint32.\n"
-             "    part_bytes: Size of a part. The last one may be shorter.");
+          "    zlib.error: If the stream is damaged. The content of `out` is undefined then.");
 }

@@ -1,10 +1,8 @@
 #include "inflate/stream.h"
 
-#include <isa-l/crc.h>
 #include <isa-l/igzip_lib.h>
 
 #include <algorithm>
-#include <array>
 
 namespace tio {
 namespace {
@@ -32,30 +30,6 @@ const char* describe(int code) {
     default: return "it is invalid";
   }
 }
-
-// Polynomials over the field of two elements, modulo that of CRC-32. The highest bit is the
-// constant one.
-constexpr std::uint32_t kPolynomial = 0xedb88320;
-constexpr std::uint32_t kOne = std::uint32_t{1} << 31;
-
-// Without branches, which would be mispredicted.
-constexpr std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
-  std::uint32_t product = 0;
-  for (int bit = 31; bit >= 0; --bit) {
-    product ^= b & -(a >> bit & 1);
-    b = (b >> 1) ^ (kPolynomial & -(b & 1));
-  }
-  return product;
-}
-
-// x to 8, and each time the square of the one before.
-constexpr auto kPowers = [] {
-  std::array<std::uint32_t, 64> powers{kOne >> 8};
-  for (std::size_t i = 1; i < powers.size(); ++i) {
-    powers[i] = multiply(powers[i - 1], powers[i - 1]);
-  }
-  return powers;
-}();
 
 }  // namespace
 
@@ -119,43 +93,8 @@ bool InflateStream::decode(Bytes in, MutableBytes out, Inflated& progress, std::
   return state_->fault == nullptr;
 }
 
-bool InflateStream::decode_parts(Bytes in, MutableBytes out, std::size_t first_bytes,
-                                 std::size_t part_bytes, Inflated& progress,
-                                 std::vector<std::uint32_t>& crcs, std::string& reason) {
-  if (state_->isal.crc_flag != ISAL_GZIP) return decode(in, out, progress, reason);
-  Inflated all;
-  std::size_t wanted = 0;
-  std::size_t produced = 0;
-  do {
-    wanted = std::min(all.produced == 0 ? first_bytes : part_bytes, out.size() - all.produced);
-    const std::uint32_t before = state_->isal.crc;
-    Inflated part;
-    if (!decode(in.subspan(all.consumed), out.subspan(all.produced, wanted), part, reason)) {
-      return false;
-    }
-    produced = part.produced;
-    if (produced != 0) crcs.push_back(combine_crc32(before, state_->isal.crc, produced));
-    all.consumed += part.consumed;
-    all.produced += produced;
-  } while (produced == wanted && all.produced < out.size());
-  progress = all;
-  return true;
-}
-
 bool InflateStream::is_done() const {
   return state_->fault == nullptr && state_->isal.block_state == ISAL_BLOCK_FINISH;
-}
-
-std::uint32_t crc32(Bytes bytes) {
-  return crc32_gzip_refl(0, reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
-}
-
-std::uint32_t combine_crc32(std::uint32_t first, std::uint32_t second, std::uint64_t size) {
-  // Zeros of `size` bytes after the first part multiply its polynomial by x to 8 * size.
-  for (std::size_t bit = 0; size != 0; ++bit, size >>= 1) {
-    if (size & 1) first = multiply(first, kPowers[bit]);
-  }
-  return first ^ second;
 }
 
 }  // namespace tio

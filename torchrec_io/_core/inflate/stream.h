@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "wire/bytes.h"
 
@@ -42,11 +41,6 @@ class InflateStream {
   // damaged; it cannot be continued then, and the content of the output is undefined.
   bool decode(Bytes in, MutableBytes out, Inflated& progress, std::string& reason);
 
-  // Decompresses like `decode`, and returns the CRC-32 of each part of the output: one of up to
-  // `first_bytes`, and others of up to `part_bytes`. None are known unless the format is gzip.
-  bool decode_parts(Bytes in, MutableBytes out, std::size_t first_bytes, std::size_t part_bytes,
-                    Inflated& progress, std::vector<std::uint32_t>& crcs, std::string& reason);
-
   // Whether the stream has ended, and its checksum is right.
   bool is_done() const;
 
@@ -54,11 +48,5 @@ class InflateStream {
   struct State;
   std::unique_ptr<State> state_;
 };
-
-std::uint32_t crc32(Bytes bytes);
-
-// Returns the CRC-32 of two parts together, of which the second one has `size` bytes. With the
-// CRC-32 of both parts as `second`, returns that of the second one.
-std::uint32_t combine_crc32(std::uint32_t first, std::uint32_t second, std::uint64_t size);
 
 }  // namespace tio
