@@ -40,7 +40,8 @@ void test_ranges_of_several_files() {
   CHECK(out == expected);
 }
 
-// Many ranges of files that are not in memory, at least where the file system can drop them from it.
+// Many ranges of files that are not in memory, at least where the file system can drop them from
+// it.
 void test_ranges_that_are_not_in_memory() {
   const Content bytes = content(1 << 20, 3);
   const File a(bytes);

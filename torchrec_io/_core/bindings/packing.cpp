@@ -192,9 +192,9 @@ bool bind_write(const RowWriter& writer, const LocatedBatch& documents, const Ro
 }
 
 std::size_t bind_load_rows(nb::handle_t<ExampleParser> parser, const Sequence<BatchReads>& reads,
-                          const Sequence<RowWriter>& writers, const Sequence<RowFormat>& formats,
-                          const Sequence<ColumnTargets>& others, const Numbers& others_at,
-                          const Sequence<WritableBuffer>& arenas, bool check_crcs) {
+                           const Sequence<RowWriter>& writers, const Sequence<RowFormat>& formats,
+                           const Sequence<ColumnTargets>& others, const Numbers& others_at,
+                           const Sequence<WritableBuffer>& arenas, bool check_crcs) {
   const auto shared_parser = share(parser);
   const Items<const BatchReads*> batches(reads);
   const Items<const RowWriter*> writer_items(writers);

@@ -67,8 +67,7 @@ bool fetch_frames(const BatchReads& batch, bool check_crcs);
 
 // Reads, checks and locates batches.
 std::vector<LocatedBatch> load_batches(const std::shared_ptr<const ExampleParser>& parser,
-                                       std::span<const BatchReads* const> batches,
-                                       bool check_crcs);
+                                       std::span<const BatchReads* const> batches, bool check_crcs);
 
 // Reads, checks and parses batches of a parser that is fixed. Batches may share a buffer. Returns
 // the number of loaded batches; nothing if the columns of a batch do not fit.
