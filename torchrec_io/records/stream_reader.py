@@ -74,11 +74,6 @@ class StreamChunk:
         lengths = self.block.lengths[begin:end]
         return int(lengths.sum()) + len(lengths) * TFRECORD.overhead_bytes
 
-    def continues(self, other: StreamChunk) -> bool:
-        """Return False: a chunk is in memory, and announcing it does nothing."""
-        del other
-        return False
-
     def plan(self, reader: StreamReader) -> StreamChunk:
         """Return a plan to fetch the records: the chunk itself."""
         return reader.plan(self)

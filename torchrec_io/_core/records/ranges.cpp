@@ -54,7 +54,7 @@ class Announcer {
     if (range > 0) note_waits();
     // The first range alone shows whether those after it would wait.
     next_ = range + (waited_ || range > 0 ? kAnnouncedRanges : 1);
-    if (waited_) announce(range, std::min(next_, ranges_.size()));
+    if (waited_) announce(range, std::min(next_, static_cast<std::size_t>(bounds_.back())));
   }
 
   void end() { note_waits(); }
