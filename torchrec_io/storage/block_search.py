@@ -21,6 +21,8 @@ _MOST_HEADER_BITS = 320 * 14
 _LEAST_TRIAL_BYTES = 64
 _TRIAL_BYTES = 1 << 11
 _TRIAL_OUTPUT_BYTES = 1 << 14
+# Fewer equal bytes prove nothing, if a reader takes so few at a time.
+_LEAST_EQUAL_BYTES = 1 << 9
 # A stored block is found by its size, in whole bytes, and the three zeros before that (RFC 1951).
 _STORED_BIT = 5
 _SIZES_BYTES = 4
@@ -105,8 +107,9 @@ class BlockSearch:
         """Take note of the next bytes of the stream, before the recorder does."""
         if self._found is not None:
             file_bit, window, expected = self._found
-            # A few equal bytes prove nothing: a candidate with fewer is dropped.
-            if np.array_equal(data[: len(expected)], expected):
+            size = min(len(data), len(expected))
+            is_enough = size >= min(len(expected), _LEAST_EQUAL_BYTES)
+            if is_enough and np.array_equal(data[:size], expected[:size]):
                 self._recorder.add_block(stream_offset, file_bit, window)
             self._found = None
         last = data[-WINDOW_BYTES:].tobytes()
