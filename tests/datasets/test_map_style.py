@@ -101,6 +101,7 @@ class TestItems:
     def test_neighbouring_records_are_one_read(
         self, paths: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        dataset = tio.TFRecordMapDataset(paths)  # building the index reads, too
         reads: list[int] = []
         read_ranges = _core.read_ranges
 
@@ -110,7 +111,6 @@ class TestItems:
 
         monkeypatch.setattr(_core, "read_ranges", counting)
         numbers = [9, 3, 5, 4, 32, 31]
-        dataset = tio.TFRecordMapDataset(paths)
         assert dataset.__getitems__(numbers) == [record(number) for number in numbers]
         assert reads == [1, 1]  # one in each of two files
 

@@ -194,7 +194,9 @@ def large(indexed: Path, tmp_path: Path) -> Path:
 
 
 def write_same(index: Path) -> None:
-    index.write_bytes(index.read_bytes())
+    content = index.read_bytes()
+    with index.open("r+b") as file:  # not cut before, which a reader may see
+        file.write(content)
 
 
 def write_other(index: Path) -> None:

@@ -99,7 +99,8 @@ class ReadAhead:
             self._pool = weakref.ref(pool)
             buffer = _Buffer(joined.buffer_bytes, pool)
             for file, part in parts:
-                done = pool.submit(self._read, file, part, buffer.memory)
+                # A copy: an array of the plan would keep the plan.
+                done = pool.submit(self._read, file, part.copy(), buffer.memory)
                 end = int((part[:, 1] + part[:, 2]).max())
                 buffer.readings.append(_Reading(int(part[:, 2].min()), end, done))
             self._buffers.add(buffer)
