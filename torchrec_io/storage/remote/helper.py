@@ -110,8 +110,10 @@ class Helper:
             self._reply(number, error)
         elif error is not None:  # a mistake of this module must not leave anybody waiting
             self._reply(number, Failure(Kind.refused, type(error).__name__))
+        elif task.cancelled():  # no answer may look like data
+            self._reply(number, Failure(Kind.refused, "the request was cancelled"))
         else:
-            self._reply(number, None if task.cancelled() else task.result())
+            self._reply(number, task.result())
 
     async def _make(self, number: int, root: str, options: Mapping[str, Any]) -> tuple[int, str]:
         """Make a store. Its number is that of this request."""
