@@ -99,7 +99,7 @@ def test_a_failed_renaming_leaves_no_part(
 def test_an_interrupt_keeps_existing_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, jobs: int
 ) -> None:
-    monkeypatch.setattr("torchrec_io.tools.record_files._MAX_BYTES", 4000)
+    monkeypatch.setattr("torchrec_io.tools.record_files.BLOCK_BYTES", 4000)
     monkeypatch.setattr("torchrec_io.convert.parquet_export._MAX_BYTES", 4000)
     paths = write_inputs(tmp_path)
     out = tmp_path / "out"
@@ -121,8 +121,8 @@ from pathlib import Path
 from torchrec_io.tools.report import Watcher
 from tests.convert.test_interrupted import OPERATIONS
 
-for module in ("tools.record_files", "convert.parquet_export"):
-    sys.modules[f"torchrec_io.{module}"]._MAX_BYTES = 4000
+sys.modules["torchrec_io.tools.record_files"].BLOCK_BYTES = 4000
+sys.modules["torchrec_io.convert.parquet_export"]._MAX_BYTES = 4000
 
 class Killing(Watcher):
     def __init__(self, out):
@@ -196,8 +196,8 @@ def test_full_disk_leaves_nothing(tmp_path: Path) -> None:
 def test_output_does_not_depend_on_jobs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    for module in ("tools.record_files", "convert.parquet_export"):
-        monkeypatch.setattr(f"torchrec_io.{module}._MAX_BYTES", 4000)
+    monkeypatch.setattr("torchrec_io.tools.record_files.BLOCK_BYTES", 4000)
+    monkeypatch.setattr("torchrec_io.convert.parquet_export._MAX_BYTES", 4000)
     paths = write_inputs(tmp_path)
     trees = []
     for jobs in (1, 2):

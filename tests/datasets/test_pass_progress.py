@@ -22,7 +22,7 @@ import torchrec_io as tio
 from tests.support.datasets import SCHEMA
 from torchrec_io.datasets import pass_progress, record_scan
 pass_progress._QUIET_SECONDS = float(sys.argv[2])
-record_scan._FIRST_RECORDS = 1
+record_scan._BLOCK_BYTES = 1
 part = tio.TFRecordDataset(sys.argv[1], SCHEMA).where(lambda batch: batch["id"] >= 0)
 print(part.num_records)
 """

@@ -197,7 +197,7 @@ class TestPass:
     def test_each_record_is_seen_once_in_order(
         self, paths: list[str], threads: int | None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(record_scan, "_FIRST_RECORDS", 4)
+        monkeypatch.setattr(record_scan, "_BLOCK_BYTES", 4 * len(record(40)))
         seen: list[int] = []
 
         def keep(batch: Any) -> Any:
@@ -215,7 +215,7 @@ class TestPass:
     def test_pieces_are_limited_in_bytes(
         self, paths: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(record_scan, "_MOST_BYTES", 5 * len(record(40)))
+        monkeypatch.setattr(record_scan, "_BLOCK_BYTES", 5 * len(record(40)))
         sizes: list[int] = []
 
         def keep(batch: Any) -> list[bool]:
@@ -224,7 +224,7 @@ class TestPass:
 
         assert ids_of(make(paths).where(keep)) == list(range(COUNT))
         assert max(sizes) <= 6
-        monkeypatch.setattr(record_scan, "_MOST_BYTES", 1)
+        monkeypatch.setattr(record_scan, "_BLOCK_BYTES", 1)
         sizes.clear()
         assert len(make(paths).where(keep)) == len(make(paths))
         assert sizes == [1] * COUNT

@@ -136,7 +136,7 @@ class TestManyFiles:
     def test_records_are_numbered_on(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compression: str | None
     ) -> None:
-        monkeypatch.setattr(module, "_BYTES_AT_ONCE", 100)
+        monkeypatch.setattr(module, "_RECORDS_AT_ONCE", 7)
         rng = np.random.default_rng(0)
         lengths = [rng.integers(0, 60, count).tolist() for count in (40, 0, 1, 25)]
         paths = [

@@ -201,7 +201,7 @@ each_operation = pytest.mark.parametrize("name", OPERATIONS)
 def test_output_does_not_depend_on_jobs(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("torchrec_io.tools.record_files._MAX_BYTES", 500)
+    monkeypatch.setattr("torchrec_io.tools.record_files.BLOCK_BYTES", 500)
     paths = [write_tfrecord(tmp_path / f"{n}.tfrecord", numbered(n)) for n in (100, 0, 300)]
     found = []
     for jobs in (1, 2):

@@ -209,8 +209,8 @@ class StoredReader:
         Args:
             selection: Records to read.
             jobs: Number of threads that read.
-            max_records: Largest number of records in a block. The default is 4,096.
-            max_bytes: Largest size of a block with more than one record, in bytes. The default is
+            max_records: Largest number of records in a block; by default 4,096.
+            max_bytes: Largest size of a block with more than one record, in bytes; by default
                 4 MiB.
 
         Raises:

@@ -24,7 +24,7 @@ from .missing_methods import ORDERED
 from .options import ReplaceOptions, TFRecordReplaceOptions, change_options, takes_options
 from .pipeline import IndexedPipeline
 from .record_loader import RecordLoader
-from .record_scan import scan
+from .record_scan import load_all
 from .selecting import SelectingDataset
 from .where import SelectableRecords
 
@@ -186,7 +186,7 @@ class IndexedDataset(SelectingDataset, CountedDataset):
         keys: list[bytes | None] = [None] * len(selection)
         parser = self.pipeline.loader.parser.of_whole_records()
         loader = RecordLoader(self.pipeline.records, parser)
-        with closing(scan(loader, selection, self._errors(), self._threads())) as pieces:
+        with closing(load_all(loader, selection, self._errors(), self._threads())) as pieces:
             for piece in pieces:
                 positions = selection.positions_of(piece.loaded.numbers).tolist()
                 for position, sample in zip(positions, piece.loaded.samples(), strict=True):

@@ -1,23 +1,18 @@
-"""Passes over records in their stored order, loaded ahead by threads."""
+"""Passes over the records of a dataset in their stored order."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Generator
+from contextlib import closing
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from ..order.selection import Numbers, Selection
-from ..records.reader import Reader
+from ..order.selection import Numbers, Selection, parts_of
+from ..records.scan import BLOCK_RECORDS, scan
 from .bad_records import ErrorHandler
-from .job_queue import JobQueue, LoadJob, NumberedChunk
-from .prefetch import Outcome, Prefetcher
 from .record_loader import Loaded, RecordLoader
 
-# Records are loaded in pieces of at most this many records, and about this many stored bytes.
-_MOST_RECORDS = 8192
-_MOST_BYTES = 1 << 20
-_FIRST_RECORDS = 64
+# Parsed records may be many times as large as stored ones, so blocks are small.
+_BLOCK_BYTES = 1 << 20
 
 
 class Piece(NamedTuple):
@@ -32,10 +27,10 @@ class Piece(NamedTuple):
     loaded: Loaded
 
 
-def scan(
+def load_all(
     loader: RecordLoader, selection: Selection, errors: ErrorHandler, threads: int
-) -> Generator[Piece, None, None]:
-    """Yield all selected records once, in their stored order.
+) -> Generator[Piece]:
+    """Load all selected records once, in their stored order.
 
     Close the generator if it is left early, so that its threads end.
 
@@ -50,43 +45,15 @@ def scan(
             changed since they were indexed.
     """
 
-    def load(jobs: Sequence[LoadJob]) -> list[Outcome]:
-        return [_load(loader, job) for job in jobs]
+    def load(plan: Any) -> Piece:
+        return Piece(plan.numbers, loader.load(plan))
 
     loader.reader.begin_epoch()
-    pieces = ((0, NumberedChunk(numbers)) for numbers in _pieces(loader.reader, selection))
-    queue = JobQueue(pieces, loader.reader, 1)
-    prefetcher: Prefetcher[Loaded] = Prefetcher(load, queue, threads, threads)
+    numbers = parts_of(selection, BLOCK_RECORDS)
     try:
-        while (result := prefetcher.next()) is not None:
-            job, loaded = result
-            errors.handle_loaded(loaded, loader)
-            yield Piece(job.chunk.numbers, loaded)
+        with closing(scan(loader.reader, numbers, load, threads, max_bytes=_BLOCK_BYTES)) as pieces:
+            for piece in pieces:
+                errors.handle_loaded(piece.loaded, loader)
+                yield piece
     finally:
-        prefetcher.close()
         errors.report()
-
-
-def _pieces(reader: Reader, selection: Selection) -> Iterator[Numbers]:
-    """Yield the numbers of records that are loaded together."""
-    begin, size = 0, _FIRST_RECORDS
-    while begin < len(selection):
-        end = min(begin + size, len(selection))
-        numbers = selection.numbers_at(np.arange(begin, end, dtype=np.int64))
-        stored = int(reader.plan(numbers).buffer_bytes)
-        if stored > _MOST_BYTES and size > 1:
-            size = max(1, min(size // 2, size * _MOST_BYTES // stored))
-            continue
-        yield numbers
-        begin = end
-        if 2 * stored < _MOST_BYTES:
-            size = min(2 * size, _MOST_RECORDS)
-
-
-def _load(loader: RecordLoader, job: LoadJob) -> Outcome:
-    if job.error is not None:
-        return Outcome(None, job.error)
-    try:
-        return Outcome(loader.load(job.plan))
-    except BaseException as error:  # noqa: BLE001  # raised when this piece is asked for
-        return Outcome(None, error)

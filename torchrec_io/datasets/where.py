@@ -24,7 +24,7 @@ from .bad_records import ErrorHandler
 from .function_digest import digest_function
 from .pass_progress import PassProgress
 from .record_loader import Loaded, RecordLoader
-from .record_scan import scan
+from .record_scan import load_all
 from .selection_cache import PassIdentity, Picked, cached_pick
 
 # Takes a Batch, or a list of items of a schema without columns; returns a bool for each record.
@@ -104,7 +104,7 @@ def _evaluate(records: SelectableRecords, loader: RecordLoader, predicate: Predi
     total = len(selection)
     builder = SubsetBuilder(total)
     lost = 0
-    pieces = scan(loader, selection, records.errors, records.threads)
+    pieces = load_all(loader, selection, records.errors, records.threads)
     with closing(pieces), PassProgress("where", total) as progress:
         for piece in pieces:
             count = len(piece.loaded.numbers)

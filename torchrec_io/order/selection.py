@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -239,6 +239,12 @@ class SubsetBuilder:
         if self._done != self._total:
             raise ValueError(f"masks must cover {counted(self._total, 'record')}, got {self._done}")
         return Subset(self._total, self._words)
+
+
+def parts_of(selection: Selection, size: int) -> Iterator[Numbers]:
+    """Yield the numbers of the selected records in parts, in order; int64 ``[size]`` each."""
+    for begin in range(0, len(selection), size):
+        yield selection.numbers_at(np.arange(begin, min(len(selection), begin + size)))
 
 
 def select_positions(positions: Numbers, total: int) -> Subset:

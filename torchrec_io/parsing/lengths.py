@@ -10,6 +10,8 @@ import itertools
 import logging
 import os
 import time
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,14 +22,14 @@ from ..checks import counted, printable
 from ..records.index import RecordIndex
 from ..records.index_cache import cache_path
 from ..records.record_block import RecordBlock
-from ..records.record_reader import RecordReader
+from ..records.record_reader import ReadPlan, RecordReader
 from ..records.record_size import MAX_RECORD_BYTES
+from ..records.scan import scan
 from ..schema.feature import Place
 from ..schema.schema import Schema
 from ..schema.specs import VarLenFeature
 from ..storage.cache_folder import is_own_cache_file, write_cached
 from ..storage.digest import digest, digest_text
-from ..storage.ordered_pool import OrderedPool
 from ..storage.thread_pool import map_in_threads, most_storage_threads
 from .columns.base import Ints, LocatedBlock
 from .parser import ExampleParser
@@ -39,9 +41,7 @@ SUFFIX = ".tflen"
 _MAGIC = b"\x89TFLEN\r\n"
 _DIGEST_BYTES = 16
 _HEAD_BYTES = len(_MAGIC) + _DIGEST_BYTES + 1  # the last byte is the size of one length
-# Limits of the records that are read at once.
 _RECORDS_AT_ONCE = 1 << 16
-_BYTES_AT_ONCE = 1 << 22
 _SECONDS_BETWEEN_REPORTS = 10.0
 
 
@@ -164,7 +164,6 @@ class _File:
     ) -> None:
         self.first = first
         self.size = len(index)
-        self._index = index
         # The index and the fingerprint do not show every change of the data; the time does.
         changed = index.find_change_time()
         # Without checks of CRCs a damaged record may have a length, too.
@@ -213,51 +212,44 @@ class _File:
         except OSError as error:  # such as a read-only home; they stay in memory
             logger.info("lengths cannot be cached: %s", error)
 
-    def parts(self) -> list[range]:
-        """Return the numbers of the records of each part, which a thread reads."""
-        starts = self._index.offsets
-        # A compressed file is read from front to back.
-        is_whole = self._index.compression is not None
-        count = 1 if is_whole else 1 + int(starts[-1] - starts[0]) // _BYTES_AT_ONCE
-        bounds = [self.first + self.size * part // count for part in range(count + 1)]
-        return [range(begin, end) for begin, end in itertools.pairwise(bounds)]
+    def parts(self) -> Iterator[Ints]:
+        """Yield the numbers of the records in parts; int64 ``[n]`` each."""
+        for at in range(0, self.size, _RECORDS_AT_ONCE):
+            yield self.first + np.arange(at, min(self.size, at + _RECORDS_AT_ONCE))
 
 
 def _measure_files(
     files: list[_File], reader: RecordReader, measure: LengthMeasure, lengths: Ints
 ) -> None:
     """Find the lengths of files by a pass over their records, and cache them."""
+    parser = measure.parser()
 
-    def find_in(part: range) -> bool:
-        """Find the lengths of some records; return whether all of them can be parsed."""
-        parser = measure.parser()
-        is_sound = True
-        numbers = np.arange(part.start, part.stop)
-        for plan in reader.plans(numbers, _RECORDS_AT_ONCE, _BYTES_AT_ONCE):
-            block, errors = reader.fetch(plan)
-            found, parsed = measure.lengths_of(parser, block)
-            lengths[parsed.numbers] = found
-            is_sound = is_sound and not errors and len(parsed) == len(block)
-        return is_sound
+    def measure_block(plan: ReadPlan) -> tuple[int, bool]:
+        """Find the lengths of some records; return their number, and whether all are valid."""
+        block, errors = reader.fetch(plan)
+        found, parsed = measure.lengths_of(parser, block)
+        lengths[parsed.numbers] = found
+        return len(plan.numbers), not errors and len(parsed) == len(block)
 
     total = sum(file.size for file in files)
     logger.info("finding the lengths of %s by %r", counted(total, "record"), measure.key)
-    parts_of = [file.parts() for file in files]
+    parts = itertools.chain.from_iterable(file.parts() for file in files)
     damaged = done = 0
     reported = time.monotonic()
-    with OrderedPool(find_in, most_storage_threads()) as pool:
-        results = pool.map(itertools.chain.from_iterable(parts_of))
-        for file, parts in zip(files, parts_of, strict=True):
-            is_sound = True
-            for part in parts:
-                is_sound &= next(results)
-                done += len(part)
+    with closing(scan(reader, parts, measure_block, most_storage_threads())) as blocks:
+        for file in files:
+            left, is_valid = file.size, True
+            while left:
+                count, is_block_valid = next(blocks)
+                is_valid &= is_block_valid
+                left -= count
+                done += count
                 if time.monotonic() > reported + _SECONDS_BETWEEN_REPORTS:
                     reported = time.monotonic()
                     logger.info("found the lengths of %d of %d records", done, total)
-            if is_sound:
+            if is_valid:
                 file.save(lengths)
-            damaged += not is_sound
+            damaged += not is_valid
     if damaged:
         number_text = counted(damaged, "file")
         logger.info("lengths of %s with damaged records are not cached", number_text)

@@ -21,15 +21,12 @@ from .index_cache import find_matching
 from .record_block import RecordBlock
 from .record_reader import RecordReader
 from .record_size import MAX_RECORD_BYTES
+from .scan import BLOCK_RECORDS, scan
 from .scanned_block import Gap, ScannedBlock
 from .sequential import iter_blocks
 
 if TYPE_CHECKING:
     from ..storage.seek_points import SeekPoint
-
-# Limits of a block of records that are read by number.
-_BLOCK_RECORDS = 1 << 12
-_BLOCK_BYTES = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -190,9 +187,11 @@ def blocks_by_number(
         OSError: If the file cannot be read.
     """
     reader = RecordReader([index], verify_crc=verify_crc, max_record_bytes=max_record_bytes)
-    wanted = np.arange(numbers.start, numbers.stop) if isinstance(numbers, range) else numbers
-    for plan in reader.plans(wanted, _BLOCK_RECORDS, _BLOCK_BYTES):
-        found, errors = reader.fetch(plan)
+    parts = (
+        np.asarray(numbers[at : at + BLOCK_RECORDS], np.int64)
+        for at in range(0, len(numbers), BLOCK_RECORDS)
+    )
+    for found, errors in scan(reader, parts, reader.fetch):
         offsets, _ = index.locate(found.numbers)
         block = RecordBlock(found.buffer, found.starts, found.lengths, found.numbers + base)
         gaps = [Gap(error, error.offset or 0, 0) for error in errors]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import functools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -131,25 +131,6 @@ class RecordReader(Reader):
             FileNotFoundError: If a data file was removed.
         """
         return self._files.find(records).plan(gap)
-
-    def plans(self, records: Ints, max_records: int, max_bytes: int) -> Iterator[ReadPlan]:
-        """Plan how to read some records in blocks, in order.
-
-        Args:
-            records: Numbers of the records; int64 ``[n]``.
-            max_records: Largest number of records in a block.
-            max_bytes: Largest size of a block with more than one record, in bytes.
-        """
-        for begin in range(0, len(records), max_records):
-            yield from self._split_plan(records[begin : begin + max_records], max_bytes)
-
-    def _split_plan(self, records: Ints, max_bytes: int) -> Iterator[ReadPlan]:
-        plan = self.plan(records)
-        if plan.buffer_bytes <= max_bytes or len(records) == 1:
-            yield plan
-            return
-        for half in np.array_split(records, 2):
-            yield from self._split_plan(half, max_bytes)
 
     def _find_lookahead(self) -> Lookahead | None:
         if self.compressions:

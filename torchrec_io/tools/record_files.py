@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-
-import numpy as np
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing
 
 from ..errors import TorchRecIOError
-from ..order.selection import Selection, Span
+from ..order.selection import Selection, Span, parts_of
 from ..records.file_piece import error_of_lost
 from ..records.index_cache import open_indexes
 from ..records.record_block import RecordBlock
 from ..records.record_reader import ReadPlan, RecordReader
+from ..records.scan import BLOCK_BYTES, BLOCK_RECORDS, scan
 from ..storage.local import StrPath
-from ..storage.ordered_pool import OrderedPool
 from ..storage.paths import expand_paths
 from ..storage.remote.options import StorageOptions
 from .report import JobReport
-
-# Limits of a block. A larger record gets a block of its own.
-_MAX_RECORDS = 1 << 12
-_MAX_BYTES = 1 << 22
 
 
 class RecordFiles:
@@ -101,8 +96,8 @@ class RecordFiles:
                 to end.
             count_records: Whether the report counts the records, or only the bytes.
             is_stopped: Function that is called before each block; True ends the iteration.
-            max_records: Largest number of records in a block. The default is 4,096.
-            max_bytes: Largest size of a block with more than one record, in bytes. The default is
+            max_records: Largest number of records in a block; by default 4,096.
+            max_bytes: Largest size of a block with more than one record, in bytes; by default
                 4 MiB.
 
         Raises:
@@ -112,22 +107,18 @@ class RecordFiles:
             TruncatedFileError: If a file became shorter.
             OSError: If a file cannot be read.
         """
-        plans = self._plans(selection, max_records or _MAX_RECORDS, max_bytes or _MAX_BYTES)
-        is_plain = not any(index.compression for index in self.reader.indexes)
-        with OrderedPool(self._fetch, jobs if is_plain else 1) as pool:
-            for block, errors, size in pool.map(plans):
+        numbers = parts_of(selection, max_records or BLOCK_RECORDS)
+        threads = 1 if self.reader.compressions else jobs
+        with closing(
+            scan(self.reader, numbers, self._fetch, threads, max_bytes=max_bytes or BLOCK_BYTES)
+        ) as blocks:
+            for block, errors, size in blocks:
                 if is_stopped():
                     return
                 for error in errors:
                     self.report.skip(error)
                 yield block
                 self.report.add(len(block) if count_records else 0, size)
-
-    def _plans(self, selection: Selection, max_records: int, max_bytes: int) -> Iterator[ReadPlan]:
-        for begin in range(0, len(selection), max_records):
-            positions = np.arange(begin, min(len(selection), begin + max_records))
-            numbers = selection.numbers_at(positions)
-            yield from self.reader.plans(numbers, max_records, max_bytes)
 
     def _fetch(self, plan: ReadPlan) -> tuple[RecordBlock, Sequence[TorchRecIOError], int]:
         """Return the intact records, errors of the others, and the size of all their frames."""
