@@ -11,23 +11,18 @@ import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ... import _core
-from ..byte_source import ByteBuffer, Ints
-from ..cache.folder import log_trouble
+from ..byte_source import ByteBuffer
 from .failures import Failure
 from .messages import Fetch, ObjectInfo
-from .ranges import MOST_PART_BYTES, RangeRequest, plan_requests
+from .ranges import MOST_PART_BYTES, RangeRequest
 from .slots import Slots
-
-if TYPE_CHECKING:
-    from ..cache.object_blocks import ObjectBlocks
 
 _LEAST_PARTS = 8  # of all memory
 
@@ -132,50 +127,45 @@ class Client(ABC):
             raise made
         return made
 
-    def read(
+    def fetch(
         self,
         store: int,
         pin: ObjectInfo,
-        blocks: ObjectBlocks | None,
-        ranges: Ints,
-        out: ByteBuffer,
+        requests: Sequence[RangeRequest],
+        take: Callable[[RangeRequest, ByteBuffer], None],
     ) -> None:
-        """Read ranges that lie inside an object.
+        """Fetch ranges of an object, several at the same time.
 
         Args:
             store: Number of the store.
             pin: The object as it was first seen.
-            blocks: Its blocks in a cache; None without a cache.
-            ranges: int64 ``[n, 3]``: offset, size, and offset in ``out``.
-            out: Buffer; uint8.
+            requests: The ranges, each of at most :attr:`most_part_bytes`.
+            take: Function that is called with each request and its bytes, in the order in which
+                they arrive. The bytes are valid during the call.
 
         Raises:
             FetchError: If a request failed for good.
             HelperError: If the helper has ended.
         """
-        most = max(1, min(MOST_PART_BYTES, self.slots.limit // _LEAST_PARTS))
-        requests = deque(plan_requests(ranges, most, blocks))
+        waiting = deque(requests)
         running: dict[Future[Any], _Running] = {}
         answered: SimpleQueue[Future[Any]] = SimpleQueue()
         try:
-            while requests or running:
-                while requests:
-                    begin, size, _ = requests[0]
+            while waiting or running:
+                while waiting:
+                    begin, size, _ = waiting[0]
                     slot = self.slots.take(size, is_waiting=not running)
                     if slot is None:
                         break
-                    fetch = Fetch(store, pin, blocks, begin, size, slot)
-                    number, answer = self._request("fetch", fetch)
-                    running[answer] = _Running(number, requests.popleft(), slot)
+                    number, answer = self._request("fetch", Fetch(store, pin, begin, size, slot))
+                    running[answer] = _Running(number, waiting.popleft(), slot)
                     answer.add_done_callback(answered.put)
                 answer = answered.get()
                 _, request, slot = running[answer]
                 result = answer.result()
                 if isinstance(result, Failure):
                     raise FetchError(result, request.begin, request.begin + request.size)
-                if result and blocks is not None:
-                    log_trouble(blocks.directory, result)
-                _core.gather(self.memory[slot : slot + request.size], request.copies, out)
+                take(request, self.memory[slot : slot + request.size])
                 self._free(running.pop(answer))
         except BaseException:
             for answer, each in running.items():  # once the helper does not write to it anymore
@@ -184,12 +174,17 @@ class Client(ABC):
                 self.send("cancel", [each.number for each in running.values()])
             raise
 
-    def set_limit(self, limit: int) -> None:
-        """Change how much memory requests use. What is in it stays at its place."""
-        if limit > len(self.memory):
-            self.memory = self._map(limit)
-            self.send("grow", limit)
-        self.slots.resize(limit)
+    @property
+    def most_part_bytes(self) -> int:
+        """Size of the largest request in bytes."""
+        return min(MOST_PART_BYTES, len(self.memory) // _LEAST_PARTS)
+
+    def grow(self, memory_bytes: int) -> None:
+        """Make the memory at least as large as given. What is in it stays at its place."""
+        if memory_bytes > len(self.memory):
+            self.memory = self._map(memory_bytes)
+            self.send("grow", memory_bytes)
+            self.slots.grow(memory_bytes)
 
     def has_failed(self) -> bool:
         """Return whether the helper has ended."""

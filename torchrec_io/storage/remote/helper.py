@@ -127,22 +127,13 @@ class Helper:
         most_attempts = 1 if name in _REPEATED_BY_OBSTORE else store.most_attempts
         return await _repeat(store, work, most_attempts)
 
-    async def _fetch(self, fetch: Fetch) -> str | Failure:
-        """Fetch a range, with a cache only what that lacks."""
-        if fetch.blocks is None:
-            return await self._fetch_range(fetch)
-        from .cached_fetch import fetch_blocks  # noqa: PLC0415  # not without a cache
-
-        memory = self._memory[fetch.slot : fetch.slot + fetch.size]
-        return await fetch_blocks(fetch, fetch.blocks, memory, self._fetch_range)
-
-    async def _fetch_range(self, fetch: Fetch) -> str | Failure:
+    async def _fetch(self, fetch: Fetch) -> Failure | None:
         """Fetch a range, resuming inside it after a failure."""
         store = self._stores[fetch.store]
         memory = self._memory[fetch.slot : fetch.slot + fetch.size]
         done = 0
 
-        async def fetch_rest() -> str:
+        async def fetch_rest() -> None:
             nonlocal done
             async for chunk in store.chunks(
                 fetch.pin, fetch.begin + done, fetch.begin + fetch.size
@@ -153,7 +144,6 @@ class Helper:
                 done += len(chunk)
             if done < fetch.size:
                 raise RequestError(_TOO_SHORT)
-            return ""  # no trouble
 
         return await _repeat(store, fetch_rest, store.most_attempts)
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from ..cache.object_blocks import ObjectBlocks
+from typing import NamedTuple
 
 
 class ObjectInfo(NamedTuple):
@@ -32,7 +29,6 @@ class Fetch(NamedTuple):
     Attributes:
         store: Number of the store.
         pin: The object as it was first seen.
-        blocks: Its blocks in a cache, of which the range has whole ones; None without a cache.
         begin: First byte of the range.
         size: Size of the range in bytes.
         slot: Offset in the shared memory that the range is written to.
@@ -40,14 +36,9 @@ class Fetch(NamedTuple):
 
     store: int
     pin: ObjectInfo
-    blocks: ObjectBlocks | None
     begin: int
     size: int
     slot: int
-
-    def part(self, begin: int, size: int) -> Fetch:
-        """Return the fetch of a part of the range."""
-        return self._replace(begin=begin, size=size, slot=self.slot + begin - self.begin)
 
 
 def canonical_etag(etag: str) -> str:

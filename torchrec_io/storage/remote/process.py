@@ -27,7 +27,7 @@ class _Clients:
     Attributes:
         lock: Held while the clients are changed.
         of_kind: One for objects of stores, and one for files of filesystems.
-        memory_bytes: Size of the memory of all of them: the largest that was asked for.
+        memory_bytes: Size of the memory of each: the largest that was asked for.
     """
 
     def __init__(self) -> None:
@@ -147,12 +147,9 @@ def _client_for(scheme: str) -> Client:
     if client is not None and (client.has_failed() or client.environment != environment):
         known.pop(kind).close()
         client = None
-    # Both kinds share the memory.
-    limit = _clients.memory_bytes // len({*known, kind})
     if client is None:
-        client = known[kind] = _new_client(scheme, limit, environment)
-    for each in known.values():
-        each.set_limit(limit)
+        client = known[kind] = _new_client(scheme, _clients.memory_bytes, environment)
+    client.grow(_clients.memory_bytes)
     return client
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ... import _core
 from ..byte_source import ByteBuffer, ByteSource, Ints, Stamp
 from ..thread_pool import REMOTE_THREADS
 from .client import FetchError, HelperError
 from .messages import ObjectInfo
 from .options import RemoteOptions
 from .process import ObjectAccess, access
-from .ranges import MOST_PART_BYTES
+from .ranges import MOST_PART_BYTES, RangeRequest, plan_requests
 from .urls import can_pin
 
 if TYPE_CHECKING:
@@ -50,21 +52,13 @@ class RemoteFile(ByteSource):
         url: Public URL.
         stamp: Stamp of the object as it was first seen.
         options: Options for remote objects.
-        blocks: Blocks of the object in a cache; None without a cache.
     """
 
-    def __init__(
-        self,
-        url: str,
-        stamp: Stamp,
-        options: RemoteOptions,
-        blocks: ObjectBlocks | None = None,
-    ) -> None:
+    def __init__(self, url: str, stamp: Stamp, options: RemoteOptions) -> None:
         self.path = url
         self.stamp = stamp
         self.is_pinned = can_pin(url)
         self._options = options
-        self._blocks = blocks
         self._way: ObjectAccess | None = None
         self._next = -1  # offset where a read would continue the last one
         self._ahead = 0  # number of bytes to read ahead
@@ -159,22 +153,43 @@ class RemoteFile(ByteSource):
     # ---- requests ----
 
     def _read(self, ranges: Ints, out: ByteBuffer) -> None:
-        """Read ranges; once more if the helper has ended."""
+        """Read ranges."""
+        self._fetch(ranges, None, lambda request, data: _core.gather(data, request.copies, out))
+
+    def _fetch(
+        self,
+        ranges: Ints,
+        blocks: ObjectBlocks | None,
+        take: Callable[[RangeRequest, ByteBuffer], None],
+    ) -> None:
+        """Make the requests for ranges; once more if the helper has ended.
+
+        Args:
+            ranges: int64 ``[n, 3]``: offset, size, and offset in a buffer.
+            blocks: Blocks of the object in a cache, which are fetched whole.
+            take: Function that is called with each request and its bytes.
+        """
         for error in self.failures or ():
             is_inside = (ranges[:, 0] < error.end) & (ranges[:, 0] + ranges[:, 1] > error.begin)
             if is_inside.any():
                 raise self._reach().error_of(error.failure, self.path)
         try:
-            self._fetch(ranges, out)
+            self._try_fetch(ranges, blocks, take)
         except HelperError:
             self._way = None
-            self._fetch(ranges, out)
+            self._try_fetch(ranges, blocks, take)
 
-    def _fetch(self, ranges: Ints, out: ByteBuffer) -> None:
+    def _try_fetch(
+        self,
+        ranges: Ints,
+        blocks: ObjectBlocks | None,
+        take: Callable[[RangeRequest, ByteBuffer], None],
+    ) -> None:
         way = self._reach()
         pin = info_of(self.stamp)._replace(key=way.key)
+        requests = plan_requests(ranges, way.client.most_part_bytes, blocks)
         try:
-            way.client.read(way.store, pin, self._blocks, ranges, out)
+            way.client.fetch(way.store, pin, requests, take)
         except FetchError as error:
             self._way = None
             if self.failures is not None:
