@@ -18,11 +18,12 @@ from torchrec_io.storage.remote import ranges as ranges_module
 from torchrec_io.storage.remote import slots as slots_module
 from torchrec_io.storage.remote.client import Client, FetchError
 from torchrec_io.storage.remote.failures import Failure, Kind
-from torchrec_io.storage.remote.messages import Fetch, ObjectInfo
+from torchrec_io.storage.remote.messages import Fetch, ObjectInfo, StoreAddress
 from torchrec_io.storage.remote.ranges import cut_at_blocks, plan_requests
 from torchrec_io.storage.remote.slots import Slots
 
 CONTENT = np.random.default_rng(0).integers(0, 256, 100_000, dtype=np.uint8)
+STORE = StoreAddress("s3://b", "", {})
 BLOCK = 300
 BLOCKS = ObjectBlocks("", 0, BLOCK, "", len(CONTENT))
 FAILED = Failure(Kind.temporary, "HTTP 503", 3)
@@ -83,7 +84,7 @@ def expect_read(
         ranges = cut_at_blocks(ranges, blocks.block_bytes)
         assert not np.any(ranges[:, 0] // BLOCK != (ranges[:, 0] + ranges[:, 1] - 1) // BLOCK)
     client.fetch(
-        0,
+        STORE,
         ObjectInfo("a", len(CONTENT), '"1"', "", 0),
         plan_requests(ranges, client.most_part_bytes, blocks),
         lambda request, data: _core.gather(data, request.copies, out),

@@ -11,7 +11,7 @@ import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ import numpy as np
 
 from ..byte_source import ByteBuffer
 from .failures import Failure
-from .messages import Fetch, ObjectInfo
+from .messages import Fetch, ObjectInfo, StoreAddress
 from .ranges import MOST_PART_BYTES, RangeRequest
 from .slots import Slots
 
@@ -75,15 +75,12 @@ class Client(ABC):
         pid: Process that this is for.
         memory: The memory; uint8.
         slots: The slots of it that requests use.
-        stores: Stores that the helper knows, by their address and options: their numbers, and the
-            credentials that requests have, in words.
     """
 
     def __init__(self, memory_bytes: int, environment: int = 0) -> None:
         self.environment = environment
         self.pid = os.getpid()
         self.slots = Slots(memory_bytes)
-        self.stores: dict[tuple[str, str], tuple[int, str]] = {}
         self._descriptor = _anonymous_file()
         weakref.finalize(self, os.close, self._descriptor).atexit = False
         self.memory = self._map(memory_bytes)
@@ -104,32 +101,20 @@ class Client(ABC):
     def forget(self) -> None:
         """Drop what belongs to the parent of this process, after a fork."""
 
-    def ask(self, name: str, store: int, *arguments: Any) -> Any:
+    def ask(self, store: StoreAddress, name: str, *arguments: Any) -> Any:
         """Make a request to a store, and return the answer.
 
         Raises:
             HelperError: If the helper has ended.
-        """
-        _, answer = self._request("ask", name, store, *arguments)
-        return answer.result()
-
-    def make_store(self, root: str, options: Mapping[str, Any]) -> tuple[int, str] | Failure:
-        """Have the helper make a store; return its number and credentials, or why it cannot.
-
-        Raises:
-            HelperError: If the helper has ended.
             ImportError: If a package is missing.
-            ValueError: If the options are not valid.
+            ValueError: If the options of the store are not valid.
         """
-        _, answer = self._request("make", root, options)
-        made: tuple[int, str] | Failure | Exception = answer.result()
-        if isinstance(made, Exception):
-            raise made
-        return made
+        _, answer = self._request("ask", store, name, *arguments)
+        return answer.result()
 
     def fetch(
         self,
-        store: int,
+        store: StoreAddress,
         pin: ObjectInfo,
         requests: Sequence[RangeRequest],
         take: Callable[[RangeRequest, ByteBuffer], None],
@@ -137,7 +122,7 @@ class Client(ABC):
         """Fetch ranges of an object, several at the same time.
 
         Args:
-            store: Number of the store.
+            store: The store.
             pin: The object as it was first seen.
             requests: The ranges, each of at most :attr:`most_part_bytes`.
             take: Function that is called with each request and its bytes, in the order in which
@@ -146,6 +131,8 @@ class Client(ABC):
         Raises:
             FetchError: If a request failed for good.
             HelperError: If the helper has ended.
+            ImportError: If a package is missing.
+            ValueError: If the options of the store are not valid.
         """
         waiting = deque(requests)
         running: dict[Future[Any], _Running] = {}
@@ -206,7 +193,9 @@ class Client(ABC):
     def _answer(self, number: int, result: Any) -> None:
         with self._lock:
             answer = self._answers.pop(number, None)
-        if answer is not None:
+        if isinstance(result, Exception) and answer is not None:
+            answer.set_exception(result)
+        elif answer is not None:
             answer.set_result(result)
 
     def _fail(self, reason: str) -> None:

@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+
+class StoreAddress(NamedTuple):
+    """A store, and the options that requests to it have. It may have secrets.
+
+    Attributes:
+        root: The store, such as ``"s3://bucket"``; of HTTP, the server with what is secret.
+        identity: Text that is equal for equal options.
+        options: The user's ``storage_options``.
+    """
+
+    root: str
+    identity: str
+    options: Mapping[str, Any]
 
 
 class ObjectInfo(NamedTuple):
@@ -27,14 +42,14 @@ class Fetch(NamedTuple):
     """A range of an object to fetch.
 
     Attributes:
-        store: Number of the store.
+        store: The store.
         pin: The object as it was first seen.
         begin: First byte of the range.
         size: Size of the range in bytes.
         slot: Offset in the shared memory that the range is written to.
     """
 
-    store: int
+    store: StoreAddress
     pin: ObjectInfo
     begin: int
     size: int

@@ -182,7 +182,7 @@ class _SentParts:
         if self._way is None or os.getpid() != self._owner:
             return
         with contextlib.suppress(OSError):
-            self._way.client.ask("give_up", self._way.store, self._number)
+            self._way.client.ask(self._way.store, "give_up", self._number)
             if self._is_temporary:  # it may be complete under this name
                 delete_objects([self._url], self._options)
 

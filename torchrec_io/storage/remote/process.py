@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from .client import Client, HelperError
 from .connection import HelperConnection
-from .failures import Failure, Kind, error_of
+from .failures import Failure, error_of
+from .messages import StoreAddress
 from .options import RemoteOptions
 from .urls import OBJECT_STORES, scheme_of
 from .web import store_of
@@ -44,15 +45,13 @@ class ObjectAccess(NamedTuple):
 
     Attributes:
         client: Makes the requests.
-        store: Number of its store in the client.
+        store: Its store.
         key: Its name in the store.
-        tried: Credentials that requests have, in words.
     """
 
     client: Client
-    store: int
+    store: StoreAddress
     key: str
-    tried: str
 
     def ask(
         self, url: str, name: str, *arguments: Any, needs: str = "read and list objects"
@@ -69,20 +68,10 @@ class ObjectAccess(NamedTuple):
             HelperError: If the helper has ended.
             OSError: If the request failed.
         """
-        answer = self.client.ask(name, self.store, *arguments)
+        answer = self.client.ask(self.store, name, *arguments)
         if isinstance(answer, Failure):
-            raise self.error_of(answer, url, needs)
+            raise error_of(answer, url, needs)
         return answer
-
-    def error_of(
-        self, failure: Failure, url: str, needs: str = "read and list objects"
-    ) -> Exception:
-        """Return the error of a failed request. Credentials that were refused are found again."""
-        if failure.kind is Kind.denied:
-            stores = self.client.stores
-            for key in [key for key, known in stores.items() if known[0] == self.store]:
-                stores.pop(key, None)
-        return error_of(failure, url, self.tried, needs)
 
 
 def access(url: str, options: RemoteOptions) -> ObjectAccess:
@@ -94,19 +83,14 @@ def access(url: str, options: RemoteOptions) -> ObjectAccess:
 
     Raises:
         ImportError: If a package is missing.
-        ValueError: If the options are not valid.
+        ValueError: If secrets were left out when the options were pickled.
     """
-    scheme = scheme_of(url)
-    location = store_of(url, options)
+    root, key = store_of(url, options)
+    store = StoreAddress(root, options.identity, options.options)
     with _clients.lock:
         _clients.memory_bytes = max(_clients.memory_bytes, options.fetch_bytes)
-        client = _client_for(scheme)
-        key = (location.root, options.identity)
-        known = client.stores.get(key) or client.make_store(location.root, options.options)
-        if isinstance(known, Failure):
-            raise error_of(known, url, "the credentials that fsspec finds")
-        client.stores[key] = number, tried = known
-    return ObjectAccess(client, number, location.key, tried)
+        client = _client_for(scheme_of(url))
+    return ObjectAccess(client, store, key)
 
 
 def ask_again(

@@ -13,6 +13,7 @@ from ... import _core
 from ..byte_source import ByteBuffer, ByteSource, Ints, Stamp
 from ..thread_pool import REMOTE_THREADS
 from .client import FetchError, HelperError
+from .failures import error_of
 from .messages import ObjectInfo
 from .options import RemoteOptions
 from .process import ObjectAccess, access
@@ -172,7 +173,7 @@ class RemoteFile(ByteSource):
         for error in self.failures or ():
             is_inside = (ranges[:, 0] < error.end) & (ranges[:, 0] + ranges[:, 1] > error.begin)
             if is_inside.any():
-                raise self._reach().error_of(error.failure, self.path)
+                raise error_of(error.failure, self.path)
         try:
             self._try_fetch(ranges, blocks, take)
         except HelperError:
@@ -194,7 +195,7 @@ class RemoteFile(ByteSource):
             self._way = None
             if self.failures is not None:
                 self.failures.append(error)
-            raise way.error_of(error.failure, self.path) from None
+            raise error_of(error.failure, self.path) from None
 
     def _reach(self) -> ObjectAccess:
         """Return the way to the object in this process, which may be a forked child."""
