@@ -93,40 +93,6 @@ def expect_read(
     assert out.tobytes() == b"".join(part.tobytes() for part in expected)
 
 
-@pytest.mark.parametrize(
-    ("memory", "pairs", "blocks", "requests"),
-    [
-        pytest.param(
-            800_000,
-            [(30_000, 10), (0, 10), (99_000, 10), (15_000, 10), (20_000, 0), (15_005, 2000)],
-            None,
-            [(0, 30_010), (99_000, 10)],
-            id="neighbors share a request",
-        ),
-        pytest.param(
-            8000,
-            [(100, 3500)],
-            None,
-            [(100, 1000), (1100, 1000), (2100, 1000), (3100, 500)],
-            id="a large range takes several",
-        ),
-        pytest.param(
-            50_000,
-            [(700, 10), (850, 100), (99_950, 50), (5, 1)],
-            BLOCKS,
-            [(0, BLOCK), (600, 600), (99_900, 100)],
-            id="whole blocks for a cache",
-        ),
-    ],
-)
-def test_requests(
-    memory: int, pairs: list[tuple[int, int]], blocks: Any, requests: list[tuple[int, int]]
-) -> None:
-    client = MemoryClient(memory)
-    expect_read(client, *pairs, blocks=blocks)
-    assert [(fetch.begin, fetch.size) for fetch in client.fetches] == requests
-
-
 @pytest.mark.parametrize("blocks", [None, BLOCKS])
 @hypothesis.given(st.data())
 def test_any_reads(blocks: ObjectBlocks | None, data: st.DataObject) -> None:

@@ -158,13 +158,6 @@ def test_datasets_share_one_memory(web: WebServer) -> None:
     close_connections()
 
 
-def output_of(code: str) -> list[str]:
-    """Return the lines that a program prints."""
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
-    return done.stdout.splitlines()
-
-
 @pytest.mark.slow
 def test_nothing_is_started_for_local_files(tmp_path: Path) -> None:
     path = str(tmp_path / "a.tfrecord")
@@ -179,19 +172,12 @@ rooms = [n for n in sys.modules if n.startswith("torchrec_io.storage.remote.")]
 print("obstore" in sys.modules, rooms)
 print(open(f"/proc/self/task/{{os.getpid()}}/children").read())
 """
-    modules, children = output_of(code)
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    modules, children = done.stdout.splitlines()
     assert modules.startswith("False ")
     assert modules.count("remote.") == 2  # urls and options
     assert children == ""
-
-
-def test_the_helper_starts_quickly() -> None:
-    """It delays the first batch of a process, so it loads no large library that it does not use."""
-    code = (
-        "import torchrec_io.storage.remote.helper, sys\n"
-        "print(sys.modules.keys() & {'numpy', 'torch', 'obstore', 'fsspec'})"
-    )
-    assert output_of(code) == ["set()"]
 
 
 def test_a_package_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
