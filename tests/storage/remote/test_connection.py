@@ -111,21 +111,6 @@ def test_reading_goes_on_after_ctrl_c(web: WebServer) -> None:
     wait_until_ended(helper)
 
 
-def test_a_request_that_is_cancelled_gives_no_data(web: WebServer) -> None:
-    url, options = web.put("/a", DATA), RemoteOptions()
-    file = Location.of(url, options).open()
-    assert read_bytes(file, 0, 9) == DATA[:9]
-    client = access(url, options).client
-    web.delay = 0.5
-    timer = threading.Timer(0.2, lambda: client.send("cancel", [*client._answers]))
-    timer.start()
-    with pytest.raises(OSError, match="the request was cancelled"):
-        read_bytes(file, 0, 1000)
-    timer.join()
-    web.delay = 0
-    assert read_bytes(Location.of(url, options).open(), 0, 1000) == DATA[:1000]
-
-
 @pytest.mark.parametrize("is_reading", [False, True])
 def test_a_helper_that_was_killed_is_replaced(web: WebServer, is_reading: bool) -> None:
     url, options = web.put("/a", DATA), RemoteOptions()

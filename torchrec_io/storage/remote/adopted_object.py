@@ -9,8 +9,7 @@ from ..location import Location
 from ..pending_file import output_exists
 from ..thread_pool import REMOTE_THREADS
 from .pending_object import MOST_COPIED_BYTES
-from .process import access, ask_again
-from .upload import WRITE, exists
+from .upload import copy_object, exists
 
 
 class AdoptedObject:
@@ -65,8 +64,7 @@ class AdoptedObject:
         """
         if must_be_new and exists(url, self._options):
             raise output_exists(url)
-        keys = [access(each, self._options).key for each in (self._complete, url)]
-        ask_again(url, self._options, "copy", *keys, needs=WRITE)
+        copy_object(self._complete, url, self._options)
         self.has_name = True
         return None
 

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from queue import SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -45,20 +45,6 @@ class FetchError(Exception):
         self.failure = failure
         self.begin = begin
         self.end = end
-
-
-class _Running(NamedTuple):
-    """A range that is being fetched.
-
-    Attributes:
-        number: Number of the message to the helper.
-        request: The request for it.
-        slot: Offset in the memory.
-    """
-
-    number: int
-    request: RangeRequest
-    slot: int
 
 
 class Client(ABC):
@@ -109,8 +95,7 @@ class Client(ABC):
             ImportError: If a package is missing.
             ValueError: If the options of the store are not valid.
         """
-        _, answer = self._request("ask", store, name, *arguments)
-        return answer.result()
+        return self._request("ask", store, name, *arguments).result()
 
     def fetch(
         self,
@@ -135,7 +120,7 @@ class Client(ABC):
             ValueError: If the options of the store are not valid.
         """
         waiting = deque(requests)
-        running: dict[Future[Any], _Running] = {}
+        running: dict[Future[Any], tuple[RangeRequest, int]] = {}  # with their slots
         answered: SimpleQueue[Future[Any]] = SimpleQueue()
         try:
             while waiting or running:
@@ -144,22 +129,21 @@ class Client(ABC):
                     slot = self.slots.take(size, is_waiting=not running)
                     if slot is None:
                         break
-                    number, answer = self._request("fetch", Fetch(store, pin, begin, size, slot))
-                    running[answer] = _Running(number, waiting.popleft(), slot)
+                    answer = self._request("fetch", Fetch(store, pin, begin, size, slot))
+                    running[answer] = waiting.popleft(), slot
                     answer.add_done_callback(answered.put)
                 answer = answered.get()
-                _, request, slot = running[answer]
+                request, slot = running[answer]
                 result = answer.result()
                 if isinstance(result, Failure):
                     raise FetchError(result, request.begin, request.begin + request.size)
                 take(request, self.memory[slot : slot + request.size])
-                self._free(running.pop(answer))
-        except BaseException:
-            for answer, each in running.items():  # once the helper does not write to it anymore
-                answer.add_done_callback(functools.partial(self._free, each))
-            if not self.has_failed():
-                self.send("cancel", [each.number for each in running.values()])
-            raise
+                del running[answer]
+                self.slots.give_back(slot, request.size)
+        finally:
+            for answer, (request, slot) in running.items():  # the helper may still write to them
+                free = functools.partial(self.slots.give_back, slot, request.size)
+                answer.add_done_callback(lambda _, free=free: free())
 
     @property
     def most_part_bytes(self) -> int:
@@ -177,8 +161,8 @@ class Client(ABC):
         """Return whether the helper has ended."""
         return self._failure is not None
 
-    def _request(self, message: str, *arguments: Any) -> tuple[int, Future[Any]]:
-        """Send a request; return its number and its answer."""
+    def _request(self, message: str, *arguments: Any) -> Future[Any]:
+        """Send a request; return its answer."""
         answer: Future[Any] = Future()
         with self._lock:
             number = next(self._numbers)
@@ -188,7 +172,7 @@ class Client(ABC):
                 answer.set_exception(HelperError(self._failure))
         if not answer.done():
             self.send(message, number, *arguments)
-        return number, answer
+        return answer
 
     def _answer(self, number: int, result: Any) -> None:
         with self._lock:
@@ -204,9 +188,6 @@ class Client(ABC):
             answers, self._answers = self._answers, {}
         for answer in answers.values():
             answer.set_exception(HelperError(reason))
-
-    def _free(self, running: _Running, _: object = None) -> None:
-        self.slots.give_back(running.slot, running.request.size)
 
     def _map(self, size: int) -> ByteBuffer:
         """Return the memory, made larger. Earlier mappings of it remain valid."""

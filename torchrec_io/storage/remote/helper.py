@@ -69,7 +69,7 @@ class Helper:
         self._make_store = make_store
         self._reply = reply
         self._stores: dict[tuple[str, str], Store] = {}  # by root and identity of the options
-        self._tasks: dict[int, asyncio.Task[Any]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     @property
     def memory_bytes(self) -> int:
@@ -92,12 +92,6 @@ class Helper:
     def _on_fetch(self, number: int, fetch: Fetch) -> None:
         self._start(number, fetch.store, functools.partial(self._fetch, fetch))
 
-    def _on_cancel(self, numbers: list[int]) -> None:
-        """Drop requests. Each is answered once its memory is not written anymore."""
-        for number in numbers:
-            if number in self._tasks:
-                self._tasks[number].cancel()
-
     def _on_grow(self, memory_bytes: int) -> None:
         """Map more of the memory. What uses the old mapping has the same memory."""
         self._memory = memoryview(mmap.mmap(self._file, memory_bytes))
@@ -105,7 +99,8 @@ class Helper:
     def _start(
         self, number: int, address: StoreAddress, work: Callable[[Store], Awaitable[Any]]
     ) -> None:
-        self._tasks[number] = task = asyncio.ensure_future(self._use(address, work))
+        task = asyncio.ensure_future(self._use(address, work))
+        self._tasks.add(task)  # the loop itself may lose it
         task.add_done_callback(functools.partial(self._finish, number))
 
     async def _use(self, address: StoreAddress, work: Callable[[Store], Awaitable[Any]]) -> Any:
@@ -121,14 +116,14 @@ class Helper:
 
     def _finish(self, number: int, task: asyncio.Task[Any]) -> None:
         """Send the answer to a request."""
-        del self._tasks[number]
-        error = None if task.cancelled() else task.exception()
+        self._tasks.discard(task)
+        if task.cancelled():  # the process ends: no answer may look like data
+            return
+        error = task.exception()
         if isinstance(error, (ImportError, ValueError)):
             self._reply(number, error)
         elif error is not None:  # a mistake of this module must not leave anybody waiting
             self._reply(number, Failure(Kind.refused, type(error).__name__))
-        elif task.cancelled():  # no answer may look like data
-            self._reply(number, Failure(Kind.refused, "the request was cancelled"))
         else:
             self._reply(number, task.result())
 

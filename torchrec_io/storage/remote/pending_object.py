@@ -17,8 +17,8 @@ from ..temporary import temporary_name
 from .client import HelperError
 from .large_uploads import PART_BYTES
 from .options import RemoteOptions
-from .process import ObjectAccess, access, ask_again
-from .upload import WRITE, check_writable, delete_objects, exists, put_object
+from .process import ObjectAccess, access
+from .upload import WRITE, check_writable, copy_object, delete_objects, exists, put_object
 from .urls import can_pin
 
 # The most that stores take.
@@ -173,8 +173,7 @@ class _SentParts:
         """Send the rest, and complete the object under its name."""
         self._ask("finish", rest)
         if self._url != url:
-            keys = [access(each, self._options).key for each in (self._url, url)]
-            ask_again(self._url, self._options, "copy", *keys, needs=WRITE)
+            copy_object(self._url, url, self._options)
             delete_objects([self._url], self._options)
 
     def give_up(self) -> None:

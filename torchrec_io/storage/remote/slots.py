@@ -15,11 +15,14 @@ class Slots:
 
     Args:
         size: Size of the memory in bytes.
+
+    Attributes:
+        count: Number of slots that are used.
     """
 
     def __init__(self, size: int) -> None:
         self._units = bytearray(size // _UNIT_BYTES)  # 1 for each unit that is used
-        self._count = 0
+        self.count = 0
         self._has_room = threading.Condition()
 
     def grow(self, size: int) -> None:
@@ -42,7 +45,7 @@ class Slots:
                     return None
                 self._has_room.wait()
             self._units[first : first + units] = b"\1" * units
-            self._count += 1
+            self.count += 1
             return first * _UNIT_BYTES
 
     def give_back(self, start: int, size: int) -> None:
@@ -50,9 +53,9 @@ class Slots:
         first, units = start // _UNIT_BYTES, -(-size // _UNIT_BYTES)
         with self._has_room:
             self._units[first : first + units] = bytes(units)
-            self._count -= 1
+            self.count -= 1
             self._has_room.notify_all()
 
     def _find(self, units: int) -> int:
         """Return the first of some free units; -1 if there are none."""
-        return -1 if self._count >= MOST_REQUESTS else self._units.find(bytes(units))
+        return -1 if self.count >= MOST_REQUESTS else self._units.find(bytes(units))
