@@ -25,7 +25,6 @@ class AdoptedObject:
     Attributes:
         path: Public URL that it gets.
         size: Size in bytes.
-        has_name: Whether it has that name.
         most_at_once: Number of such objects that get their names at the same time.
 
     Raises:
@@ -41,7 +40,6 @@ class AdoptedObject:
             raise OSError(errno.EFBIG, reason, target.name)
         self.path = target.name
         self.size = size
-        self.has_name = False
         self._complete = complete.name
         self._options = target.options
 
@@ -65,7 +63,6 @@ class AdoptedObject:
         if must_be_new and exists(url, self._options):
             raise output_exists(url)
         copy_object(self._complete, url, self._options)
-        self.has_name = True
         return None
 
     def discard(self) -> None:

@@ -139,11 +139,10 @@ class Client(ABC):
                     raise FetchError(result, request.begin, request.begin + request.size)
                 take(request, self.memory[slot : slot + request.size])
                 del running[answer]
-                self.slots.give_back(slot, request.size)
+                self._free(slot, request.size)
         finally:
             for answer, (request, slot) in running.items():  # the helper may still write to them
-                free = functools.partial(self.slots.give_back, slot, request.size)
-                answer.add_done_callback(lambda _, free=free: free())
+                answer.add_done_callback(functools.partial(self._free, slot, request.size))
 
     @property
     def most_part_bytes(self) -> int:
@@ -188,6 +187,9 @@ class Client(ABC):
             answers, self._answers = self._answers, {}
         for answer in answers.values():
             answer.set_exception(HelperError(reason))
+
+    def _free(self, slot: int, size: int, _: object = None) -> None:
+        self.slots.give_back(slot, size)
 
     def _map(self, size: int) -> ByteBuffer:
         """Return the memory, made larger. Earlier mappings of it remain valid."""

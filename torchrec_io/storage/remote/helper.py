@@ -104,7 +104,7 @@ class Helper:
         task.add_done_callback(functools.partial(self._finish, number))
 
     async def _use(self, address: StoreAddress, work: Callable[[Store], Awaitable[Any]]) -> Any:
-        """Do something with a store, which is made when it is first used."""
+        """Make a request to a store, which is made when it is first used."""
         key = address[:2]
         store = self._stores.get(key) or self._make_store(address.root, address.options)
         self._stores[key] = store
@@ -150,7 +150,7 @@ class Helper:
 async def _repeat(
     store: Store, work: Callable[[], Awaitable[_Result]], most_attempts: int
 ) -> _Result | Failure:
-    """Do something until it succeeds; return its result, or the failure of the last attempt."""
+    """Repeat a request until it succeeds; return its result, or the failure of the last attempt."""
     for attempt in itertools.count(1):
         try:
             return await work()

@@ -48,7 +48,6 @@ class PendingObject:
     Attributes:
         path: Public URL of the object.
         size: Number of bytes written.
-        has_name: Whether the object has its name.
         most_at_once: Number of such objects that get their names at the same time: the rest of
             each is in memory meanwhile.
 
@@ -62,7 +61,6 @@ class PendingObject:
         check_writable(url)
         self.path = url
         self.size = 0
-        self.has_name = False
         self._options = options
         self._parts = _SentParts(url, options, has_name=has_name)
         self._most = PART_BYTES if can_pin(url) else sys.maxsize
@@ -126,7 +124,6 @@ class PendingObject:
             else:
                 way = access(url, self._options)
                 way.ask(url, "put_file", way.key, f"/dev/fd/{self._file.fileno()}", needs=WRITE)
-        self.has_name = True
         self._drop.detach()
         self._file.close()
         return stamp
