@@ -116,20 +116,6 @@ def test_memory_is_free_once_the_helper_does_not_write_to_it_anymore() -> None:
     assert client.slots.count == 0
 
 
-def test_many_threads_in_little_memory() -> None:
-    client = MemoryClient(4000)
-
-    def work(seed: int) -> None:
-        random = np.random.default_rng(seed)
-        for _ in range(30):
-            expect_read(client, *((int(at), 1500) for at in random.integers(0, 90_000, 4)))
-
-    with ThreadPoolExecutor(8) as pool:
-        for done in [pool.submit(work, seed) for seed in range(8)]:
-            done.result(60)
-    assert client.slots.count == 0
-
-
 @hypothesis.given(st.lists(st.integers(-20, 400), max_size=60))
 def test_slots(steps: list[int]) -> None:
     slots = Slots(500)
