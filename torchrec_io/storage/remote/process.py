@@ -22,22 +22,8 @@ _USED_VARIABLES = re.compile(
 )
 
 
-class _Clients:
-    """The clients of a process.
-
-    Attributes:
-        lock: Held while the clients are changed.
-        of_kind: One for objects of stores, and one for files of filesystems.
-        memory_bytes: Size of the memory of each: the largest that was asked for.
-    """
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.of_kind: dict[str, Client] = {}
-        self.memory_bytes = 0
-
-
-_clients = _Clients()
+_lock = threading.Lock()  # held while the clients are changed
+_clients: dict[str, Client] = {}  # one for objects of stores, and one for files of filesystems
 
 
 class ObjectAccess(NamedTuple):
@@ -87,9 +73,8 @@ def access(url: str, options: RemoteOptions) -> ObjectAccess:
     """
     root, key = store_of(url, options)
     store = StoreAddress(root, options.identity, options.options)
-    with _clients.lock:
-        _clients.memory_bytes = max(_clients.memory_bytes, options.fetch_bytes)
-        client = _client_for(scheme_of(url))
+    with _lock:
+        client = _client_for(scheme_of(url), options.fetch_bytes)
     return ObjectAccess(client, store, key)
 
 
@@ -121,19 +106,18 @@ def ask_again(
     raise OSError(errno.EIO, str(failure), url)
 
 
-def _client_for(scheme: str) -> Client:
-    """Return the client for URLs of a scheme."""
+def _client_for(scheme: str, memory_bytes: int) -> Client:
+    """Return the client for URLs of a scheme, with memory of at least a size."""
     is_store = scheme in OBJECT_STORES
     kind, environment = ("objects", _environment()) if is_store else ("files", 0)
-    known = _clients.of_kind
-    client = known.get(kind)
+    client = _clients.get(kind)
     # A helper has the credentials that were in the environment when it was started.
     if client is not None and (client.has_failed() or client.environment != environment):
-        known.pop(kind).close()
+        _clients.pop(kind).close()
         client = None
     if client is None:
-        client = known[kind] = _new_client(scheme, _clients.memory_bytes, environment)
-    client.grow(_clients.memory_bytes)
+        client = _clients[kind] = _new_client(scheme, memory_bytes, environment)
+    client.grow(memory_bytes)
     return client
 
 
@@ -158,19 +142,19 @@ def _new_client(scheme: str, memory_bytes: int, environment: int) -> Client:
 
 def close_connections() -> None:
     """End the helpers of this process. Reading starts new ones."""
-    with _clients.lock:
-        for client in _clients.of_kind.values():
+    with _lock:
+        for client in _clients.values():
             client.close()
-        _clients.of_kind.clear()
-        _clients.memory_bytes = 0
+        _clients.clear()
 
 
 def _forget_clients() -> None:
     """Drop the clients of the parent, in a child that it forked."""
-    global _clients  # its lock may be held by a thread that does not exist
-    inherited, _clients = _clients, _Clients()
-    for client in inherited.of_kind.values():
+    global _lock  # noqa: PLW0603  # a thread that does not exist may hold it
+    _lock = threading.Lock()
+    for client in _clients.values():
         client.forget()
+    _clients.clear()
 
 
 os.register_at_fork(after_in_child=_forget_clients)
