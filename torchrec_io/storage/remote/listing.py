@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import itertools
 import os
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -149,9 +148,11 @@ def find_objects(
         for folder, members in folders.items()
         if len(members) > worth_listing and not is_web_url(folder)
     ]
-    denied = map_in_threads(lambda each: not _try_listing(each, options), large, REMOTE_THREADS)
-    listed = {*large} - {*itertools.compress(large, denied)}
-    rest = [name for folder in folders if folder not in listed for name in folders[folder]]
+    listed = map_in_threads(lambda each: _try_listing(each, options), large, REMOTE_THREADS)
+    for folder, is_listed in zip(large, listed, strict=True):
+        if is_listed:
+            del folders[folder]
+    rest = [name for members in folders.values() for name in members]
     map_in_threads(lambda name: _is_object(name, options), rest, REMOTE_THREADS)
 
 
