@@ -30,11 +30,14 @@ from torchrec_io.records.sequential import iter_records
 from torchrec_io.records.verify import verify_file
 from torchrec_io.reports.extra import import_datasketches, import_jinja
 from torchrec_io.reports.reporting import report
-from torchrec_io.storage.cache.filling import BlockFill
+from torchrec_io.storage.byte_source import Stamp
 from torchrec_io.storage.cache.object_blocks import ObjectBlocks
 from torchrec_io.storage.compression import Compression
 from torchrec_io.storage.location import Location
 from torchrec_io.storage.paths import expand_paths, expand_sets
+from torchrec_io.storage.remote.cached_file import CachedFile
+from torchrec_io.storage.remote.options import RemoteOptions
+from torchrec_io.storage.remote.ranges import plan_requests
 
 # Imported here once, and not in each of the processes that run a program.
 import_datasketches()
@@ -586,6 +589,18 @@ READERS = {
 # ---- the cache of remote objects ----
 
 
+class MemoryObject(CachedFile):
+    """An object that needs no store."""
+
+    def __init__(self, data: bytes, blocks: ObjectBlocks) -> None:
+        super().__init__("s3://b/a", Stamp(("", ""), len(data), 0), RemoteOptions(), blocks)
+        self._data = np.frombuffer(data, np.uint8)
+
+    def _fetch(self, ranges: Any, blocks: ObjectBlocks | None, take: Any) -> None:
+        for request in plan_requests(ranges, len(self._data), blocks):
+            take(request, self._data[request.begin : request.begin + request.size])
+
+
 def fill_block_cache(folder: Path) -> int:
     """Bring an object into memory, through a cache that is too small for it.
 
@@ -595,20 +610,19 @@ def fill_block_cache(folder: Path) -> int:
     cache = folder / "cache" / "blocks"
     most = 42 << 10  # three of them
     blocks = ObjectBlocks(str(cache), most, 4096, "0" * 32, len(data))
+    file = MemoryObject(data, blocks)
+    memory = np.zeros(len(data), np.uint8)
     try:
-        memory = bytearray(len(data))
         for half in (0, 8192):  # of the second one, a block removes another
-            fill = BlockFill(blocks, half, memoryview(memory)[half : half + 8192])
-            for begin, size in fill.downloads():
-                memory[begin : begin + size] = data[begin : begin + size]
-        assert memory == data
+            file.read_ranges(np.array([(half, 8192, half)]), memory)
+        assert memory.tobytes() == data
         out = np.zeros(4096, np.uint8)
         for begin in range(0, len(data), 4096):
             if not len(blocks.read(np.array([(begin, 4096, 0)]), out)):
                 assert out.tobytes() == data[begin : begin + 4096]
     except OSError as error:
         raise AssertionError from error
-    return sum(memory)
+    return int(memory.sum())
 
 
 def read_block_cache(folder: Path) -> int:

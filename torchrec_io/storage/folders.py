@@ -94,10 +94,8 @@ def stamps_in(folder: Location, *, is_recursive: bool = False) -> dict[str, Stam
     """
     assert folder.options is not None
     from .remote.listing import list_folder  # noqa: PLC0415  # as above
-    from .remote.remote_file import stamp_of_info  # noqa: PLC0415  # as above
 
-    found = list_folder(folder.name.rstrip("/"), folder.options, is_recursive=is_recursive)
-    return {name: stamp_of_info(info) for name, info in found.items()}
+    return list_folder(folder.name.rstrip("/"), folder.options, is_recursive=is_recursive)
 
 
 # ---- folders of jobs ----

@@ -12,7 +12,6 @@ import pickle
 import re
 import resource
 import shutil
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -30,12 +29,12 @@ import torchrec_io as tio
 from tests.support.tfrecord import frame
 from tests.support.web import WebServer
 from torchrec_io.storage.byte_source import ByteSource, read_bytes
-from torchrec_io.storage.cache import filling, folder
+from torchrec_io.storage.cache import folder
 from torchrec_io.storage.cache.folder import cache_folder_at
 from torchrec_io.storage.location import Location
-from torchrec_io.storage.remote.connection import HelperConnection
+from torchrec_io.storage.remote import cached_file
 from torchrec_io.storage.remote.options import RemoteOptions
-from torchrec_io.storage.remote.process import access, close_connections
+from torchrec_io.storage.remote.process import close_connections
 
 BLOCK = 1 << 16
 RECORDS = [np.random.default_rng(number).bytes(7000) for number in range(300)]  # 2.1 MB
@@ -107,13 +106,9 @@ def test_a_process_that_is_stopped_does_not_keep_others_waiting(
     assert blocks is not None
     claim = blocks.folder.claim(blocks.name(0))
     assert claim is not None
-    monkeypatch.setattr(filling, "_MOST_SECONDS", 0.1)
-    memory = bytearray(2 * BLOCK)
-    downloads = filling.BlockFill(blocks, 0, memoryview(memory)).downloads()
-    assert next(downloads) == (BLOCK, BLOCK)
-    assert next(downloads) == (0, 0)  # wait
-    time.sleep(0.15)
-    assert [*downloads] == [(0, BLOCK)]
+    monkeypatch.setattr(cached_file, "_MOST_SECONDS", 0.1)
+    assert read_bytes(opened(url, cache), 10, len(DATA)) == DATA[10:]
+    assert cache.summary().blocks == BLOCKS - 1
     claim.abandon()
 
 
@@ -374,18 +369,6 @@ def test_what_others_put_in_place_of_files(
     assert other.read_bytes() == DATA
 
 
-def test_damage_is_an_error_although_the_server_has_ended(web: WebServer) -> None:
-    def answer_and_end(handler: Any) -> None:
-        web.lost_from = 0
-        wrong_answer(handler)
-
-    url = web.put("/a.tfrecord", b"".join(map(frame, RECORDS[:3])))
-    stream = tio.TFRecordStream(url, storage_options={"max_attempts": 1})
-    web.faults = [None, answer_and_end]  # the first one is for the front of the file
-    with pytest.raises(tio.CorruptRecordError, match="does not match its checksum"):
-        list(stream)
-
-
 # ---- limits ----
 
 
@@ -463,24 +446,20 @@ def warnings(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     logging.getLogger("torchrec_io").removeHandler(handler)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="needs prlimit")
 def test_a_full_disk(web: WebServer, cache: tio.BlockCache, warnings: list[str]) -> None:
-    """Files of the helper are limited instead: it gets an error where it writes."""
-    url = web.put("/a.tfrecord", DATA)
-    remote = options_with(cache, max_attempts=4)
-    close_connections()
-    file = Location.of(url, remote).open()
-    client = access(url, remote).client
-    assert isinstance(client, HelperConnection)
+    """The size of files is limited instead."""
+    file = opened(web.put("/a.tfrecord", DATA), cache)
     assert read_bytes(file, 0, 10) == DATA[:10]
-    before = resource.prlimit(client.helper_pid, resource.RLIMIT_FSIZE)
-    resource.prlimit(client.helper_pid, resource.RLIMIT_FSIZE, (BLOCK, before[1]))
-    for _ in range(2):
-        assert read_bytes(file, 5 * BLOCK, len(DATA)) == DATA[5 * BLOCK :]
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (BLOCK, before[1]))
+    try:
+        for _ in range(2):
+            assert read_bytes(file, 5 * BLOCK, len(DATA)) == DATA[5 * BLOCK :]
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert warnings == [
         f"the cache {cache.directory} cannot be written (File too large): data is read without it"
     ]
-    resource.prlimit(client.helper_pid, resource.RLIMIT_FSIZE, before)
     assert read_bytes(file, 0, len(DATA)) == DATA
     assert cache.summary().blocks == BLOCKS
 

@@ -12,25 +12,30 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from torchrec_io.storage.cache import folder
+from torchrec_io import _core
 from torchrec_io.storage.cache.object_blocks import ObjectBlocks
 from torchrec_io.storage.remote import ranges as ranges_module
+from torchrec_io.storage.remote import slots as slots_module
 from torchrec_io.storage.remote.client import Client, FetchError
 from torchrec_io.storage.remote.failures import Failure, Kind
-from torchrec_io.storage.remote.messages import Fetch, ObjectInfo
+from torchrec_io.storage.remote.messages import Fetch, ObjectInfo, StoreAddress
+from torchrec_io.storage.remote.ranges import cut_at_blocks, plan_requests
 from torchrec_io.storage.remote.slots import Slots
 
 CONTENT = np.random.default_rng(0).integers(0, 256, 100_000, dtype=np.uint8)
+STORE = StoreAddress("s3://b", "", {})
 BLOCK = 300
 BLOCKS = ObjectBlocks("", 0, BLOCK, "", len(CONTENT))
 FAILED = Failure(Kind.temporary, "HTTP 503", 3)
+UNIT = 10
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _gap() -> Iterator[None]:
-    """Join neighbors across gaps that are small beside the content."""
+def _small() -> Iterator[None]:
+    """Use slots and gaps that are small beside the content."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ranges_module, "_LEAST_PARTS_OF_GAPS", 2)
+        patch.setattr(slots_module, "_UNIT_BYTES", UNIT)
         yield
 
 
@@ -40,7 +45,7 @@ class MemoryClient(Client):
     def __init__(self, memory_bytes: int) -> None:
         super().__init__(memory_bytes)
         self.fetches: list[Fetch] = []
-        self.result: Any = ""
+        self.result: Any = None
         self.held: list[int] | None = None
 
     def send(self, name: str, *arguments: Any) -> None:
@@ -67,69 +72,31 @@ def expect_read(
     offsets, sizes = np.array(pairs, np.int64).T
     ranges = np.column_stack([offsets, sizes, np.cumsum(sizes) - sizes])
     out = np.zeros(int(sizes.sum()), np.uint8)
-    client.read(0, ObjectInfo("a", len(CONTENT), '"1"', "", 0), blocks, ranges, out)
+    if blocks is not None:
+        ranges = cut_at_blocks(ranges, blocks.block_bytes)
+        assert not np.any(ranges[:, 0] // BLOCK != (ranges[:, 0] + ranges[:, 1] - 1) // BLOCK)
+    client.fetch(
+        STORE,
+        ObjectInfo("a", len(CONTENT), '"1"', "", 0),
+        plan_requests(ranges, client.most_part_bytes, blocks),
+        lambda request, data: _core.gather(data, request.copies, out),
+    )
     expected = [CONTENT[offset : offset + size] for offset, size in pairs]
     assert out.tobytes() == b"".join(part.tobytes() for part in expected)
-    assert client.slots.used == 0
-
-
-@pytest.mark.parametrize(
-    ("memory", "pairs", "blocks", "requests"),
-    [
-        pytest.param(
-            800_000,
-            [(30_000, 10), (0, 10), (99_000, 10), (15_000, 10), (20_000, 0), (15_005, 2000)],
-            None,
-            [(0, 30_010), (99_000, 10)],
-            id="neighbors share a request",
-        ),
-        pytest.param(
-            8000,
-            [(100, 3500)],
-            None,
-            [(100, 1000), (1100, 1000), (2100, 1000), (3100, 500)],
-            id="a large range takes several",
-        ),
-        pytest.param(
-            50_000,
-            [(700, 10), (850, 100), (99_950, 50), (5, 1)],
-            BLOCKS,
-            [(0, BLOCK), (600, 600), (99_900, 100)],
-            id="whole blocks for a cache",
-        ),
-    ],
-)
-def test_requests(
-    memory: int, pairs: list[tuple[int, int]], blocks: Any, requests: list[tuple[int, int]]
-) -> None:
-    client = MemoryClient(memory)
-    expect_read(client, *pairs, blocks=blocks)
-    assert [(fetch.begin, fetch.size) for fetch in client.fetches] == requests
 
 
 @pytest.mark.parametrize("blocks", [None, BLOCKS])
 @hypothesis.given(st.data())
 def test_any_reads(blocks: ObjectBlocks | None, data: st.DataObject) -> None:
-    client = MemoryClient(data.draw(st.integers(1 if blocks is None else BLOCK, 3000)))
+    client = MemoryClient(UNIT * data.draw(st.integers(8 if blocks is None else BLOCK, 3000)))
     pairs = st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 2000)), min_size=1, max_size=6)
     pairs |= st.lists(st.tuples(st.integers(0, 900), st.integers(0, 30)), min_size=1, max_size=9)
     for chosen in data.draw(st.lists(pairs, min_size=1, max_size=4)):
         expect_read(client, *chosen, blocks=blocks)
+        assert client.slots.count == 0
     if blocks is not None:
         assert all(fetch.begin % BLOCK == 0 for fetch in client.fetches)
         assert all(fetch.size % BLOCK in (0, 100) for fetch in client.fetches)
-
-
-def test_a_failure_is_raised_and_the_rest_is_cancelled() -> None:
-    client = MemoryClient(4000)
-    client.result = FAILED
-    with pytest.raises(FetchError) as caught:
-        expect_read(client, (50_000, 1200))
-    assert caught.value.failure == FAILED
-    assert (caught.value.begin, caught.value.end) == (50_000, 50_500)
-    assert client.slots.used == 0
-    client.result = ""
-    expect_read(client, (50_000, 3900))
 
 
 def test_memory_is_free_once_the_helper_does_not_write_to_it_anymore() -> None:
@@ -140,54 +107,19 @@ def test_memory_is_free_once_the_helper_does_not_write_to_it_anymore() -> None:
         while len(client.held) < 3:
             time.sleep(0.001)
         client._answer(client.held[0], FAILED)
-        assert isinstance(reading.exception(30), FetchError)
-    assert client.slots.used == 700
+        error = reading.exception(30)
+    assert isinstance(error, FetchError)
+    assert (error.failure, error.begin, error.end) == (FAILED, 50_000, 50_500)
     for number in client.held[1:]:
+        assert client.slots.count > 0
         client._answer(number, None)
-    assert client.slots.used == 0
+    assert client.slots.count == 0
 
 
-def test_a_cache_that_cannot_be_written_is_logged(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(folder, "_logged", {})
-    client = MemoryClient(50_000)
-    client.result = "No space left on device"
-    for _ in range(2):
-        expect_read(client, (0, 10), blocks=BLOCKS)
-    [record] = caplog.records
-    assert record.getMessage().endswith("(No space left on device): data is read without it")
-
-
-def test_the_limit_of_the_memory_is_changed() -> None:
-    client = MemoryClient(1000)
-    for limit in (10_000, 500):
-        client.set_limit(limit)
-        expect_read(client, (0, 5000), (50_000, 700))
-    assert len(client.memory) == 10_000
-
-
-def test_many_threads_in_little_memory() -> None:
-    client = MemoryClient(4000)
-
-    def work(seed: int) -> None:
-        random = np.random.default_rng(seed)
-        for _ in range(30):
-            at = random.integers(0, 90_000, 4)
-            out = np.zeros(6000, np.uint8)
-            ranges = np.column_stack([at, np.full(4, 1500), np.arange(4) * 1500])
-            client.read(0, ObjectInfo("a", len(CONTENT), '"1"', "", 0), None, ranges, out)
-            assert out.tobytes() == b"".join(CONTENT[n : n + 1500].tobytes() for n in at)
-
-    with ThreadPoolExecutor(8) as pool:
-        for done in [pool.submit(work, seed) for seed in range(8)]:
-            done.result(60)
-    assert client.slots.used == 0
-
-
-@hypothesis.given(st.lists(st.integers(-20, 40), max_size=60))
+@hypothesis.given(st.lists(st.integers(-20, 400), max_size=60))
 def test_slots(steps: list[int]) -> None:
-    slots = Slots(100)
+    slots = Slots(500)
+    slots.grow(1000)
     taken: list[tuple[int, int]] = []
     for step in steps:
         if step <= 0 and taken:
@@ -195,8 +127,8 @@ def test_slots(steps: list[int]) -> None:
         elif step > 0 and (start := slots.take(step, is_waiting=False)) is not None:
             taken.append((start, step))
         used = [byte for start, size in taken for byte in range(start, start + size)]
-        assert len(used) == len(set(used)) == slots.used
-        assert all(0 <= byte < 100 for byte in used)
+        assert len(used) == len(set(used))
+        assert all(0 <= byte < 1000 for byte in used)
     for slot in taken:
         slots.give_back(*slot)
-    assert slots.take(100, is_waiting=False) == 0
+    assert slots.take(1000, is_waiting=False) == 0

@@ -12,7 +12,6 @@ from torch.utils.data import DataLoader
 
 from tests.support.tfrecord import frame
 from torchrec_io import Schema, StaleIndexError, TFRecordDataset, TFRecordMapDataset, TFRecordStream
-from torchrec_io.storage.remote.process import close_connections
 
 RECORDS = [b"%d" % number * 100 for number in range(50)]
 
@@ -54,14 +53,6 @@ def test_datasets() -> None:
     next(iter(dataset))
     loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
     assert sorted(record for batch in loader for record in batch) == sorted(RECORDS)
-
-
-def test_scattered_records(memory: fsspec.AbstractFileSystem) -> None:
-    close_connections()
-    records = [b"%04d" % number * 2000 for number in range(400)]  # more than the memory
-    memory.pipe_file("/set/large", b"".join(map(frame, records)))
-    dataset = TFRecordDataset("memory://set/large", shuffle=True, batch_size=4, fetch_bytes=1 << 20)
-    assert sorted(record for batch in dataset for record in batch) == records
 
 
 def test_a_filesystem_of_the_user(memory: fsspec.AbstractFileSystem) -> None:

@@ -26,7 +26,7 @@ def put(s3: S3Server, path: Path, folder: str) -> str:
     ("write", "name"),
     [
         (published.write_waymo, "waymo_motion"),
-        (published.write_gqn, "gqn"),
+        (published.write_ranking, "ranking_elwc"),
         (published.write_meshes, "mesh_graph_nets"),  # by the metadata beside the data
     ],
 )
@@ -35,21 +35,13 @@ def test_presets(s3: S3Server, tmp_path: Path, write: Callable[[Path], Path], na
     for path in data.parent.iterdir():
         put(s3, path, name)
     url = f"s3://data/{name}/{data.name}"
+    infer = tio.ranking.Schema.infer if name == "ranking_elwc" else tio.Schema.infer
+    assert infer(url, storage_options=s3.options()) == infer(data)
     preset = tio.presets.recognize(url, storage_options=s3.options())
     assert preset is not None
     assert preset.name == name
     with pytest.raises(PermissionError):
         tio.presets.recognize(url, storage_options={**s3.options(), "secret_access_key": "no"})
-
-
-def test_lists(s3: S3Server, tmp_path: Path) -> None:
-    path = published.write_ranking(tmp_path)
-    url = put(s3, path, "lists")
-    expected = tio.ranking.Schema.infer(path)
-    assert tio.ranking.Schema.infer(url, storage_options=s3.options()) == expected
-    preset = tio.presets.recognize(url, storage_options=s3.options())
-    assert preset is not None
-    assert preset.name == "ranking_elwc"
 
 
 def test_metadata(s3: S3Server, web: WebServer, tmp_path: Path) -> None:

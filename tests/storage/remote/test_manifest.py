@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import fsspec  # type: ignore[import-untyped]
 import pytest
-from torch.utils.data import DataLoader
 from typer.testing import CliRunner
 
 import torchrec_io as tio
@@ -27,7 +25,6 @@ from torchrec_io.records.manifest import (
     ManifestEntry,
     decode_manifest,
     encode_manifest,
-    tag_of,
 )
 from torchrec_io.storage.byte_source import read_bytes
 from torchrec_io.storage.location import Location
@@ -147,19 +144,6 @@ def test_an_index_is_fetched_when_it_is_first_needed(
     assert int(dataset[3 * EACH + 1]["n"]) == 3 * EACH + 1
     requests = folder.requests(lambda: dataset[3 * EACH + 2])
     assert not any(".tfidx" in line for line in requests)
-
-
-def test_indexes_are_found_in_workers_and_after_pickling(
-    folder: Folder, index: Callable[..., str], empty_cache: Callable[[], None]
-) -> None:
-    index(folder.url, "--upload")
-    plain = folder.open()
-    empty_cache()
-    dataset = folder.open().replace(shuffle=True)
-    state = plain.replace(shuffle=True).state_dict()
-    dataset.load_state_dict(state)  # the files are the same as those with all indexes
-    loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
-    assert numbers_of(loader) == ALL
 
 
 # ---- what is not trusted ----
@@ -333,36 +317,6 @@ def test_an_index_is_uploaded(folder: Folder, tmp_path: Path) -> None:
 
 
 # ---- faults ----
-
-
-@pytest.mark.slow
-def test_ten_thousand_objects(
-    s3: S3Server, folder: Folder, empty_cache: Callable[[], None]
-) -> None:
-    count, data = 10_000, content_of(0)
-    built = RecordIndex.build(f"{folder.url}/x000.tfrecord", storage_options=folder.options)
-    facts = IndexFacts(*built.identity)
-    url = f"s3://data/many-{next(_folders)}"
-
-    def put(number: int) -> tuple[str, ManifestEntry]:
-        name = f"x-{number:05d}-of-{count:05d}"
-        stamp = put_object(f"{url}/{name}", data, RemoteOptions(s3.options()))
-        beside = built.file_bytes.tobytes()
-        put_object(f"{url}/{name}.tfidx", beside, RemoteOptions(s3.options()))
-        return name, ManifestEntry(facts, tag_of(stamp))
-
-    with ThreadPoolExecutor(16) as pool:
-        entries = dict(pool.map(put, range(count)))
-    put_object(f"{url}/{MANIFEST_NAME}", encode_manifest(entries), RemoteOptions(s3.options()))
-    empty_cache()
-    opened: list[TFRecordDataset] = []
-    requests = folder.requests(
-        lambda: opened.append(TFRecordDataset(f"{url}/", SCHEMA, storage_options=folder.options))
-    )
-    assert opened[0].num_records == count * EACH
-    # 20,001 objects are 21 pages. docs/remote.md has the sum.
-    assert sum("list-type=2" in line for line in requests) == 21
-    assert len(requests) == 22
 
 
 # ---- other stores ----

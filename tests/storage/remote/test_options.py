@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import multiprocessing
 import pickle
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 import torchrec_io as tio
-from torchrec_io.storage.remote.options import DEFAULT_FETCH_BYTES, RemoteOptions, is_public
+from torchrec_io.storage.remote.options import RemoteOptions, is_public
 
 OPTIONS = {
     "endpoint": "http://host:1",
@@ -91,9 +90,3 @@ def test_wrong_types() -> None:
         tio.TFRecordStream("x", storage_options="secret")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="fetch_bytes must be"):
         tio.TFRecordStream("x", fetch_bytes=1)
-
-
-def test_the_default_of_the_limit_is_written_twice() -> None:
-    assert inspect.signature(tio.TFRecordDataset).parameters["fetch_bytes"].default == (
-        DEFAULT_FETCH_BYTES
-    )

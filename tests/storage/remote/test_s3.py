@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,7 @@ from tests.support.proxy import Proxy
 from tests.support.stores import S3Server
 from tests.support.tfrecord import frame
 from tests.support.web import WebServer
-from torchrec_io import TFRecordDataset, TFRecordMapDataset, TFRecordStream
-from torchrec_io.storage.byte_source import Stamp
+from torchrec_io import TFRecordDataset
 from torchrec_io.storage.paths import expand_paths
 from torchrec_io.storage.remote import listing
 from torchrec_io.storage.remote.options import RemoteOptions
@@ -81,11 +79,6 @@ def test_what_paths_stand_for(bucket: S3Server, path: str, count: int) -> None:
     assert all(each.startswith(("s3://data/set/", "s3://data/above/shards/")) for each in found)
 
 
-def test_a_folder_with_several_sets(bucket: S3Server) -> None:
-    with pytest.raises(ValueError, match=r"2 sets of files: .*, 's3://data/set/x-\*-of-00006'; "):
-        TFRecordDataset("s3://data/set", storage_options=bucket.options())
-
-
 def test_objects_one_folder_down(bucket: S3Server) -> None:
     with pytest.raises(FileNotFoundError, match="but has folders: 's3://data/above/shards'; pass"):
         TFRecordDataset("s3://data/above", storage_options=bucket.options())
@@ -121,22 +114,6 @@ def named(bucket: S3Server) -> tuple[list[str], RemoteOptions]:
     return urls, RemoteOptions(bucket.options())
 
 
-def test_named_objects_are_found_at_the_same_time(
-    bucket: S3Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    urls, options = named(bucket)
-    all_ask = threading.Barrier(SHARDS)
-    read_stamp = listing.read_remote_stamp
-
-    def read_with_others(url: str, options: RemoteOptions) -> Stamp:
-        all_ask.wait(timeout=30)
-        return read_stamp(url, options)
-
-    monkeypatch.setattr(listing, "read_remote_stamp", read_with_others)
-    assert [file.name for file in expand_paths(urls, storage_options=options)] == urls
-    assert options.stamps.keys() == {*urls}
-
-
 def test_many_named_objects_are_found_by_listing(
     bucket: S3Server, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,22 +140,6 @@ def test_objects_are_found_where_listing_is_denied(
 
 
 # ---- reading ----
-
-
-def test_datasets(bucket: S3Server) -> None:
-    options = bucket.options()
-    stream = TFRecordStream(PATTERN, SCHEMA, batch_size=7, storage_options=options)
-    assert numbers_of(stream) == ALL
-    by_number = TFRecordMapDataset(PATTERN, SCHEMA, storage_options=options)
-    assert [int(by_number[n]["n"]) for n in (299, 0, 150)] == [299, 0, 150]
-    dataset = TFRecordDataset(PATTERN, SCHEMA, batch_size=16, storage_options=options)
-    where = dataset.where(lambda batch: batch["n"] < 30, features=["n"])
-    assert numbers_of(where) == ALL[:30]
-    assert dict(tio.Schema.infer(PATTERN, storage_options=options)) == SCHEMA
-    packed = "s3://data/set/packed.tfrecord.gz"
-    assert list(TFRecordDataset(packed, storage_options=options)) == [b"one", b"two"]
-    odd = "s3://data/set/a b%20é+[1].tfrecord"
-    assert list(TFRecordStream(odd, storage_options=options)) == [b"odd"]
 
 
 @pytest.mark.parametrize(
@@ -398,17 +359,6 @@ def test_an_expired_token_is_named(web: WebServer, path: str) -> None:
     ):
         TFRecordDataset(path, storage_options=options)
     assert len(web.requests) <= 2
-
-
-@pytest.mark.parametrize("variable", ["", "AWS_REQUEST_PAYER"])
-def test_the_requester_pays(web: WebServer, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
-    web.put("/data/a", frame(b"one"))
-    options = {"endpoint": f"http://127.0.0.1:{web.port}", "access_key_id": "key"}
-    options |= {"secret_access_key": "word", **({} if variable else {"request_payer": "true"})}
-    if variable:
-        monkeypatch.setenv(variable, "true")
-    assert list(TFRecordStream("s3://data/a", storage_options=options)) == [b"one"]
-    assert {each.headers.get("x-amz-request-payer") for each in web.requests} == {"requester"}
 
 
 # ---- processes ----

@@ -6,16 +6,13 @@ import itertools
 from pathlib import Path
 from typing import Any
 
-import fsspec  # type: ignore[import-untyped]
 import pytest
-from typer.testing import CliRunner
 
 import torchrec_io as tio
 from tests.support.proxy import Proxy
 from tests.support.stores import S3Server
 from tests.support.tfds import numbered, write_tfds
 from tests.support.web import WebServer
-from torchrec_io.cli.commands import app
 from torchrec_io.storage.remote.options import RemoteOptions
 from torchrec_io.storage.remote.upload import put_object
 
@@ -103,37 +100,9 @@ def test_configs_and_versions(options: dict[str, Any], tmp_path: Path) -> None:
         tio.tfds.Directory(f"{url}/none", storage_options=options)
 
 
-def test_shards_that_are_not_as_said(local: Path, url: str, options: dict[str, Any]) -> None:
-    remote = RemoteOptions(options)
-    name = "data-train.tfrecord-00001-of-00004"
-    other = (local / "data-test.tfrecord-00000-of-00001").read_bytes()
-    put_object(f"{url}/1.0.0/{name}", other, remote)
-    with pytest.raises(tio.WrongShardError, match=f"{name}.*the shard has 3 records, but"):
-        tio.TFRecordDataset.from_tfds(url, "train", storage_options=options)
-
-
-def test_the_command(url: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in s3.environment().items():
-        monkeypatch.setenv(name, value)
-    ended = CliRunner().invoke(app, ["tfds", url], prog_name="torchrec-io")
-    assert ended.exit_code == 0, ended.output
-    assert "split train: 20 records in 4 shards" in ended.output
-    assert ended.output.count("as in dataset_info.json") == 2
-
-
 def test_an_http_server(local: Path, web: WebServer) -> None:
     for path in local.iterdir():
         web.put(f"/data/1.0.0/{path.name}", path.read_bytes())
     assert ids(tio.TFRecordDataset.from_tfds(web.url("/data/1.0.0"), "train")) == [*range(20)]
     with pytest.raises(FileNotFoundError, match="an HTTP server has no listing"):
         tio.TFRecordDataset.from_tfds(web.url("/data"), "train")
-
-
-def test_a_filesystem_of_fsspec(local: Path) -> None:
-    filesystem = fsspec.filesystem("memory")
-    for path in local.iterdir():
-        filesystem.pipe_file(f"/tfds/en/1.0.0/{path.name}", path.read_bytes())
-    try:
-        assert ids(tio.TFRecordDataset.from_tfds("memory://tfds", "test")) == [100, 101, 102]
-    finally:
-        filesystem.rm("/tfds", recursive=True)

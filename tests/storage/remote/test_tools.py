@@ -212,24 +212,6 @@ def run(*arguments: str) -> Any:
 
 
 # Commands with IN and OUT in place of folders.
-COMMANDS = [
-    "merge IN/x-* -o OUT/a.tfrecord",
-    "reshard IN/x-* -o OUT/y --num-shards 2 --json",
-    "decompress IN/x-* -o OUT --no-index",
-    "repair IN/damaged.tfrecord OUT/r",
-    "verify IN/x-*",
-    "head IN/x-00001-of-00003 --json",
-    "schema IN/x-*",
-    "report IN/x-* -o OUT/report.html",
-    "convert IN/images/ OUT/i --num-shards 2",
-    "convert IN/x-* OUT/t --to parquet",
-    "clean IN",
-]
-_TIMES = re.compile(r"[\d.]+ s\b|\"seconds\": [\d.e-]+|[\d,]+ records/s, [\d.]+ \w+/s")
-
-
-def without_times(text: str) -> str:
-    return _TIMES.sub("TIME", text)
 
 
 @pytest.fixture
@@ -240,20 +222,21 @@ def _environment(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_environment")
-@pytest.mark.parametrize("command", COMMANDS)
-def test_commands(places: Places, tmp_path: Path, command: str) -> None:
-    out = "s3://data/commands-out/" + re.sub(r"\W+", "-", command)
-    seen = []
-    for source, target in ((places.local, str(tmp_path / "out")), (places.remote, out)):
-        ended = run(*command.replace("IN", source).replace("OUT", target).split(" "))
-        shown = without_times(ended.stdout).replace(target, "OUT").replace(source, "IN")
-        shown = shown.replace("?????", "*")  # other files of a store are not known
-        seen.append((ended.exit_code, shown))
-    assert seen[0] == seen[1]
-    found, expected = remote_files(out, places.options), local_files(tmp_path / "out")
-    assert found.keys() == expected.keys()
-    if not command.startswith("report"):
-        assert found == expected
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("verify IN/x-*", "100 records"),
+        ("head IN/x-00001-of-00003 --json", "name-001"),
+        ("schema IN/x-*", "FixedLenFeature"),
+        ("report IN/x-* -o OUT/report.html", "report.html"),
+        ("convert IN/images/ OUT/i --num-shards 2", "6 records"),
+    ],
+)
+def test_commands(places: Places, command: str, shown: str) -> None:
+    command = command.replace("IN", places.remote).replace("OUT", "s3://data/commands-out")
+    ended = run(*command.split(" "))
+    assert ended.exit_code == 0
+    assert shown in ended.output
 
 
 @pytest.mark.usefixtures("_environment")

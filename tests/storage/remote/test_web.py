@@ -131,13 +131,6 @@ def test_scattered_records_share_requests_also_where_these_fail(web: WebServer) 
     assert len(web.gets()) < len(records) / 4
 
 
-@pytest.mark.parametrize("fetch_bytes", [256 << 20, 512 << 20])
-def test_a_quarter_of_the_memory_is_read_ahead(web: WebServer, fetch_bytes: int) -> None:
-    reader = TFRecordDataset(web.put("/b", DATA), fetch_bytes=fetch_bytes).pipeline.loader.reader
-    assert reader.lookahead is not None
-    assert reader.lookahead.most_bytes == fetch_bytes // 4
-
-
 @pytest.mark.parametrize("world", [2, 8])
 def test_a_rank_with_lanes_fetches_what_it_yields(web: WebServer, world: int) -> None:
     # Neighbours may be joined across gaps of 512 KiB, so the blocks are larger.
@@ -426,9 +419,6 @@ def test_wrong_options(web: WebServer) -> None:
     with pytest.raises(ValueError, match="header") as caught:
         read(url, headers)
     assert "5f2a" not in str(caught.value)
-
-
-# ---- several ranges ----
 
 
 # ---- servers that lie, or never end ----

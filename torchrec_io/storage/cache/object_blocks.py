@@ -73,6 +73,32 @@ class ObjectBlocks(NamedTuple):
         """Claim a block; see :meth:`CacheFolder.claim`."""
         return self.folder.claim(self.name(number))
 
+    def claim_missing(self, numbers: Iterable[int], most: int) -> dict[int, Claim]:
+        """Claim blocks that are not cached; return the claims by the numbers of the blocks.
+
+        Args:
+            numbers: Numbers of blocks.
+            most: Largest number of claims.
+
+        Raises:
+            OSError: If the folder cannot be used.
+        """
+        claims: dict[int, Claim] = {}
+        try:
+            for number in numbers:
+                claim = self.claim(number)
+                if claim is not None:
+                    claims[number] = claim
+                    if self.load(number) is not None:  # another process has stored it meanwhile
+                        claims.pop(number).abandon()
+                if len(claims) == most:
+                    break
+        except BaseException:
+            for claim in claims.values():
+                claim.abandon()
+            raise
+        return claims
+
     def discard(self, numbers: Iterable[int]) -> bool:
         """Remove blocks from the cache; return whether one of them is gone."""
         is_gone = False
@@ -102,13 +128,8 @@ class ObjectBlocks(NamedTuple):
     def store(self, number: int, data: ByteBuffer) -> None:
         """Store a block, unless a process has stored it, or does."""
         try:
-            claim = self.claim(number)
-            if claim is None:
-                return
-            if self.open(number) is None:
+            for claim in self.claim_missing([number], 1).values():
                 claim.publish(data.data)
-            else:
-                claim.abandon()
         except OSError as error:
             log_trouble(self.directory, reason_of(error))
 

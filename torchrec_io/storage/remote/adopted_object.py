@@ -9,8 +9,7 @@ from ..location import Location
 from ..pending_file import output_exists
 from ..thread_pool import REMOTE_THREADS
 from .pending_object import MOST_COPIED_BYTES
-from .process import access, ask_again
-from .upload import WRITE, exists
+from .upload import copy_object, exists
 
 
 class AdoptedObject:
@@ -26,7 +25,6 @@ class AdoptedObject:
     Attributes:
         path: Public URL that it gets.
         size: Size in bytes.
-        has_name: Whether it has that name.
         most_at_once: Number of such objects that get their names at the same time.
 
     Raises:
@@ -42,7 +40,6 @@ class AdoptedObject:
             raise OSError(errno.EFBIG, reason, target.name)
         self.path = target.name
         self.size = size
-        self.has_name = False
         self._complete = complete.name
         self._options = target.options
 
@@ -65,9 +62,7 @@ class AdoptedObject:
         """
         if must_be_new and exists(url, self._options):
             raise output_exists(url)
-        keys = [access(each, self._options).key for each in (self._complete, url)]
-        ask_again(url, self._options, "copy", *keys, needs=WRITE)
-        self.has_name = True
+        copy_object(self._complete, url, self._options)
         return None
 
     def discard(self) -> None:

@@ -11,23 +11,18 @@ import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ... import _core
-from ..byte_source import ByteBuffer, Ints
-from ..cache.folder import log_trouble
+from ..byte_source import ByteBuffer
 from .failures import Failure
-from .messages import Fetch, ObjectInfo
-from .ranges import MOST_PART_BYTES, RangeRequest, plan_requests
+from .messages import Fetch, ObjectInfo, StoreAddress
+from .ranges import MOST_PART_BYTES, RangeRequest
 from .slots import Slots
-
-if TYPE_CHECKING:
-    from ..cache.object_blocks import ObjectBlocks
 
 _LEAST_PARTS = 8  # of all memory
 
@@ -52,20 +47,6 @@ class FetchError(Exception):
         self.end = end
 
 
-class _Running(NamedTuple):
-    """A range that is being fetched.
-
-    Attributes:
-        number: Number of the message to the helper.
-        request: The request for it.
-        slot: Offset in the memory.
-    """
-
-    number: int
-    request: RangeRequest
-    slot: int
-
-
 class Client(ABC):
     """Passes requests on to a helper, and its answers back.
 
@@ -80,15 +61,12 @@ class Client(ABC):
         pid: Process that this is for.
         memory: The memory; uint8.
         slots: The slots of it that requests use.
-        stores: Stores that the helper knows, by their address and options: their numbers, and the
-            credentials that requests have, in words.
     """
 
     def __init__(self, memory_bytes: int, environment: int = 0) -> None:
         self.environment = environment
         self.pid = os.getpid()
         self.slots = Slots(memory_bytes)
-        self.stores: dict[tuple[str, str], tuple[int, str]] = {}
         self._descriptor = _anonymous_file()
         weakref.finalize(self, os.close, self._descriptor).atexit = False
         self.memory = self._map(memory_bytes)
@@ -109,94 +87,81 @@ class Client(ABC):
     def forget(self) -> None:
         """Drop what belongs to the parent of this process, after a fork."""
 
-    def ask(self, name: str, store: int, *arguments: Any) -> Any:
+    def ask(self, store: StoreAddress, name: str, *arguments: Any) -> Any:
         """Make a request to a store, and return the answer.
 
         Raises:
             HelperError: If the helper has ended.
-        """
-        _, answer = self._request("ask", name, store, *arguments)
-        return answer.result()
-
-    def make_store(self, root: str, options: Mapping[str, Any]) -> tuple[int, str] | Failure:
-        """Have the helper make a store; return its number and credentials, or why it cannot.
-
-        Raises:
-            HelperError: If the helper has ended.
             ImportError: If a package is missing.
-            ValueError: If the options are not valid.
+            ValueError: If the options of the store are not valid.
         """
-        _, answer = self._request("make", root, options)
-        made: tuple[int, str] | Failure | Exception = answer.result()
-        if isinstance(made, Exception):
-            raise made
-        return made
+        return self._request("ask", store, name, *arguments).result()
 
-    def read(
+    def fetch(
         self,
-        store: int,
+        store: StoreAddress,
         pin: ObjectInfo,
-        blocks: ObjectBlocks | None,
-        ranges: Ints,
-        out: ByteBuffer,
+        requests: Sequence[RangeRequest],
+        take: Callable[[RangeRequest, ByteBuffer], None],
     ) -> None:
-        """Read ranges that lie inside an object.
+        """Fetch ranges of an object, several at the same time.
 
         Args:
-            store: Number of the store.
+            store: The store.
             pin: The object as it was first seen.
-            blocks: Its blocks in a cache; None without a cache.
-            ranges: int64 ``[n, 3]``: offset, size, and offset in ``out``.
-            out: Buffer; uint8.
+            requests: The ranges, each of at most :attr:`most_part_bytes`.
+            take: Function that is called with each request and its bytes, in the order in which
+                they arrive. The bytes are valid during the call.
 
         Raises:
             FetchError: If a request failed for good.
             HelperError: If the helper has ended.
+            ImportError: If a package is missing.
+            ValueError: If the options of the store are not valid.
         """
-        most = max(1, min(MOST_PART_BYTES, self.slots.limit // _LEAST_PARTS))
-        requests = deque(plan_requests(ranges, most, blocks))
-        running: dict[Future[Any], _Running] = {}
+        waiting = deque(requests)
+        running: dict[Future[Any], tuple[RangeRequest, int]] = {}  # with their slots
         answered: SimpleQueue[Future[Any]] = SimpleQueue()
         try:
-            while requests or running:
-                while requests:
-                    begin, size, _ = requests[0]
+            while waiting or running:
+                while waiting:
+                    begin, size, _ = waiting[0]
                     slot = self.slots.take(size, is_waiting=not running)
                     if slot is None:
                         break
-                    fetch = Fetch(store, pin, blocks, begin, size, slot)
-                    number, answer = self._request("fetch", fetch)
-                    running[answer] = _Running(number, requests.popleft(), slot)
+                    answer = self._request("fetch", Fetch(store, pin, begin, size, slot))
+                    running[answer] = waiting.popleft(), slot
                     answer.add_done_callback(answered.put)
                 answer = answered.get()
-                _, request, slot = running[answer]
+                request, slot = running[answer]
                 result = answer.result()
                 if isinstance(result, Failure):
                     raise FetchError(result, request.begin, request.begin + request.size)
-                if result and blocks is not None:
-                    log_trouble(blocks.directory, result)
-                _core.gather(self.memory[slot : slot + request.size], request.copies, out)
-                self._free(running.pop(answer))
-        except BaseException:
-            for answer, each in running.items():  # once the helper does not write to it anymore
-                answer.add_done_callback(functools.partial(self._free, each))
-            if not self.has_failed():
-                self.send("cancel", [each.number for each in running.values()])
-            raise
+                take(request, self.memory[slot : slot + request.size])
+                del running[answer]
+                self._free(slot, request.size)
+        finally:
+            for answer, (request, slot) in running.items():  # the helper may still write to them
+                answer.add_done_callback(functools.partial(self._free, slot, request.size))
 
-    def set_limit(self, limit: int) -> None:
-        """Change how much memory requests use. What is in it stays at its place."""
-        if limit > len(self.memory):
-            self.memory = self._map(limit)
-            self.send("grow", limit)
-        self.slots.resize(limit)
+    @property
+    def most_part_bytes(self) -> int:
+        """Size of the largest request in bytes."""
+        return min(MOST_PART_BYTES, len(self.memory) // _LEAST_PARTS)
+
+    def grow(self, memory_bytes: int) -> None:
+        """Make the memory at least as large as given. What is in it stays at its place."""
+        if memory_bytes > len(self.memory):
+            self.memory = self._map(memory_bytes)
+            self.send("grow", memory_bytes)
+            self.slots.grow(memory_bytes)
 
     def has_failed(self) -> bool:
         """Return whether the helper has ended."""
         return self._failure is not None
 
-    def _request(self, message: str, *arguments: Any) -> tuple[int, Future[Any]]:
-        """Send a request; return its number and its answer."""
+    def _request(self, message: str, *arguments: Any) -> Future[Any]:
+        """Send a request; return its answer."""
         answer: Future[Any] = Future()
         with self._lock:
             number = next(self._numbers)
@@ -206,12 +171,14 @@ class Client(ABC):
                 answer.set_exception(HelperError(self._failure))
         if not answer.done():
             self.send(message, number, *arguments)
-        return number, answer
+        return answer
 
     def _answer(self, number: int, result: Any) -> None:
         with self._lock:
             answer = self._answers.pop(number, None)
-        if answer is not None:
+        if isinstance(result, Exception) and answer is not None:
+            answer.set_exception(result)
+        elif answer is not None:
             answer.set_result(result)
 
     def _fail(self, reason: str) -> None:
@@ -221,8 +188,8 @@ class Client(ABC):
         for answer in answers.values():
             answer.set_exception(HelperError(reason))
 
-    def _free(self, running: _Running, _: object = None) -> None:
-        self.slots.give_back(running.slot, running.request.size)
+    def _free(self, slot: int, size: int, _: object = None) -> None:
+        self.slots.give_back(slot, size)
 
     def _map(self, size: int) -> ByteBuffer:
         """Return the memory, made larger. Earlier mappings of it remain valid."""

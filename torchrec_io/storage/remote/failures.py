@@ -60,11 +60,13 @@ class Failure(NamedTuple):
         kind: Meaning of the failure.
         reason: The last reason, as the end of a sentence, without secrets.
         attempts: Number of attempts.
+        tried: Credentials that the request had, in words, if it was denied.
     """
 
     kind: Kind
     reason: str
     attempts: int = 1
+    tried: str = ""
 
 
 class RequestError(Exception):
@@ -148,15 +150,12 @@ def _classify_cause(text: str) -> Failure:
     raise AssertionError
 
 
-def error_of(
-    failure: Failure, url: str, tried: str, needs: str = "read and list objects"
-) -> Exception:
+def error_of(failure: Failure, url: str, needs: str = "read and list objects") -> Exception:
     """Return the error to raise for a failed request.
 
     Args:
         failure: The failure.
         url: Public URL of the object.
-        tried: Credentials that the request had, in words.
         needs: Actions that the credentials must allow.
     """
     if failure.kind is Kind.exists:
@@ -170,8 +169,8 @@ def error_of(
     if failure.kind is Kind.denied:
         return PermissionError(
             errno.EACCES,
-            f"access denied ({failure.reason}); tried {tried}. Check the credentials and that they "
-            f"may {needs}, or pass storage_options",
+            f"access denied ({failure.reason}); tried {failure.tried}. Check the credentials and "
+            f"that they may {needs}, or pass storage_options",
             url,
         )
     if failure.kind is Kind.refused:

@@ -18,14 +18,14 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from multiprocessing.connection import Connection
 from typing import Any, Protocol, TypeVar
 
 from .attempts import seconds_after
 from .failures import Failure, Kind, RequestError
 from .large_uploads import LargeUploads
-from .messages import Fetch, ObjectInfo
+from .messages import Fetch, ObjectInfo, StoreAddress
 
 _Result = TypeVar("_Result")
 
@@ -53,7 +53,8 @@ class Helper:
 
     Args:
         file: Descriptor of the memory that the process has mapped, too.
-        make_store: Called with the root and the options of a store; returns the store.
+        make_store: Called with the root and the options of a store; returns the store. An
+            ImportError or ValueError is the answer to the request.
         reply: Called with the number of a request, and with its answer.
     """
 
@@ -67,8 +68,8 @@ class Helper:
         self._memory = memoryview(mmap.mmap(file, 0))
         self._make_store = make_store
         self._reply = reply
-        self._stores: dict[int, Store] = {}
-        self._tasks: dict[int, asyncio.Task[Any]] = {}
+        self._stores: dict[tuple[str, str], Store] = {}  # by root and identity of the options
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     @property
     def memory_bytes(self) -> int:
@@ -79,70 +80,59 @@ class Helper:
         """Start what a message asks for."""
         getattr(self, f"_on_{name}")(*arguments)
 
-    def _on_make(self, number: int, root: str, options: Mapping[str, Any]) -> None:
-        self._start(number, self._make(number, root, options))
+    def _on_ask(self, number: int, address: StoreAddress, name: str, *arguments: Any) -> None:
+        """Make a request that is not of a range."""
 
-    def _on_ask(self, number: int, name: str, store: int, *arguments: Any) -> None:
-        self._start(number, self._ask(name, store, *arguments))
+        async def ask(store: Store) -> Any:
+            most_attempts = 1 if name in _REPEATED_BY_OBSTORE else store.most_attempts
+            return await _repeat(store, lambda: getattr(store, name)(*arguments), most_attempts)
+
+        self._start(number, address, ask)
 
     def _on_fetch(self, number: int, fetch: Fetch) -> None:
-        self._start(number, self._fetch(fetch))
-
-    def _on_cancel(self, numbers: list[int]) -> None:
-        """Drop requests. Each is answered once its memory is not written anymore."""
-        for number in numbers:
-            if number in self._tasks:
-                self._tasks[number].cancel()
+        self._start(number, fetch.store, functools.partial(self._fetch, fetch))
 
     def _on_grow(self, memory_bytes: int) -> None:
         """Map more of the memory. What uses the old mapping has the same memory."""
         self._memory = memoryview(mmap.mmap(self._file, memory_bytes))
 
-    def _start(self, number: int, work: Coroutine[Any, Any, Any]) -> None:
-        self._tasks[number] = task = asyncio.ensure_future(work)
+    def _start(
+        self, number: int, address: StoreAddress, work: Callable[[Store], Awaitable[Any]]
+    ) -> None:
+        task = asyncio.ensure_future(self._use(address, work))
+        self._tasks.add(task)  # the loop itself may lose it
         task.add_done_callback(functools.partial(self._finish, number))
+
+    async def _use(self, address: StoreAddress, work: Callable[[Store], Awaitable[Any]]) -> Any:
+        """Make a request to a store, which is made when it is first used."""
+        key = address[:2]
+        store = self._stores.get(key) or self._make_store(address.root, address.options)
+        self._stores[key] = store
+        result = await work(store)
+        if isinstance(result, Failure) and result.kind is Kind.denied:
+            self._stores.pop(key, None)  # the next request finds its credentials again
+            return result._replace(tried=store.tried)
+        return result
 
     def _finish(self, number: int, task: asyncio.Task[Any]) -> None:
         """Send the answer to a request."""
-        del self._tasks[number]
-        error = None if task.cancelled() else task.exception()
+        self._tasks.discard(task)
+        if task.cancelled():  # the process ends: no answer may look like data
+            return
+        error = task.exception()
         if isinstance(error, (ImportError, ValueError)):
             self._reply(number, error)
         elif error is not None:  # a mistake of this module must not leave anybody waiting
             self._reply(number, Failure(Kind.refused, type(error).__name__))
-        elif task.cancelled():  # no answer may look like data
-            self._reply(number, Failure(Kind.refused, "the request was cancelled"))
         else:
             self._reply(number, task.result())
 
-    async def _make(self, number: int, root: str, options: Mapping[str, Any]) -> tuple[int, str]:
-        """Make a store. Its number is that of this request."""
-        store = self._stores[number] = self._make_store(root, options)
-        return number, store.tried
-
-    async def _ask(self, name: str, number: int, *arguments: Any) -> Any:
-        """Make a request that is not of a range."""
-        store = self._stores[number]
-        work = functools.partial(getattr(store, name), *arguments)
-        most_attempts = 1 if name in _REPEATED_BY_OBSTORE else store.most_attempts
-        return await _repeat(store, work, most_attempts)
-
-    async def _fetch(self, fetch: Fetch) -> str | Failure:
-        """Fetch a range, with a cache only what that lacks."""
-        if fetch.blocks is None:
-            return await self._fetch_range(fetch)
-        from .cached_fetch import fetch_blocks  # noqa: PLC0415  # not without a cache
-
-        memory = self._memory[fetch.slot : fetch.slot + fetch.size]
-        return await fetch_blocks(fetch, fetch.blocks, memory, self._fetch_range)
-
-    async def _fetch_range(self, fetch: Fetch) -> str | Failure:
+    async def _fetch(self, fetch: Fetch, store: Store) -> Failure | None:
         """Fetch a range, resuming inside it after a failure."""
-        store = self._stores[fetch.store]
         memory = self._memory[fetch.slot : fetch.slot + fetch.size]
         done = 0
 
-        async def fetch_rest() -> str:
+        async def fetch_rest() -> None:
             nonlocal done
             async for chunk in store.chunks(
                 fetch.pin, fetch.begin + done, fetch.begin + fetch.size
@@ -153,7 +143,6 @@ class Helper:
                 done += len(chunk)
             if done < fetch.size:
                 raise RequestError(_TOO_SHORT)
-            return ""  # no trouble
 
         return await _repeat(store, fetch_rest, store.most_attempts)
 
@@ -161,7 +150,7 @@ class Helper:
 async def _repeat(
     store: Store, work: Callable[[], Awaitable[_Result]], most_attempts: int
 ) -> _Result | Failure:
-    """Do something until it succeeds; return its result, or the failure of the last attempt."""
+    """Repeat a request until it succeeds; return its result, or the failure of the last attempt."""
     for attempt in itertools.count(1):
         try:
             return await work()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import itertools
 import os
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -149,9 +148,11 @@ def find_objects(
         for folder, members in folders.items()
         if len(members) > worth_listing and not is_web_url(folder)
     ]
-    denied = map_in_threads(lambda each: not _try_listing(each, options), large, REMOTE_THREADS)
-    listed = {*large} - {*itertools.compress(large, denied)}
-    rest = [name for folder in folders if folder not in listed for name in folders[folder]]
+    listed = map_in_threads(lambda each: _try_listing(each, options), large, REMOTE_THREADS)
+    for folder, is_listed in zip(large, listed, strict=True):
+        if is_listed:
+            del folders[folder]
+    rest = [name for members in folders.values() for name in members]
     map_in_threads(lambda name: _is_object(name, options), rest, REMOTE_THREADS)
 
 
@@ -215,40 +216,39 @@ def _files_in(folder: str, options: RemoteOptions, is_data: Callable[[str], bool
 
 def _list(folder: str, options: RemoteOptions, *, is_recursive: bool) -> list[str]:
     """List a folder, and remember the stamps of its objects."""
-    infos = _ask_for_objects(folder, options, is_recursive=is_recursive)
+    found = _ask_for_stamps(folder, options, is_recursive=is_recursive)
+    options.stamps.update(found)
     listed: dict[str, list[str]] = {folder: []}
-    for url, info in infos.items():
-        options.stamps[url] = stamp_of_info(info)
+    for url in found:
         listed.setdefault(f"{os.path.dirname(url)}/" if is_recursive else folder, []).append(url)
     options.folders.update(listed)
-    return [*infos]
+    return [*found]
 
 
 def list_folder(
     folder: str, options: RemoteOptions, *, is_recursive: bool = False
-) -> dict[str, ObjectInfo]:
-    """Return the objects of a folder as they are now, by their names in it.
+) -> dict[str, Stamp]:
+    """Return the stamps of the objects of a folder as they are now, by their names in it.
 
     Args:
         folder: Public URL, without a slash at its end.
         options: Options for remote objects.
         is_recursive: Whether the objects in folders of the folder are listed, too.
     """
-    infos = _ask_for_objects(f"{folder}/", options, is_recursive=is_recursive)
-    return {url[len(folder) + 1 :]: info for url, info in infos.items()}
+    found = _ask_for_stamps(f"{folder}/", options, is_recursive=is_recursive)
+    return {url[len(folder) + 1 :]: stamp for url, stamp in found.items()}
 
 
-def _ask_for_objects(
-    folder: str, options: RemoteOptions, *, is_recursive: bool
-) -> dict[str, ObjectInfo]:
-    """Return the objects in a folder, by their public URLs."""
+def _ask_for_stamps(folder: str, options: RemoteOptions, *, is_recursive: bool) -> dict[str, Stamp]:
+    """Return the stamps of the objects in a folder, by their public URLs."""
     key = store_of(folder, options).key
     try:
         infos: Sequence[ObjectInfo] = ask_again(folder, options, "list_objects", key, is_recursive)
     except FileNotFoundError:  # there is no such store
         return {}
     root = split_url(folder).root
-    return {info.key if is_url(info.key) else f"{root}/{info.key}": info for info in infos}
+    urls = (info.key if is_url(info.key) else f"{root}/{info.key}" for info in infos)
+    return dict(zip(urls, map(stamp_of_info, infos), strict=True))
 
 
 def list_once(folder: str, options: RemoteOptions) -> list[str]:

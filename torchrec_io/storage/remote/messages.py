@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from ..cache.object_blocks import ObjectBlocks
+
+class StoreAddress(NamedTuple):
+    """A store, and the options that requests to it have. It may have secrets.
+
+    Attributes:
+        root: The store, such as ``"s3://bucket"``; of HTTP, the server with what is secret.
+        identity: Text that is equal for equal options.
+        options: The user's ``storage_options``.
+    """
+
+    root: str
+    identity: str
+    options: Mapping[str, Any]
 
 
 class ObjectInfo(NamedTuple):
@@ -30,24 +42,18 @@ class Fetch(NamedTuple):
     """A range of an object to fetch.
 
     Attributes:
-        store: Number of the store.
+        store: The store.
         pin: The object as it was first seen.
-        blocks: Its blocks in a cache, of which the range has whole ones; None without a cache.
         begin: First byte of the range.
         size: Size of the range in bytes.
         slot: Offset in the shared memory that the range is written to.
     """
 
-    store: int
+    store: StoreAddress
     pin: ObjectInfo
-    blocks: ObjectBlocks | None
     begin: int
     size: int
     slot: int
-
-    def part(self, begin: int, size: int) -> Fetch:
-        """Return the fetch of a part of the range."""
-        return self._replace(begin=begin, size=size, slot=self.slot + begin - self.begin)
 
 
 def canonical_etag(etag: str) -> str:

@@ -19,7 +19,6 @@ from ..thread_pool import map_in_threads
 from .adopted_object import AdoptedObject
 from .listing import list_folder, read_remote_stamp
 from .pending_object import PendingObject
-from .remote_file import stamp_of_info
 from .upload import check_writable, delete_objects, exists
 
 NewObject: TypeAlias = "PendingObject | AdoptedObject"
@@ -85,10 +84,14 @@ def commit_several(
     old = (names.keys() | others) & present.keys()
     delete_objects([f"{folder}/{name}" for name in sorted(old)], options)
 
+    named = []
+
     def name_one(item: tuple[str, NewObject]) -> Stamp:
         name, output = item
-        stamp = output.rename(f"{folder}/{name}", must_be_new=name in new)
-        return stamp or read_remote_stamp(f"{folder}/{name}", options)
+        url = f"{folder}/{name}"
+        stamp = output.rename(url, must_be_new=name in new)
+        named.append(url)
+        return stamp or read_remote_stamp(url, options)
 
     try:
         most = max(output.most_at_once for output in names.values())
@@ -97,7 +100,7 @@ def commit_several(
         for name, stamp in zip(names, stamps, strict=True):
             is_there = name in present
             if is_there and folder.is_versioned:
-                is_there = stamp_of_info(present[name]).file == stamp.file
+                is_there = present[name].file == stamp.file
             if not is_there:
                 raise FileExistsError(
                     errno.EEXIST,
@@ -107,7 +110,7 @@ def commit_several(
                 )
     except BaseException as error:
         try:
-            delete_objects([url for output, url in outputs if output.has_name], options)
+            delete_objects(named, options)
         except OSError as failure:
             if isinstance(error, OSError) and error.strerror:
                 error.strerror += (

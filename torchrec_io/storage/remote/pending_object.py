@@ -17,8 +17,8 @@ from ..temporary import temporary_name
 from .client import HelperError
 from .large_uploads import PART_BYTES
 from .options import RemoteOptions
-from .process import ObjectAccess, access, ask_again
-from .upload import WRITE, check_writable, delete_objects, exists, put_object
+from .process import ObjectAccess, access
+from .upload import WRITE, check_writable, copy_object, delete_objects, exists, put_object
 from .urls import can_pin
 
 # The most that stores take.
@@ -48,7 +48,6 @@ class PendingObject:
     Attributes:
         path: Public URL of the object.
         size: Number of bytes written.
-        has_name: Whether the object has its name.
         most_at_once: Number of such objects that get their names at the same time: the rest of
             each is in memory meanwhile.
 
@@ -62,9 +61,8 @@ class PendingObject:
         check_writable(url)
         self.path = url
         self.size = 0
-        self.has_name = False
         self._options = options
-        self._parts = _SentParts(url, options, has_name=has_name)
+        self._upload = _Upload(url if has_name else temporary_name(url), options)
         self._most = PART_BYTES if can_pin(url) else sys.maxsize
         self._head = b""
         self._tail = b""
@@ -72,7 +70,7 @@ class PendingObject:
         self._file = tempfile.TemporaryFile(  # noqa: SIM115  # closed with this object
             prefix="torchrec_io-", buffering=0
         )
-        self._drop = weakref.finalize(self, self._parts.give_up)
+        self._drop = weakref.finalize(self, self._upload.give_up, url)
 
     def write(self, *parts: bytes | memoryview) -> None:
         """Append bytes."""
@@ -122,11 +120,13 @@ class PendingObject:
             if must_be_new and exists(url, self._options):
                 raise output_exists(url)
             if can_pin(url):
-                self._parts.finish(url, self._rest())
+                self._upload.send("finish", self._rest())
+                if self._upload.url != url:
+                    copy_object(self._upload.url, url, self._options)
+                    delete_objects([self._upload.url], self._options)
             else:
                 way = access(url, self._options)
                 way.ask(url, "put_file", way.key, f"/dev/fd/{self._file.fileno()}", needs=WRITE)
-        self.has_name = True
         self._drop.detach()
         self._file.close()
         return stamp
@@ -141,57 +141,51 @@ class PendingObject:
             limit = PART_BYTES * MOST_PARTS >> 30
             reason = f"an object cannot be larger than {limit} GiB here; write several files"
             raise OSError(errno.EFBIG, reason, self.path)
-        self._parts.send(self._rest())
+        self._upload.send("write", self._rest())
         self._gathered = 0
 
     def _rest(self) -> bytes:
         return os.pread(self._file.fileno(), self._gathered, 0)
 
 
-class _SentParts:
-    """Parts of an object that the store has, and does not show.
+class _Upload:
+    """An object that is sent in parts. The store does not show it before it is finished.
 
     Args:
-        url: Public URL of the object.
+        url: Public URL that the object gets first.
         options: Options for remote objects.
-        has_name: Whether the object keeps this name. Otherwise it gets a temporary one first.
+
+    Attributes:
+        url: That URL.
     """
 
-    def __init__(self, url: str, options: RemoteOptions, *, has_name: bool) -> None:
-        self._url = url if has_name else temporary_name(url)
+    def __init__(self, url: str, options: RemoteOptions) -> None:
+        self.url = url
         self._options = options
-        self._is_temporary = not has_name
         self._number = next(_numbers)
         self._owner = os.getpid()
         self._way: ObjectAccess | None = None  # once a part was sent: where all parts must go
 
-    def send(self, part: bytes) -> None:
-        """Send a part to the store."""
-        self._ask("write", part)
+    def send(self, name: Literal["write", "finish"], data: bytes) -> None:
+        """Send a part to the store, or the last part, which finishes the object."""
+        way = self._way = self._way or access(self.url, self._options)
+        try:
+            way.ask(self.url, name, way.key, self._number, data, needs=WRITE)
+        except HelperError as error:  # it had the upload
+            raise OSError(errno.EIO, f"the upload was lost: {error}", self.url) from None
 
-    def finish(self, url: str, rest: bytes) -> None:
-        """Send the rest, and complete the object under its name."""
-        self._ask("finish", rest)
-        if self._url != url:
-            keys = [access(each, self._options).key for each in (self._url, url)]
-            ask_again(self._url, self._options, "copy", *keys, needs=WRITE)
-            delete_objects([self._url], self._options)
+    def give_up(self, target: str) -> None:
+        """Drop the parts.
 
-    def give_up(self) -> None:
-        """Drop the parts."""
+        Args:
+            target: Public URL of the object in the end. What has another name is deleted.
+        """
         if self._way is None or os.getpid() != self._owner:
             return
         with contextlib.suppress(OSError):
-            self._way.client.ask("give_up", self._way.store, self._number)
-            if self._is_temporary:  # it may be complete under this name
-                delete_objects([self._url], self._options)
-
-    def _ask(self, name: str, data: bytes) -> None:
-        way = self._way = self._way or access(self._url, self._options)
-        try:
-            way.ask(self._url, name, way.key, self._number, data, needs=WRITE)
-        except HelperError as error:  # it had the upload
-            raise OSError(errno.EIO, f"the upload was lost: {error}", self._url) from None
+            self._way.client.ask(self._way.store, "give_up", self._number)
+            if self.url != target:
+                delete_objects([self.url], self._options)
 
 
 class _Ends(ByteSource):

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from .client import Client, HelperError
 from .connection import HelperConnection
-from .failures import Failure, Kind, error_of
+from .failures import Failure, error_of
+from .messages import StoreAddress
 from .options import RemoteOptions
 from .urls import OBJECT_STORES, scheme_of
 from .web import store_of
@@ -21,22 +22,8 @@ _USED_VARIABLES = re.compile(
 )
 
 
-class _Clients:
-    """The clients of a process.
-
-    Attributes:
-        lock: Held while the clients are changed.
-        of_kind: One for objects of stores, and one for files of filesystems.
-        memory_bytes: Size of the memory of all of them: the largest that was asked for.
-    """
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.of_kind: dict[str, Client] = {}
-        self.memory_bytes = 0
-
-
-_clients = _Clients()
+_lock = threading.Lock()  # held while the clients are changed
+_clients: dict[str, Client] = {}  # one for objects of stores, and one for files of filesystems
 
 
 class ObjectAccess(NamedTuple):
@@ -44,15 +31,13 @@ class ObjectAccess(NamedTuple):
 
     Attributes:
         client: Makes the requests.
-        store: Number of its store in the client.
+        store: Its store.
         key: Its name in the store.
-        tried: Credentials that requests have, in words.
     """
 
     client: Client
-    store: int
+    store: StoreAddress
     key: str
-    tried: str
 
     def ask(
         self, url: str, name: str, *arguments: Any, needs: str = "read and list objects"
@@ -69,20 +54,10 @@ class ObjectAccess(NamedTuple):
             HelperError: If the helper has ended.
             OSError: If the request failed.
         """
-        answer = self.client.ask(name, self.store, *arguments)
+        answer = self.client.ask(self.store, name, *arguments)
         if isinstance(answer, Failure):
-            raise self.error_of(answer, url, needs)
+            raise error_of(answer, url, needs)
         return answer
-
-    def error_of(
-        self, failure: Failure, url: str, needs: str = "read and list objects"
-    ) -> Exception:
-        """Return the error of a failed request. Credentials that were refused are found again."""
-        if failure.kind is Kind.denied:
-            stores = self.client.stores
-            for key in [key for key, known in stores.items() if known[0] == self.store]:
-                stores.pop(key, None)
-        return error_of(failure, url, self.tried, needs)
 
 
 def access(url: str, options: RemoteOptions) -> ObjectAccess:
@@ -94,19 +69,13 @@ def access(url: str, options: RemoteOptions) -> ObjectAccess:
 
     Raises:
         ImportError: If a package is missing.
-        ValueError: If the options are not valid.
+        ValueError: If secrets were left out when the options were pickled.
     """
-    scheme = scheme_of(url)
-    location = store_of(url, options)
-    with _clients.lock:
-        _clients.memory_bytes = max(_clients.memory_bytes, options.fetch_bytes)
-        client = _client_for(scheme)
-        key = (location.root, options.identity)
-        known = client.stores.get(key) or client.make_store(location.root, options.options)
-        if isinstance(known, Failure):
-            raise error_of(known, url, "the credentials that fsspec finds")
-        client.stores[key] = number, tried = known
-    return ObjectAccess(client, number, location.key, tried)
+    root, key = store_of(url, options)
+    store = StoreAddress(root, options.identity, options.options)
+    with _lock:
+        client = _client_for(scheme_of(url), options.fetch_bytes)
+    return ObjectAccess(client, store, key)
 
 
 def ask_again(
@@ -137,22 +106,18 @@ def ask_again(
     raise OSError(errno.EIO, str(failure), url)
 
 
-def _client_for(scheme: str) -> Client:
-    """Return the client for URLs of a scheme."""
+def _client_for(scheme: str, memory_bytes: int) -> Client:
+    """Return the client for URLs of a scheme, with memory of at least a size."""
     is_store = scheme in OBJECT_STORES
     kind, environment = ("objects", _environment()) if is_store else ("files", 0)
-    known = _clients.of_kind
-    client = known.get(kind)
+    client = _clients.get(kind)
     # A helper has the credentials that were in the environment when it was started.
     if client is not None and (client.has_failed() or client.environment != environment):
-        known.pop(kind).close()
+        _clients.pop(kind).close()
         client = None
-    # Both kinds share the memory.
-    limit = _clients.memory_bytes // len({*known, kind})
     if client is None:
-        client = known[kind] = _new_client(scheme, limit, environment)
-    for each in known.values():
-        each.set_limit(limit)
+        client = _clients[kind] = _new_client(scheme, memory_bytes, environment)
+    client.grow(memory_bytes)
     return client
 
 
@@ -177,19 +142,19 @@ def _new_client(scheme: str, memory_bytes: int, environment: int) -> Client:
 
 def close_connections() -> None:
     """End the helpers of this process. Reading starts new ones."""
-    with _clients.lock:
-        for client in _clients.of_kind.values():
+    with _lock:
+        for client in _clients.values():
             client.close()
-        _clients.of_kind.clear()
-        _clients.memory_bytes = 0
+        _clients.clear()
 
 
 def _forget_clients() -> None:
     """Drop the clients of the parent, in a child that it forked."""
-    global _clients  # its lock may be held by a thread that does not exist
-    inherited, _clients = _clients, _Clients()
-    for client in inherited.of_kind.values():
+    global _lock  # noqa: PLW0603  # a thread that does not exist may hold it
+    _lock = threading.Lock()
+    for client in _clients.values():
         client.forget()
+    _clients.clear()
 
 
 os.register_at_fork(after_in_child=_forget_clients)

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ... import _core
 from ..byte_source import ByteBuffer, ByteSource, Ints, Stamp
 from ..thread_pool import REMOTE_THREADS
 from .client import FetchError, HelperError
+from .failures import error_of
 from .messages import ObjectInfo
 from .options import RemoteOptions
 from .process import ObjectAccess, access
-from .ranges import MOST_PART_BYTES
+from .ranges import MOST_PART_BYTES, RangeRequest, plan_requests
 from .urls import can_pin
 
 if TYPE_CHECKING:
     from ..cache.object_blocks import ObjectBlocks
 
 # A read that continues the one before it starts reading ahead, by more each time.
-_FIRST_AHEAD_BYTES = 2 << 20
-_LEAST_PART_BYTES = 1 << 20
+_FIRST_AHEAD_BYTES = 4 << 20
 _MOST_PARTS_AHEAD = 8
 _NANOSECONDS = 1_000_000_000
 
@@ -50,21 +52,13 @@ class RemoteFile(ByteSource):
         url: Public URL.
         stamp: Stamp of the object as it was first seen.
         options: Options for remote objects.
-        blocks: Blocks of the object in a cache; None without a cache.
     """
 
-    def __init__(
-        self,
-        url: str,
-        stamp: Stamp,
-        options: RemoteOptions,
-        blocks: ObjectBlocks | None = None,
-    ) -> None:
+    def __init__(self, url: str, stamp: Stamp, options: RemoteOptions) -> None:
         self.path = url
         self.stamp = stamp
         self.is_pinned = can_pin(url)
         self._options = options
-        self._blocks = blocks
         self._way: ObjectAccess | None = None
         self._next = -1  # offset where a read would continue the last one
         self._ahead = 0  # number of bytes to read ahead
@@ -78,8 +72,13 @@ class RemoteFile(ByteSource):
     def read_into(self, offset: int, out: memoryview) -> int:
         size = max(0, min(len(out), self.stamp.size - offset))
         if size:
-            self._read_ahead(offset, offset + size)
-            self._take_parts(offset, np.frombuffer(out, np.uint8)[:size])
+            data = np.frombuffer(out, np.uint8)[:size]
+            try:
+                is_read = self._take_ahead(offset, data)
+            except CancelledError:  # by another thread, which reads elsewhere
+                is_read = False
+            if not is_read:
+                self._read(np.array([(offset, size, 0)]), data)
             self._next = offset + size
         return size
 
@@ -95,91 +94,102 @@ class RemoteFile(ByteSource):
         return True  # the network may have changed what it was asked for
 
     def close(self) -> None:
-        self._drop_parts(self.stamp.size)
+        self._keep_ahead([])
 
     # ---- reading ahead ----
 
-    def _read_ahead(self, begin: int, end: int) -> None:
-        """Read what follows a read, if that continues the one before it.
+    def _take_ahead(self, offset: int, out: ByteBuffer) -> bool:
+        """Fill a buffer with bytes that are read ahead, and read more.
 
-        A read that skips some bytes of what is read ahead continues it, too.
+        Returns:
+            Whether that was possible. If the read does not continue the one before it, nothing is
+            read ahead. A read that skips some bytes of what is read ahead continues it, too.
         """
+        end = offset + len(out)
         if self._pid != os.getpid():  # the threads that read ahead are those of the parent
             self._parts, self._pid = [], os.getpid()
-        read_to = max([self._next, *(part.end for part in self._parts)])
-        if not 0 <= self._next <= begin <= read_to:
-            self._drop_parts(self.stamp.size)
+        last, parts = self._next, self._parts  # other threads may change them
+        read_to = max([last, *(part.end for part in parts)])
+        if not 0 <= last <= offset <= read_to:
             self._ahead = 0
-            return
-        self._drop_parts(begin)
+            self._keep_ahead([])
+            return False
         most = min(_MOST_PARTS_AHEAD * MOST_PART_BYTES, self._options.fetch_bytes // 3)
         self._ahead = min(most, max(_FIRST_AHEAD_BYTES, 2 * self._ahead))
-        step = max(_LEAST_PART_BYTES, min(MOST_PART_BYTES, self._ahead // 4))
-        parts = list(self._parts)
+        step = min(MOST_PART_BYTES, self._ahead // 4)
+        parts = [part for part in parts if part.end > offset]
         # Whole parts only, so that requests do not become smaller and smaller.
-        for at in range(max(begin, read_to), min(self.stamp.size, end + self._ahead), step):
+        for at in range(read_to, min(self.stamp.size, end + self._ahead), step):
             stop = min(at + step, self.stamp.size)
             if stop <= end + self._ahead:
                 parts.append(_PartAhead(at, stop, _pool().submit(self._read_part, at, stop)))
+        self._keep_ahead(parts)
+        at = offset
+        for part in parts:
+            if part.begin <= at < end:
+                stop = min(end, part.end)
+                data = part.data.result()[at - part.begin : stop - part.begin]
+                out[at - offset : stop - offset] = data
+                at = stop
+        return at == end
+
+    def _keep_ahead(self, parts: list[_PartAhead]) -> None:
+        """Drop all parts but some."""
+        dropped = [part for part in self._parts if part not in parts]
         self._parts = parts
+        for part in dropped:
+            part.data.cancel()
 
     def _read_part(self, begin: int, end: int) -> ByteBuffer:
         data = np.empty(end - begin, np.uint8)
         self._read(np.array([(begin, len(data), 0)]), data)
         return data
 
-    def _take_parts(self, offset: int, out: ByteBuffer) -> None:
-        """Fill a buffer with bytes that were read ahead, and read those that were not."""
-        at, end = offset, offset + len(out)
-        for part in self._parts:
-            begin, stop = max(at, part.begin), min(end, part.end)
-            if begin < stop:
-                try:
-                    data = part.data.result()
-                except CancelledError:  # by another thread, which reads elsewhere
-                    break
-                self._fill(at, out[at - offset : begin - offset])
-                out[begin - offset : stop - offset] = data[begin - part.begin : stop - part.begin]
-                at = stop
-        self._fill(at, out[at - offset :])
-
-    def _fill(self, offset: int, out: ByteBuffer) -> None:
-        """Fill a buffer with bytes that were not read ahead."""
-        if len(out):
-            self._read(np.array([(offset, len(out), 0)]), out)
-
-    def _drop_parts(self, before: int) -> None:
-        """Drop the parts that end before an offset, or there."""
-        parts = self._parts
-        self._parts = [part for part in parts if part.end > before]
-        for part in parts:
-            if part.end <= before:
-                part.data.cancel()
-
     # ---- requests ----
 
     def _read(self, ranges: Ints, out: ByteBuffer) -> None:
-        """Read ranges; once more if the helper has ended."""
+        """Read ranges."""
+        self._fetch(ranges, None, lambda request, data: _core.gather(data, request.copies, out))
+
+    def _fetch(
+        self,
+        ranges: Ints,
+        blocks: ObjectBlocks | None,
+        take: Callable[[RangeRequest, ByteBuffer], None],
+    ) -> None:
+        """Make the requests for ranges; once more if the helper has ended.
+
+        Args:
+            ranges: int64 ``[n, 3]``: offset, size, and offset in a buffer.
+            blocks: Blocks of the object in a cache, which are fetched whole.
+            take: Function that is called with each request and its bytes.
+        """
         for error in self.failures or ():
             is_inside = (ranges[:, 0] < error.end) & (ranges[:, 0] + ranges[:, 1] > error.begin)
             if is_inside.any():
-                raise self._reach().error_of(error.failure, self.path)
+                raise error_of(error.failure, self.path)
         try:
-            self._fetch(ranges, out)
+            self._try_fetch(ranges, blocks, take)
         except HelperError:
             self._way = None
-            self._fetch(ranges, out)
+            self._try_fetch(ranges, blocks, take)
 
-    def _fetch(self, ranges: Ints, out: ByteBuffer) -> None:
+    def _try_fetch(
+        self,
+        ranges: Ints,
+        blocks: ObjectBlocks | None,
+        take: Callable[[RangeRequest, ByteBuffer], None],
+    ) -> None:
         way = self._reach()
         pin = info_of(self.stamp)._replace(key=way.key)
+        requests = plan_requests(ranges, way.client.most_part_bytes, blocks)
         try:
-            way.client.read(way.store, pin, self._blocks, ranges, out)
+            way.client.fetch(way.store, pin, requests, take)
         except FetchError as error:
             self._way = None
             if self.failures is not None:
                 self.failures.append(error)
-            raise way.error_of(error.failure, self.path) from None
+            raise error_of(error.failure, self.path) from None
 
     def _reach(self) -> ObjectAccess:
         """Return the way to the object in this process, which may be a forked child."""

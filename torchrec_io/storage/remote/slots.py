@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
-import bisect
 import threading
 
 MOST_REQUESTS = 64  # at the same time
+_UNIT_BYTES = 1 << 17
 
 
 class Slots:
     """Assigns slots of a memory. Low addresses come first, so that little of it is ever touched.
 
-    Safe to use from several threads.
+    A slot has whole units of 128 KiB. Safe to use from several threads.
 
     Args:
         size: Size of the memory in bytes.
 
     Attributes:
-        limit: Largest size of all slots that are in use, in bytes. A slot that is larger is alone.
-        used: Size of all slots that are in use, in bytes.
+        count: Number of slots that are used.
     """
 
     def __init__(self, size: int) -> None:
-        self.limit = size
-        self.used = 0
-        self._count = 0
-        self._size = size
-        self._free = [(0, size)]  # where free areas begin and end; ascending
+        self._units = bytearray(size // _UNIT_BYTES)  # 1 for each unit that is used
+        self.count = 0
         self._has_room = threading.Condition()
 
-    def resize(self, limit: int) -> None:
-        """Change the limit. A larger one adds memory at the end."""
+    def grow(self, size: int) -> None:
+        """Add memory at the end."""
         with self._has_room:
-            if limit > self._size:
-                self._add(self._size, limit)
-                self._size = limit
-            self.limit = limit
+            self._units.extend(bytes(size // _UNIT_BYTES - len(self._units)))
             self._has_room.notify_all()
 
     def take(self, size: int, *, is_waiting: bool) -> int | None:
@@ -45,37 +38,24 @@ class Slots:
             size: Size of the slot in bytes.
             is_waiting: Whether to wait for memory. Otherwise None is returned if there is none.
         """
+        units = -(-size // _UNIT_BYTES)
         with self._has_room:
-            while (start := self._find(size)) is None and is_waiting:
+            while (first := self._find(units)) < 0:
+                if not is_waiting:
+                    return None
                 self._has_room.wait()
-            return start
+            self._units[first : first + units] = b"\1" * units
+            self.count += 1
+            return first * _UNIT_BYTES
 
     def give_back(self, start: int, size: int) -> None:
         """Free a slot."""
+        first, units = start // _UNIT_BYTES, -(-size // _UNIT_BYTES)
         with self._has_room:
-            self._add(start, start + size)
-            self.used -= size
-            self._count -= 1
+            self._units[first : first + units] = bytes(units)
+            self.count -= 1
             self._has_room.notify_all()
 
-    def _find(self, size: int) -> int | None:
-        if self.used and (self._count >= MOST_REQUESTS or self.used + size > self.limit):
-            return None
-        for position, (begin, end) in enumerate(self._free):
-            if end - begin >= size:
-                self._free[position] = (begin + size, end)
-                self.used += size
-                self._count += 1
-                return begin
-        return None
-
-    def _add(self, start: int, stop: int) -> None:
-        """Add a free area, and join those that touch."""
-        bisect.insort(self._free, (start, stop))
-        joined: list[tuple[int, int]] = []
-        for begin, end in self._free:
-            if joined and joined[-1][1] == begin:
-                joined[-1] = (joined[-1][0], end)
-            else:
-                joined.append((begin, end))
-        self._free = joined
+    def _find(self, units: int) -> int:
+        """Return the first of some free units; -1 if there are none."""
+        return -1 if self.count >= MOST_REQUESTS else self._units.find(bytes(units))

@@ -65,6 +65,18 @@ def delete_objects(urls: Sequence[str], options: RemoteOptions) -> None:
         ask_again(urls[0], options, "delete", keys, needs=WRITE)
 
 
+def copy_object(source: str, target: str, options: RemoteOptions) -> None:
+    """Copy an object within its store, replacing any object of the other name.
+
+    Args:
+        source: Public URL of the object.
+        target: Public URL of the copy.
+        options: Options for remote objects.
+    """
+    keys = [access(url, options).key for url in (source, target)]
+    ask_again(target, options, "copy", *keys, needs=WRITE)
+
+
 def check_writable(url: str) -> None:
     """Check that objects of a URL can be written.
 
