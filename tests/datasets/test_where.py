@@ -22,7 +22,6 @@ from tests.support.examples import example_of
 from tests.support.states import iterations_of, states_of
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io.datasets import record_scan
-from torchrec_io.storage.ordered_pool import THREAD_NAME
 
 SIZES = [30, 0, 7, 13]
 COUNT = sum(SIZES)
@@ -310,7 +309,7 @@ class TestAnswers:
     def test_its_own_error(self, paths: list[str]) -> None:
         with pytest.raises(ZeroDivisionError):
             make(paths).where(lambda _: 1 / 0)
-        assert not [each for each in threading.enumerate() if THREAD_NAME in each.name]
+        assert not [each for each in threading.enumerate() if each.name == "torchrec_io"]
 
 
 class TestArguments:

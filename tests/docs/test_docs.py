@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,6 @@ from tests.support.datasets import write_files
 from tests.support.images import encoded, smooth, write_images
 from tests.support.pages import headings_of, links_of, public_names, run_page, texts_of_package
 from tests.support.tfds_golden import GOLDEN
-from tests.support.threads import wait_for_threads_to_end
 from torchrec_io.cli.commands import app
 from torchrec_io.convert.labels import IMAGE_SUFFIXES
 from torchrec_io.schema.dtypes import DTYPES, stored_dtype
@@ -134,7 +134,7 @@ class TestQueues:
         assert names["tokens"].shape[0] == 4
         assert names["epochs"].num_records == 24
         names.clear()
-        wait_for_threads_to_end()
+        assert "torchrec_io" not in [thread.name for thread in threading.enumerate()]
 
     def test_missing_features(self) -> None:
         """The page has to say so as long as it is so, and no longer."""

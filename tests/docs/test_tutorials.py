@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conftest import ROOT
-from tests.support.threads import wait_for_threads_to_end
 from tests.support.tutorials import FOLDER, Tutorial, make_fruit, read_tutorials
 
 PAGES = read_tutorials()
@@ -24,7 +24,7 @@ def test_our_side_runs(page: Tutorial, tmp_path: Path, monkeypatch: pytest.Monke
     for block in page.ours:
         exec(compile(block, page.path.name, "exec"), names)  # noqa: S102  # our own page
     names.clear()
-    wait_for_threads_to_end()
+    assert "torchrec_io" not in [thread.name for thread in threading.enumerate()]
 
 
 def test_the_index_has_all_pages_and_their_scripts() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
@@ -16,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchrec_io.datasets.job_queue import JobQueue
-from torchrec_io.datasets.prefetch import THREAD_NAME, Outcome, Prefetcher
+from torchrec_io.datasets.job_queue import JobQueue, LoadJob
+from torchrec_io.datasets.prefetch import Outcome, Prefetcher
 
 SECONDS = 30  # deadline for actions that should be immediate
 
@@ -30,7 +31,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 def open_threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if THREAD_NAME in thread.name]
+    return [thread for thread in threading.enumerate() if thread.name == "torchrec_io"]
 
 
 @pytest.fixture(autouse=True)
@@ -142,6 +143,7 @@ class TestResults:
                 prefetcher.recall()
             if number == closed_at:
                 prefetcher.close()
+                assert open_threads() == []
             if number in bad:
                 with pytest.raises(ValueError, match=f"^{number}$"):
                     prefetcher.next()
@@ -150,6 +152,7 @@ class TestResults:
         assert prefetcher.next() is None
         assert prefetcher.next() is None
         prefetcher.close()
+        assert open_threads() == []
 
     @pytest.mark.parametrize("kind", [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit])
     def test_any_exception_is_passed_on_unchanged(self, kind: type[BaseException]) -> None:
@@ -164,24 +167,28 @@ class TestResults:
         assert caught.value is error
         prefetcher.close()
 
-    def test_objects_of_an_exception_are_released(self) -> None:
+    @pytest.mark.parametrize("consumed", [True, False])
+    def test_objects_of_an_exception_are_released(self, consumed: bool) -> None:
         """A cycle would keep buffers and open files until garbage is collected."""
         held: list[weakref.ref[Gate]] = []
 
         def work(_: int) -> None:
             big = Gate()
             held.append(weakref.ref(big))
-            raise ValueError("bad")
+            raise ValueError
 
         gc.disable()
         try:
             prefetcher = prefetcher_of(work, ahead=1)
-            with pytest.raises(ValueError, match="bad"):
-                prefetcher.next()
-            wait_for(lambda: len(held) > 1)  # of one that nobody asked for
+            if consumed:
+                with contextlib.suppress(ValueError):
+                    prefetcher.next()
+            else:
+                prefetcher._start(_run_of(0))
+            wait_for(lambda: len(held) > 0)
             prefetcher.close()
             del prefetcher
-            wait_for(lambda: not any(ref() for ref in held))
+            assert [ref() for ref in held] == [None] * len(held)
         finally:
             gc.enable()
 
@@ -202,6 +209,12 @@ class TestResults:
         assert rest_of(prefetcher) == list(range(20))
         assert len(asked) >= which
         prefetcher.close()
+
+
+def _run_of(number: int) -> Any:
+    from torchrec_io.datasets.prefetch import _Run  # noqa: PLC0415  # private, for one test
+
+    return _Run([cast("LoadJob", Number(number))])
 
 
 class TestRuns:
@@ -238,9 +251,13 @@ class TestThreadsEnd:
         prefetcher = prefetcher_of(gate, ahead=10)
         assert prefetcher.next() == (0, 0)
         wait_for(lambda: len(gate.begun) == 3)
-        threading.Timer(0.2, gate.opened.set).start()
-        prefetcher.close()
-        assert gate.opened.is_set()
+        closing = threading.Thread(target=prefetcher.close)
+        closing.start()
+        wait_for(lambda: prefetcher._waiting.qsize() == 2)  # only wake-up calls
+        assert closing.is_alive()  # it waits for the running jobs
+        gate.opened.set()
+        closing.join(SECONDS)
+        assert open_threads() == []
         assert gate.begun == [0, 1, 2]
 
     def test_the_consuming_thread_has_ended(self) -> None:
@@ -251,9 +268,18 @@ class TestThreadsEnd:
         asker.join(SECONDS)
         wait_for(lambda: len(gate.begun) == 3)
         gate.opened.set()
-        time.sleep(0.1)
-        assert sorted(gate.begun) == [0, 1, 2]  # nobody asks for others
+        wait_for(lambda: not open_threads())
+        assert sorted(gate.begun) == [0, 1, 2]
         assert rest_of(prefetcher) == list(range(1, 20))  # another thread continues
+        prefetcher.close()
+
+    def test_threads_end_without_jobs(self) -> None:
+        prefetcher = prefetcher_of(lambda number: number)
+        first = prefetcher.next()
+        wait_for(lambda: not open_threads())
+        assert [first, prefetcher.next()] == [(0, 0), (1, 1)]
+        wait_for(lambda: not open_threads())
+        assert rest_of(prefetcher) == list(range(2, 20))
         prefetcher.close()
 
     def test_threads_end_when_dropped_without_close(self) -> None:
@@ -262,19 +288,46 @@ class TestThreadsEnd:
         del prefetcher
         wait_for(lambda: not open_threads())
 
+    @pytest.mark.skipif(
+        not hasattr(threading, "_maintain_shutdown_locks"), reason="this Python has no such lock"
+    )
+    def test_a_thread_that_starts_can_close(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The garbage collector may free an iterator while a lock of all threads is held."""
+        gate = Gate()
+        prefetcher = prefetcher_of(gate, ahead=10)
+        assert prefetcher.next() == (0, 0)
+        wait_for(lambda: len(gate.begun) == 3)
+        maintain = threading._maintain_shutdown_locks  # type: ignore[attr-defined]
+
+        def collect() -> None:
+            prefetcher.close()
+            maintain()
+
+        monkeypatch.setattr(threading, "_maintain_shutdown_locks", collect)
+        started = threading.Thread(target=gate.opened.set)
+        started.start()
+        started.join(SECONDS)
+        assert not started.is_alive()
+
     def test_worker_thread_can_close(self) -> None:
         """This happens if the garbage collector frees an iterator in that thread."""
-        closed = threading.Event()
+        prefetcher = prefetcher_of(lambda number: prefetcher.close() or number)
+        assert rest_of(prefetcher) == list(range(20))
 
-        def work(number: int) -> int:
-            if number:
-                prefetcher.close()
-                closed.set()
-            return number
-
-        prefetcher = prefetcher_of(work, ahead=1)
-        assert prefetcher.next() == (0, 0)
-        assert closed.wait(3)  # it does not wait for itself
+    def test_no_thread_waits_after_another_thread_closes(self) -> None:
+        gate = Gate()
+        prefetcher = prefetcher_of(gate, ahead=10)
+        results: list[Any] = []
+        asker = threading.Thread(target=lambda: results.extend(rest_of(prefetcher)))
+        asker.start()
+        wait_for(lambda: len(gate.begun) == 3)
+        closing = threading.Thread(target=prefetcher.close)
+        closing.start()
+        gate.opened.set()
+        for thread in (closing, asker):
+            thread.join(SECONDS)
+        assert results == list(range(20))
+        assert sorted(gate.begun) == list(range(20))
 
 
 class TestInterrupts:
@@ -290,16 +343,24 @@ class TestInterrupts:
             prefetcher.next()
         gate.opened.set()
         prefetcher.close()
+        assert open_threads() == []
 
     def test_while_closing(self) -> None:
         gate = Gate()
         prefetcher = prefetcher_of(gate, ahead=10)
         prefetcher.next()
         wait_for(lambda: len(gate.begun) == 3)
-        interrupt = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
-        interrupt.start()
-        with pytest.raises(KeyboardInterrupt):
+
+        def interrupt() -> None:
+            wait_for(lambda: prefetcher._waiting.qsize() == 2)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        interrupting = threading.Thread(target=interrupt)
+        interrupting.start()
+        with pytest.raises(KeyboardInterrupt):  # the interrupt may be delivered late
             prefetcher.close()
+            time.sleep(SECONDS)
+        interrupting.join(SECONDS)
         gate.opened.set()
         wait_for(lambda: not open_threads())
         assert gate.begun == [0, 1, 2]
@@ -308,17 +369,19 @@ class TestInterrupts:
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 class TestForks:
-    def test_a_forked_child_continues(self) -> None:
+    @pytest.mark.parametrize("held", [False, True], ids=["", "with its lock held"])
+    def test_a_forked_child_continues(self, held: bool) -> None:
         gate = Gate()
         prefetcher = prefetcher_of(gate, ahead=10)
         assert prefetcher.next() == (0, 0)
         wait_for(lambda: len(gate.begun) == 3)
-        child = os.fork()
-        if child == 0:
-            gate.opened.set()
-            good = rest_of(prefetcher) == list(range(1, 20))
-            prefetcher.close()
-            os._exit(not good)
+        with prefetcher._lock if held else contextlib.nullcontext():
+            child = os.fork()
+            if child == 0:
+                gate.opened.set()
+                good = rest_of(prefetcher) == list(range(1, 20))
+                prefetcher.close()
+                os._exit(not good or bool(open_threads()))
         gate.opened.set()
         assert rest_of(prefetcher) == list(range(1, 20))
         prefetcher.close()

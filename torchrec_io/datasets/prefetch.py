@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
+from queue import Empty, SimpleQueue
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from .job_queue import JobQueue, LoadJob
 
 _Result = TypeVar("_Result")
 
-THREAD_NAME = "torchrec_io load"
 # Bytes of a run of batches. Half as many take 3 to 10 % more time where batches are small, because
 # threads pass the interpreter on more often; more save little.
 _RUN_BYTES = 4 << 20
-# close() waits this long for jobs that are being done, which may wait for this thread.
-_SECONDS_TO_CLOSE = 5.0
+# Functions of the module threading that hold a lock while they run Python code.
+_LOCKING = ("_set_tstate_lock", "_stop", "_maintain_shutdown_locks")
 
 
 class Outcome(NamedTuple):
@@ -33,24 +33,50 @@ class Outcome(NamedTuple):
 Work: TypeAlias = Callable[[Sequence[LoadJob]], "list[Outcome]"]
 
 
-class _Run(NamedTuple):
-    """Jobs that a thread does together.
+class _Run:
+    """Jobs that a thread may do together, and their outcomes."""
 
-    Attributes:
-        jobs: The jobs.
-        outcomes: Their outcomes, once they are done. It is cancelled if no thread does the jobs.
-    """
+    def __init__(self, jobs: Sequence[LoadJob]) -> None:
+        self.jobs = jobs
+        # One answer: the outcomes, an exception, or None if no thread does the jobs. Unlike a lock,
+        # such a queue stays usable when Ctrl-C interrupts the wait.
+        self._answers: SimpleQueue[list[Outcome] | BaseException | None] = SimpleQueue()
 
-    jobs: list[LoadJob]
-    outcomes: Future[list[Outcome]]
+    def do(self, work: Work) -> None:
+        """Do the jobs and answer with their outcomes, or with the exception of the work."""
+        answers = self._answers
+        try:
+            answers.put(work(self.jobs))
+        except BaseException as error:  # noqa: BLE001  # raised by outcomes()
+            answers.put(error)
+        finally:
+            # The exception refers to this frame, which must not refer to the exception.
+            del self, work, answers
+
+    def give_back(self) -> None:
+        """Answer that no thread does the jobs."""
+        self._answers.put(None)
+
+    def outcomes(self, work: Work) -> list[Outcome]:
+        """Wait for the answer, and do the jobs here if no thread does."""
+        answer = self._answers.get()
+        if answer is None:
+            return work(self.jobs)
+        if isinstance(answer, BaseException):
+            try:
+                raise answer
+            finally:
+                del answer  # as above
+        return answer
 
 
 class Prefetcher(Generic[_Result]):
     """Results of jobs in their order, computed by background threads up to ``ahead`` runs early.
 
-    The threads end with this object, or after at most one run each once the consuming thread has
-    ended. So an abandoned iterator does not delay the exit of the process. Where no threads can be
-    started, the consuming thread does the jobs.
+    Threads start when there is work. They end shortly after there is none, and after at most one
+    run each once the consuming thread has ended. So an abandoned iterator holds no thread and does
+    not delay the exit of the process. Jobs that no thread does, as after a fork or :meth:`close`,
+    are done by the consuming thread.
 
     Args:
         work: Does the jobs of a run.
@@ -64,6 +90,9 @@ class Prefetcher(Generic[_Result]):
         is_consumer_busy: Whether the consuming thread is one of the threads. There is then one less
             in the background, but at least one.
     """
+
+    # Threads wait this long for another job. An exit of the interpreter may be delayed by it.
+    _LINGER_SECONDS = 0.1
 
     def __init__(
         self,
@@ -86,9 +115,15 @@ class Prefetcher(Generic[_Result]):
         self._ready: deque[tuple[LoadJob, Outcome]] = deque()  # of the run before those
         self._started = 0
         self._consumer = threading.current_thread()
-        self._pool: ThreadPoolExecutor | None = None
-        self._own: set[int] = set()  # identifiers of the threads
+        self._is_closed = False
+        self._forget_threads()
+
+    def _forget_threads(self) -> None:
         self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._serving = 0  # number of threads that take runs; changed under the lock
+        self._threads: list[threading.Thread] = []
+        self._waiting: SimpleQueue[_Run | None] = SimpleQueue()  # None wakes a thread up
 
     def next(self) -> tuple[LoadJob, _Result] | None:
         """Return the next job and its result; None at the end.
@@ -103,22 +138,16 @@ class Prefetcher(Generic[_Result]):
                 return None
             return self._result_of(job, *self._work([job]))
         if self._pid != os.getpid():  # after a fork: the threads are the parent's
+            self._forget_threads()
             self.recall()
-            self._pool, self._pid = None, os.getpid()
         self._consumer = threading.current_thread()
         while len(self._pending) <= self._ahead and (jobs := self._next_run()):
-            self._pending.append(_Run(jobs, self._start(jobs)))
+            self._start(_Run(jobs))
         if not self._ready:
             if not self._pending:
                 return None
-            jobs, future = self._pending[0]
-            try:
-                outcomes = future.result()
-            except CancelledError:
-                outcomes = self._work(jobs)
-            self._pending.popleft()  # not before: Ctrl-C may interrupt the wait
-            self._ready.extend(zip(jobs, outcomes, strict=True))
-            outcomes.clear()  # the future holds it, which the frames of an exception hold
+            run = self._pending.popleft()
+            self._ready.extend(zip(run.jobs, run.outcomes(self._work), strict=True))
         return self._result_of(*self._ready.popleft())
 
     def _result_of(self, job: LoadJob, outcome: Outcome) -> tuple[LoadJob, _Result]:
@@ -145,37 +174,27 @@ class Prefetcher(Generic[_Result]):
         self._started += len(jobs)
         return jobs
 
-    def _start(self, jobs: list[LoadJob]) -> Future[list[Outcome]]:
-        """Let a thread do the jobs of a run."""
-        try:
-            if self._pool is None:
-                self._own = set()
-                self._pool = ThreadPoolExecutor(
-                    self._most_threads, THREAD_NAME, _add_own_identifier, (self._own,)
-                )
-            return self._pool.submit(self._work_in_thread, jobs)
-        except RuntimeError:  # closed, no more threads, or the interpreter exits
-            undone: Future[list[Outcome]] = Future()
-            undone.cancel()
-            return undone
-
-    def _work_in_thread(self, jobs: list[LoadJob]) -> list[Outcome]:
-        if not self._has_consumer():
-            raise CancelledError
+    def _work_in_thread(self, jobs: Sequence[LoadJob]) -> list[Outcome]:
         try:
             with self._in_thread():
                 return self._work(jobs)
         finally:
-            # The prefetcher holds the run, which holds an exception, which holds this frame.
+            # As in do(): the prefetcher holds the run, which holds the exception.
             del self, jobs
 
-    def _has_consumer(self) -> bool:
-        """Return whether the consuming thread may ask for results.
+    def _is_exiting(self) -> bool:
+        """Return whether the interpreter exits without waiting for the consumer's thread."""
+        return self._consumer.daemon and not threading.main_thread().is_alive()
 
-        The interpreter exits without waiting for daemon threads.
+    def _may_wait(self) -> bool:
+        """Return whether this thread may wait until the others have ended.
+
+        Any thread may collect an iterator that is garbage: one of these, or one that holds a lock
+        which threads need to start and to end. The exit of the interpreter does not wait for daemon
+        threads.
         """
-        is_exiting = self._consumer.daemon and not threading.main_thread().is_alive()
-        return self._consumer.is_alive() and not is_exiting
+        is_own = threading.get_ident() in [thread.ident for thread in self._threads]
+        return not (is_own or self._is_exiting() or _holds_thread_lock())
 
     def peek(self) -> LoadJob | None:
         """Return the job that :meth:`next` returns; None at the end."""
@@ -185,10 +204,7 @@ class Prefetcher(Generic[_Result]):
 
     def recall(self) -> None:
         """Put the jobs that were started early back into the queue."""
-        if self._pid == os.getpid():  # a thread of the parent may hold a lock of a future
-            for run in self._pending:
-                if not run.outcomes.cancel():
-                    run.outcomes.add_done_callback(_drop_outcomes)
+        self._give_back_waiting()
         self._queue.put_back(
             [job for job, _ in self._ready] + [job for run in self._pending for job in run.jobs]
         )
@@ -197,20 +213,89 @@ class Prefetcher(Generic[_Result]):
 
     def close(self) -> None:
         """End the threads. Each finishes its current run."""
-        if self._pool is None or self._pid != os.getpid():
+        self._is_closed = True
+        if self._pid != os.getpid():
             return
-        self._pool.shutdown(wait=False)
-        futures = [run.outcomes for run in self._pending]
-        self.recall()
-        # Any thread may collect an iterator that is garbage: also one of these.
-        if threading.get_ident() not in self._own:
-            wait([each for each in futures if each.running()], timeout=_SECONDS_TO_CLOSE)
+        self._give_back_waiting()
+        for _ in self._threads:
+            self._waiting.put(None)
+        if self._may_wait():
+            for thread in self._threads:
+                if thread.is_alive():
+                    thread.join()
+
+    def _start(self, run: _Run) -> None:
+        self._pending.append(run)
+        self._waiting.put(run)
+        with self._lock:
+            if self._serving >= self._most_threads:
+                return
+            self._serving += 1
+        thread = threading.Thread(target=self._serve, name="torchrec_io")
+        self._threads = [*(old for old in self._threads if old.is_alive()), thread]
+        try:
+            thread.start()
+        except RuntimeError:  # the system has no more threads, or the interpreter is exiting
+            self._leave()
+
+    def _serve(self) -> None:
+        """Run a background thread."""
+        try:
+            while self._has_consumer():
+                try:
+                    run = self._waiting.get(timeout=self._LINGER_SECONDS)
+                except Empty:
+                    if self._leave_if_idle():
+                        return
+                    continue
+                if run is not None:
+                    run.do(self._work_in_thread)
+                del run  # do not hold the result while waiting
+            self._leave()
+        finally:
+            del self  # an exception that was not retrieved refers to this frame
+
+    def _has_consumer(self) -> bool:
+        """Return whether results may still be requested. Threads must end otherwise."""
+        consumer = self._consumer
+        if self._is_closed or not consumer.is_alive():
+            return False
+        return not self._is_exiting()
+
+    def _leave_if_idle(self) -> bool:
+        """Stop serving, unless a run arrived in the meantime; return whether it stopped."""
+        with self._lock:
+            is_idle = self._waiting.empty()
+            self._serving -= is_idle
+        return is_idle
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._serving -= 1
+            was_last = self._serving == 0
+        if was_last:
+            self._give_back_waiting()
+
+    def _give_back_waiting(self) -> None:
+        """Answer for the runs that no thread has started."""
+        while True:
+            try:
+                run = self._waiting.get_nowait()
+            except Empty:
+                return
+            if run is not None:
+                run.give_back()
 
 
-def _drop_outcomes(done: Future[list[Outcome]]) -> None:
-    if done.exception() is None:
-        done.result().clear()  # as in next()
+def _holds_thread_lock() -> bool:
+    """Return whether this thread is inside of a function that locks all starts and ends of threads.
 
-
-def _add_own_identifier(identifiers: set[int]) -> None:
-    identifiers.add(threading.get_ident())
+    Python 3.13 and later have no such lock.
+    """
+    frame = sys._getframe()  # noqa: SLF001  # documented
+    while frame.f_back is not None:
+        frame = frame.f_back
+        code = frame.f_code
+        if code.co_name in _LOCKING and code.co_filename == threading.__file__:
+            return True
+    return False
