@@ -115,19 +115,11 @@ def write(path: Path, content: bytes, kind: Compression) -> SeekPoints:
     return record(path, kind)
 
 
-@pytest.mark.parametrize("without_native", ["recorded", "read"])
 @pytest.mark.parametrize("name", FILES)
-def test_reading_at_any_offset_equals_the_stream(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, without_native: str
-) -> None:
+def test_reading_at_any_offset_equals_the_stream(tmp_path: Path, name: str) -> None:
     kind, make = FILES[name]
     data, content = make()
-    with monkeypatch.context() as patch:
-        if without_native == "recorded":  # by a build without native decompression
-            patch.setattr("torchrec_io.storage.decoder._inflate", None)
-        points = write(tmp_path / "x", content, kind)
-    if without_native == "read":
-        monkeypatch.setattr("torchrec_io.storage.decoder._inflate", None)
+    points = write(tmp_path / "x", content, kind)
     section = points.encode()
     points = SeekPoints.decode(
         lambda at, size: section[at : at + size], len(section), len(data), len(content)

@@ -12,11 +12,6 @@ from .compression import Compression
 from .isal_decoder import IsalDecoder
 from .zstd import ZstdDecoder
 
-try:
-    from .. import _inflate
-except ImportError:  # built without ISA-L
-    _inflate = None  # type: ignore[assignment]
-
 # Deflate refers back to at most this many bytes (RFC 1951).
 WINDOW_BYTES = 1 << 15
 _WINDOW_PACKING: Compression = "zlib"
@@ -45,18 +40,11 @@ class Decoder(Protocol):
         """
 
 
-def decompresses_natively() -> bool:
-    """Return whether this build decompresses gzip and zlib files natively."""
-    return _inflate is not None
-
-
 def start_member(compression: Compression) -> Decoder:
     """Return a decoder of a gzip member, zlib stream or Zstandard frame."""
     if compression == "zstd":
         return ZstdDecoder()
-    if _inflate is None:
-        return IsalDecoder.of_member(compression)
-    return _inflate.InflateStream(getattr(_inflate.Format, compression))
+    return IsalDecoder.of_member(compression)
 
 
 def start_inside(window: bytes, bit: int, first: int) -> Decoder:
@@ -73,9 +61,7 @@ def start_inside(window: bytes, bit: int, first: int) -> Decoder:
     Raises:
         zlib.error: If no stream can start with these bits.
     """
-    if _inflate is None:
-        return IsalDecoder.inside(window, bit, first)
-    return _inflate.InflateStream(np.frombuffer(window, np.uint8), bit, first)
+    return IsalDecoder.inside(window, bit, first)
 
 
 def unpack_window(packed: bytes) -> bytes:

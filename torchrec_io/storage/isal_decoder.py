@@ -1,4 +1,4 @@
-"""Decoders of the package isal, for builds without native decompression."""
+"""Decoders of the package isal."""
 
 from __future__ import annotations
 
