@@ -15,7 +15,7 @@ from isal import isal_zlib
 
 from tests.support.chunks import open_chunks
 from torchrec_io.errors import CorruptRecordError
-from torchrec_io.storage.byte_source import ByteBuffer, ByteSource, find_size, read_bytes
+from torchrec_io.storage.byte_source import ByteSource, find_size, read_bytes
 from torchrec_io.storage.compression import Compression
 from torchrec_io.storage.decoder import WINDOW_BYTES, unpack_window
 from torchrec_io.storage.inflater import Inflater
@@ -105,7 +105,7 @@ WITHOUT_BLOCKS = ("fixed codes", "zeros", "empty", "many members", "blocked gzip
 def record(path: Path, kind: Compression, span: int | None = SPAN) -> SeekPoints:
     """Return the seek points of a file."""
     recorder = SeekPointRecorder(span)
-    find_size(open_decompressed(LocalFile(path), kind, recorder))
+    find_size(open_decompressed(LocalFile(path), kind, recorder=recorder))
     return recorder.finish()
 
 
@@ -198,8 +198,8 @@ def test_windows_are_whole_after_reading_back(
     recorder = SeekPointRecorder(5000)
     for module in ("compressed._CHUNK_BYTES", "byte_source._READ_BYTES"):
         monkeypatch.setattr(f"torchrec_io.storage.{module}", 1000)
-    monkeypatch.setattr("torchrec_io.storage.inflater._CHUNK_BYTES", 4000)
-    stream = open_decompressed(LocalFile(path), "gzip", recorder)
+    monkeypatch.setattr("torchrec_io.storage.inflater._INPUT_BYTES", 4000)
+    stream = open_decompressed(LocalFile(path), "gzip", recorder=recorder)
     for at in (118_000, 91_000):
         read_bytes(stream, at, 100)
         assert recorder.points[-1].stream_offset <= at
@@ -229,13 +229,14 @@ def test_a_damaged_window_is_an_error(tmp_path: Path) -> None:
 def count_inflated(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list to which each call of a decoder adds the number of bytes that it returned."""
     sizes: list[int] = []
-    original = Inflater.read_into
+    original = Inflater.read
 
-    def read_into(self: Inflater, out: ByteBuffer) -> int:
-        sizes.append(original(self, out))
-        return sizes[-1]
+    def read(self: Inflater, most: int) -> bytes:
+        data = original(self, most)
+        sizes.append(len(data))
+        return data
 
-    monkeypatch.setattr(Inflater, "read_into", read_into)
+    monkeypatch.setattr(Inflater, "read", read)
     return sizes
 
 
