@@ -15,7 +15,6 @@ from tests.support.tfrecord import frame
 from torchrec_io import RecordIndex, TFRecordDataset
 from torchrec_io.errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
 from torchrec_io.records.sequential import iter_records
-from torchrec_io.storage.compressed import CompressedFile
 from torchrec_io.storage.compression import detect_compression
 from torchrec_io.storage.inflater import Inflater
 from torchrec_io.storage.local import LocalFile, head_of
@@ -189,18 +188,3 @@ def test_text_that_starts_like_zlib_is_reported_as_text(tmp_path: Path) -> None:
 def test_compression_argument_is_checked(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="'auto', None, 'gzip', 'zlib'"):
         next(iter_records(tmp_path, compression="bz2"))  # type: ignore[arg-type]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("members", [1, 7, 300])
-def test_reading_back_in_a_compressed_file(tmp_path: Path, members: int) -> None:
-    rng = np.random.default_rng(1)
-    data = rng.integers(0, 4, 3_000_000, np.uint8).tobytes()
-    size = -(-len(data) // members)
-    file = tmp_path / "x.gz"
-    file.write_bytes(compressed("gzip", *(data[i : i + size] for i in range(0, len(data), size))))
-    source = CompressedFile(LocalFile(file), "gzip")
-    for offset in [*rng.integers(0, len(data), 9).tolist(), 0, len(data) - 5, len(data), 2**40]:
-        out = bytearray(7777)
-        got = source.read_into(offset, memoryview(out))
-        assert out[:got] == data[offset : offset + 7777]

@@ -108,18 +108,6 @@ class SeekPoints:
             window = self._read_windows(begin, end - begin)
         return SeekPoint(int(self.stream_offsets[number]), int(self.file_bits[number]), window)
 
-    def check(self, stream_bytes: int, file_bytes: int) -> None:
-        """Check that the points can be those of a file.
-
-        Raises:
-            ValueError: If they cannot.
-        """
-        offsets, bits = self._entries["stream_offset"], self._entries["file_bit"]
-        is_ordered = (offsets[1:] > offsets[:-1]).all() and (bits[1:] > bits[:-1]).all()
-        is_inside = offsets[-1] <= stream_bytes and bits[-1] <= 8 * file_bytes
-        if not is_ordered or not is_inside or offsets[0] != 0 or (bits[self._is_start] % 8).any():
-            raise ValueError("its seek points are out of order")
-
     @property
     def has_windows(self) -> bool:
         """True if a point is inside of a member or stream."""
@@ -194,11 +182,16 @@ class SeekPoints:
         tables = read(at, tables_bytes)
         points = np.frombuffer(tables, _ENTRY, count)
         table = np.frombuffer(tables, _CHECK, checks, count * _ENTRY.itemsize)
-        sizes = points["window_bytes"][points["window_bytes"] != _NO_WINDOW]
+        is_start = points["window_bytes"] == _NO_WINDOW
+        sizes = points["window_bytes"][~is_start]
         if (sizes > _MOST_WINDOW_BYTES).any() or at + tables_bytes + int(sizes.sum()) != size:
             raise ValueError("the windows of its seek points have an invalid size")
+        offsets, bits = points["stream_offset"], points["file_bit"]
+        is_ordered = (offsets[1:] > offsets[:-1]).all() and (bits[1:] > bits[:-1]).all()
+        is_inside = offsets[-1] <= stream_bytes and bits[-1] <= 8 * file_bytes
+        if not is_ordered or not is_inside or offsets[0] != 0 or (bits[is_start] % 8).any():
+            raise ValueError("its seek points are out of order")
         found = cls(points, table, lambda begin, length: read(at + tables_bytes + begin, length))
-        found.check(stream_bytes, file_bytes)
         if checks and found.check_bounds(stream_bytes) is None:
             raise ValueError("the number of the checksums of its seek points is invalid")
         return found
@@ -279,7 +272,8 @@ class SeekPointRecorder:
         windows = self._window_bytes + _TYPICAL_WINDOW_BYTES
         if self._limits_windows and windows > _MOST_WINDOWS * file_offset:
             return self._span_bytes  # not now
-        return max(0, self.points[-1].stream_offset + self._span_bytes - stream_offset)
+        due = self.points[-1].stream_offset + self._span_bytes
+        return max(0, due - stream_offset, self._end - stream_offset)  # no point in known bytes
 
     def finish(self) -> SeekPoints:
         """Return all points."""
