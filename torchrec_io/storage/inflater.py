@@ -237,7 +237,7 @@ class Inflater:
         Raises:
             CorruptRecordError: If the bytes before the damage were returned.
         """
-        if self.file.is_seekable and len(self._last_input) > 1:
+        if self.file.is_seekable and not self._one_by_one:
             self._one_by_one = self._last_input
             self._returned_before = self._stream_offset - self._start.stream_offset
             self._search = None
