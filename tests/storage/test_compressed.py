@@ -18,6 +18,7 @@ from torchrec_io.records.sequential import iter_records
 from torchrec_io.storage.compression import detect_compression
 from torchrec_io.storage.inflater import Inflater
 from torchrec_io.storage.local import LocalFile, head_of
+from torchrec_io.storage.zstd import load_zstd
 
 DATA = b"".join(frame(bytes([i % 251]) * (i * 37 % 2000)) for i in range(300))
 
@@ -28,20 +29,20 @@ def inflate(path: Path, kind: str) -> tuple[bytes, TorchRecIOError | None]:
 
 
 def compressed(kind: str, *parts: bytes) -> bytes:
-    compress = gzip.compress if kind == "gzip" else zlib.compress
-    return b"".join(compress(part) for part in parts)
+    compress = {"gzip": gzip.compress, "zlib": zlib.compress, "zstd": load_zstd().compress}[kind]
+    return b"".join(map(compress, parts))
 
 
 KINDS = pytest.mark.parametrize("kind", ["gzip", "zlib"])
 
 
-@KINDS
+@pytest.mark.parametrize("kind", ["gzip", "zlib", "zstd"])
 def test_members_and_padding_are_read_and_stray_bytes_are_an_error(
     tmp_path: Path, kind: str
 ) -> None:
     file = tmp_path / "misleading.tfrecord"
     whole = compressed(kind, DATA[:1000], b"", DATA[1000:], b"")
-    for padding in (b"", bytes(100_000)):
+    for padding in (b"",) if kind == "zstd" else (b"", bytes(100_000)):
         file.write_bytes(whole + padding)
         assert inflate(file, kind) == (DATA, None)
     assert detect_compression(head_of(LocalFile(file))) == kind
@@ -50,6 +51,7 @@ def test_members_and_padding_are_read_and_stray_bytes_are_an_error(
         data, error = inflate(file, kind)
         assert data == DATA
         assert isinstance(error, CorruptRecordError), stray
+        assert error.reason == f"stray bytes follow the last {kind} stream"
         assert error.path == str(file)
 
 
@@ -139,7 +141,7 @@ def test_damage_to_any_byte_is_the_same_error_with_and_without_auto(
         assert str(auto_error) == str(given_error), at
 
 
-@pytest.mark.parametrize("kind", ["gzip", "zlib"])
+@KINDS
 def test_damage_at_the_end_keeps_every_record(tmp_path: Path, kind: str) -> None:
     whole = bytearray(compressed_at(kind, 6, RECORDS))
     whole[-1] ^= 1
