@@ -83,6 +83,23 @@ def test_bytes_before_damage_are_decoded(tmp_path: Path, kind: str) -> None:
     assert data[:149_000] == noise[:149_000]
 
 
+@pytest.mark.parametrize("size", [1, 7, 100])
+@pytest.mark.parametrize("fields", range(0, 32, 2))
+def test_a_gzip_header_may_come_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fields: int, size: int
+) -> None:
+    """Fields of RFC 1952: checksum (2), extra (4), name (8) and comment (16)."""
+    head = b"\x1f\x8b\x08" + bytes([fields]) + bytes(6)
+    optional = {4: b"\5\0extra", 8: b"name" * 40 + b"\0", 16: b"comment\0"}
+    head += b"".join(part for bit, part in optional.items() if fields & bit)
+    if fields & 2:
+        head += (zlib.crc32(head) & 0xFFFF).to_bytes(2, "little")
+    file = tmp_path / "x"
+    file.write_bytes(2 * (head + gzip.compress(DATA[:5000])[10:]))
+    monkeypatch.setattr("torchrec_io.storage.inflater._INPUT_BYTES", size)
+    assert inflate(file, "gzip") == (2 * DATA[:5000], None)
+
+
 def test_streams_with_a_dictionary_are_refused(tmp_path: Path) -> None:
     maker = zlib.compressobj(zdict=b"word")
     file = tmp_path / "x"

@@ -42,7 +42,7 @@ class BlockSearch:
         self._expected = b""  # bytes that follow the candidate in the stream if it is a block
 
     def limit(self, data: memoryview, file_offset: int, stream_offset: int) -> int:
-        """Return how many bytes of input a decoder may get, so that it stops where a block starts.
+        """Return the number of input bytes for a decoder that must stop where a block may start.
 
         Args:
             data: Next input of the decoder, which has returned all of the stream before it.
@@ -92,7 +92,7 @@ class BlockSearch:
             points[-1] = points[-1]._replace(file_bit=file_bit)
 
     def _decode_from(self, file_bit: int, first: int, data: memoryview) -> bytes:
-        """Return what is decoded from the candidate on; nothing if it cannot be a block."""
+        """Decode from the candidate on; return no bytes if it cannot be a block."""
         bit = file_bit % 8
         head = lead_in(bit, first) if bit else b""
         try:

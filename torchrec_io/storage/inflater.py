@@ -14,6 +14,8 @@ from .seek_points import START, SeekPoint, SeekPointRecorder
 _INPUT_BYTES = 1 << 16
 # Decoded bytes that a decoder returns at once. Larger results take longer for each byte.
 _OUTPUT_BYTES = 1 << 20
+# Larger gzip headers are an error. Those of encoders have a file name at most.
+_MOST_HEADER_BYTES = 1 << 20
 # Checksum and size after the deflate stream of a gzip member; checksum after that of a zlib stream.
 _TRAILER_BYTES: dict[Compression, int] = {"gzip": 8, "zlib": 4}
 
@@ -63,6 +65,7 @@ class Inflater:
         self._returned_before = 0  # next bytes of the decoder that were returned already
         self._decoder: Decoder | None = None
         self._has_member = False
+        self._header_bytes = 0  # of a gzip member whose decoder has no input yet
         self._trailer_bytes = 0  # of a member that is decoded from its middle on
         self._error: TorchRecIOError | None = None
         if start.window is not None:
@@ -136,10 +139,12 @@ class Inflater:
             self._input = memoryview(bytes(self._input).lstrip(head))
 
     def _next_input(self) -> memoryview:
-        """Return what the decoder gets next; nothing at the end of the file."""
+        """Return the next input of the decoder, which is empty at the end of the file."""
         self._peek(1)
         at, size = self._position, len(self._input)
-        if at in self._one_by_one:
+        if self._header_bytes:
+            size, self._header_bytes = self._header_bytes, 0
+        elif at in self._one_by_one:
             size = min(size, 1)
         elif at < self._one_by_one.start:
             size = min(size, self._one_by_one.start - at)
@@ -186,8 +191,24 @@ class Inflater:
         self._start = SeekPoint(self._stream_offset, 8 * self._position)
         if self._recorder is not None:
             self._recorder.add_start(self._stream_offset, self._position)
-        self._decoder = start_member(self._compression)
+        self._start_member()
         return True
+
+    def _start_member(self) -> None:
+        self._decoder = start_member(self._compression)
+        if self._compression != "gzip":
+            return
+        # ISA-L gets the header at once, because it misreads one that comes in parts.
+        count = 10
+        while (size := gzip_header_bytes(self._peek(count))) is None and len(self._input) >= count:
+            count *= 4
+            if count > _MOST_HEADER_BYTES:
+                raise CorruptRecordError(
+                    "the gzip stream is damaged: its header is too long",
+                    path=self.file.path,
+                    offset=self._stream_offset,
+                )
+        self._header_bytes = len(self._input) if size is None else size
 
     def _find_header_fault(self, head: bytes) -> str | None:
         """Return the fault of a header that the decoder accepts or describes badly."""
@@ -231,8 +252,8 @@ class Inflater:
     def _come_to_damage(self, reason: str) -> None:
         """Decode again, to return all bytes before damage.
 
-        A decoder that fails returns nothing of its input. So decoding starts again, and the decoder
-        gets this input one by one.
+        A decoder that fails returns nothing of its last input. So decoding starts again, and the
+        decoder gets the bytes of that input one by one.
 
         Raises:
             CorruptRecordError: If the bytes before the damage were returned.
@@ -243,7 +264,7 @@ class Inflater:
             self._search = None
             self._input, self._file_offset = memoryview(b""), self._start.file_offset
             if self._start.window is None:
-                self._decoder = start_member(self._compression)
+                self._start_member()
             else:
                 self._begin_inside(self._start, self._start.window)
             return
@@ -254,3 +275,15 @@ class Inflater:
             path=self.file.path,
             offset=self._stream_offset,
         )
+
+
+def gzip_header_bytes(head: bytes) -> int | None:
+    """Return the size of a gzip header (RFC 1952); None if it does not end in the given bytes."""
+    size, flags = 10, head[3] if len(head) > 3 else 0
+    if flags & 4:  # an extra field
+        size += 2 + int.from_bytes(head[10:12], "little")
+    for flag in (8, 16):  # a name and a comment, which end with a zero
+        if flags & flag:
+            size = head.find(b"\0", size) + 1 or len(head) + 1
+    size += flags & 2  # a checksum
+    return size if size <= len(head) else None
