@@ -167,7 +167,7 @@ def test_damage_at_the_end_keeps_every_record(tmp_path: Path, kind: str) -> None
     found, error = read(file)
     assert [data for _, data in found] == RECORDS
     assert isinstance(error, CorruptRecordError)
-    assert f"the {kind} stream is damaged" in error.reason
+    assert f"the {kind} stream is damaged: incorrect checksum found" in error.reason
     dataset = TFRecordDataset(file, on_error="skip")
     assert list(dataset) == RECORDS
     assert dataset.skipped == 1

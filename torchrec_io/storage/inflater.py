@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
 from .block_search import BlockSearch
 from .byte_source import ByteSource, read_bytes
@@ -200,7 +202,7 @@ class Inflater:
             return
         # ISA-L gets the header at once, because it misreads one that comes in parts.
         count = 10
-        while (size := gzip_header_bytes(self._peek(count))) is None and len(self._input) >= count:
+        while (size := _gzip_header_bytes(self._peek(count))) is None and len(self._input) >= count:
             count *= 4
             if count > _MOST_HEADER_BYTES:
                 raise CorruptRecordError(
@@ -240,7 +242,7 @@ class Inflater:
             size = min(max(most, self._returned_before), _OUTPUT_BYTES)
             decoded = self._decoder.decompress(data, size)
         except DECODE_ERRORS as error:
-            self._come_to_damage(str(error))
+            self._come_to_damage(_reason_of(error))
             return b""
         if self._decoder.eof:
             self._input = memoryview(self._decoder.unused_data + self._input)
@@ -277,7 +279,13 @@ class Inflater:
         )
 
 
-def gzip_header_bytes(head: bytes) -> int | None:
+def _reason_of(error: Exception) -> str:
+    """Return the message of an error of a decoder without the number that ISA-L puts before it."""
+    reason = re.sub(r"^Error -?\d+ ", "", str(error))
+    return reason[:1].lower() + reason[1:]
+
+
+def _gzip_header_bytes(head: bytes) -> int | None:
     """Return the size of a gzip header (RFC 1952); None if it does not end in the given bytes."""
     size, flags = 10, head[3] if len(head) > 3 else 0
     if flags & 4:  # an extra field
