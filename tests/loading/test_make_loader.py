@@ -467,7 +467,6 @@ def test_description_of_image_decoders(paths: list[str], monkeypatch: pytest.Mon
     assert described(tio.ImageFeature()) == [by_libjpeg + rest]
 
 
-
 def test_describe_does_not_set_the_start_method(
     paths: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
