@@ -49,16 +49,15 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	  --config-settings build-dir=build/editable -e '.[dev]'
 	touch $@
 
-# Install the headers of libjpeg-turbo, libdeflate and ISA-L, which native decoding of JPEGs, PNGs and compressed
-# files needs, if they are missing. Where that is not possible, Pillow and the package isal decode these, and the
-# tests, which need all decoders, fail.
+# Install the headers of libjpeg-turbo and libdeflate, which native decoding of JPEGs and PNGs needs, if they are
+# missing. Where that is not possible, Pillow decodes these, and the tests, which need all decoders, fail.
 native-headers:
-	@if printf '#include <stdio.h>\n#include <jpeglib.h>\n#include <libdeflate.h>\n#include <isa-l/igzip_lib.h>\n' | $(CC) -x c -fsyntax-only - 2> /dev/null; then :; \
+	@if printf '#include <stdio.h>\n#include <jpeglib.h>\n#include <libdeflate.h>\n' | $(CC) -x c -fsyntax-only - 2> /dev/null; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
-	  apt-get -qq update && apt-get -qq install -y libdeflate-dev libisal-dev libjpeg-dev > /dev/null; \
+	  apt-get -qq update && apt-get -qq install -y libdeflate-dev libjpeg-dev > /dev/null; \
 	else \
-	  echo "JPEGs, PNGs or compressed files will be decoded more slowly: install the headers of libjpeg-turbo," \
-	    "libdeflate and ISA-L (Debian: libjpeg-dev libdeflate-dev libisal-dev), then run 'make clean setup'"; \
+	  echo "JPEGs or PNGs will be decoded more slowly: install the headers of libjpeg-turbo and libdeflate" \
+	    "(Debian: libjpeg-dev libdeflate-dev), then run 'make clean setup'"; \
 	fi
 
 # Install the browser that opens reports in tests, if there is none. Without it, these tests are skipped,
@@ -85,7 +84,7 @@ build: setup
 # ---- checks ----
 
 MAKE_STUB = python -m nanobind.stubgen -q -m torchrec_io.$(1) -o $(2)/$(1).pyi
-# A build without ISA-L has no _inflate, one without libjpeg-turbo no _jpeg, and one without libdeflate no _png.
+# A build without libjpeg-turbo has no _jpeg, and one without libdeflate no _png.
 IF_BUILT = ! python -c "import torchrec_io.$(1)" 2> /dev/null ||
 CPP := $(shell git ls-files '*.h' '*.cpp' 2>/dev/null)
 
@@ -99,8 +98,6 @@ types: build
 	mypy
 	$(call MAKE_STUB,_core,build)
 	diff build/_core.pyi torchrec_io/_core.pyi
-	$(call IF_BUILT,_inflate) $(call MAKE_STUB,_inflate,build)
-	$(call IF_BUILT,_inflate) diff build/_inflate.pyi torchrec_io/_inflate.pyi
 	$(call IF_BUILT,_jpeg) $(call MAKE_STUB,_jpeg,build)
 	$(call IF_BUILT,_jpeg) diff build/_jpeg.pyi torchrec_io/_jpeg.pyi
 	$(call IF_BUILT,_png) $(call MAKE_STUB,_png,build)
@@ -167,7 +164,6 @@ bench: build setup-tf
 # Regenerate the generated files.
 stub: build
 	$(call MAKE_STUB,_core,torchrec_io)
-	$(call IF_BUILT,_inflate) $(call MAKE_STUB,_inflate,torchrec_io)
 	$(call IF_BUILT,_jpeg) $(call MAKE_STUB,_jpeg,torchrec_io)
 	$(call IF_BUILT,_png) $(call MAKE_STUB,_png,torchrec_io)
 	python -m typer torchrec_io.cli.commands utils docs --name torchrec-io --title 'Command line' \

@@ -53,7 +53,7 @@ ROOMS = (
 )
 FIRST_OPTIONAL = ROOMS.index("tfds")
 WITH_TORCH = {"tensors", "datasets", "loading"}
-EVERYWHERE = {"_core", "_inflate", "_jpeg", "_png", "__version__"}
+EVERYWHERE = {"_core", "_jpeg", "_png", "__version__"}
 
 # Functions of the core that import a room below them, when they are called: the file, the function
 # and the room. "TYPE_CHECKING" stands for imports that only type checkers see.

@@ -5,7 +5,7 @@
 # written to BUILD_DIR/findings. BUILD_DIR/logs has a log of each run, which report.py reads. With FUZZ_SEED, a
 # run can be repeated.
 #
-# Needs Clang with libFuzzer, protoc and protobuf's C++ library, the headers of libjpeg-turbo, libdeflate and ISA-L
+# Needs Clang with libFuzzer, protoc and protobuf's C++ library, the headers of libjpeg-turbo and libdeflate
 # for one target each, and atheris for the targets in Python. If Clang, protobuf or the headers are missing, they are
 # installed with apt-get by root. Otherwise the targets that need a missing tool are skipped, which is a failure in CI.
 set -euo pipefail
@@ -85,16 +85,15 @@ TEXT
 }
 
 targets=()
-if ! { tools_present && has_header jpeglib.h && has_header libdeflate.h && has_header isa-l/igzip_lib.h; } && [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null; then
+if ! { tools_present && has_header jpeglib.h && has_header libdeflate.h; } && [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null; then
   apt-get -qq update
-  apt-get -qq install -y clang-19 libclang-rt-19-dev libdeflate-dev libisal-dev libjpeg-dev libprotobuf-dev \
+  apt-get -qq install -y clang-19 libclang-rt-19-dev libdeflate-dev libjpeg-dev libprotobuf-dev \
     protobuf-compiler > /dev/null
 fi
 if tools_present; then
   build_native
   has_header jpeglib.h || skip jpeg "the headers of libjpeg-turbo"
-  has_header libdeflate.h || skip "inflate and png_decoder" "the headers of libdeflate"
-  has_header isa-l/igzip_lib.h || skip inflate "the headers of ISA-L"
+  has_header libdeflate.h || skip png_decoder "the headers of libdeflate"
   for name in $(names tests/fuzz/native); do
     if [ -x "$build/tests/fuzz/native/fuzz_$name" ]; then targets+=("$name"); else skip "fuzz_$name" "its build"; fi
   done

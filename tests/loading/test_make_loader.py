@@ -6,7 +6,6 @@ import importlib.util
 import itertools
 import multiprocessing
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,7 +27,6 @@ from tests.support.states import rest_of, through_json
 from torchrec_io.images import native as native_module
 from torchrec_io.loading import loader as loader_module
 from torchrec_io.loading.loader import Loader
-from torchrec_io.storage import decoder
 
 # torchdata 0.11 causes this warning when it creates a loader.
 pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
@@ -467,35 +465,6 @@ def test_description_of_image_decoders(paths: list[str], monkeypatch: pytest.Mon
     monkeypatch.undo()
     monkeypatch.setattr(native_module, "_png", None)
     assert described(tio.ImageFeature()) == [by_libjpeg + rest]
-
-
-def test_description_of_decompression(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def write(*compressions: Any) -> list[str]:
-        paths = [str(tmp_path / f"{kind}.tfrecord") for kind in compressions]
-        for path, kind in zip(paths, compressions, strict=True):
-            with tio.TFRecordWriter(path, kind, index=True) as writer:
-                writer.write(b"record")
-        return paths
-
-    def described(dataset: Any, batch_size: int | None = None) -> list[str]:
-        lines = tio.make_loader(dataset, batch_size=batch_size).describe().splitlines()
-        return [line for line in lines if line.startswith("decompressed")]
-
-    plain, gzip, zlib = write(None, "gzip", "zlib")
-    both = "decompressed: gzip and zlib files, "
-    of_gzip = ["decompressed: gzip files, natively by ISA-L"]
-    assert described(tio.TFRecordDataset(plain, batch_size=2)) == []
-    mixed = tio.TFRecordDataset([plain, gzip, zlib, gzip], batch_size=2)
-    assert described(mixed) == [both + "natively by ISA-L"]
-    blocks = tio.Shuffle(block=2, window=4)
-    assert described(tio.TFRecordDataset(gzip, batch_size=2, shuffle=blocks)) == of_gzip
-    parts = [tio.TFRecordDataset(path, batch_size=2) for path in (plain, gzip)]
-    assert described(tio.mix(parts, weights=[1, 1])) == of_gzip
-    assert described(tio.TFRecordMapDataset(gzip), 2) == of_gzip
-    # Streams look for compression when they are read.
-    assert described(tio.TFRecordStream(gzip, batch_size=2)) == []
-    monkeypatch.setattr(decoder, "_inflate", None)
-    assert described(mixed) == [both + "by the package isal; a build with ISA-L is faster"]
 
 
 def test_describe_does_not_set_the_start_method(

@@ -56,7 +56,7 @@ def main() -> None:
     assert (package / "_core.pyi").exists()
     assert (package / "messages.pyi").exists()
     assert not list(package.rglob("*.cpp")), "sources do not belong into the wheel"
-    for library in ("isa-l", "libdeflate", "libjpeg-turbo", "nanobind"):
+    for library in ("libdeflate", "libjpeg-turbo", "nanobind"):
         assert list(site.glob(f"torchrec_io-*.dist-info/licenses/licenses/{library}.txt")), library
 
     schema = {"label": tio.FixedLenFeature([], "int64"), "id": tio.FixedLenFeature([], "int64")}

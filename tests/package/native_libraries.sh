@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the libjpeg-turbo, libdeflate and ISA-L that wheels contain, as shared libraries: native_libraries.sh PREFIX
+# Builds the libjpeg-turbo and libdeflate that wheels contain, as shared libraries: native_libraries.sh PREFIX
 #
 # Those of the systems that wheels are built on are years old, or need a newer system than the wheel.
 # TARBALLS is a folder of releases that were downloaded before.
@@ -9,18 +9,11 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 tarballs=${TARBALLS:-$work}
 
-# Unpacks a release to a folder in $work, and checks it if it is downloaded: unpack NAME URL SHA256, or
-# unpack NAME RELEASE SHA256 for the source of a Python package.
+# Unpacks a release to a folder in $work, and checks it if it is downloaded: unpack NAME URL SHA256
 unpack() {
   local tarball=$tarballs/$1.tar.gz
   if [ -z "${TARBALLS:-}" ]; then
-    case $2 in
-      https:*) curl -fsSL --retry 3 -o "$tarball" "$2" ;;
-      *)
-        python3 -m pip download -q --no-deps --no-binary :all: -d "$work/sdist" "$2"
-        mv "$work"/sdist/*.tar.gz "$tarball"
-        ;;
-    esac
+    curl -fsSL --retry 3 -o "$tarball" "$2"
     python3 - "$tarball" "$3" <<'CHECK'
 import hashlib, sys
 with open(sys.argv[1], "rb") as file:
@@ -32,7 +25,7 @@ CHECK
   tar -xzf "$tarball" -C "$work/$1" --strip-components 1
 }
 
-# Builds and installs a release, or a folder of one: install NAME OPTION...
+# Builds and installs a release: install NAME OPTION...
 install() {
   local name=$1
   shift
@@ -42,7 +35,7 @@ install() {
   cmake --install "$work/$name/build" > /dev/null
 }
 
-# The assembler is for libjpeg-turbo and ISA-L on x86-64 only. Without it they would be several times slower.
+# The assembler is for libjpeg-turbo on x86-64 only. Without it that would be several times slower.
 if [ "$(uname -m)" = x86_64 ] && ! command -v nasm > /dev/null; then
   if command -v dnf > /dev/null; then dnf install -q -y nasm; else apt-get install -q -y nasm; fi
 fi
@@ -56,8 +49,4 @@ unpack libdeflate \
   d11473c1ad4c57d874695e8026865e38b47116bbcb872bfc622ec8f37a86017d
 install libdeflate -DLIBDEFLATE_BUILD_STATIC_LIB=OFF -DLIBDEFLATE_BUILD_GZIP=OFF \
   -DLIBDEFLATE_COMPRESSION_SUPPORT=OFF
-# The package isal contains the source of ISA-L 2.32.1. So the native decoder is that of the package.
-unpack isal isal==1.9.1 \
-  d210dca02a689ef2af709d2c62d2daac2e36b5d2fa06e6dc0d023c83fee77e91
-install isal/src/isal/isa-l -DISAL_BUILD_TESTS=OFF -DISAL_BUILD_PERF_TESTS=OFF
-echo "libjpeg-turbo, libdeflate and ISA-L are in $prefix"
+echo "libjpeg-turbo and libdeflate are in $prefix"

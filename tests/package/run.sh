@@ -3,7 +3,7 @@
 #
 #   run.sh BUILD_DIR [--without-libraries]
 #
-# The option builds another wheel as on a machine that lacks libjpeg-turbo, libdeflate and ISA-L.
+# The option builds another wheel as on a machine that lacks libjpeg-turbo and libdeflate.
 set -euo pipefail
 build=$(mkdir -p "$1" && cd "$1" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
@@ -12,10 +12,9 @@ root=$(cd "$here/../.." && pwd)
 rm -rf "$build"/dist "$build"/site "$build"/site-*
 python "$here/sdist.py" "$build/dist"
 
-# Builds a wheel from the sdist, with or without libjpeg-turbo, libdeflate and ISA-L: build_wheel ON|OFF SITE
+# Builds a wheel from the sdist, with or without libjpeg-turbo and libdeflate: build_wheel ON|OFF SITE
 build_wheel() {
   pip wheel -q --no-build-isolation --no-deps --config-settings build-dir="$build/cmake" \
-    --config-settings cmake.define.TORCHREC_IO_ISAL="$1" \
     --config-settings cmake.define.TORCHREC_IO_JPEG="$1" \
     --config-settings cmake.define.TORCHREC_IO_PNG="$1" -w "$build/dist/$1" "$build"/dist/*.tar.gz
   pip install -q --no-deps --target "$2" "$build/dist/$1"/*.whl
@@ -35,12 +34,12 @@ fi
 build_wheel ON "$build/site"
 # Without the libraries a wheel has the same files, except the modules that use them.
 cp -r "$build/site" "$build/site-with-pillow"
-rm -f "$build"/site-with-pillow/torchrec_io/_{inflate,jpeg,png}.*.so
+rm -f "$build"/site-with-pillow/torchrec_io/_{jpeg,png}.*.so
 check_site pillow "$build/site-with-pillow"
-if python -c "import torchrec_io._inflate, torchrec_io._jpeg, torchrec_io._png" 2> /dev/null || [ "${CI:-}" = true ]; then
+if python -c "import torchrec_io._jpeg, torchrec_io._png" 2> /dev/null || [ "${CI:-}" = true ]; then
   check_site native "$build/site"
 else
-  echo "native decoding needs the headers of libjpeg-turbo, libdeflate and ISA-L: it is not tested" >&2
+  echo "native decoding needs the headers of libjpeg-turbo and libdeflate: it is not tested" >&2
 fi
 cd "$(mktemp -d)"
 

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from torchrec_io.errors import CorruptRecordError
 from torchrec_io.storage.chunk_cache import Chunk, ChunkCache
 
 
@@ -63,18 +62,6 @@ def test_memory_outside_of_the_cache_counts() -> None:
     del holder
     cache.get(("x", 0), 10, lambda: chunk(10))
     assert len(kept(cache, range(20))) == 10
-
-
-def test_more_of_a_chunk_is_loaded_again_unless_it_is_damaged() -> None:
-    cache = ChunkCache(100)
-    assert len(cache.get(("x", 0), 5, lambda: chunk(5)).data) == 5
-    assert len(cache.get(("x", 0), 4, lambda: pytest.fail("it is there")).data) == 5
-    assert len(cache.get(("x", 0), 9, lambda: chunk(9)).data) == 9
-    damage = CorruptRecordError("damaged", path="x", offset=3)
-    damaged = Chunk(np.zeros(3, np.uint8), damage, np.zeros(3, np.uint8))
-    for _ in range(2):
-        assert cache.get(("x", 1), 9, lambda: damaged).damage is damage
-    assert cache.get(("x", 1), 9, lambda: pytest.fail("it is there")) is damaged
 
 
 @pytest.mark.parametrize("error", [OSError(5, "I/O error"), KeyboardInterrupt()])

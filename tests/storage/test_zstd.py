@@ -93,12 +93,6 @@ def test_a_frame_whose_last_block_is_lost_is_damaged(content: bytes, said: int, 
         assert found == (content if len(content) < said else b"")
 
 
-def test_stray_bytes_are_an_error() -> None:
-    _, error = read(packed([b"abc"]) + bytes(9))
-    assert error is not None
-    assert error.reason == "stray bytes follow the last zstd stream"
-
-
 def test_writers_write_frames(tmp_path: Path) -> None:
     records = [b"%d" % number * 1000 for number in range(3000)]
     path = tmp_path / "x.tfrecord.zst"

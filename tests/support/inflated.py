@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from torchrec_io.errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
 from torchrec_io.storage.inflater import Inflater
 
@@ -12,9 +10,8 @@ def read_all(inflater: Inflater, step: int) -> tuple[bytes, TorchRecIOError | No
     """Return all bytes, in chunks of a size, and the damage that ends them."""
     out = bytearray()
     try:
-        memory = np.empty(step, np.uint8)
-        while size := inflater.read_into(memory):
-            out += memory[:size].tobytes()
+        while data := inflater.read(step):
+            out += data
     except (CorruptRecordError, TruncatedFileError) as error:
         assert error.offset == len(out), "the damage is somewhere else"  # noqa: PT017
         return bytes(out), error

@@ -32,7 +32,6 @@ from ..order.distributed import resolve_rank
 from ..storage.exit import close_at_exit
 from ..tensors.collate import collate
 from ..tensors.device import DevicePrefetcher, can_pin, check_device
-from .decompression import describe_decompression
 from .images import describe_images
 from .loop_end import announced_end
 from .loop_stats import LoopStats
@@ -270,7 +269,6 @@ def make_loader(
     described = [
         *batches.described(collate_fn),
         *_about_selection(dataset),
-        *describe_decompression(dataset),
         *describe_images(dataset),
         _about_processes(batches, num_workers, multiprocessing_context),
         _about_pinning(wanted, pin_memory, on_cuda=on_cuda),

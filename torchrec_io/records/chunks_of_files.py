@@ -88,7 +88,7 @@ def _search_points(index: RecordIndex, file: ByteSource) -> SeekPoints | TorchRe
         "decompressing %s to find seek points: its index has none", printable(index.data_path)
     )
     recorder = make_recorder(None)
-    _, damage = find_size(open_decompressed(file, index.compression, recorder))
+    _, damage = find_size(open_decompressed(file, index.compression, recorder=recorder))
     if damage is not None and not index.format.is_self_checking:
         return damage  # the checksum of a member or stream does not show where its damage is
     return recorder.finish().up_to(index.stream_bytes)

@@ -155,13 +155,7 @@ class FilePiece:
                 "differs from the indexed one",
                 path=self.location.name,
             )
-        recorder = None
-        if self.seek_point is not None:
-            from ..storage.seek_points import SeekPointRecorder  # noqa: PLC0415  # loads a decoder
-
-            recorder = SeekPointRecorder(finds_blocks=False, makes_checks=False)
-            recorder.points.append(self.seek_point)
-        return open_decompressed(file, self.compression, recorder)
+        return open_decompressed(file, self.compression, self.seek_point)
 
 
 def blocks_by_number(

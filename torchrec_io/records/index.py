@@ -153,7 +153,7 @@ class RecordIndex:
             searches.append(functools.partial(TFRECORD.scan, verify_crc=False))
         for search in searches:
             recorder = None if detected is None else make_recorder(seek_point_bytes)
-            source = open_decompressed(file, detected, recorder)
+            source = open_decompressed(file, detected, recorder=recorder)
             found = search(source, limited)
             if found.error is None:
                 break

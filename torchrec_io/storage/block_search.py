@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import zlib
-
 import numpy as np
 
 from .. import _core
-from .byte_source import ByteBuffer, ByteSource, read_bytes
-from .decoder import WINDOW_BYTES, start_inside
+from .byte_source import ByteSource, read_bytes
+from .decoder import DECODE_ERRORS, WINDOW_BYTES, start_inside
+from .deflate_start import lead_in
 from .seek_points import SeekPointRecorder
-
-# Bytes that are decoded at once while points are searched, so that they are near where they are
-# due.
-_STEP_BYTES = 1 << 20
 
 # The header of a block is shorter than this many bits. At the end of the input it may be cut.
 _MOST_HEADER_BITS = 320 * 14
@@ -36,59 +31,52 @@ class BlockSearch:
 
     Args:
         recorder: Receiver of the points.
-        window: The last bytes of the stream before the decoder starts.
     """
 
-    def __init__(self, recorder: SeekPointRecorder, window: bytes = b"") -> None:
-        self._candidate: int | None = None  # file bit that the decoder comes to
+    def __init__(self, recorder: SeekPointRecorder) -> None:
         self._recorder = recorder
-        self._window = window
+        self._window = b""  # the last bytes of the stream
         self._searched = 0  # file bit before which nothing is searched
-        self._found: tuple[int, bytes, ByteBuffer] | None = None  # its bit, window, what follows
+        # File bit where a block may start, before the next input, and the byte around it.
+        self._candidate: tuple[int, int] | None = None
+        self._expected = b""  # bytes that follow the candidate in the stream if it is a block
 
-    @property
-    def has_candidate(self) -> bool:
-        """True if the decoder comes to a place where a block may start."""
-        return self._candidate is not None
-
-    def limit(self, data: ByteBuffer, file_offset: int, stream_offset: int) -> tuple[int, int]:
-        """Search a candidate if a point is due.
+    def limit(self, data: memoryview, file_offset: int, stream_offset: int) -> int:
+        """Return the number of input bytes for a decoder that must stop where a block may start.
 
         Args:
-            data: Input of the decoder.
+            data: Next input of the decoder, which has returned all of the stream before it.
             file_offset: Offset of the input in the file.
             stream_offset: Offset of the next bytes of the stream.
-
-        Returns:
-            Numbers of bytes that the decoder may read and return at once.
         """
-        if self._found is not None:
-            return len(data), _TRIAL_OUTPUT_BYTES
+        if self._candidate is not None:
+            self._expected = self._decode_from(*self._candidate, data)
+            return len(data)
         room = self._recorder.bytes_until_due(stream_offset, file_offset)
-        if room == 0 and self._candidate is None:
-            self._search(data, file_offset)
-        end = len(data) if self._candidate is None else _first_byte(self._candidate) - file_offset
-        return end, room or _STEP_BYTES
+        if room:
+            # Input is seldom longer than what it decodes to.
+            return min(len(data), room)
+        front, end = 8 * file_offset, 8 * len(data)
+        begin = max(1, self._searched - front)
+        found = None
+        if begin < end:
+            found = _core.find_deflate_block(np.frombuffer(data, np.uint8), begin, end)
+        self._searched = max(self._searched, front + end - _MOST_HEADER_BITS)
+        if found is None or (size := -(-found // 8)) + _LEAST_TRIAL_BYTES > len(data):
+            return len(data)
+        self._candidate = front + found, data[found // 8]
+        self._searched = front + found + 1
+        return size
 
-    def try_candidate(self, data: ByteBuffer, file_offset: int) -> None:
-        """Decode from the candidate on, when the decoder has come to it.
-
-        Args:
-            data: Input of the decoder, also before the candidate.
-            file_offset: Offset of the input in the file.
-        """
-        assert self._candidate is not None
-        at, bit = divmod(self._candidate - 8 * file_offset, 8)
-        begin = _first_byte(self._candidate) - file_offset
-        found = np.empty(_TRIAL_OUTPUT_BYTES, np.uint8)
-        try:
-            decoder = start_inside(self._window, bit, int(data[at]))
-            _, size = decoder.decode(data[begin : begin + _TRIAL_BYTES], found)
-        except zlib.error:
-            size = 0
-        if size:
-            self._found = self._candidate, self._window, found[:size]
-        self._candidate = None
+    def add_data(self, stream_offset: int, data: bytes) -> None:
+        """Take note of the next bytes of the stream, before the recorder does."""
+        if self._candidate is not None and self._expected:
+            size = min(len(data), len(self._expected))
+            is_enough = size >= min(len(self._expected), _LEAST_EQUAL_BYTES)
+            if is_enough and data[:size] == self._expected[:size]:
+                self._recorder.add_block(stream_offset, self._candidate[0], self._window)
+            self._candidate, self._expected = None, b""
+        self._window = (self._window + data[-WINDOW_BYTES:])[-WINDOW_BYTES:]
 
     def end_member(self, file: ByteSource, end: int) -> None:
         """Correct the last point if it is at the last block of a stream that has ended.
@@ -97,43 +85,25 @@ class BlockSearch:
             file: Compressed file.
             end: File offset of the end of the deflate stream.
         """
-        self._candidate = self._found = None
+        self._candidate, self._expected = None, b""
         points = self._recorder.points
-        if self._recorder.is_inside:
+        if points[-1].window is not None:
             file_bit = _find_last_header(file, points[-1].file_bit, end)
             points[-1] = points[-1]._replace(file_bit=file_bit)
 
-    def add_data(self, stream_offset: int, data: ByteBuffer) -> None:
-        """Take note of the next bytes of the stream, before the recorder does."""
-        if self._found is not None:
-            file_bit, window, expected = self._found
-            size = min(len(data), len(expected))
-            is_enough = size >= min(len(expected), _LEAST_EQUAL_BYTES)
-            if is_enough and np.array_equal(data[:size], expected[:size]):
-                self._recorder.add_block(stream_offset, file_bit, window)
-            self._found = None
-        last = data[-WINDOW_BYTES:].tobytes()
-        before = WINDOW_BYTES - len(last)
-        self._window = self._window[-before:] + last if before else last
-
-    def _search(self, data: ByteBuffer, file_offset: int) -> None:
-        front, end = 8 * file_offset, 8 * len(data)
-        begin = max(0, self._searched - front)
-        found = None if begin >= end else _core.find_deflate_block(data, begin, end)
-        self._searched = max(self._searched, front + end - _MOST_HEADER_BITS)
-        if found is None:
-            return
-        if _first_byte(found) + _LEAST_TRIAL_BYTES <= len(data):
-            self._candidate = front + found
-            self._searched = self._candidate + 1
-
-
-def _first_byte(bit: int) -> int:
-    """Return the offset of the byte that starts at a bit, or after it.
-
-    A decoder that has all input before this has returned the stream before the bit.
-    """
-    return (bit + 7) // 8
+    def _decode_from(self, file_bit: int, first: int, data: memoryview) -> bytes:
+        """Decode from the candidate on; return no bytes if it cannot be a block."""
+        bit = file_bit % 8
+        head = lead_in(bit, first) if bit else b""
+        try:
+            found = start_inside(self._window).decompress(
+                head + data[:_TRIAL_BYTES], _TRIAL_OUTPUT_BYTES
+            )
+        except DECODE_ERRORS:
+            found = b""
+        if not found:
+            self._candidate = None
+        return found
 
 
 def _find_last_header(file: ByteSource, file_bit: int, end: int) -> int:

@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
-import bisect
 import threading
 
 import numpy as np
 
 from ..errors import TorchRecIOError
-from .byte_source import ByteBuffer, ByteSource, DecodedStream, Ints
+from .byte_source import ByteSource, DecodedStream, Ints
 from .compression import Compression
 from .inflater import Inflater
-from .seek_points import START, SeekPointRecorder
+from .seek_points import START, SeekPoint, SeekPointRecorder
 
 _CHUNK_BYTES = 1 << 18
+# Readers go back to the start of a record.
 _KEPT_BYTES = 1 << 12
 
 
 class CompressedFile(DecodedStream):
-    """The decompressed stream of a compressed file, best read from front to back.
+    """The decompressed stream of a compressed file, to be read from front to back.
 
-    Reading forwards decompresses as it proceeds. Reading back starts again at the last seek point
-    before the offset, of those found so far. A pipe can only be read forwards.
+    Reading forwards decompresses as it proceeds. The last bytes are kept. Reading further back
+    starts again at the start. A pipe can only be read forwards.
 
     Args:
         file: Compressed file.
         compression: Compression of the file.
-        recorder: Chooses seek points on the way. Default: at the starts of members only.
+        start: Seek point to start at. Bytes before it cannot be read.
+        recorder: Chooses seek points on the way.
     """
 
     def __init__(
         self,
         file: ByteSource,
         compression: Compression,
+        start: SeekPoint = START,
         recorder: SeekPointRecorder | None = None,
     ) -> None:
         self.path = file.path
@@ -41,10 +43,10 @@ class CompressedFile(DecodedStream):
         self.file_watch = file.file_watch
         self._file = file
         self._compression = compression
-        self._recorder = recorder or SeekPointRecorder(finds_blocks=False, makes_checks=False)
+        self._start = start
+        self._recorder = recorder if file.is_seekable else None
         self._lock = threading.Lock()
-        self._memory = np.empty(_KEPT_BYTES + _CHUNK_BYTES, np.uint8)
-        self._start_before(0)
+        self._begin()
 
     @property
     def decoded(self) -> int:
@@ -60,8 +62,13 @@ class CompressedFile(DecodedStream):
 
     def read_into(self, offset: int, out: memoryview) -> int:
         with self._lock:
-            self._reach(offset)
-            return self._read_forwards(offset, np.frombuffer(out, np.uint8))
+            if self.is_seekable and offset < self._decoded - len(self._recent):
+                self._begin()
+            done = self._copy_recent(offset, out)
+            # The writer of a pipe may send more only later.
+            while done < len(out) and (self.is_seekable or not done) and self._decode_more():
+                done += self._copy_recent(offset + done, out[done:])
+            return done
 
     def read_before_damage(
         self, offset: int, out: memoryview
@@ -81,43 +88,22 @@ class CompressedFile(DecodedStream):
         self._file.close()
         self.file_watch = None
 
-    def _start_before(self, offset: int) -> None:
-        """Start decoding at the last seek point before an offset."""
-        points = self._recorder.points
-        number = bisect.bisect_right(points, offset, key=lambda point: point.stream_offset)
-        start = points[number - 1] if number else START
-        recorder = self._recorder if self.is_seekable else None
-        self._inflater = Inflater(self._file, self._compression, start, recorder)
-        self._decoded = start.stream_offset  # up to here
-        self._recent = self._memory[:0]  # the last decoded bytes, if they are known
-
-    def _reach(self, offset: int) -> None:
-        """Prepare reading forwards to an offset."""
-        recent_from = self._decoded - len(self._recent)
-        points = self._recorder.points
-        is_after_point = len(points) > 0 and self._decoded < points[-1].stream_offset <= offset
-        if self.is_seekable and (offset < recent_from or is_after_point):
-            self._start_before(offset)
-
-    def _read_forwards(self, offset: int, out: ByteBuffer) -> int:
-        done = self._copy_recent(offset, out)
-        # The writer of a pipe may send more only later.
-        while done < len(out) and (self.is_seekable or not done) and self._decode_more():
-            done += self._copy_recent(offset + done, out[done:])
-        return done
+    def _begin(self) -> None:
+        """Start decoding at the start."""
+        self._inflater = Inflater(self._file, self._compression, self._start, self._recorder)
+        self._decoded = self._start.stream_offset  # up to here
+        self._recent = b""  # the last decoded bytes
 
     def _decode_more(self) -> bool:
         """Decode more of the stream; return False at its end."""
-        kept = self._recent[-_KEPT_BYTES:]  # readers go back to the start of a record
-        self._memory[: len(kept)] = kept
-        size = self._inflater.read_into(self._memory[len(kept) :])
-        self._recent = self._memory[: len(kept) + size]
-        self._decoded += size
-        return size > 0
+        data = self._inflater.read(_CHUNK_BYTES)
+        self._recent = self._recent[-_KEPT_BYTES:] + data
+        self._decoded += len(data)
+        return len(data) > 0
 
-    def _copy_recent(self, offset: int, out: ByteBuffer) -> int:
+    def _copy_recent(self, offset: int, out: memoryview) -> int:
         """Copy bytes of the stream that were decoded last, as far as they are known."""
         skip = offset - (self._decoded - len(self._recent))
-        data = self._recent[skip : skip + len(out)] if skip >= 0 else self._recent[:0]
+        data = memoryview(self._recent)[skip : skip + len(out)] if skip >= 0 else b""
         out[: len(data)] = data
         return len(data)

@@ -31,7 +31,8 @@ class CompressedChunks:
     """The chunks of the decompressed stream of a file. They do not need the same open file.
 
     A chunk starts at a seek point. A long part of the stream without a seek point makes several
-    chunks: they are decoded one after the other, unless the one before was decoded last.
+    chunks. All chunks of a file with such parts are decoded by one thread at a time, which
+    continues after the chunk that was decoded last, or else starts at the seek point before.
 
     Args:
         path: Name of the file, for errors.
@@ -60,9 +61,10 @@ class CompressedChunks:
         self._compression = compression
         self._points = points
         self._check_bounds = points.check_bounds(stream_bytes)
-        self._in_sequence = threading.Lock()
+        self._has_long_parts = len(starts) > len(points)
+        self._lock = threading.Lock()
         self._next: tuple[int, Inflater] | None = None  # a decoder at the start of a chunk
-        self._ends: bool | None = None  # True if nothing follows the last chunk
+        self._ends: bool | None = None  # True if nothing follows the last chunk, once it is known
 
     def size_of(self, number: int) -> int:
         """Return the size of a chunk in bytes."""
@@ -91,13 +93,12 @@ class CompressedChunks:
         if self.stored is not None and self.stored.open(self.count - 1):
             return True  # it is stored only if nothing follows it
         if self._ends is None:
-            with self._decoder_at(file, self.count) as inflater:
-                self._ends = _is_at_end(inflater)
-        return self._ends
+            self.decode(file, self.count - 1, self.size_of(self.count - 1))
+        return self._ends is not False  # a damaged chunk is reported where it is read
 
     def file_range(self, file: ByteSource, number: int) -> tuple[int, int]:
         """Return the part of the file that is decoded for a chunk: offset and size."""
-        bits, point = self._points.file_bits, self._point_of[min(number, self.count - 1)]
+        bits, point = self._points.file_bits, self._point_of[number]
         begin = int(bits[point]) // 8
         is_last = point + 1 == len(bits)
         end = file.stamp.size if is_last else int(bits[point + 1]) // 8 + 1
@@ -115,7 +116,7 @@ class CompressedChunks:
             OSError: If the file cannot be read.
         """
         whole = self.size_of(number)
-        if file.descriptor is None or not self._is_alone(number):
+        if file.descriptor is None or self._has_long_parts:
             size = whole  # the rest would have to be fetched or decoded again
         size = min(whole, -(-size // CHECKED_BYTES) * CHECKED_BYTES)
         data = _core.allocate(size)
@@ -123,8 +124,9 @@ class CompressedChunks:
         damage: TorchRecIOError | None = None
         try:
             with self._decoder_at(file, number) as inflater:
-                while decoded < size and (got := inflater.read_into(data[decoded:])):
-                    decoded += got
+                while decoded < size and (part := inflater.read(size - decoded)):
+                    data[decoded : decoded + len(part)] = np.frombuffer(part, np.uint8)
+                    decoded += len(part)
                 if number + 1 == self.count and decoded == whole:
                     self._ends = _is_at_end(inflater)
         except TorchRecIOError as error:
@@ -134,44 +136,32 @@ class CompressedChunks:
 
     @contextlib.contextmanager
     def _decoder_at(self, file: ByteSource, number: int) -> Iterator[Inflater]:
-        """Provide a decoder at the start of a chunk, or at the end of the stream."""
-        if self._is_alone(number):
+        """Provide a decoder at the start of a chunk."""
+        if not self._has_long_parts:
             yield self._start(file, number)
             return
-        with self._in_sequence:
+        with self._lock:
             found, self._next = self._next, None
             if found is not None and found[0] == number:
                 inflater = found[1]
-                inflater.attach(file)
+                inflater.file = file  # the one of the chunk before may be closed
             else:
                 inflater = self._start(file, number)
+                inflater.skip(self._skipped(number))
             yield inflater
-            if number < self.count:
-                inflater.detach()  # the file may be closed before the next chunk
-                self._next = number + 1, inflater
+            self._next = number + 1, inflater
 
     def _start(self, file: ByteSource, number: int) -> Inflater:
+        """Return a decoder at the last seek point up to the start of a chunk."""
         offset, stored_bytes = self.file_range(file, number)
-        skipped = self._skipped(number)
         is_remote = file.descriptor is None
-        if is_remote and stored_bytes <= _MOST_AT_ONCE_BYTES and self._is_alone(number):
+        if is_remote and stored_bytes <= _MOST_AT_ONCE_BYTES and not self._has_long_parts:
             file = MemoryFile(file, offset, stored_bytes)
-        point = int(self._point_of[min(number, self.count - 1)])
-        inflater = Inflater(file, self._compression, self._points.point(point))
-        inflater.skip(skipped)
-        return inflater
-
-    def _is_alone(self, number: int) -> bool:
-        """Return whether a chunk starts at a seek point, and the next one does, too."""
-        if number == self.count:
-            return False
-        is_last = number + 1 == self.count
-        return not self._skipped(number) and (is_last or not self._skipped(number + 1))
+        return Inflater(file, self._compression, self._points.point(int(self._point_of[number])))
 
     def _skipped(self, number: int) -> int:
         """Return the number of bytes between the last seek point and a chunk."""
-        point = self._point_of[min(number, self.count - 1)]
-        return int(self.starts[number] - self._points.stream_offsets[point])
+        return int(self.starts[number] - self._points.stream_offsets[self._point_of[number]])
 
     def _check(
         self, number: int, data: ByteBuffer, decoded: int, damage: TorchRecIOError | None
@@ -224,7 +214,7 @@ def _valid_bytes(data: ByteBuffer, checks: npt.NDArray[np.uint32]) -> int:
 def _is_at_end(inflater: Inflater) -> bool:
     """Return whether no bytes of the stream follow what was decoded."""
     try:
-        return not inflater.read_into(np.empty(1, np.uint8))
+        return not inflater.read(1)
     except TorchRecIOError:
         return True
 

@@ -3,90 +3,78 @@
 from __future__ import annotations
 
 import zlib
-from typing import Protocol
+from typing import Protocol, cast
 
-import numpy as np
+from isal import igzip_lib
 
 from .byte_source import ByteBuffer
 from .compression import Compression
-from .isal_decoder import IsalDecoder
 from .zstd import ZstdDecoder
-
-try:
-    from .. import _inflate
-except ImportError:  # built without ISA-L
-    _inflate = None  # type: ignore[assignment]
 
 # Deflate refers back to at most this many bytes (RFC 1951).
 WINDOW_BYTES = 1 << 15
-_WINDOW_PACKING: Compression = "zlib"
+# Errors of decoders. The stubs of isal declare its error class as an instance.
+DECODE_ERRORS = (cast("type[Exception]", igzip_lib.IsalError), zlib.error)
+
+_FLAGS: dict[Compression, int] = {"gzip": igzip_lib.DECOMP_GZIP, "zlib": igzip_lib.DECOMP_ZLIB}
 
 
 class Decoder(Protocol):
-    """A decoder of one gzip member, zlib stream, deflate stream or Zstandard frame."""
+    """A decoder of one gzip member, zlib stream, deflate stream or Zstandard frame.
+
+    The interface is that of :class:`bz2.BZ2Decompressor`. The decoder keeps the input that it has
+    not decoded yet.
+    """
 
     @property
-    def is_done(self) -> bool:
+    def eof(self) -> bool:
         """True once all of it was decoded, and its checksum is right."""
 
-    def decode(self, data: ByteBuffer, out: ByteBuffer) -> tuple[int, int]:
-        """Decode until the output is full, the input does not suffice, or the stream ends.
+    @property
+    def needs_input(self) -> bool:
+        """True if all that the input so far decodes to was returned."""
+
+    @property
+    def unused_data(self) -> bytes:
+        """At the end, the input after it."""
+
+    def decompress(self, data: bytes | memoryview | ByteBuffer, max_length: int) -> bytes:
+        """Return up to ``max_length`` decoded bytes.
 
         Args:
-            data: Input. What was not consumed must precede the next input.
-            out: Memory for the output.
-
-        Returns:
-            Number of bytes consumed and produced. The former is negative at the end if the decoder
-            has kept input of earlier calls that it does not need.
+            data: Input that follows that of earlier calls.
+            max_length: Largest number of bytes to return.
 
         Raises:
-            zlib.error: If the stream is damaged.
+            IsalError, zlib.error: If the stream is damaged.
         """
-
-
-def decompresses_natively() -> bool:
-    """Return whether this build decompresses gzip and zlib files natively."""
-    return _inflate is not None
 
 
 def start_member(compression: Compression) -> Decoder:
     """Return a decoder of a gzip member, zlib stream or Zstandard frame."""
     if compression == "zstd":
         return ZstdDecoder()
-    if _inflate is None:
-        return IsalDecoder.of_member(compression)
-    return _inflate.InflateStream(getattr(_inflate.Format, compression))
+    return cast("Decoder", igzip_lib.IgzipDecompressor(flag=_FLAGS[compression]))
 
 
-def start_inside(window: bytes, bit: int, first: int) -> Decoder:
-    """Return a decoder of a deflate stream that starts inside a byte, or at its first bit.
+def start_inside(window: bytes) -> Decoder:
+    """Return a decoder of the rest of a deflate stream.
 
     Args:
-        window: Up to 32 KiB before the start of the stream.
-        bit: Bit of the byte where the stream starts, from 0 to 7.
-        first: The byte.
-
-    Returns:
-        The decoder. Its next input is that byte if ``bit`` is 0, else the byte after it.
-
-    Raises:
-        zlib.error: If no stream can start with these bits.
+        window: Up to 32 KiB of the stream before that.
     """
-    if _inflate is None:
-        return IsalDecoder.inside(window, bit, first)
-    return _inflate.InflateStream(np.frombuffer(window, np.uint8), bit, first)
+    decoder = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_DEFLATE, zdict=window)
+    return cast("Decoder", decoder)
 
 
 def unpack_window(packed: bytes) -> bytes:
     """Decompress the window of a seek point.
 
     Raises:
-        zlib.error: If it is damaged.
+        IsalError: If it is damaged.
     """
-    decoder = start_member(_WINDOW_PACKING)
-    window = np.empty(WINDOW_BYTES + 1, np.uint8)
-    _, size = decoder.decode(np.frombuffer(packed, np.uint8), window)
-    if size > WINDOW_BYTES or not decoder.is_done:
+    decoder = start_member("zlib")
+    window = decoder.decompress(packed, WINDOW_BYTES + 1)
+    if len(window) > WINDOW_BYTES or not decoder.eof:
         raise zlib.error("a window is damaged")
-    return window[:size].tobytes()
+    return window

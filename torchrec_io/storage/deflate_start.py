@@ -1,9 +1,8 @@
-"""Decoders of deflate streams that start at any bit."""
+"""Decoding of deflate streams that start at any bit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 # Parts of a deflate stream (RFC 1951): values and their numbers of bits, lowest bit first.
 _Bits = Iterable[tuple[int, int]]
@@ -24,26 +23,18 @@ _EMPTY_DYNAMIC: _Bits = [
 ]
 
 
-def start_decoder(make: Callable[..., Any], window: bytes, bit: int, first: int) -> Any:
-    """Return a decoder of a raw deflate stream that starts inside a byte, or at its first bit.
+def lead_in(bit: int, first: int) -> bytes:
+    """Return input for a decoder of a deflate stream that starts inside of a byte.
 
     Decoders take whole bytes. So blocks that decode to nothing come first, which end at that bit.
 
     Args:
-        make: ``decompressobj`` of zlib, or of a module with the same functions.
-        window: Up to 32 KiB before the start of the stream.
-        bit: Bit of the byte where the stream starts, from 0 to 7.
-        first: The byte.
-
-    Returns:
-        The decoder. Its next input is that byte if ``bit`` is 0, else the byte after it.
+        bit: Bit of the byte where the stream starts, from 1 to 7.
+        first: The byte. The input takes its place.
     """
-    decoder = make(-15, zdict=window) if window else make(-15)
-    if bit:
-        value, size = _PADDING[bit]
-        value |= (first >> bit << bit) << (size - bit)
-        decoder.decompress(value.to_bytes((size - bit) // 8 + 1, "little"))
-    return decoder
+    value, size = _PADDING[bit]
+    value |= (first >> bit << bit) << (size - bit)
+    return value.to_bytes((size - bit) // 8 + 1, "little")
 
 
 def _pad(bit: int) -> tuple[int, int]:

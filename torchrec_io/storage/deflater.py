@@ -28,7 +28,7 @@ class Deflater:
     """
 
     def __init__(self, file: Pending, compression: Compression) -> None:
-        self._points = SeekPointRecorder(finds_blocks=False)
+        self._points = SeekPointRecorder()
         self._file = file
         self._compression = compression
         # None between members. There is no member without input: TensorFlow stops at such a one.

@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from ..errors import TorchRecIOError, TruncatedFileError
 from .byte_source import ByteSource, DecodedStream, read_bytes
 from .compressed_chunks import CompressedChunks
@@ -148,15 +146,14 @@ class SalvagedFile(DecodedStream):
 
     def _decode_members(self) -> Iterator[memoryview]:
         """Yield what can be decoded of all members."""
-        memory = np.empty(_PART_BYTES, np.uint8)
         member: int | None = 0  # file offset
         while member is not None:
             inflater = Inflater(self._file, self._compression, SeekPoint(self._end, 8 * member))
             try:
-                while size := inflater.read_into(memory):
+                while data := inflater.read(_PART_BYTES):
                     self._file_bytes_read = max(self._file_bytes_read, inflater.file_bytes_read)
-                    self._end += size
-                    yield memory[:size].data
+                    self._end += len(data)
+                    yield memoryview(data)
                 member = None
             except TorchRecIOError as error:
                 member = self._after_damage(inflater, error)
@@ -196,7 +193,6 @@ class SalvagedFile(DecodedStream):
     def _can_decode(self, file_offset: int) -> bool:
         try:
             start = SeekPoint(0, 8 * file_offset)
-            inflater = Inflater(self._file, self._compression, start)
-            return inflater.read_into(np.empty(1, np.uint8)) > 0
+            return len(Inflater(self._file, self._compression, start).read(1)) > 0
         except TorchRecIOError:
             return False

@@ -108,18 +108,6 @@ class SeekPoints:
             window = self._read_windows(begin, end - begin)
         return SeekPoint(int(self.stream_offsets[number]), int(self.file_bits[number]), window)
 
-    def check(self, stream_bytes: int, file_bytes: int) -> None:
-        """Check that the points can be those of a file.
-
-        Raises:
-            ValueError: If they cannot.
-        """
-        offsets, bits = self._entries["stream_offset"], self._entries["file_bit"]
-        is_ordered = (offsets[1:] > offsets[:-1]).all() and (bits[1:] > bits[:-1]).all()
-        is_inside = offsets[-1] <= stream_bytes and bits[-1] <= 8 * file_bytes
-        if not is_ordered or not is_inside or offsets[0] != 0 or (bits[self._is_start] % 8).any():
-            raise ValueError("its seek points are out of order")
-
     @property
     def has_windows(self) -> bool:
         """True if a point is inside of a member or stream."""
@@ -194,11 +182,16 @@ class SeekPoints:
         tables = read(at, tables_bytes)
         points = np.frombuffer(tables, _ENTRY, count)
         table = np.frombuffer(tables, _CHECK, checks, count * _ENTRY.itemsize)
-        sizes = points["window_bytes"][points["window_bytes"] != _NO_WINDOW]
+        is_start = points["window_bytes"] == _NO_WINDOW
+        sizes = points["window_bytes"][~is_start]
         if (sizes > _MOST_WINDOW_BYTES).any() or at + tables_bytes + int(sizes.sum()) != size:
             raise ValueError("the windows of its seek points have an invalid size")
+        offsets, bits = points["stream_offset"], points["file_bit"]
+        is_ordered = (offsets[1:] > offsets[:-1]).all() and (bits[1:] > bits[:-1]).all()
+        is_inside = offsets[-1] <= stream_bytes and bits[-1] <= 8 * file_bytes
+        if not is_ordered or not is_inside or offsets[0] != 0 or (bits[is_start] % 8).any():
+            raise ValueError("its seek points are out of order")
         found = cls(points, table, lambda begin, length: read(at + tables_bytes + begin, length))
-        found.check(stream_bytes, file_bytes)
         if checks and found.check_bounds(stream_bytes) is None:
             raise ValueError("the number of the checksums of its seek points is invalid")
         return found
@@ -227,35 +220,19 @@ class SeekPointRecorder:
     Args:
         span_bytes: Number of bytes of the stream between two points. Default: about 4 MiB, and
             more where windows would take more than 0.9 % of the file.
-        finds_blocks: Whether points are wanted inside of members, too.
-        makes_checks: Whether checksums of the stream are computed.
 
     Attributes:
         points: The points so far.
-        finds_blocks: Whether points are wanted inside of members, too.
     """
 
-    def __init__(
-        self,
-        span_bytes: int | None = None,
-        *,
-        finds_blocks: bool = True,
-        makes_checks: bool = True,
-    ) -> None:
+    def __init__(self, span_bytes: int | None = None) -> None:
         self.points: list[SeekPoint] = []
-        self.finds_blocks = finds_blocks
         self._span_bytes = SPAN_BYTES if span_bytes is None else span_bytes
-        self._most_windows = _MOST_WINDOWS if span_bytes is None else None
+        self._limits_windows = span_bytes is None
         self._window_bytes = 0
         self._end = 0  # of the stream as far as it is known
-        self._makes_checks = makes_checks
         self._checks: list[int] = []
         self._checked = 0  # bytes with checksums after the last point
-
-    @property
-    def is_inside(self) -> bool:
-        """True if the last point is inside of a member or stream."""
-        return len(self.points) > 0 and self.points[-1].window is not None
 
     def add_start(self, stream_offset: int, file_offset: int) -> None:
         """Take note of a member or stream, which becomes a point unless it is short."""
@@ -275,7 +252,7 @@ class SeekPointRecorder:
         if new <= 0:
             return
         self._end += new
-        rest = memoryview(data)[-new:] if self._makes_checks else b""
+        rest = memoryview(data)[-new:]
         while len(rest):
             part = rest[: CHECKED_BYTES - self._checked % CHECKED_BYTES]
             if self._checked % CHECKED_BYTES:
@@ -289,14 +266,14 @@ class SeekPointRecorder:
         """Return after how many bytes of the stream a point is wanted at the next block.
 
         Args:
-            stream_offset: Offset in the stream, after the last point.
+            stream_offset: Offset in the stream, after the first point.
             file_offset: Offset in the file that belongs to it.
         """
-        if self._most_windows is not None:
-            windows = self._window_bytes + _TYPICAL_WINDOW_BYTES
-            if windows > self._most_windows * file_offset:
-                return self._span_bytes  # not now
-        return max(0, self.points[-1].stream_offset + self._span_bytes - stream_offset)
+        windows = self._window_bytes + _TYPICAL_WINDOW_BYTES
+        if self._limits_windows and windows > _MOST_WINDOWS * file_offset:
+            return self._span_bytes  # not now
+        due = self.points[-1].stream_offset + self._span_bytes
+        return max(0, due - stream_offset, self._end - stream_offset)  # no point in known bytes
 
     def finish(self) -> SeekPoints:
         """Return all points."""

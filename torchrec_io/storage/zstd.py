@@ -7,11 +7,8 @@ import sys
 import zlib
 from typing import Any
 
-import numpy as np
-
 from .byte_source import ByteBuffer
 
-_PIECE_BYTES = 1 << 20
 _MAGIC_BYTES = 4
 # Largest size of the header of a frame (RFC 8878, section 3.1.1).
 _HEADER_BYTES = 18
@@ -33,7 +30,7 @@ def load_zstd() -> Any:
 
 
 class ZstdDecoder:
-    """A decoder of one frame. It keeps the input that it has not decoded yet."""
+    """A decoder of one frame; see :class:`~torchrec_io.storage.decoder.Decoder`."""
 
     def __init__(self) -> None:
         self._module = load_zstd()
@@ -42,18 +39,22 @@ class ZstdDecoder:
         self._decoded_bytes = 0
 
     @property
-    def is_done(self) -> bool:
+    def eof(self) -> bool:
         """True once the whole frame was decoded."""
         return bool(self._decoder.eof)
 
-    def decode(self, data: ByteBuffer, out: ByteBuffer) -> tuple[int, int]:
-        """Decode like the decoders of :mod:`~torchrec_io.storage.decoder`."""
-        found = self._decompress(data, min(len(out), _PIECE_BYTES))
-        out[: len(found)] = np.frombuffer(found, np.uint8)
-        left = len(self._decoder.unused_data) if self.is_done else 0
-        return len(data) - left, len(found)
+    @property
+    def needs_input(self) -> bool:
+        """True if all that the input so far decodes to was returned."""
+        return bool(self._decoder.needs_input)
 
-    def _decompress(self, data: bytes | ByteBuffer, max_length: int) -> bytes:
+    @property
+    def unused_data(self) -> bytes:
+        """At the end, the input after it."""
+        return bytes(self._decoder.unused_data)
+
+    def decompress(self, data: bytes | memoryview | ByteBuffer, max_length: int) -> bytes:
+        """Return up to ``max_length`` decoded bytes."""
         is_first = not self._header
         if len(self._header) < _HEADER_BYTES:
             self._header += bytes(data[: _HEADER_BYTES - len(self._header)])
@@ -67,7 +68,7 @@ class ZstdDecoder:
         except self._module.ZstdError as error:
             raise zlib.error(str(error)) from None
         self._decoded_bytes += len(decoded)
-        if self.is_done:
+        if self.eof:
             self._check_size()
         return decoded
 

@@ -22,12 +22,7 @@ if [ -d "$SRC/libdeflate" ]; then
     -DLIBDEFLATE_BUILD_SHARED_LIB=OFF -DLIBDEFLATE_BUILD_GZIP=OFF
   cmake --build "$WORK/libdeflate" -j "$(nproc)" --target install
 fi
-if [ -d "$SRC/isa-l" ]; then
-  cmake -S "$SRC/isa-l" -B "$WORK/isa-l" -G Ninja -DCMAKE_INSTALL_PREFIX="$WORK/isal" -DBUILD_SHARED_LIBS=OFF \
-    -DISAL_BUILD_TESTS=OFF -DISAL_BUILD_PERF_TESTS=OFF
-  cmake --build "$WORK/isa-l" -j "$(nproc)" --target install
-fi
-export CMAKE_PREFIX_PATH=$WORK/jpeg:$WORK/deflate:$WORK/isal
+export CMAKE_PREFIX_PATH=$WORK/jpeg:$WORK/deflate
 
 cmake -S "$source" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DTORCHREC_IO_FUZZ=ON \
   -DTORCHREC_IO_FUZZ_ENGINE="$LIB_FUZZING_ENGINE" -DProtobuf_USE_STATIC_LIBS=ON

@@ -29,8 +29,8 @@ from torchrec_io.storage.local import LocalFile
 from torchrec_io.storage.seek_points import SeekPointRecorder, SeekPoints
 
 _ZLIB, _REPAIRED = 1, 2
-# Input is searched for seek points after each step, and inputs are small.
-_STEP_BYTES = 200
+# Input is searched for seek points each time that it is read, and inputs are small.
+_INPUT_BYTES = 200
 _NO_END = "the end is missing"
 _MOST_HELD_BYTES = 2 * 258  # two symbols
 _UNUSED_CODES = re.compile("(code lengths|literal/lengths|distances) set")
@@ -59,8 +59,8 @@ def check(data: bytes) -> None:
         assert (error is None) == (fault is None), f"{error!r}, but zlib says {fault!r}"
         if fault is None:
             recorder = SeekPointRecorder(1 + len(content) // (1 + step))
-            with patch("torchrec_io.storage.block_search._STEP_BYTES", _STEP_BYTES):
-                source = CompressedFile(LocalFile(path), kind, recorder)
+            with patch("torchrec_io.storage.inflater._INPUT_BYTES", _INPUT_BYTES):
+                source = CompressedFile(LocalFile(path), kind, recorder=recorder)
                 assert find_size(source) == (len(content), None)
             points = recorder.finish()
             _check_chunks(path, kind, points, content)

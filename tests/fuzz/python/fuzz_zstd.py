@@ -38,7 +38,7 @@ def check(data: bytes) -> None:
         assert (error is None) == (fault is None), f"{error!r}, but the module says {fault!r}"
         if fault is None:
             recorder = SeekPointRecorder(1 + len(content) // (1 + step))
-            source = CompressedFile(LocalFile(path), "zstd", recorder)
+            source = CompressedFile(LocalFile(path), "zstd", recorder=recorder)
             assert find_size(source) == (len(content), None)
             points = recorder.finish()
             chunks = open_chunks(path, "zstd", points, len(content))

@@ -115,30 +115,6 @@ def test_damage_to_the_file_is_not_stored(path: str, cache: tio.BlockCache) -> N
         assert 300 < len(found) < COUNT
 
 
-def test_a_cache_that_cannot_be_written(
-    path: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("torchrec_io.storage.cache.folder.write_block", fail)
-    full = tio.BlockCache(tmp_path / "full", max_bytes=1 << 26)
-    assert values(tio.TFRecordDataset(path, SCHEMA, cache=full, **OPTIONS)) == list(
-        enumerate(TEXTS)
-    )
-    [line] = [record.getMessage() for record in caplog.records if "cache" in record.message]
-    assert line.endswith("(No space left on device): data is read without it")
-    assert full.summary().blocks == 0
-
-
-def test_a_cache_without_room(path: str, tmp_path: Path, decoded: list[int]) -> None:
-    small = tio.BlockCache(tmp_path / "small", max_bytes=1 << 20, block_bytes=1 << 16)
-    shuffled = tio.TFRecordDataset(path, SCHEMA, cache=small, shuffle=True, **OPTIONS)
-    assert sorted(values(shuffled)) == list(enumerate(TEXTS))
-    assert 0 < small.summary().blocks < len({*decoded})
-    assert small.summary().size <= 1 << 20
-
-
 def test_remote_files(path: str, cache: tio.BlockCache, decoded: list[int]) -> None:
     with web_server() as web:
         url = web.put("/data.tfrecord.gz", Path(path).read_bytes())
@@ -157,7 +133,6 @@ def test_remote_files(path: str, cache: tio.BlockCache, decoded: list[int]) -> N
     ("seek_point_bytes", "decode_cache_bytes", "has_cache", "reason"),
     [
         (1 << 18, 1 << 20, True, ""),
-        (1 << 18, 1 << 20, False, "more than decode_cache_bytes"),
         (1 << 30, 1 << 28, False, "decompression can start in few places of"),
     ],
 )
