@@ -18,7 +18,7 @@ from ..checks import check_integer
 from ..errors import CorruptRecordError, TorchRecIOError
 from ..storage.byte_source import ByteBuffer, Ints
 from ..timing.steps import reading
-from .native_frames import BufferFrames, Frames
+from .native_frames import Frames
 from .reader import Reader, RecordLocation, open_first
 from .record_block import RecordBlock
 from .record_reader import ReadPlan, RecordReader
@@ -152,11 +152,11 @@ class BlockReader(Reader):
     def open_run(self, plans: Sequence[BlockPlan]) -> list[Frames]:
         return open_first(plans, self._open_frames)
 
-    def _open_frames(self, plan: BlockPlan) -> BufferFrames | None:
+    def _open_frames(self, plan: BlockPlan) -> Frames | None:
         if not self.is_native or self.reader.has_too_large(plan.frames):
             return None
         with reading():
-            return BufferFrames.of_plan(plan.frames, self._copy(plan))
+            return Frames.of_plan(plan.frames, self._copy(plan))
 
     def fetch(self, plan: BlockPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
         """Copy the records of a plan from their blocks, reading those not in memory.

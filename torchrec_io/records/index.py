@@ -387,16 +387,6 @@ class RecordIndex:
         return self.file.seek_points
 
     @property
-    def lacks_seek_points(self) -> bool:
-        """True if damage to a compressed data file would be given as data.
-
-        Its format does not notice damage, and its index has no checksums of the content.
-        """
-        if self.compression is None or self.format.is_self_checking:
-            return False
-        return self.seek_points.check_bounds(self.stream_bytes) is None
-
-    @property
     def gaps(self) -> list[_core.Gap]:
         """Parts of the stream without records, because of damage or because of a text index."""
         return self.file.core.gaps
@@ -587,7 +577,13 @@ class RecordIndex:
                 path=path,
             )
         if file.compression is not None:
-            _ = file.seek_points  # which checks them
+            has_checks = len(file.seek_points.checks) > 0  # which checks the points themselves
+            if size and not has_checks and not self.format.is_self_checking:
+                raise IndexFormatError(
+                    "the index has no checksums of the content, so damage would not be noticed: "
+                    "build it again",
+                    path=path,
+                )
 
     def _check_complete(self, allow_missing: bool) -> None:
         for gap in self.gaps:

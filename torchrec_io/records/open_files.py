@@ -6,7 +6,7 @@ import contextlib
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Stamp
 from ..storage.chunked_file import ChunkedFile
 from ..storage.file_limit import is_out_of_files, most_open_files, out_of_files
 from .changes import changed_error, check_unchanged
-from .chunks_of_files import ChunksOfFiles
 from .index import RecordIndex
 from .index_cache import load_deferred
 from .index_file import supply_pages
@@ -34,15 +33,21 @@ class OpenFiles:
     Args:
         indexes: Index of each file.
         counts: Number of records of each file; int64 ``[n]``.
-        chunks: Opens the decompressed content of compressed files.
+        open_content: Function that opens the decompressed content of a compressed file; None if
+            there is none.
 
     Attributes:
         at_once: Largest number of files to open together.
     """
 
-    def __init__(self, indexes: Sequence[RecordIndex], counts: Ints, chunks: ChunksOfFiles) -> None:
+    def __init__(
+        self,
+        indexes: Sequence[RecordIndex],
+        counts: Ints,
+        open_content: Callable[[RecordIndex, ByteSource], ChunkedFile] | None,
+    ) -> None:
         self._indexes = indexes
-        self._chunks = chunks
+        self._open_content = open_content
         self._lock = threading.Lock()
         self._epoch = 1  # until the first one begins
         self._index_set = _core.IndexSet(counts)
@@ -197,7 +202,9 @@ class OpenFiles:
         index.check_fresh(file)
         if self._epoch > 1:
             file.failures = []
-        source = file if index.compression is None else self._chunks.open(number, index, file)
+        source = file
+        if self._open_content is not None and index.compression is not None:
+            source = self._open_content(index, file)
         while len(self._sources) >= min(_MAX_OPEN_FILES, self._most_open):
             self._close_oldest()
         self._sources[number] = source

@@ -24,7 +24,7 @@ from ..storage.location import Location
 from ..timing.steps import checking, reading
 from .changes import check_unchanged
 from .formats import TFRECORD
-from .native_frames import BufferFrames, Frames
+from .native_frames import Frames
 from .reader import Reader, RecordLocation, without_damaged
 from .record_block import RecordBlock
 from .record_size import MAX_RECORD_BYTES
@@ -216,7 +216,7 @@ class StreamReader(Reader):
     def open_run(self, plans: Sequence[StreamChunk]) -> list[Frames]:
         # Damage that ended a file is raised, or skipped, when the chunk is loaded by itself.
         sound = itertools.takewhile(lambda plan: not plan.damage, plans)
-        return [BufferFrames.of_block(plan.block) for plan in sound]
+        return [Frames.of_block(plan.block) for plan in sound]
 
     def locate(self, numbers: npt.NDArray[np.void] | Sequence[np.void]) -> list[RecordLocation]:
         found = np.asarray(numbers, STREAM_LOCATION).tolist()
