@@ -6,7 +6,7 @@ import functools
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -94,6 +94,15 @@ class RecordIndex:
         if isinstance(content, IndexFile):
             self._check_coverage(content)
         self.facts = facts or self.file.facts
+
+    def __getstate__(self) -> dict[str, Any]:
+        content = self._content
+        if isinstance(content, IndexFile) and content.path is not None and content.is_large:
+            # Read again on first use: an error at unpickling would end a worker before it reports.
+            content = functools.partial(
+                _read_again, self.location, self.format, content.path, content.head
+            )
+        return {**self.__dict__, "_content": content}
 
     # ---- creating ----
 
@@ -443,15 +452,6 @@ class RecordIndex:
 
     # ---- comparing with the data file ----
 
-    def trust(self, stamp: Stamp) -> None:
-        """Take the object with a stamp for the indexed one. It is not read.
-
-        Raises:
-            StaleIndexError: If it has another size.
-        """
-        self._check_size(stamp.size)
-        self.data_stamp = stamp
-
     def check_unchanged(self) -> None:
         """Check that neither file has changed since the last check. Takes two system calls.
 
@@ -484,7 +484,7 @@ class RecordIndex:
         """Open the data file, as it was when it was compared with the index if it is remote."""
         return self.location.open(self.data_stamp)
 
-    def check_fresh(self, file: ByteSource | None = None) -> None:
+    def check_fresh(self, file: ByteSource | None = None, known: Stamp | None = None) -> None:
         """Check that the index matches the data file.
 
         The size and the fingerprint of the content (64 KiB at each end) must be the same. If the
@@ -494,11 +494,16 @@ class RecordIndex:
 
         Args:
             file: The open data file. Default: it is opened.
+            known: Stamp of an object that is known to be the indexed one: it is not read.
 
         Raises:
             StaleIndexError: If the index does not match.
             TruncatedFileError: If the file has become shorter since it was last compared.
         """
+        if known is not None:
+            self._check_size(known.size)
+            self.data_stamp = known
+            return
         file = file or self.location.open()
         before, now = self.data_stamp, file.stamp
         if now == before:
@@ -600,6 +605,11 @@ class RecordIndex:
         mismatch = self.format.find_mismatch(file, *self.locate(sample))
         if mismatch is not None:
             raise StaleIndexError(self.format.mismatch_reason, path=self.file.name, offset=mismatch)
+
+
+def _read_again(data: Location, record_format: RecordFormat, path: str, head: bytes) -> RecordIndex:
+    """Return the index in a file that another process has read."""
+    return RecordIndex(data, IndexFile.read_again(path, head), record_format)
 
 
 def _limited(progress: Progress | None, limit: int, path: str) -> Progress:

@@ -151,7 +151,7 @@ class IndexSearch(NamedTuple):
         """
         try:
             index = RecordIndex(self.file, IndexFile.read(place.open()), self.record_format)
-            index.check_fresh() if known is None else index.trust(known)
+            index.check_fresh(known=known)
         except FileNotFoundError:
             return None
         except (IndexFormatError, StaleIndexError, OSError) as error:

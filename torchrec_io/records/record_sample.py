@@ -37,7 +37,7 @@ WHOLE_RECORDS = 100_000
 # Files with few records may still be large.
 _WHOLE_INDEXED_BYTES = 4 << 30
 # Files without an index are scanned for the number of their records if they are this small.
-_SCANNED_COMPRESSED_BYTES = 16 << 20
+_SCANNED_BYTES = 16 << 20
 
 _RUNS = 16
 _PIECE_BYTES = 32 << 20
@@ -125,22 +125,11 @@ class _File:
 
 
 def _with_indexes(files: Sequence[_File]) -> list[_File]:
-    """Return files with their indexes: those that exist, and others for small files."""
+    """Return files with their indexes: those that exist, and others if these files are small."""
     found = map_in_threads(_with_existing_index, files)
-    unknown = [file for file in found if file.index is None]
-    sizes = {
-        is_plain: sum(file.size for file in unknown if file.is_plain == is_plain)
-        for is_plain in (True, False)
-    }
-    limits = {True: WHOLE_BYTES, False: _SCANNED_COMPRESSED_BYTES}
-    return map_in_threads(
-        lambda file: (
-            _scanned(file)
-            if file.index is None and sizes[file.is_plain] <= limits[file.is_plain]
-            else file
-        ),
-        found,
-    )
+    if sum(file.size for file in found if file.index is None) > _SCANNED_BYTES:
+        return found
+    return map_in_threads(_with_any_index, found)
 
 
 def _with_existing_index(file: _File) -> _File:
@@ -149,7 +138,9 @@ def _with_existing_index(file: _File) -> _File:
     return replace(file, index=find_matching(file.location))
 
 
-def _scanned(file: _File) -> _File:
+def _with_any_index(file: _File) -> _File:
+    if file.index is not None:
+        return file
     return replace(file, index=RecordIndex.build(file.location, allow_damage=True))
 
 
@@ -222,14 +213,9 @@ def _shares(counts: Sequence[float], budget: int) -> list[int]:
 def spread_numbers(count: int, share: int) -> Ints:
     """Return the numbers of some of the records of a file: runs from its first to its last one."""
     runs = min(share, _RUNS)
-    sizes = [len(run) for run in np.array_split(np.arange(share), runs)]
-    starts = [0]
-    for run in range(1, runs):
-        between = (count - share) * run // (runs - 1) - (count - share) * (run - 1) // (runs - 1)
-        starts.append(starts[-1] + sizes[run - 1] + between)
-    return np.concatenate(
-        [np.arange(start, start + size) for start, size in zip(starts, sizes, strict=True)]
-    )
+    taken = np.arange(share)
+    run_of = taken * runs // share
+    return taken + (count - share) * run_of // max(1, runs - 1)
 
 
 def _front(location: Location, max_records: int, max_bytes: int) -> Iterator[ScannedBlock]:
