@@ -20,11 +20,11 @@ from ..storage.local import head_of
 from ..storage.location import Location
 from ..storage.thread_pool import map_in_threads
 from .file_piece import FilePiece, blocks_by_number
-from .formats import UNKNOWN_END
 from .index import RecordIndex
 from .index_cache import find_matching
 from .scanned_block import Gap, ScannedBlock
 from .sequential import iter_blocks
+from .stream_window import UNKNOWN_END
 
 MaxRecords: TypeAlias = int | Literal["auto"] | None
 # Function that yields some records of a file, in order. Each is called by one thread.
