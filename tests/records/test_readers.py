@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io import CorruptRecordError, RecordIndex, _core
 from torchrec_io.episodes.reader import StepNumbers, StepReader
 from torchrec_io.records.block_reader import BlockReader
-from torchrec_io.records.lines import TextLines
 from torchrec_io.records.native_frames import NativeReads
 from torchrec_io.records.reader import Plan, Reader, RecordLocation
 from torchrec_io.records.record_reader import RecordReader
@@ -98,14 +96,6 @@ def test_native_code_parses_the_records_of_streams_where_they_are(tmp_path: Path
     assert len(last.damage) == 1
 
 
-def test_a_batch_of_a_slow_stream_does_not_wait_for_others(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    path = str(write_tfrecord(tmp_path / "x", RECORDS))
-    assert StreamReader([Location.of(path)]).is_native
-    for slow in (str(tmp_path / "pipe"), "s3://bucket/object"):
-        assert not StreamReader([Location.of(path), Location.of(slow)]).is_native
-
-
 @pytest.mark.parametrize(
     ("starts", "sizes", "reason"),
     [
@@ -127,18 +117,3 @@ def test_frames_past_the_end_of_their_buffer() -> None:
     records = _core.Records(buffer, np.array([0]), np.array([1]))
     with pytest.raises(ValueError, match="smaller than the plan requires"):
         _core.BatchReads.of_buffer(plan, buffer, records)
-
-
-def test_compressed_files_are_read_before_native_code_parses_them(tmp_path: Path) -> None:
-    reader = RecordReader([RecordIndex.build(write_tfrecord(tmp_path / "x", RECORDS, "gzip"))])
-    [frames] = reader.open_run([reader.plan(np.array([1]))])
-    assert reader.is_native
-    assert frames.block is not None
-    assert frames.block.buffer.tobytes() == frame(RECORDS[1])
-
-
-def test_other_formats_are_not_read_natively(tmp_path: Path) -> None:
-    (tmp_path / "lines").write_bytes(b"one\ntwo\n")
-    reader = RecordReader([RecordIndex.build(tmp_path / "lines", format=TextLines())])
-    assert not reader.is_native
-    assert reader.open_run([reader.plan(np.array([0]))]) == []

@@ -19,7 +19,7 @@ import torchrec_io as tio
 from tests.conftest import WILD, Wild
 from tests.support.messages import Example
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io.errors import StaleIndexError, TorchRecIOError
+from torchrec_io.errors import TorchRecIOError
 from torchrec_io.records.sequential import iter_records
 
 _FILE = WILD / "MANIFEST.json"
@@ -148,17 +148,6 @@ def values_sha256(record: dict[str, Any]) -> str:
     return sha256(text.encode("ascii"))
 
 
-def test_hash_of_the_readme() -> None:
-    record = {
-        "a": {"kind": "float", "values": value_list(torch.tensor([1.0]))},
-        "b": {"kind": "bytes", "values": value_list(tio.BytesArray.from_list([b"\xff"]))},
-        "c": {"kind": "int64", "values": value_list(torch.tensor([-1]))},
-        "d": {"kind": "none", "values": []},
-    }
-    expected = "e6f9de957469d30aeefeda31914c2468c05e2ffc90d8ef616964d4ee013f6eeb"
-    assert values_sha256(record) == expected
-
-
 @examples
 def test_values_of_examples(wild: Wild, entry: dict[str, Any]) -> None:
     path = path_of(wild, entry)
@@ -202,39 +191,6 @@ def test_counts_and_ranges_of_examples(wild: Wild, entry: dict[str, Any]) -> Non
             assert int(values.max()) == feature["max_value"]
         elif "non_finite" in feature:
             assert int((~values.isfinite()).sum()) == feature["non_finite"]
-
-
-def fixed_features(entry: dict[str, Any]) -> dict[str, tio.FixedLenFeature]:
-    """Return the features with the same number of values in every record."""
-    return {
-        name: tio.FixedLenFeature([feature["max_count"]], DTYPES[kind_of(feature)])
-        for name, feature in entry["features"].items()
-        if feature["min_count"] == feature["max_count"]
-        and feature["records"] == entry["records"]
-        and "none" not in feature["kinds"]
-    }
-
-
-FIXED = [entry for entry in EXAMPLES if fixed_features(entry)]
-
-
-@pytest.mark.parametrize("entry", FIXED, ids=[entry["path"] for entry in FIXED])
-def test_features_of_a_fixed_length(wild: Wild, entry: dict[str, Any]) -> None:
-    path = path_of(wild, entry)
-    fixed = fixed_features(entry)
-    ragged = {name: tio.VarLenFeature(feature.dtype) for name, feature in fixed.items()}
-    one, other = (
-        list(tio.TFRecordDataset(path, schema, batch_size=500, num_threads=1))
-        for schema in (fixed, ragged)
-    )
-    for batch, rows in zip(one, other, strict=True):
-        for name, column in batch.items():
-            values = column if isinstance(column, torch.Tensor) else column.flat()
-            same = rows[name].values
-            if isinstance(values, torch.Tensor):
-                assert torch.equal(values.reshape(-1).view(torch.uint8), same.view(torch.uint8))
-            else:
-                assert values == same.flat()
 
 
 # ---- SequenceExamples ----
@@ -340,11 +296,3 @@ def test_text_indexes(wild: Wild, entry: dict[str, Any], tmp_path: Path) -> None
     assert index.offsets.tolist() == tio.RecordIndex.build(data).offsets.tolist()
     assert index.to_text(tmp_path / "again.idx").read_text("ascii") == path.read_text("ascii")
     assert tio.TFRecordDataset(data, index=path).num_records == len(lines)
-
-
-@pytest.mark.parametrize("entry", INDEXES, ids=[entry["path"] for entry in INDEXES])
-def test_text_index_of_another_file_is_rejected(wild: Wild, entry: dict[str, Any]) -> None:
-    path = path_of(wild, entry)
-    for other in (*wild.manifest["files"][:3], *wild.manifest["not_tfrecord"]):
-        with pytest.raises(StaleIndexError, match="another file"):
-            tio.RecordIndex.from_text(path, wild.path / other["path"])
