@@ -74,8 +74,6 @@ def report_decodings(
         block: Number of records that are read together; None: each is read alone.
     """
     compressed = [index for index in indexes if index.compression]
-    if not compressed:
-        return False
     # Half of the look-ahead, which is three quarters of the memory, is read each time.
     size = sum(index.stream_bytes for index in compressed)
     times = max(1, size / (0.75 * cache_bytes / 2))

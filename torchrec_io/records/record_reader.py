@@ -113,7 +113,7 @@ class RecordReader(Reader):
         Args:
             block: Number of records that are read together; None: each is read alone.
         """
-        if not self._has_reported and self.cache is None:
+        if self.compressions and self.cache is None and not self._has_reported:
             self._has_reported = report_decodings(self.indexes, self.decode_cache_bytes, block)
 
     def plan(self, records: Ints, gap: int = _COALESCE_GAP_BYTES) -> ReadPlan:

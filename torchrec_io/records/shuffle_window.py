@@ -18,7 +18,7 @@ class ShuffleWindow:
     """A buffer of records. When it is full, each new record replaces a random one.
 
     The choice depends on the number of records that came before, not on how many come at once. The
-    buffers of all blocks that go in and out hold whole frames, in order and without gaps.
+    buffers of all blocks that go in hold whole frames, and those that go out hold nothing else.
 
     Args:
         size: Number of records that the window holds.
