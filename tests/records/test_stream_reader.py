@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import struct
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -15,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.pipes import feeding
 from tests.support.tfrecord import frame, masked_crc, write_tfrecord
 from torchrec_io import CorruptRecordError, TorchRecIOError, TruncatedFileError
 from torchrec_io.records.stream_reader import STREAM_LOCATION, StreamChunk, StreamReader
@@ -225,38 +222,6 @@ def test_shuffle_keeps_all_records_near_their_positions(
         events = [event for chunk in behind for event in events_of(reader, chunk)]
         assert [event for event in events if isinstance(event, Record)] == given_ones[skip:]
         assert {e for e in events if isinstance(e, Damage)} <= set(assigned)
-
-
-@given(
-    files=contents(max_files=3),
-    size=SIZES,
-    window=st.sampled_from([1, 4]),
-    skip=SKIPS,
-    part=st.integers(1, 100),
-)
-def test_pipes_read_like_files(
-    tmp_path_factory: pytest.TempPathFactory,
-    *,
-    files: Contents,
-    size: int,
-    window: int,
-    skip: int,
-    part: int,
-) -> None:
-    folder = tmp_path_factory.mktemp("files")
-    paths = write(folder, files)
-    whole = [Path(path).read_bytes() for path in paths]
-    options: dict[str, Any] = {"size": size, "window": window, "skip": skip}
-    reader = StreamReader([Location.of(path) for path in paths], compression=None)
-    expected = [events_of(reader, chunk) for chunk in reader.chunks(0, 1, **options)]
-    with ExitStack() as pipes:
-        for path, content in zip(paths, whole, strict=True):
-            os.unlink(path)
-            parts = [content[at : at + part] for at in range(0, len(content), part)]
-            pipes.enter_context(feeding(Path(path), parts))
-        reader = StreamReader([Location.of(path) for path in paths], compression=None)
-        found = [events_of(reader, chunk) for chunk in reader.chunks(0, 1, **options)]
-    assert found == expected
 
 
 @pytest.mark.slow
