@@ -327,10 +327,10 @@ class TFRecordFormat(RecordFormat):
         if is_whole:
             error = self.error_at_end(window, fault or FrameFault.truncated_header)
         else:
-            starts, end = starts[:-1], int(starts[-1])
-            head = np.frombuffer(head_of(source), np.uint8) if end == 0 else None
-            past_end = self.error_of(FrameFault.past_end, source.path, end, head)
-            error = window.damage or past_end
+            starts, end, error = starts[:-1], int(starts[-1]), window.damage
+            if error is None:
+                head = np.frombuffer(head_of(source), np.uint8) if end == 0 else None
+                error = self.error_of(FrameFault.past_end, source.path, end, head)
         if error is not None and error.record is None:
             error.record = len(starts)
         return ScanResult(starts, end, error)
