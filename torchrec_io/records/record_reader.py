@@ -133,7 +133,7 @@ class RecordReader(Reader):
         return self._files.find(records).plan(gap)
 
     def plans(self, records: Ints, max_records: int, max_bytes: int) -> Iterator[ReadPlan]:
-        """Plan how to read some records in blocks, in order.
+        """Yield the plans of blocks of records, in order.
 
         Args:
             records: Numbers of the records; int64 ``[n]``.
@@ -166,7 +166,7 @@ class RecordReader(Reader):
             ahead.begin(plans)
 
     def _take_ahead(self, plan: ReadPlan, *, shares_memory: bool) -> ByteBuffer | None:
-        """Return what was read ahead for a plan in this process; see :meth:`ReadAhead.take`."""
+        """Take the frames of a plan, if they were read ahead; see :meth:`ReadAhead.take`."""
         ahead = self._ahead_of_process()
         return None if ahead is None else ahead.take(plan, shares_memory=shares_memory)
 
@@ -357,7 +357,7 @@ class RecordReader(Reader):
         return self._files_of_process
 
     def _ahead_of_process(self) -> ReadAhead | None:
-        """Return what this process reads ahead; None if the files are plain local ones."""
+        """Return the look-ahead of this process, or None for plain local files."""
         if self._pid != os.getpid():
             self._reset()
         return self._ahead
