@@ -273,7 +273,7 @@ def test_many_decodings_are_reported_once(tmp_path: Path, caplog: pytest.LogCapt
     assert dataset.replace(seed=3).num_records == 40
     [message] = [record.getMessage() for record in caplog.records]
     assert "about 20 times in an epoch" in message
-    for way in ("Shuffle(block=...)", "cache", "torchrec-io decompress"):
+    for way in ("Shuffle(block=...)", "cache", "torchrec-io compress or decompress"):
         assert way in message
     caplog.clear()
     path = tmp_path / "y"
@@ -284,7 +284,7 @@ def test_many_decodings_are_reported_once(tmp_path: Path, caplog: pytest.LogCapt
     assert small.num_records == 8000
     [message] = [record.getMessage() for record in caplog.records]
     assert message.startswith("shuffle=Shuffle(block=50) decompresses the files about ")
-    assert "use larger blocks, a larger cache, or torchrec-io decompress" in message
+    assert "use larger blocks, a larger cache, or torchrec-io compress or decompress" in message
 
 
 @pytest.mark.parametrize("num_threads", [1, pytest.param(2, marks=pytest.mark.slow)])

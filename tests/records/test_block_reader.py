@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import pickle
-import shutil
 import threading
 import time
 import weakref
@@ -21,11 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io import CorruptRecordError, RecordIndex, StaleIndexError, TruncatedFileError, _core
+from torchrec_io import RecordIndex, StaleIndexError, _core
 from torchrec_io.records.block_reader import BlockReader
 from torchrec_io.records.record_reader import ReadPlan, RecordReader
 from torchrec_io.storage.chunk_cache import process_cache
-from torchrec_io.storage.local import LocalFile
 
 Numbers = npt.NDArray[np.int64]
 
@@ -118,70 +116,12 @@ def test_results_equal_those_of_the_plain_reader(
         assert fetch(blocks, numbers) == fetch(plain, numbers)
 
 
-def test_blocks_may_have_any_size_and_records(watched: WatchedReader) -> None:
-    # Block 0: every third record; block 1: the others.
-    def numbers_of(block: int) -> Numbers:
-        return np.flatnonzero((np.arange(TOTAL) % 3 != 0) == bool(block))
-
-    blocks = BlockReader(
-        watched, lambda numbers: (numbers % 3 != 0).astype(np.int64), numbers_of, 2
-    )
-    numbers = list(range(TOTAL - 1, -1, -1))
-    assert fetch(blocks, numbers) == fetch(RecordReader(watched.indexes), numbers)
-    assert len(watched.reads) == 2
-
-
-def test_length_location_keys_and_plan(watched: WatchedReader) -> None:
-    blocks = in_blocks(watched, 10, 2)
-    assert len(blocks) == TOTAL
-    assert blocks.locate([52, 0]) == watched.locate([52, 0])
-    plan = blocks.plan(np.array([30, 5, 30]))
-    assert plan.numbers.tolist() == [30, 5, 30]
-    assert watched.reads == []
-
-
-@pytest.mark.parametrize("number", [-1, TOTAL, 2**62])
-def test_record_number_out_of_range(watched: WatchedReader, number: int) -> None:
-    with pytest.raises(IndexError, match=f"there are {TOTAL} records"):
-        in_blocks(watched, 10, 2).plan(np.array([0, number]))
-
-
 def test_at_least_one_block_is_kept(watched: WatchedReader) -> None:
     with pytest.raises(ValueError, match=r"^keep must be a positive integer, got 0"):
         in_blocks(watched, 10, 0)
 
 
-@pytest.mark.parametrize("listed", [[], [3], [5, 6], [0, 1, 2, 4]])
-def test_inconsistent_blocks_are_rejected(watched: WatchedReader, listed: list[int]) -> None:
-    blocks = BlockReader(watched, np.zeros_like, lambda _: np.array(listed, np.int64), 1)
-    with pytest.raises(ValueError, match=r"^numbers_of\(0\) lacks records"):
-        fetch(blocks, [5, 3])
-
-
 # ---- reads ----
-
-
-def test_block_is_one_read_per_file(watched: WatchedReader) -> None:
-    blocks = in_blocks(watched, 30, 9)
-    fetch(blocks, [29, 0])
-    first = watched.plan(np.arange(30))
-    assert watched.reads == [[(0, [[0, first.buffer_bytes]])]]
-    # The second block has the end of file 0 and the start of file 2; file 1 is empty.
-    fetch(blocks, [55])
-    [(file, [[begin, size]]), (other, [[start, length]])] = watched.reads[1]
-    assert (file, begin, other, start) == (0, first.buffer_bytes, 2, 0)
-    assert begin + size == Path(watched.indexes[0].data_path).stat().st_size
-    assert length == 10 * 20_016
-
-
-def test_block_in_memory_is_not_read_again(watched: WatchedReader) -> None:
-    blocks = in_blocks(watched, 10, 3)
-    for numbers in ([0, 25, 13], [19, 1], [2, 21, 10, 11]):
-        fetch(blocks, numbers)
-    assert len(watched.reads) == 3
-    fetch(blocks, [0])
-    fetch(blocks, [35])
-    assert len(watched.reads) == 4
 
 
 def test_least_recently_used_block_is_evicted(watched: WatchedReader) -> None:
@@ -189,13 +129,6 @@ def test_least_recently_used_block_is_evicted(watched: WatchedReader) -> None:
     for block, reads in ((0, 1), (1, 2), (0, 2), (2, 3), (0, 3), (1, 4), (2, 5), (1, 5)):
         fetch(blocks, [block * 10])
         assert len(watched.reads) == reads, block
-
-
-def test_batch_of_many_blocks_uses_the_kept_ones(watched: WatchedReader) -> None:
-    blocks = in_blocks(watched, 10, 2)
-    fetch(blocks, [0, 10, 20])
-    fetch(blocks, [0, 10, 20])
-    assert len(watched.reads) == 3 + 1
 
 
 @pytest.mark.parametrize("keep", [1, 2, 5])
@@ -230,16 +163,18 @@ def test_each_block_not_in_memory_is_read_ahead_once(
 
 def test_what_is_read_ahead_is_dropped_with_its_plan(indexes: list[RecordIndex]) -> None:
     reader = RecordReader(indexes)
+    ahead = reader._ahead
+    assert ahead is not None
     plans = [reader.plan(np.arange(at, at + 10)) for at in (0, 10, 20)]
     reader.read_ahead(plans[:2])
     reader.read_ahead(plans[2:])
     sizes = [plan.buffer_bytes for plan in plans]
-    assert reader._ahead.held_bytes == sum(sizes)
+    assert ahead.held_bytes == sum(sizes)
     assert reader.read(plans[0]).tobytes() == RecordReader(indexes).read(plans[0]).tobytes()
     del plans[2]
-    assert reader._ahead.held_bytes == sum(sizes[:2])  # of one buffer
+    assert ahead.held_bytes == sum(sizes[:2])  # of one buffer
     plans.clear()
-    assert reader._ahead.held_bytes == 0
+    assert ahead.held_bytes == 0
 
 
 # ---- threads and processes ----
@@ -268,17 +203,6 @@ def test_concurrent_threads_read_a_block_once(watched: WatchedReader) -> None:
     blocks = in_blocks(watched, 100, 1)
     assert all_at_once(lambda: fetch(blocks, [3, 1, 55])) == [expected] * THREADS
     assert len(watched.reads) == 1
-
-
-def test_threads_with_fewer_blocks_than_threads(watched: WatchedReader) -> None:
-    plain = RecordReader(watched.indexes)
-    blocks = in_blocks(watched, 5, 2)
-    batches = np.random.default_rng(0).integers(0, TOTAL, (200, 6)).tolist()
-    with ThreadPoolExecutor(THREADS) as pool:
-        found = list(pool.map(functools.partial(fetch, blocks), batches))
-    assert found == [fetch(plain, numbers) for numbers in batches]
-    assert len(blocks._blocks) <= 2
-    assert watched.most_alive <= 2 + THREADS
 
 
 class Interrupted(BaseException):  # as KeyboardInterrupt
@@ -330,40 +254,6 @@ def test_forked_child_shares_no_locks_or_blocks(watched: WatchedReader) -> None:
 # ---- damage ----
 
 
-def test_damage_is_reported_like_the_plain_reader(tmp_path: Path) -> None:
-    path = write_tfrecord(tmp_path / "x", [b"aaaa", b"bbbb", b"cccc", b"dddd"])
-    index = RecordIndex.build(path)
-    content = bytearray(path.read_bytes())
-    content[20 + 13] ^= 1
-    content[60 + 2] ^= 1
-    path.write_bytes(content)
-    index.data_stamp = LocalFile(path).stamp  # as if no fingerprint had shown the damage
-    plain = RecordReader([index])
-    blocks = in_blocks(plain, 3, 1)
-    for numbers in ([2, 1, 0], [3, 1, 1, 2], [0], [1]):
-        found = fetch(blocks, numbers)
-        assert found == fetch(plain, numbers)
-        assert {error[0] for error in found[2]} <= {CorruptRecordError}
-        assert len(found[2]) == sum(number in (1, 3) for number in numbers)
-
-
-def test_shortened_file_is_reported_to_every_thread(tmp_path: Path) -> None:
-    path = write_tfrecord(tmp_path / "x", [b"aaaa", b"bbbb", b"cccc"])
-    reader = WatchedReader([RecordIndex.build(path)])
-    fetch(reader, [0])
-    shutil.copy2(path, tmp_path / "copy")
-    os.truncate(path, 50)
-    reader.before = lambda: time.sleep(0.1)
-    blocks = in_blocks(reader, 3, 1)
-    errors = all_at_once(lambda: fetch(blocks, [0]))
-    assert [(type(error), error.path) for error in errors] == [
-        (TruncatedFileError, str(path))
-    ] * THREADS
-    assert len(reader.reads) == 2
-    shutil.copy2(tmp_path / "copy", path)
-    assert fetch(blocks, [0, 2])[1] == [b"aaaa", b"cccc"]
-
-
 def test_file_changed_between_epochs_is_found_despite_kept_blocks(
     tmp_path: Path,
 ) -> None:
@@ -381,21 +271,6 @@ def test_file_changed_between_epochs_is_found_despite_kept_blocks(
 
 def rows(*ranges: tuple[int, int, int]) -> Numbers:
     return np.array(ranges, np.int64).reshape(-1, 3)
-
-
-@given(st.binary(max_size=50), st.data())
-def test_gathering_copies_ranges(content: bytes, data: st.DataObject) -> None:
-    target = np.zeros(60, np.uint8)
-    expected = bytearray(60)
-    chosen = []
-    for _ in range(data.draw(st.integers(0, 5))):
-        begin = data.draw(st.integers(0, len(content)))
-        size = data.draw(st.integers(0, len(content) - begin))
-        place = data.draw(st.integers(0, 60 - size))
-        chosen.append((begin, size, place))
-        expected[place : place + size] = content[begin : begin + size]
-    _core.gather(np.frombuffer(content, np.uint8), rows(*chosen), target)
-    assert target.tobytes() == bytes(expected)
 
 
 @pytest.mark.parametrize(

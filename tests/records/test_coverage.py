@@ -68,12 +68,6 @@ def test_wrong_index_is_built_again_or_refused(data: Path, kind: str) -> None:
     assert [record for batch in dataset for record in batch] == RECORDS
 
 
-def test_right_index_is_used(data: Path) -> None:
-    path = write_index(data, ALL, TOTAL)
-    assert IndexSearch(Location.of(data)).find_or_build().index_path == str(path)
-    assert path.read_bytes() == RecordIndex.build(data).file_bytes.tobytes()
-
-
 @pytest.mark.parametrize("left_out", range(1, 6))
 def test_a_record_that_is_missing_makes_another_one_too_long(data: Path, left_out: int) -> None:
     path = write_index(data, [start for start in ALL if start != left_out * FRAME], TOTAL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import pickle
 from pathlib import Path
@@ -14,9 +15,12 @@ from tests.support.formats import Netstrings, netstring
 from torchrec_io.records.fixed_length import FixedLength
 from torchrec_io.records.formats import TFRECORD
 from torchrec_io.records.index_cache import cache_path, open_indexes
+from torchrec_io.records.index_file import encode_index
 from torchrec_io.records.lines import TextLines
 from torchrec_io.records.whole_file import WholeFile
+from torchrec_io.storage.local import LocalFile
 from torchrec_io.storage.location import Location
+from torchrec_io.storage.seek_points import SeekPoint, SeekPoints
 
 NETSTRINGS = Netstrings()
 
@@ -128,3 +132,14 @@ def test_whole_file_with_a_new_time(path: Path) -> None:
     os.utime(path, ns=(1, 1))
     with pytest.raises(tio.StaleIndexError, match="the file was changed since it was listed"):
         index.check_unchanged()
+
+
+def test_an_index_without_checksums_of_compressed_lines_is_not_used(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(gzip.compress(b"a\nb\n"))
+    starts, points = np.array([0, 2], np.uint64), SeekPoints.of([SeekPoint(0, 0)])
+    content = encode_index(LocalFile(path), starts, 4, "gzip", points, record_format=TextLines())
+    path.with_name("x.tfidx").write_bytes(content)
+    with pytest.raises(tio.IndexFormatError, match="no checksums of the content"):
+        tio.TextLineDataset(path, index=f"{path}.tfidx")
+    assert list(tio.TextLineDataset(path)) == [b"a", b"b"]

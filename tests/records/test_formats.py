@@ -21,11 +21,9 @@ from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.support.formats import Netstrings, netstring
-from tests.support.tfrecord import write_tfrecord
 from torchrec_io.checks import counted
 from torchrec_io.records import lines as lines_module
 from torchrec_io.records.fixed_length import FixedLength
-from torchrec_io.records.formats import TFRECORD
 from torchrec_io.records.index_cache import open_indexes
 from torchrec_io.records.lines import TextLines
 from torchrec_io.records.record_reader import RecordReader
@@ -93,12 +91,6 @@ def test_lines(
     loaded = pickle.loads(pickle.dumps(index))
     assert loaded.format.name == text_lines.name
     assert read_all(loaded)[0] == records
-
-
-def test_lines_longer_than_a_chunk(tmp_path: Path) -> None:
-    lines = [b"a" * (3 << 20), b"", b"b" * (1 << 20), b"c"]
-    path = stored(tmp_path / "x", b"\n".join(lines))
-    assert read_all(tio.RecordIndex.build(path, format=TextLines()))[0] == lines
 
 
 def test_progress(tmp_path: Path) -> None:
@@ -184,19 +176,6 @@ def test_whole_files_are_not_read_before_they_are_needed(
     reader = RecordReader(indexes)
     block, _ = reader.fetch(reader.plan(np.array([3, 0, 3])))
     assert [block[0], block[1], block[2]] == [b"3", b"0", b"3"]
-
-
-def test_whole_files_are_identified_by_name(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"same")
-    (tmp_path / "b").write_bytes(b"same")
-    (tmp_path / "c").mkdir()
-    shutil.copy(tmp_path / "a", tmp_path / "c" / "a")
-    whole = WholeFile()
-    first, second, moved = (
-        tio.RecordIndex.build(tmp_path / name, format=whole).identity for name in ("a", "b", "c/a")
-    )
-    assert first != second
-    assert first == moved
 
 
 # ---- custom formats ----
@@ -341,16 +320,6 @@ def test_only_plain_files_seek_backwards(tmp_path: Path) -> None:
         tio.RecordIndex.build(packed, format=Given(find))
 
 
-def test_damage_is_reported_for_its_record(tmp_path: Path) -> None:
-    path = stored(tmp_path / "x", netstring(b"one") + b"3:two;" + netstring(b"three"))
-    reader = RecordReader([tio.RecordIndex.build(path, format=NETSTRINGS)])
-    block, [error] = reader.fetch(reader.plan(np.array([2, 1, 0])))
-    assert [block[0], block[1]] == [b"three", b"one"]
-    assert block.numbers.tolist() == [2, 0]
-    assert isinstance(error, tio.CorruptRecordError)
-    assert (error.reason, error.record, error.offset) == ("it is no netstring", 1, 6)
-
-
 @pytest.mark.parametrize("name", [None, "", 7])
 def test_format_must_be_an_instance_with_a_name(tmp_path: Path, name: Any) -> None:
     (tmp_path / "x").write_bytes(b"")
@@ -385,7 +354,24 @@ def test_directory_includes_all_its_files(tmp_path: Path) -> None:
         expand_paths(tmp_path / "folder", tfrecord_names=False)
 
 
-def test_tfrecord_file_can_be_read_with_its_format(tmp_path: Path) -> None:
-    path = write_tfrecord(tmp_path / "x", [b"a", b"", b"bc"])
-    dataset = tio.RecordFileDataset(path, TFRECORD, with_key=True)
-    assert list(dataset) == list(tio.TFRecordDataset(path, with_key=True))
+def test_whole_files_are_identified_by_name(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"same")
+    (tmp_path / "b").write_bytes(b"same")
+    (tmp_path / "c").mkdir()
+    shutil.copy(tmp_path / "a", tmp_path / "c" / "a")
+    whole = WholeFile()
+    first, second, moved = (
+        tio.RecordIndex.build(tmp_path / name, format=whole).identity for name in ("a", "b", "c/a")
+    )
+    assert first != second
+    assert first == moved
+
+
+def test_damage_is_reported_for_its_record(tmp_path: Path) -> None:
+    path = stored(tmp_path / "x", netstring(b"one") + b"3:two;" + netstring(b"three"))
+    reader = RecordReader([tio.RecordIndex.build(path, format=NETSTRINGS)])
+    block, [error] = reader.fetch(reader.plan(np.array([2, 1, 0])))
+    assert [block[0], block[1]] == [b"three", b"one"]
+    assert block.numbers.tolist() == [2, 0]
+    assert isinstance(error, tio.CorruptRecordError)
+    assert (error.reason, error.record, error.offset) == ("it is no netstring", 1, 6)

@@ -66,16 +66,6 @@ def test_build_finds_every_record(
 # ---- saved indexes ----
 
 
-def test_round_trip(data: Path) -> None:
-    built = RecordIndex.build(data)
-    path = built.save()
-    assert path == data.with_name("data.tfrecord.tfidx")
-    for loaded in (RecordIndex.load(data), RecordIndex.load(path)):
-        assert loaded.data_path == str(data)
-        assert loaded.offsets.tolist() == OFFSETS[:-1].tolist()
-        assert loaded.lengths.tolist() == built.lengths.tolist()
-
-
 @pytest.mark.parametrize("count", [10, 20_000], ids=["in memory", "by pages"])
 def test_a_saved_index_is_small_and_holds_no_descriptor(tmp_path: Path, count: int) -> None:
     path = RecordIndex.build(write_tfrecord(tmp_path / "x", [b"ab"] * count)).save()
@@ -261,13 +251,6 @@ def test_index_of_a_damaged_file_is_not_saved(data: Path) -> None:
     assert not cache_path(data).exists()
 
 
-def test_links_to_one_file_share_its_index(data: Path, tmp_path: Path) -> None:
-    (tmp_path / "to_file").symlink_to(data)
-    (tmp_path / "to_folder").symlink_to(data.parent)
-    for name in ("to_file", "to_folder/data.tfrecord", "to_folder/to_file"):
-        assert cache_path(tmp_path / name) == cache_path(data)
-
-
 # ---- many files ----
 
 
@@ -308,3 +291,10 @@ def test_given_indexes(files: list[Location]) -> None:
         open_indexes(files, names[0], "auto")
     with pytest.raises(FileNotFoundError):
         open_indexes([*files, Location.of("/no/such/file")], "auto", "auto")
+
+
+def test_links_to_one_file_share_its_index(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "to_file").symlink_to(data)
+    (tmp_path / "to_folder").symlink_to(data.parent)
+    for name in ("to_file", "to_folder/data.tfrecord", "to_folder/to_file"):
+        assert cache_path(tmp_path / name) == cache_path(data)

@@ -12,7 +12,6 @@ import pytest
 
 import torchrec_io as tio
 from tests.support.tfrecord import frame, write_tfrecord
-from torchrec_io.records.lines import TextLines
 from torchrec_io.storage.zstd import load_zstd
 
 LARGE = 17 << 20  # records whose index has more than 64 MiB
@@ -78,12 +77,6 @@ def test_the_option_allows_it(
     assert (len(found), next(iter(found))) == (LARGE, first)
     if dataset is tio.TextLineDataset:
         assert len(dataset(path)) == LARGE  # the index is in the cache
-
-
-def test_a_large_file_may_have_a_large_index(tmp_path: Path) -> None:
-    path = tmp_path / "lines"
-    path.write_bytes(b"\n" * LARGE)  # 4 bytes of the index for each byte
-    assert len(tio.RecordIndex.build(path, format=TextLines())) == LARGE
 
 
 def test_an_own_limit(tmp_path: Path) -> None:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.support.tfrecord import frame, write_tfrecord
+from tests.support.tfrecord import write_tfrecord
 from torchrec_io import CorruptRecordError, RecordIndex, _core
 from torchrec_io.episodes.reader import StepNumbers, StepReader
 from torchrec_io.records.block_reader import BlockReader
-from torchrec_io.records.lines import TextLines
-from torchrec_io.records.native_frames import NativeReads
 from torchrec_io.records.reader import Plan, Reader, RecordLocation
 from torchrec_io.records.record_reader import RecordReader
 from torchrec_io.records.stream_reader import StreamReader
@@ -76,36 +73,6 @@ def test_damaged_record_is_an_error_with_its_location(tmp_path: Path, kind: str)
     assert "np." not in str(error)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_plain_tfrecord_files_and_blocks_are_read_natively(tmp_path: Path, kind: str) -> None:
-    path = write_tfrecord(tmp_path / "x", RECORDS)
-    reader, first, _ = reader_and_records(kind, path)
-    opened = reader.open_run([reader.plan(first)])
-    assert reader.is_native == (len(opened) == 1) == (kind in ("records", "blocks", "stream"))
-
-
-def test_native_code_parses_the_records_of_streams_where_they_are(tmp_path: Path) -> None:
-    path = write_tfrecord(tmp_path / "x", RECORDS)
-    path.write_bytes(path.read_bytes()[:-1])  # ends inside the last record
-    reader = StreamReader([Location.of(path)])
-    *sound, last = reader.chunks(0, 1, size=4, window=3)
-    for chunk, frames in zip(sound, reader.open_run([*sound, last]), strict=True):
-        block = NativeReads.of(frames).block
-        assert block is chunk.block  # with the identities that random numbers depend on
-        starts, sizes = frames.plan.frame_starts.tolist(), frames.plan.frame_sizes.tolist()
-        framed = [block.buffer[a : a + n].tobytes() for a, n in zip(starts, sizes, strict=True)]
-        assert framed == [frame(block[at]) for at in range(len(block))]
-    assert len(last.damage) == 1
-
-
-def test_a_batch_of_a_slow_stream_does_not_wait_for_others(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    path = str(write_tfrecord(tmp_path / "x", RECORDS))
-    assert StreamReader([Location.of(path)]).is_native
-    for slow in (str(tmp_path / "pipe"), "s3://bucket/object"):
-        assert not StreamReader([Location.of(path), Location.of(slow)]).is_native
-
-
 @pytest.mark.parametrize(
     ("starts", "sizes", "reason"),
     [
@@ -127,18 +94,3 @@ def test_frames_past_the_end_of_their_buffer() -> None:
     records = _core.Records(buffer, np.array([0]), np.array([1]))
     with pytest.raises(ValueError, match="smaller than the plan requires"):
         _core.BatchReads.of_buffer(plan, buffer, records)
-
-
-def test_compressed_files_are_read_before_native_code_parses_them(tmp_path: Path) -> None:
-    reader = RecordReader([RecordIndex.build(write_tfrecord(tmp_path / "x", RECORDS, "gzip"))])
-    [frames] = reader.open_run([reader.plan(np.array([1]))])
-    assert reader.is_native
-    assert frames.block is not None
-    assert frames.block.buffer.tobytes() == frame(RECORDS[1])
-
-
-def test_other_formats_are_not_read_natively(tmp_path: Path) -> None:
-    (tmp_path / "lines").write_bytes(b"one\ntwo\n")
-    reader = RecordReader([RecordIndex.build(tmp_path / "lines", format=TextLines())])
-    assert not reader.is_native
-    assert reader.open_run([reader.plan(np.array([0]))]) == []

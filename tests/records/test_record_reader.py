@@ -14,12 +14,10 @@ from hypothesis import strategies as st
 
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io import (
-    CorruptRecordError,
     RecordIndex,
     StaleIndexError,
     TruncatedFileError,
 )
-from torchrec_io.records.record_block import RecordList
 from torchrec_io.records.record_reader import RecordReader
 from torchrec_io.storage.local import LocalFile
 
@@ -53,11 +51,6 @@ def fetch(reader: RecordReader, numbers: list[int]) -> list[bytes]:
 @given(numbers=st.lists(st.integers(0, len(ALL) - 1), max_size=80))
 def test_any_records_in_any_order(reader: RecordReader, numbers: list[int]) -> None:
     assert fetch(reader, numbers) == [ALL[i] for i in numbers]
-
-
-def test_all_records_in_order(reader: RecordReader) -> None:
-    assert len(reader) == len(ALL)
-    assert fetch(reader, list(range(len(ALL)))) == ALL
 
 
 @pytest.mark.parametrize("number", [-1, len(ALL), 2**62])
@@ -105,14 +98,6 @@ class TestManyFiles:
         assert (caught.value.path, caught.value.offset) == (path, 0)
 
 
-def test_locations_and_keys(reader: RecordReader) -> None:
-    first, third = reader.indexes[0].data_path, reader.indexes[2].data_path
-    assert reader.locate([52, 0]) == [
-        (third, 2, 2 * 30_016, f"{third}:{2 * 30_016}"),
-        (first, 0, 0, f"{first}:0"),
-    ]
-
-
 def test_pickled_and_forked_readers_open_their_own_files(reader: RecordReader) -> None:
     assert fetch(pickle.loads(pickle.dumps(reader)), [60, 1]) == [ALL[60], ALL[1]]
     child = os.fork()
@@ -136,14 +121,6 @@ class TestDamage:
         content[at] ^= 1
         path.write_bytes(content)
 
-    def test_bad_data_crc_loses_only_that_record(self, tmp_path: Path) -> None:
-        path, reader = self.make(tmp_path, flip=20 + 13)
-        block, (error,) = reader.fetch(reader.plan(np.array([2, 1, 0])))
-        assert [block[i] for i in range(len(block))] == [b"cccc", b"aaaa"]
-        assert block.numbers.tolist() == [2, 0]
-        assert isinstance(error, CorruptRecordError)
-        assert (error.path, error.record, error.offset) == (str(path), 1, 20)
-
     def test_checksums_can_be_unchecked(self, tmp_path: Path) -> None:
         path, reader = self.make(tmp_path, flip=20 + 13, verify_crc=False)
         self.flip(path, 40 + 9)  # in the checksum of a length; no fingerprint shows it
@@ -156,15 +133,6 @@ class TestDamage:
         assert isinstance(error, StaleIndexError)
         assert "length differs from the one in the index" in str(error)
 
-    def test_file_changed_during_an_epoch(self, tmp_path: Path) -> None:
-        path, reader = self.make(tmp_path)
-        assert fetch(reader, [0]) == [b"aaaa"]
-        write_tfrecord(path, [b"aaa", b"bbbbb", b"cccc"])
-        for _ in range(2):  # the error persists
-            with pytest.raises(StaleIndexError, match="changed while it was read") as caught:
-                reader.fetch(reader.plan(np.array([0])))
-            assert caught.value.path == str(path)
-
     def test_file_truncated_during_an_epoch(self, tmp_path: Path) -> None:
         path, reader = self.make(tmp_path)
         assert fetch(reader, [0]) == [b"aaaa"]
@@ -172,16 +140,3 @@ class TestDamage:
         with pytest.raises(TruncatedFileError, match="shorter") as caught:
             reader.fetch(reader.plan(np.array([0, 1, 2])))
         assert caught.value.path == str(path)
-
-    def test_truncated_file(self, tmp_path: Path) -> None:
-        path, reader = self.make(tmp_path)
-        os.truncate(path, 50)
-        with pytest.raises(TruncatedFileError, match="shorter") as caught:
-            reader.fetch(reader.plan(np.array([0, 1, 2])))
-        assert caught.value.path == str(path)
-
-
-def test_records_in_memory() -> None:
-    records = RecordList.of([b"abc", bytearray(), memoryview(b"de")])
-    assert [bytes(records.view(i)) for i in range(len(records))] == [b"abc", b"", b"de"]
-    assert records.without([1]).records == (b"abc", b"de")

@@ -13,7 +13,6 @@ import pytest
 
 import torchrec_io as tio
 from tests.support.tfrecord import frame, masked_crc, write_tfrecord
-from torchrec_io.records.sequential import iter_records
 from torchrec_io.records.verify import verify_file
 
 SMALL = [b"a" * 10, b"b" * 1000, b"c" * 10]
@@ -105,22 +104,6 @@ def test_a_mixture_has_one_limit(path: Path) -> None:
     assert set(mixed) == set(SMALL)
 
 
-def test_sequential_reading(path: Path) -> None:
-    found: list[tuple[int, bytes]] = []
-    with pytest.raises(tio.RecordTooLargeError) as caught:
-        found.extend(iter_records(path, max_record_bytes=1000))
-    assert [record for _, record in found] == SMALL[:2]
-    check_error(caught.value, path)
-
-
-def test_verification_goes_on_after_it(path: Path) -> None:
-    report = verify_file(path, max_record_bytes=1000)
-    assert (report.records, report.damaged, report.lost) == (3, 1, None)
-    [error] = report.damage
-    assert isinstance(error, tio.RecordTooLargeError)
-    check_error(error, path)
-
-
 def test_each_of_several_readers_skips_it(path: Path) -> None:
     errors: list[Any] = []
     found: list[bytes] = []
@@ -172,3 +155,11 @@ def test_memory_does_not_grow_with_a_bomb(tmp_path: Path) -> None:
     damaged, grown = map(int, output.split())
     assert damaged == 1
     assert grown * (1024 if sys.platform == "linux" else 1) < 32 << 20
+
+
+def test_verification_goes_on_after_it(path: Path) -> None:
+    report = verify_file(path, max_record_bytes=1000)
+    assert (report.records, report.damaged, report.lost) == (3, 1, None)
+    [error] = report.damage
+    assert isinstance(error, tio.RecordTooLargeError)
+    check_error(error, path)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-import os
 import pickle
 import struct
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -16,10 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.pipes import feeding
 from tests.support.tfrecord import frame, masked_crc, write_tfrecord
 from torchrec_io import CorruptRecordError, TorchRecIOError, TruncatedFileError
-from torchrec_io.records.record_block import RecordBlock
 from torchrec_io.records.stream_reader import STREAM_LOCATION, StreamChunk, StreamReader
 from torchrec_io.storage.location import Location
 
@@ -229,38 +224,6 @@ def test_shuffle_keeps_all_records_near_their_positions(
         assert {e for e in events if isinstance(e, Damage)} <= set(assigned)
 
 
-@given(
-    files=contents(max_files=3),
-    size=SIZES,
-    window=st.sampled_from([1, 4]),
-    skip=SKIPS,
-    part=st.integers(1, 100),
-)
-def test_pipes_read_like_files(
-    tmp_path_factory: pytest.TempPathFactory,
-    *,
-    files: Contents,
-    size: int,
-    window: int,
-    skip: int,
-    part: int,
-) -> None:
-    folder = tmp_path_factory.mktemp("files")
-    paths = write(folder, files)
-    whole = [Path(path).read_bytes() for path in paths]
-    options: dict[str, Any] = {"size": size, "window": window, "skip": skip}
-    reader = StreamReader([Location.of(path) for path in paths], compression=None)
-    expected = [events_of(reader, chunk) for chunk in reader.chunks(0, 1, **options)]
-    with ExitStack() as pipes:
-        for path, content in zip(paths, whole, strict=True):
-            os.unlink(path)
-            parts = [content[at : at + part] for at in range(0, len(content), part)]
-            pipes.enter_context(feeding(Path(path), parts))
-        reader = StreamReader([Location.of(path) for path in paths], compression=None)
-        found = [events_of(reader, chunk) for chunk in reader.chunks(0, 1, **options)]
-    assert found == expected
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("compression", [None, "gzip", "zlib"])
 @pytest.mark.parametrize("partitions", [1, 3, 5])
@@ -314,94 +277,3 @@ def test_orders_are_repeatable_and_different(tmp_path: Path) -> None:
     # A window of all records is a uniform shuffle, which moves records far.
     far = np.abs(np.array(numbers_of(reader, num_partitions=2, window=500)) - np.arange(500))
     assert 120 < far.mean() < 210  # 500 / 3
-
-
-def test_data_is_not_checked_without_verify_crc(tmp_path: Path) -> None:
-    path = tmp_path / "x"
-    path.write_bytes(content_of([(b"abcd", 13), (b"efgh", None)], 0))
-    reader = StreamReader([Location.of(path)], verify_crc=False)
-    (chunk,) = reader.chunks(0, 1, size=9)
-    block, errors = reader.fetch(chunk)
-    assert errors == []
-    assert [block[0], block[1]] == [b"accd", b"efgh"]
-
-
-@given(sizes=st.lists(st.integers(0, 20), max_size=8), cut=st.integers(0, 10))
-def test_split_and_joined_are_inverse(
-    tmp_path_factory: pytest.TempPathFactory, sizes: list[int], cut: int
-) -> None:
-    path = tmp_path_factory.mktemp("x") / "x"
-    path.write_bytes(b"".join(frame(bytes([i] * n)) for i, n in enumerate(sizes)) + b"stray")
-    reader = StreamReader([Location.of(path)], compression=None)
-    (chunk,) = reader.chunks(0, 1, size=100)
-    first, rest = chunk.split(cut)
-    assert len(first) == min(cut, len(sizes))
-    assert first.damage == []
-    assert events_of(reader, first) + events_of(reader, rest) == events_of(reader, chunk)
-    assert len(first.block.buffer) + len(rest.block.buffer) == len(chunk.block.buffer)
-    for parts in ([first, rest], [first, rest.split(1)[0], rest.split(1)[1]]):
-        joined = StreamChunk.joined(parts)
-        assert events_of(reader, joined) == events_of(reader, chunk)
-    assert len(StreamChunk.joined([])) == 0
-
-
-def test_blocks_of_chunks_have_all_methods_of_blocks(tmp_path: Path) -> None:
-    path = str(write_tfrecord(tmp_path / "x", [b"ab", b"c", b"", b"def"]))
-    reader = StreamReader([Location.of(path)])
-    (chunk,) = reader.chunks(0, 1, size=4)
-    block = chunk.block.without([1])
-    assert [bytes(block.view(i)) for i in range(3)] == [b"ab", b"", b"def"]
-    assert [place.offset for place in reader.locate(block.numbers)] == [0, 35, 51]
-    both = RecordBlock.joined([block, chunk.block])
-    assert [both[i] for i in range(7)] == [b"ab", b"", b"def", b"ab", b"c", b"", b"def"]
-
-
-class TestRefused:
-    @pytest.mark.parametrize(
-        ("options", "message"),
-        [
-            ({"partition": -1}, "partition must be a non-negative integer, got -1"),
-            (
-                {"partition": 2, "num_partitions": 2},
-                "num_partitions must be an integer of at least 3, got 2",
-            ),
-            ({"size": 0}, "size must be a positive integer"),
-            ({"window": 0}, "window must be a positive integer"),
-            ({"skip": -1}, "skip must be a non-negative integer"),
-        ],
-    )
-    def test_bad_arguments(self, tmp_path: Path, options: dict[str, int], message: str) -> None:
-        reader = StreamReader([Location.of(write_tfrecord(tmp_path / "x", [b"a"]))])
-        with pytest.raises(ValueError, match=message):
-            reader.chunks(**{"partition": 0, "num_partitions": 1, "size": 1, **options})
-
-    def test_invalid_compression_and_missing_file(self, tmp_path: Path) -> None:
-        path = str(write_tfrecord(tmp_path / "x", [b"a"]))
-        with pytest.raises(ValueError, match="'gzip', 'zlib'"):
-            StreamReader([Location.of(path)], compression="bz2")  # type: ignore[arg-type]
-        with pytest.raises(FileNotFoundError):
-            StreamReader([Location.of(path), Location.of(path + "y")])
-        reader = StreamReader([Location.of(path)])
-        os.unlink(path)
-        with pytest.raises(FileNotFoundError):
-            next(reader.chunks(0, 1, size=1))
-
-    def test_pipe_for_several_processes_or_read_twice(self, tmp_path: Path) -> None:
-        with feeding(tmp_path / "pipe", [frame(b"abc")]) as pipe:
-            reader = StreamReader([Location.of(pipe)])
-            with pytest.raises(ValueError, match="only one process can read it, not 2"):
-                reader.chunks(0, 2, size=1)
-            assert len(list(reader.chunks(0, 1, size=1))) == 1
-            for again in (reader, pickle.loads(pickle.dumps(reader))):
-                with pytest.raises(ValueError, match="it can be read only once"):
-                    again.chunks(0, 1, size=1)
-
-
-def test_dropped_iterator_closes_its_file(tmp_path: Path) -> None:
-    before = len(os.listdir("/proc/self/fd"))
-    with feeding(tmp_path / "pipe", itertools.repeat(frame(b"abc"))) as pipe:
-        chunks = StreamReader([Location.of(pipe)]).chunks(0, 1, size=5, window=3)
-        next(chunks)
-        assert len(os.listdir("/proc/self/fd")) > before
-        chunks.close()  # type: ignore[attr-defined]
-    assert len(os.listdir("/proc/self/fd")) == before

@@ -18,7 +18,7 @@ from ..checks import check_integer
 from ..errors import CorruptRecordError, TorchRecIOError
 from ..storage.byte_source import ByteBuffer, Ints
 from ..timing.steps import reading
-from .native_frames import BufferFrames, Frames
+from .native_frames import Frames
 from .reader import Reader, RecordLocation, open_first
 from .record_block import RecordBlock
 from .record_reader import ReadPlan, RecordReader
@@ -81,7 +81,6 @@ class BlockReader(Reader):
 
     Attributes:
         reader: Reader of the records.
-        held_bytes: Size of the blocks in memory, and of those that are being read.
 
     Raises:
         ValueError: If ``keep`` is less than 1.
@@ -144,7 +143,7 @@ class BlockReader(Reader):
         self._reset_after_fork()
         for number in plan.needed.tolist():
             with self._lock:
-                if number in self._blocks or number in self._reading or number in self._ahead:
+                if number in self._blocks or number in self._ahead:
                     continue
             self._ahead[number] = ahead = self.reader.plan(self._numbers_of(number))
             plan.ahead.append(ahead)
@@ -153,11 +152,11 @@ class BlockReader(Reader):
     def open_run(self, plans: Sequence[BlockPlan]) -> list[Frames]:
         return open_first(plans, self._open_frames)
 
-    def _open_frames(self, plan: BlockPlan) -> BufferFrames | None:
+    def _open_frames(self, plan: BlockPlan) -> Frames | None:
         if not self.is_native or self.reader.has_too_large(plan.frames):
             return None
         with reading():
-            return BufferFrames.of_plan(plan.frames, self._copy(plan))
+            return Frames.of_plan(plan.frames, self._copy(plan))
 
     def fetch(self, plan: BlockPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
         """Copy the records of a plan from their blocks, reading those not in memory.
@@ -191,13 +190,14 @@ class BlockReader(Reader):
         buffer = _core.allocate(plan.buffer_bytes)
         needed = plan.needed.tolist()
         with self._lock:
-            ready = {number: self._blocks[number] for number in needed if number in self._blocks}
+            kept = {number: self._blocks[number] for number in needed if number in self._blocks}
+            ready = {number: block.result() for number, block in kept.items() if block.done()}
             for number in ready:
                 self._blocks.move_to_end(number)
         # Blocks in memory come first, before reading the others evicts them.
         self._gather(plan, ready, buffer)
         missing = [number for number in needed if number not in ready]
-        del ready
+        del kept, ready
         for number in missing:
             self._gather(plan, {number: self._load(number)}, buffer)
         return buffer
@@ -220,57 +220,33 @@ class BlockReader(Reader):
     def _load(self, number: int) -> _core.FrameBlock:
         """Return a block from memory, or read by this thread or by another that is reading it."""
         with self._lock:
-            if number in self._blocks:
-                self._blocks.move_to_end(number)
-                return self._blocks[number]
-            future = self._reading.get(number)
-            if future is None:
-                reading = self._reading[number] = Future()
-                self._evict(self._keep - len(self._reading))
-                ahead = self._ahead.pop(number, None)
-        return future.result() if future is not None else self._read(number, ahead, reading)
+            found = self._blocks.get(number)
+            block = found or Future()
+            self._blocks[number] = block
+            self._blocks.move_to_end(number)
+            while len(self._blocks) > self._keep:
+                self._blocks.popitem(last=False)
+        if found is None:
+            try:
+                block.set_result(self._read(number))
+            except BaseException as error:  # noqa: BLE001  # threads that wait must not wait forever
+                with self._lock:
+                    if self._blocks.get(number) is block:  # later calls try again
+                        del self._blocks[number]
+                block.set_exception(error)
+        return block.result()
 
-    def _read(
-        self, number: int, ahead: ReadPlan | None, reading: Future[_core.FrameBlock]
-    ) -> _core.FrameBlock:
-        size = 0
-        try:
-            plan = ahead or self.reader.plan(self._numbers_of(number))
-            plan, _ = self.reader.without_too_large(plan)
-            size = self._hold(plan.buffer_bytes)
-            block = _core.FrameBlock(plan, self.reader.read(plan))
-        except BaseException as error:
-            with self._lock:
-                if self._forget(number, reading):  # later calls try again
-                    self.held_bytes -= size
-            reading.set_exception(error)  # threads that wait must not wait forever
-            raise
-        reading.set_result(block)
-        with self._lock:
-            if self._forget(number, reading):
-                self._blocks[number] = block
-            self._evict(self._keep)
-        return block
-
-    def _hold(self, size: int) -> int:
-        """Count the memory of a block that is read next; return its size in bytes."""
+    def _read(self, number: int) -> _core.FrameBlock:
         self.reader.count_memory_of(self)
+        plan = self._ahead.pop(number, None) or self.reader.plan(self._numbers_of(number))
+        plan, _ = self.reader.without_too_large(plan)
+        return _core.FrameBlock(plan, self.reader.read(plan))
+
+    @property
+    def held_bytes(self) -> int:
+        """Size of the blocks in memory."""
         with self._lock:
-            self.held_bytes += size
-        return size
-
-    def _forget(self, number: int, reading: Future[_core.FrameBlock]) -> bool:
-        """Remove a block from those being read, unless a reset has done so; return whether."""
-        is_known = self._reading.get(number) is reading
-        if is_known:
-            del self._reading[number]
-        return is_known
-
-    def _evict(self, most: int) -> None:
-        """Drop the least recently used blocks down to a number."""
-        while len(self._blocks) > max(0, most):
-            _, block = self._blocks.popitem(last=False)
-            self.held_bytes -= block.nbytes
+            return sum(block.result().nbytes for block in self._blocks.values() if block.done())
 
     def _reset_after_fork(self) -> None:
         if self._pid != os.getpid():
@@ -278,9 +254,8 @@ class BlockReader(Reader):
 
     def _reset(self) -> None:
         self._lock = threading.Lock()
-        self._blocks: OrderedDict[int, _core.FrameBlock] = OrderedDict()  # last used last
-        self._reading: dict[int, Future[_core.FrameBlock]] = {}
-        self.held_bytes = 0
+        # Blocks in memory and those that are being read; last used last.
+        self._blocks: OrderedDict[int, Future[_core.FrameBlock]] = OrderedDict()
         # Plans of blocks that are read ahead, as long as a plan of records needs them.
         self._ahead: weakref.WeakValueDictionary[int, ReadPlan] = weakref.WeakValueDictionary()
         # Last: a thread that sees it may use the lock, and the parent's may be held forever.

@@ -1,4 +1,4 @@
-"""The chunks of the compressed files of a reader, and which records in them are trusted."""
+"""Compressed files of a reader: their chunks, and which records in them are trusted."""
 
 from __future__ import annotations
 
@@ -9,17 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..checks import printable
-from ..errors import CorruptRecordError, TorchRecIOError
-from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Stamp, find_size
-from ..storage.chunk_cache import process_cache
+from ..storage.byte_source import ByteBuffer, ByteSource, Ints
+from ..storage.chunk_cache import ChunkCache
 from ..storage.chunked_file import ChunkedFile
-from ..storage.opening import open_decompressed
-from .index import RecordIndex, make_recorder
+from .index import RecordIndex
 
 if TYPE_CHECKING:
     from ..storage.cache.block_cache import BlockCache
-    from ..storage.seek_points import SeekPoints
 
 logger = logging.getLogger("torchrec_io")
 
@@ -27,71 +23,26 @@ logger = logging.getLogger("torchrec_io")
 _MANY_DECODINGS = 5
 
 
-class ChunksOfFiles:
-    """Opens the decompressed content of compressed files.
+def open_chunks(
+    index: RecordIndex, file: ByteSource, cache: ChunkCache, disk: BlockCache | None
+) -> ChunkedFile:
+    """Return the decompressed content of a compressed file.
 
     Args:
-        cache_bytes: Memory for decoded chunks in this process, in bytes.
+        index: Index of the file.
+        file: The open file.
+        cache: Cache of decoded chunks, which stay there when the file is closed.
         disk: Cache on the local disk that keeps decoded chunks.
-
-    Attributes:
-        cache: Cache of the decoded chunks, which stay there when a file is closed.
     """
+    from ..storage.compressed_chunks import CompressedChunks  # noqa: PLC0415  # has decoders
 
-    def __init__(self, cache_bytes: int, disk: BlockCache | None = None) -> None:
-        self.cache = process_cache(cache_bytes)
-        self._disk = disk
-        # Results for files whose index has no seek points: these, or damage.
-        self._searched: dict[tuple[int, Stamp], SeekPoints | TorchRecIOError] = {}
+    assert index.compression is not None
+    chunks = CompressedChunks(file.path, index.compression, index.seek_points, index.stream_bytes)
+    if disk is not None:
+        from ..storage.cache.object_blocks import chunk_blocks  # noqa: PLC0415  # seldom needed
 
-    def open(self, number: int, index: RecordIndex, file: ByteSource) -> ChunkedFile:
-        """Return the decompressed content of a compressed file.
-
-        Args:
-            number: Number of the file among those of the reader.
-            index: Index of the file.
-            file: The open file.
-
-        Raises:
-            CorruptRecordError: If the file is damaged, and its format would not notice that.
-        """
-        from ..storage.compressed_chunks import CompressedChunks  # noqa: PLC0415  # has decoders
-
-        assert index.compression is not None
-        points = index.seek_points
-        if index.lacks_seek_points:
-            points = self._searched_points(number, index, file)
-        chunks = CompressedChunks(file.path, index.compression, points, index.stream_bytes)
-        if self._disk is not None:
-            from ..storage.cache.object_blocks import chunk_blocks  # noqa: PLC0415  # seldom needed
-
-            chunks.stored = chunk_blocks(self._disk, index.location, file.stamp, chunks.starts)
-        return ChunkedFile(file, chunks, self.cache)
-
-    def _searched_points(self, number: int, index: RecordIndex, file: ByteSource) -> SeekPoints:
-        key = number, file.stamp
-        if key not in self._searched:
-            self._searched[key] = _search_points(index, file)
-        found = self._searched[key]
-        if isinstance(found, TorchRecIOError):
-            raise CorruptRecordError(found.reason, path=index.data_path, offset=found.offset)
-        return found
-
-
-def _search_points(index: RecordIndex, file: ByteSource) -> SeekPoints | TorchRecIOError:
-    """Decompress a file to find its seek points.
-
-    Returns:
-        The points; or damage, if the format of the file would not notice it.
-    """
-    logger.info(
-        "decompressing %s to find seek points: its index has none", printable(index.data_path)
-    )
-    recorder = make_recorder(None)
-    _, damage = find_size(open_decompressed(file, index.compression, recorder=recorder))
-    if damage is not None and not index.format.is_self_checking:
-        return damage  # the checksum of a member or stream does not show where its damage is
-    return recorder.finish().up_to(index.stream_bytes)
+        chunks.stored = chunk_blocks(disk, index.location, file.stamp, chunks.starts)
+    return ChunkedFile(file, chunks, cache)
 
 
 def trust_valid_records(source: ChunkedFile, index: RecordIndex, ranges: Ints) -> None:
@@ -123,54 +74,29 @@ def report_decodings(
         block: Number of records that are read together; None: each is read alone.
     """
     compressed = [index for index in indexes if index.compression]
-    if not compressed:
-        return False
+    # Half of the look-ahead, which is three quarters of the memory, is read each time.
     size = sum(index.stream_bytes for index in compressed)
-    times = _count_decodings(size, cache_bytes)
+    times = max(1, size / (0.75 * cache_bytes / 2))
     # Of the largest file alone: the indexes of others may not be in memory.
     largest = max(compressed, key=lambda index: index.stream_bytes)
+    points, size = largest.seek_points, largest.stream_bytes
     if block is not None:
         # The chunks that a block begins and ends in are decompressed.
-        extra = _chunk_bytes(largest)
-        times = min(times, 1 + extra / (block * _record_bytes(largest)))
-    spans_to_reach = largest.seek_points.spans_to_reach(largest.stream_bytes)
-    if times * spans_to_reach <= _MANY_DECODINGS:
+        block_bytes = block * max(1, size / max(1, len(largest)))
+        chunk_bytes = size / len(points.span_starts(size)[0])
+        times = min(times, 1 + chunk_bytes / block_bytes)
+    times *= points.spans_to_reach(size)
+    if times <= _MANY_DECODINGS:
         return False
-    if spans_to_reach > times:
-        reason = f"decompression can start in few places of {largest.data_path}"
-        remedy = "torchrec-io compress or decompress"
-    else:
-        reason = f"more than decode_cache_bytes={cache_bytes} are decompressed"
-        blocks = "shuffle=Shuffle(block=...)" if block is None else "larger blocks"
-        remedy = f"{blocks}, a larger cache, or torchrec-io decompress"
     logger.warning(
-        "shuffle=%s decompresses the files about %.0f times in an epoch, because %s: use %s",
+        "shuffle=%s decompresses the files about %.0f times in an epoch, with decode_cache_bytes=%d"
+        ": use %s, a larger cache, or torchrec-io compress or decompress",
         True if block is None else f"Shuffle(block={block})",
-        times * spans_to_reach,
-        reason,
-        remedy,
+        times,
+        cache_bytes,
+        "shuffle=Shuffle(block=...)" if block is None else "larger blocks",
     )
     return True
-
-
-def _count_decodings(size: int, cache_bytes: int) -> float:
-    """Return how often a uniform shuffle decompresses data of a size.
-
-    Half of the look-ahead, which is three quarters of the memory, is read each time. A chunk
-    without a seek point is reached from the last one before it.
-    """
-    return max(1, size / (0.75 * cache_bytes / 2))
-
-
-def _chunk_bytes(index: RecordIndex) -> float:
-    """Return the mean size of the chunks of a file."""
-    starts, _ = index.seek_points.span_starts(index.stream_bytes)
-    return index.stream_bytes / len(starts)
-
-
-def _record_bytes(index: RecordIndex) -> float:
-    """Return the mean size of the records of a file."""
-    return max(1, index.stream_bytes / max(1, len(index)))
 
 
 def _find_valid_end(index: RecordIndex, begin: int, data: ByteBuffer) -> int:

@@ -15,7 +15,7 @@ from ..storage.byte_source import ByteSource, Ints, Stamp
 from ..storage.compression import CompressionChoice
 from ..storage.location import Location
 from ..storage.opening import open_decompressed
-from .formats import TFRECORD, UNKNOWN_END
+from .formats import TFRECORD
 from .index import RecordIndex
 from .index_cache import find_matching
 from .record_block import RecordBlock
@@ -24,6 +24,7 @@ from .record_size import MAX_RECORD_BYTES
 from .scan import BLOCK_RECORDS, scan
 from .scanned_block import Gap, ScannedBlock
 from .sequential import iter_blocks
+from .stream_window import UNKNOWN_END
 
 if TYPE_CHECKING:
     from ..storage.seek_points import SeekPoint

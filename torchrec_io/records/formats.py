@@ -22,8 +22,6 @@ from ..storage.byte_source import (
     ByteSource,
     Ints,
     Offsets,
-    file_bytes_read,
-    find_size,
     read_bytes,
 )
 from ..storage.compression import (
@@ -36,6 +34,7 @@ from ..storage.digest import digest, digest_number
 from ..storage.local import head_of
 from .custom_format import find_boundaries, reason_of
 from .foreign_files import HEAD_BYTES, foreign_file
+from .stream_window import StreamWindow
 
 # A function that is called now and then with the number of bytes of the file and the number of
 # records done so far. An exception that it raises ends the work.
@@ -43,8 +42,6 @@ Progress: TypeAlias = Callable[[int, int], None]
 # Position of a damaged record, error class and reason.
 Fault: TypeAlias = "tuple[int, type[TorchRecIOError], str]"
 
-# Stands for the end of a stream of unknown size.
-UNKNOWN_END = 2**63 - 1
 # The fingerprint of a file covers this much at each of its ends.
 _FINGERPRINT_BYTES = 1 << 16
 
@@ -292,7 +289,6 @@ class TFRecordFormat(RecordFormat):
     overhead_bytes = header_bytes + footer_bytes
     is_self_checking = True
 
-    _WINDOW_BYTES = 1 << 20
     # Where records are larger than this, only their headers are worth reading.
     _SPARSE_WINDOW_BYTES = 1 << 12
 
@@ -310,46 +306,47 @@ class TFRecordFormat(RecordFormat):
         self, source: ByteSource, progress: Progress, *, verify_crc: bool = True
     ) -> ScanResult:
         """Find all records. The checksums of data are never compared."""
-        stream_end = UNKNOWN_END if source.size is None else source.size
-        buffer = np.empty(self._WINDOW_BYTES, np.uint8)
-        window = self._WINDOW_BYTES
-        found: list[Offsets] = []
-        front = at = records = 0  # front: offset of the window
-        is_at_end = False
-        error: TorchRecIOError | None = None
-        while error is None:
-            got, error = source.read_before_damage(front, buffer.data[:window])
-            is_at_end = got == 0 or error is not None
-            content = buffer[min(at - front, got) : got]
-            scan = _core.scan_frames(content, at, stream_end, verify_crc)
-            starts, following = scan.starts, scan.next
-            found.append(starts)
-            if scan.fault is not None:
-                error = self.error_of(scan.fault, source.path, following, buffer[:got])
-            elif got == 0:
+        window = StreamWindow(source)
+        found = [np.empty(0, np.uint64)]
+        records = 0
+        fault: FrameFault | None = None
+        is_whole = True  # False if the stream ends inside of the last record
+        at_once: int | None = None
+        header = self.header_bytes
+        while fault is None and is_whole:
+            if len(window.content) < header and not window.fill(header, at_once):
                 break
-            elif following == front and error is None:
-                error = self.error_of(FrameFault.truncated_header, source.path, at)
-            at = following
-            if source.size is None:  # all of it is decompressed anyway
-                front = min(at, front + got)
-            else:
-                sparse = len(starts) > 0 and at - front > len(starts) * (1 << 18)
-                window = self._SPARSE_WINDOW_BYTES if sparse else self._WINDOW_BYTES
-                front = at
+            scan = _core.scan_frames(window.content, window.at, window.stream_end, verify_crc)
+            starts, fault, size = scan.starts, scan.fault, scan.next - window.at
+            found.append(starts)
             records += len(starts)
-            progress(file_bytes_read(source, at), records)
-        starts = np.concatenate(found)
-        # The last record may extend past the end, which was not known before it was reached.
-        if is_at_end and len(starts) and at > find_size(source)[0]:
-            at = int(starts[-1])
-            starts = starts[:-1]
+            is_whole = window.skip(size)
+            at_once = self._SPARSE_WINDOW_BYTES if size > len(starts) * (1 << 18) > 0 else None
+            progress(window.file_bytes_read, records)
+        starts, end = np.concatenate(found), window.at
+        if is_whole:
+            error = self.error_at_end(window, fault or FrameFault.truncated_header)
+        else:
+            starts, end, error = starts[:-1], int(starts[-1]), window.damage
             if error is None:
-                head = np.frombuffer(head_of(source), np.uint8) if at == 0 else None
-                error = self.error_of(FrameFault.past_end, source.path, at, head)
+                head = np.frombuffer(head_of(source), np.uint8) if end == 0 else None
+                error = self.error_of(FrameFault.past_end, source.path, end, head)
         if error is not None and error.record is None:
             error.record = len(starts)
-        return ScanResult(starts, at, error)
+        return ScanResult(starts, end, error)
+
+    def error_at_end(self, window: StreamWindow, fault: FrameFault) -> TorchRecIOError | None:
+        """Return why no frame follows in a stream; None if it ends after a whole frame.
+
+        Args:
+            window: Window of the stream, from the end of the last frame on.
+            fault: Fault of what follows.
+        """
+        if fault is not FrameFault.length_crc and window.damage is not None:
+            return window.damage
+        if len(window.content) == 0:
+            return None
+        return self.error_of(fault, window.source.path, window.at, window.content)
 
     def error_of(
         self, fault: FrameFault, path: str, offset: int, head: ByteBuffer | None = None

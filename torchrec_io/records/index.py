@@ -6,7 +6,7 @@ import functools
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -94,6 +94,15 @@ class RecordIndex:
         if isinstance(content, IndexFile):
             self._check_coverage(content)
         self.facts = facts or self.file.facts
+
+    def __getstate__(self) -> dict[str, Any]:
+        content = self._content
+        if isinstance(content, IndexFile) and content.path is not None and content.is_large:
+            # Read again on first use: an error at unpickling would end a worker before it reports.
+            content = functools.partial(
+                _read_again, self.location, self.format, content.path, content.head
+            )
+        return {**self.__dict__, "_content": content}
 
     # ---- creating ----
 
@@ -387,16 +396,6 @@ class RecordIndex:
         return self.file.seek_points
 
     @property
-    def lacks_seek_points(self) -> bool:
-        """True if damage to a compressed data file would be given as data.
-
-        Its format does not notice damage, and its index has no checksums of the content.
-        """
-        if self.compression is None or self.format.is_self_checking:
-            return False
-        return self.seek_points.check_bounds(self.stream_bytes) is None
-
-    @property
     def gaps(self) -> list[_core.Gap]:
         """Parts of the stream without records, because of damage or because of a text index."""
         return self.file.core.gaps
@@ -453,15 +452,6 @@ class RecordIndex:
 
     # ---- comparing with the data file ----
 
-    def trust(self, stamp: Stamp) -> None:
-        """Take the object with a stamp for the indexed one. It is not read.
-
-        Raises:
-            StaleIndexError: If it has another size.
-        """
-        self._check_size(stamp.size)
-        self.data_stamp = stamp
-
     def check_unchanged(self) -> None:
         """Check that neither file has changed since the last check. Takes two system calls.
 
@@ -494,7 +484,7 @@ class RecordIndex:
         """Open the data file, as it was when it was compared with the index if it is remote."""
         return self.location.open(self.data_stamp)
 
-    def check_fresh(self, file: ByteSource | None = None) -> None:
+    def check_fresh(self, file: ByteSource | None = None, known: Stamp | None = None) -> None:
         """Check that the index matches the data file.
 
         The size and the fingerprint of the content (64 KiB at each end) must be the same. If the
@@ -504,11 +494,16 @@ class RecordIndex:
 
         Args:
             file: The open data file. Default: it is opened.
+            known: Stamp of an object that is known to be the indexed one: it is not read.
 
         Raises:
             StaleIndexError: If the index does not match.
             TruncatedFileError: If the file has become shorter since it was last compared.
         """
+        if known is not None:
+            self._check_size(known.size)
+            self.data_stamp = known
+            return
         file = file or self.location.open()
         before, now = self.data_stamp, file.stamp
         if now == before:
@@ -587,7 +582,13 @@ class RecordIndex:
                 path=path,
             )
         if file.compression is not None:
-            _ = file.seek_points  # which checks them
+            has_checks = len(file.seek_points.checks) > 0  # which checks the points themselves
+            if size and not has_checks and not self.format.is_self_checking:
+                raise IndexFormatError(
+                    "the index has no checksums of the content, so damage would not be noticed: "
+                    "build it again",
+                    path=path,
+                )
 
     def _check_complete(self, allow_missing: bool) -> None:
         for gap in self.gaps:
@@ -604,6 +605,11 @@ class RecordIndex:
         mismatch = self.format.find_mismatch(file, *self.locate(sample))
         if mismatch is not None:
             raise StaleIndexError(self.format.mismatch_reason, path=self.file.name, offset=mismatch)
+
+
+def _read_again(data: Location, record_format: RecordFormat, path: str, head: bytes) -> RecordIndex:
+    """Return the index in a file that another process has read."""
+    return RecordIndex(data, IndexFile.read_again(path, head), record_format)
 
 
 def _limited(progress: Progress | None, limit: int, path: str) -> Progress:

@@ -151,7 +151,7 @@ class IndexSearch(NamedTuple):
         """
         try:
             index = RecordIndex(self.file, IndexFile.read(place.open()), self.record_format)
-            index.check_fresh() if known is None else index.trust(known)
+            index.check_fresh(known=known)
         except FileNotFoundError:
             return None
         except (IndexFormatError, StaleIndexError, OSError) as error:
@@ -177,8 +177,6 @@ class IndexSearch(NamedTuple):
         if is_touched and index.compression is None and not self.record_format.is_self_checking:
             # Lines may have moved between the sampled ones, and reading them would not show it.
             return "is of the file before its last change"
-        if index.lacks_seek_points:
-            return "has no checksums of the content"
         return None
 
 
@@ -235,7 +233,8 @@ def open_indexes(
         raise ValueError("index must be 'auto', a path or a list of paths, got None")
     threads = threads_for(files)
     if index == "auto":
-        listed = find_facts(files, compression, record_format)
+        is_local = all(file.local_path is not None for file in files)
+        listed = {} if is_local else find_facts(files, compression, record_format)
 
         def find(file: Location) -> RecordIndex:
             facts = listed.get(file)

@@ -37,7 +37,6 @@ _HEADER_BYTES = _core.INDEX_HEADER_BYTES
 # Smaller index files are kept in memory. A dataset may have thousands of them.
 _SMALLEST_PAGED = 1 << 14
 _SCAN_BYTES = 1 << 20
-# Version 2 had these in place of seek points.
 # Pages that are kept for the lookups in a single index: 4 MiB.
 _PAGES_OF_ONE_FILE = 1 << 10
 
@@ -66,14 +65,15 @@ class IndexFile:
     so that a file that changes is an error.
 
     Args:
+        core: Index for native code.
         head: Bytes of the header.
         name: File that errors name.
         path: File that has this content, if there is one.
-        core: Index for native code, if the file was read.
         content: Bytes of the index file, if they are in memory.
         stamp: Stamp of that file.
 
     Attributes:
+        core: Index for native code.
         header: Header of the index file.
         head: Bytes of the header.
         name: File that errors name.
@@ -84,17 +84,16 @@ class IndexFile:
 
     def __init__(
         self,
+        core: _core.Index,
         head: bytes,
         name: str,
         path: str | None = None,
         *,
-        core: _core.Index | None = None,
         content: ByteBuffer | None = None,
         stamp: Stamp | None = None,
     ) -> None:
-        if core is not None:
-            self.core = core
-        self.header = _core.read_index_header(head)
+        self.core = core
+        self.header = core.header
         self.compression = _COMPRESSIONS[self.header.compression]
         self.facts = IndexFacts(
             self.header.records,
@@ -127,7 +126,7 @@ class IndexFile:
         except ValueError as error:
             raise _damaged(error, name) from None
         head = content[:_HEADER_BYTES].tobytes()
-        return cls(head, name, path, core=core, content=content, stamp=stamp)
+        return cls(core, head, name, path, content=content, stamp=stamp)
 
     @classmethod
     def read(cls, file: ByteSource) -> IndexFile:
@@ -154,16 +153,25 @@ class IndexFile:
             core = scan.finish()
         except ValueError as error:
             raise _damaged(error, file.path) from None
-        return cls(head, file.path, file.path, core=core, stamp=file.stamp)
+        return cls(core, head, file.path, file.path, stamp=file.stamp)
 
-    @functools.cached_property
-    def core(self) -> _core.Index:
-        """Index for native code. Another process reads it from the file when it needs it.
+    @classmethod
+    def read_again(cls, path: str, head: bytes) -> IndexFile:
+        """Read an index file that was read before, in another process.
+
+        Args:
+            path: Index file.
+            head: Header that it had.
 
         Raises:
             StaleIndexError: If the file was removed or replaced in the meantime.
         """
-        return IndexFile.read(self._open()).core
+        return cls.read(_open_same(path, head))
+
+    @property
+    def is_large(self) -> bool:
+        """True if another process should read the file again."""
+        return self._content is None or len(self._content) >= _SMALLEST_PAGED
 
     @functools.cached_property
     def seek_points(self) -> SeekPoints:
@@ -219,12 +227,7 @@ class IndexFile:
         self._stamp = Location.of(path).stamp_now()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A file that was checked is not read again here: it may have changed, and an error at
-        # unpickling would end a worker before it can report it.
-        content = self._content
-        if content is None or (self.path is not None and len(content) >= _SMALLEST_PAGED):
-            return IndexFile, (self.head, self.name, self.path)
-        return IndexFile.decode, (content.tobytes(), self.name, self.path, self._stamp)
+        return IndexFile.decode, (self.read_all().tobytes(), self.name, self.path, self._stamp)
 
     def read_all(self) -> ByteBuffer:
         """Return the bytes of the index file.

@@ -1,10 +1,10 @@
-"""Frames of records for the native core: in files, in memory, or in a buffer."""
+"""Frames of records for the native core: in files or in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from .. import _core
 from ..storage.byte_source import ByteBuffer, ByteSource
@@ -15,85 +15,32 @@ from .record_block import RecordBlock
 ReadPlan = _core.ReadPlan
 
 
-class Frames(Protocol):
-    """The frames of a plan's records, opened by :meth:`~.reader.Reader.open_frames`.
-
-    Attributes:
-        plan: Plan of the records, with the layout of the buffer that receives the frames.
-        files: Files that are read, to be checked for changes afterwards.
-        block: The records, if their frames were read; else None.
-    """
-
-    @property
-    def plan(self) -> ReadPlan: ...
-
-    @property
-    def files(self) -> Sequence[ByteSource]: ...
-
-    @property
-    def block(self) -> RecordBlock | None: ...
-
-    def reads_into(self, buffer: ByteBuffer, records: _core.Records) -> _core.BatchReads:
-        """Return what the core does to fetch the frames into a buffer.
-
-        Args:
-            buffer: uint8 of at least ``plan.buffer_bytes``.
-            records: Records that the buffer will hold.
-        """
-
-
 @dataclass(frozen=True, slots=True)
-class FileFrames:
-    """Frames in files, which stay open. A :class:`Frames`.
+class Frames:
+    """The frames of a plan's records, in open files or in memory.
 
     Attributes:
-        plan: Plan of the reads.
-        files: Files of the plan, all with descriptors.
+        plan: Plan of the records, with the layout of the buffer that has or receives the frames.
+        files: Files of the plan, which have descriptors and stay open; none if the frames are in
+            memory.
+        block: The records, if their frames are in memory: its buffer has them whole.
     """
 
     plan: ReadPlan
-    files: list[ByteSource]
-
-    @property
-    def block(self) -> None:
-        return None
-
-    def reads_into(self, buffer: ByteBuffer, records: _core.Records) -> _core.BatchReads:
-        descriptors = descriptors_of(self.files)
-        assert descriptors is not None
-        return _core.BatchReads(descriptors, self.plan, buffer, records)
-
-
-@dataclass(frozen=True, slots=True)
-class BufferFrames:
-    """Frames in a buffer. A :class:`Frames`.
-
-    Attributes:
-        plan: Plan of the records.
-        block: The records, whose buffer has their whole frames.
-    """
-
-    plan: ReadPlan
-    block: RecordBlock
+    files: Sequence[ByteSource] = ()
+    block: RecordBlock | None = None
 
     @classmethod
-    def of_plan(cls, plan: ReadPlan, buffer: ByteBuffer) -> BufferFrames:
+    def of_plan(cls, plan: ReadPlan, buffer: ByteBuffer) -> Frames:
         """Return the frames that a plan has read into a buffer."""
-        return cls(plan, _block_of(plan, buffer))
+        return cls(plan, block=_block_of(plan, buffer))
 
     @classmethod
-    def of_block(cls, block: RecordBlock) -> BufferFrames:
+    def of_block(cls, block: RecordBlock) -> Frames:
         """Return the frames of records, which are in the buffer around their data."""
         starts = block.starts - TFRECORD.header_bytes
         sizes = block.lengths + TFRECORD.overhead_bytes
-        return cls(_core.ReadPlan.of_frames(starts, sizes), block)
-
-    @property
-    def files(self) -> Sequence[ByteSource]:
-        return ()  # they were checked when the frames were read
-
-    def reads_into(self, buffer: ByteBuffer, records: _core.Records) -> _core.BatchReads:
-        return _core.BatchReads.of_buffer(self.plan, buffer, records)
+        return cls(_core.ReadPlan.of_frames(starts, sizes), block=block)
 
 
 class NativeReads(NamedTuple):
@@ -124,7 +71,12 @@ class NativeReads(NamedTuple):
 
     def for_core(self, records: _core.Records) -> _core.BatchReads:
         """Return the reads for the native core; ``records`` are those of the block."""
-        return self.frames.reads_into(self.block.buffer, records)
+        plan, files, buffer = self.frames.plan, self.frames.files, self.block.buffer
+        if self.frames.block is not None:
+            return _core.BatchReads.of_buffer(plan, buffer, records)
+        descriptors = descriptors_of(files)
+        assert descriptors is not None
+        return _core.BatchReads(descriptors, plan, buffer, records)
 
 
 def _block_of(plan: ReadPlan, buffer: ByteBuffer) -> RecordBlock:

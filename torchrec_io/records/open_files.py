@@ -6,7 +6,7 @@ import contextlib
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Stamp
 from ..storage.chunked_file import ChunkedFile
 from ..storage.file_limit import is_out_of_files, most_open_files, out_of_files
 from .changes import changed_error, check_unchanged
-from .chunks_of_files import ChunksOfFiles
 from .index import RecordIndex
 from .index_cache import load_deferred
 from .index_file import supply_pages
@@ -34,20 +33,26 @@ class OpenFiles:
     Args:
         indexes: Index of each file.
         counts: Number of records of each file; int64 ``[n]``.
-        chunks: Opens the decompressed content of compressed files.
+        open_content: Function that opens the decompressed content of a compressed file; None if
+            there is none.
 
     Attributes:
         at_once: Largest number of files to open together.
     """
 
-    def __init__(self, indexes: Sequence[RecordIndex], counts: Ints, chunks: ChunksOfFiles) -> None:
+    def __init__(
+        self,
+        indexes: Sequence[RecordIndex],
+        counts: Ints,
+        open_content: Callable[[RecordIndex, ByteSource], ChunkedFile] | None,
+    ) -> None:
         self._indexes = indexes
-        self._chunks = chunks
+        self._open_content = open_content
         self._lock = threading.Lock()
         self._epoch = 1  # until the first one begins
         self._index_set = _core.IndexSet(counts)
         self._sources: OrderedDict[int, ByteSource] = OrderedDict()  # opened last at the end
-        self._closed: dict[int, Stamp] = {}  # files that were open before, in this epoch
+        self._closed: set[int] = set()  # files that were open before, in this epoch
         # Compressed files whose stream was found to end where the index does.
         self._ended: weakref.WeakSet[ByteSource] = weakref.WeakSet()
         # Several threads use files at the same time, and so do other parts of the process.
@@ -69,19 +74,15 @@ class OpenFiles:
             TruncatedFileError: If a file was truncated.
         """
         with self._lock:
-            used = {*self._sources, *self._closed}
-            used -= {*self._index_set.unchecked(list(used), self._epoch)}
-            sources = {file: self._sources[file] for file in used & {*self._sources}}
-            closed = {file: self._closed[file] for file in used - {*sources}}
-        check_unchanged(sources.values())
-        for file, stamp in closed.items():
+            used = {*self._sources} - {*self._index_set.unchecked([*self._sources], self._epoch)}
+            sources = [self._sources[file] for file in used]
+            closed = self._closed - {*self._sources}
+        check_unchanged(sources)
+        for file in closed:
             index = self._indexes[file]
-            if index.is_pinned:
-                continue
-            with contextlib.suppress(FileNotFoundError):
-                now = index.location.stamp_now()
-                if now.file == stamp.file and now != stamp:
-                    raise changed_error(index.data_path, stamp.size, now.size)
+            if not index.is_pinned:
+                with contextlib.suppress(FileNotFoundError):
+                    _check_same(index, index.location.stamp_now())
 
     def find(self, numbers: Ints) -> _core.FrameLookup:
         """Find the frames of records.
@@ -179,7 +180,7 @@ class OpenFiles:
             for file in unchecked:
                 index = self._indexes[file]
                 index.check_unchanged()
-                self._closed.pop(file, None)  # it was not used in this epoch
+                self._closed.discard(file)  # it was not used in this epoch
                 source = self._sources.get(file)
                 if source is not None and (
                     source.stamp != index.data_stamp  # replaced by a file with the same content
@@ -191,13 +192,14 @@ class OpenFiles:
     def _open(self, number: int) -> ByteSource:
         index = self._indexes[number]
         file = self._open_evicting(index)
-        before = self._closed.get(number)
-        if before is not None and before.file == file.stamp.file and before != file.stamp:
-            raise changed_error(index.data_path, before.size, file.stamp.size)
+        if number in self._closed:
+            _check_same(index, file.stamp)
         index.check_fresh(file)
         if self._epoch > 1:
             file.failures = []
-        source = file if index.compression is None else self._chunks.open(number, index, file)
+        source = file
+        if self._open_content is not None and index.compression is not None:
+            source = self._open_content(index, file)
         while len(self._sources) >= min(_MAX_OPEN_FILES, self._most_open):
             self._close_oldest()
         self._sources[number] = source
@@ -217,5 +219,12 @@ class OpenFiles:
                 self._close_oldest()
 
     def _close_oldest(self) -> None:
-        number, source = self._sources.popitem(last=False)
-        self._closed[number] = source.stamp
+        number, _ = self._sources.popitem(last=False)
+        self._closed.add(number)
+
+
+def _check_same(index: RecordIndex, now: Stamp) -> None:
+    """Check that a file that was open before in this epoch was not changed in place since."""
+    before = index.data_stamp
+    if before is not None and now.file == before.file and now != before:
+        raise changed_error(index.data_path, before.size, now.size)

@@ -45,7 +45,7 @@ class RecordBlock:
         keep[list(positions)] = False
         return RecordBlock(self.buffer, self.starts[keep], self.lengths[keep], self.numbers[keep])
 
-    def rows(self, positions: Ints) -> RecordBlock:
+    def rows(self, positions: Ints | slice) -> RecordBlock:
         """Return the records at some positions, in that order; repeats are allowed."""
         return RecordBlock(
             self.buffer, self.starts[positions], self.lengths[positions], self.numbers[positions]

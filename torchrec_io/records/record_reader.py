@@ -14,17 +14,17 @@ from .. import _core
 from ..checks import counted
 from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
 from ..storage.byte_source import ByteBuffer, Ints
-from ..storage.chunk_cache import DEFAULT_CACHE_BYTES, Holder
+from ..storage.chunk_cache import DEFAULT_CACHE_BYTES, Holder, process_cache
 from ..storage.chunked_file import ChunkedFile
 from ..storage.file_limit import is_out_of_files
 from ..storage.several_sources import descriptors_of, read_ranges
 from ..storage.thread_pool import REMOTE_THREADS, most_storage_threads
 from ..timing.steps import checking, reading
 from .changes import check_unchanged
-from .chunks_of_files import ChunksOfFiles, report_decodings, trust_valid_records
+from .chunks_of_files import open_chunks, report_decodings, trust_valid_records
 from .formats import TFRECORD
 from .index import RecordIndex
-from .native_frames import BufferFrames, FileFrames, Frames
+from .native_frames import Frames
 from .open_files import OpenFiles
 from .read_ahead import ReadAhead
 from .reader import Lookahead, Reader, RecordLocation, open_first, without_damaged
@@ -113,7 +113,7 @@ class RecordReader(Reader):
         Args:
             block: Number of records that are read together; None: each is read alone.
         """
-        if not self._has_reported and self.cache is None:
+        if self.compressions and self.cache is None and not self._has_reported:
             self._has_reported = report_decodings(self.indexes, self.decode_cache_bytes, block)
 
     def plan(self, records: Ints, gap: int = _COALESCE_GAP_BYTES) -> ReadPlan:
@@ -142,8 +142,14 @@ class RecordReader(Reader):
 
     def read_ahead(self, plans: Sequence[ReadPlan]) -> None:
         plans = [plan for plan in plans if not self.has_too_large(plan)]
-        if plans:
-            self._ahead.begin(plans)
+        ahead = self._ahead_of_process()
+        if plans and ahead is not None:
+            ahead.begin(plans)
+
+    def _take_ahead(self, plan: ReadPlan, *, shares_memory: bool) -> ByteBuffer | None:
+        """Take the frames of a plan, if they were read ahead; see :meth:`ReadAhead.take`."""
+        ahead = self._ahead_of_process()
+        return None if ahead is None else ahead.take(plan, shares_memory=shares_memory)
 
     def fetch(self, plan: ReadPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
         plan, too_large = self.without_too_large(plan)
@@ -231,7 +237,7 @@ class RecordReader(Reader):
             OSError: If reading fails.
             MemoryError: If there is not enough memory for the records.
         """
-        ahead = self._ahead.take(plan, shares_memory=False)
+        ahead = self._take_ahead(plan, shares_memory=False)
         if ahead is not None:
             return ahead
         try:
@@ -278,7 +284,7 @@ class RecordReader(Reader):
     def count_memory_of(self, holder: Holder) -> None:
         """Let what an object holds count within the memory for decoded parts of files."""
         if self.compressions:
-            self._chunks.cache.count_memory_of(holder)
+            self._chunk_cache.count_memory_of(holder)
 
     def open_run(self, plans: Sequence[ReadPlan]) -> list[Frames]:
         files: set[int] = set()  # all are open at the same time
@@ -294,10 +300,10 @@ class RecordReader(Reader):
             return None
         sources = self._files.open(plan.files)
         if descriptors_of(sources) is not None:
-            return FileFrames(plan, sources)
+            return Frames(plan, sources)
         with reading():  # the core cannot read compressed or remote files
-            ahead = self._ahead.take(plan, shares_memory=True)
-            return BufferFrames.of_plan(plan, self.read(plan) if ahead is None else ahead)
+            ahead = self._take_ahead(plan, shares_memory=True)
+            return Frames.of_plan(plan, self.read(plan) if ahead is None else ahead)
 
     def extract(
         self, buffer: ByteBuffer, plan: ReadPlan
@@ -331,18 +337,22 @@ class RecordReader(Reader):
             self._reset()
         return self._files_of_process
 
-    @property
-    def _ahead(self) -> ReadAhead:
-        """What this process reads ahead."""
+    def _ahead_of_process(self) -> ReadAhead | None:
+        """Return the look-ahead of this process, or None for plain local files."""
         if self._pid != os.getpid():
             self._reset()
-        return self._ahead_of_process
+        return self._ahead
 
     def _reset(self) -> None:
-        self._chunks = ChunksOfFiles(self.decode_cache_bytes, self.cache)
-        self._files_of_process = OpenFiles(self.indexes, self._counts, self._chunks)
-        threads = most_storage_threads() if self.compressions else REMOTE_THREADS
-        self._ahead_of_process = ReadAhead(self._files_of_process, threads)
-        self._chunks.cache.count_memory_of(self._ahead_of_process)
+        open_content = None
+        if self.compressions:
+            self._chunk_cache = process_cache(self.decode_cache_bytes)
+            open_content = functools.partial(open_chunks, cache=self._chunk_cache, disk=self.cache)
+        self._files_of_process = OpenFiles(self.indexes, self._counts, open_content)
+        self._ahead: ReadAhead | None = None
+        if self.lookahead is not None:
+            threads = most_storage_threads() if self.compressions else REMOTE_THREADS
+            self._ahead = ReadAhead(self._files_of_process, threads)
+            self.count_memory_of(self._ahead)
         # Last: a thread that sees it may use the rest.
         self._pid = os.getpid()

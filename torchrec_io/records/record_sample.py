@@ -6,26 +6,25 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from ..checks import check_integer
-from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
-from ..storage.byte_source import ByteSource, Ints
+from ..errors import CorruptRecordError, TruncatedFileError
+from ..storage.byte_source import Ints
 from ..storage.compression import detect_compression
 from ..storage.local import head_of
 from ..storage.location import Location
 from ..storage.thread_pool import map_in_threads
 from .file_piece import FilePiece, blocks_by_number
-from .formats import UNKNOWN_END
 from .index import RecordIndex
 from .index_cache import find_matching
 from .scanned_block import Gap, ScannedBlock
 from .sequential import iter_blocks
-from .sound_frames import find_frame
+from .stream_window import UNKNOWN_END
 
 MaxRecords: TypeAlias = int | Literal["auto"] | None
 # Function that yields some records of a file, in order. Each is called by one thread.
@@ -38,10 +37,9 @@ WHOLE_RECORDS = 100_000
 # Files with few records may still be large.
 _WHOLE_INDEXED_BYTES = 4 << 30
 # Files without an index are scanned for the number of their records if they are this small.
-_SCANNED_COMPRESSED_BYTES = 16 << 20
+_SCANNED_BYTES = 16 << 20
 
 _RUNS = 16
-_WINDOWS = 3
 _PIECE_BYTES = 32 << 20
 _PIECE_RECORDS = 1 << 12
 
@@ -76,27 +74,21 @@ def choose_records(files: Sequence[Location], max_records: MaxRecords) -> Record
     if max_records not in ("auto", None):
         max_records = check_integer("max_records", max_records, 1)
     found = map_in_threads(_File.of, files)
-    if max_records is None:
-        return RecordSample(_whole(found), None, is_all=True)
     size = sum(file.size for file in found)
-    if max_records == "auto" and size <= WHOLE_BYTES:
-        return RecordSample(_whole(found), None, is_all=True)
+    if max_records is None or (max_records == "auto" and size <= WHOLE_BYTES):
+        return _all_of(found)
     found = _with_indexes(found)
     total = sum(file.count for file in found)
-    is_known = total < math.inf
     if max_records == "auto":
         if total <= WHOLE_RECORDS and size <= _WHOLE_INDEXED_BYTES:
-            return RecordSample(_whole(found), None, is_all=True)
+            return _all_of(found)
         return _sample(found, WHOLE_RECORDS, WHOLE_BYTES)
-    if is_known and total <= max_records:
-        return RecordSample(_whole(found), None, is_all=True)
-    return _sample(found, max_records, None)
+    return _all_of(found) if total <= max_records else _sample(found, max_records, None)
 
 
 def all_records(indexes: Sequence[RecordIndex]) -> RecordSample:
     """Return all records of indexed files."""
-    found = [_File.of(index.location, index) for index in indexes]
-    return RecordSample(_whole(found), None, is_all=True)
+    return _all_of([_File.of(index.location, index) for index in indexes])
 
 
 # ---- files ----
@@ -111,14 +103,12 @@ class _File:
         size: Size in bytes; infinite for a pipe.
         is_plain: True if the file can be read at any offset and is not compressed.
         index: Index, if it is known.
-        error: Damage that ended a scan of the file early.
     """
 
     location: Location
     size: float
     is_plain: bool
     index: RecordIndex | None = None
-    error: TorchRecIOError | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, location: Location, index: RecordIndex | None = None) -> _File:
@@ -135,22 +125,11 @@ class _File:
 
 
 def _with_indexes(files: Sequence[_File]) -> list[_File]:
-    """Return files with their indexes: those that exist, and others for small files."""
+    """Return files with their indexes: those that exist, and others if these files are small."""
     found = map_in_threads(_with_existing_index, files)
-    unknown = [file for file in found if file.index is None]
-    sizes = {
-        is_plain: sum(file.size for file in unknown if file.is_plain == is_plain)
-        for is_plain in (True, False)
-    }
-    limits = {True: WHOLE_BYTES, False: _SCANNED_COMPRESSED_BYTES}
-    return map_in_threads(
-        lambda file: (
-            _scanned(file)
-            if file.index is None and sizes[file.is_plain] <= limits[file.is_plain]
-            else file
-        ),
-        found,
-    )
+    if sum(file.size for file in found if file.index is None) > _SCANNED_BYTES:
+        return found
+    return map_in_threads(_with_any_index, found)
 
 
 def _with_existing_index(file: _File) -> _File:
@@ -159,21 +138,22 @@ def _with_existing_index(file: _File) -> _File:
     return replace(file, index=find_matching(file.location))
 
 
-def _scanned(file: _File) -> _File:
-    index = RecordIndex.build(file.location, allow_damage=True)
-    return replace(file, index=index, error=index.damage)
+def _with_any_index(file: _File) -> _File:
+    if file.index is not None:
+        return file
+    return replace(file, index=RecordIndex.build(file.location, allow_damage=True))
 
 
 # ---- all records ----
 
 
-def _whole(files: Iterable[_File]) -> list[Piece]:
+def _all_of(files: Iterable[_File]) -> RecordSample:
     pieces: list[Piece] = []
     for each in files:
         file = each
         if file.index is None and file.is_plain and file.size > 2 * _PIECE_BYTES:
             file = _with_existing_index(file)  # several threads can read it then
-        if file.index is None or not file.is_plain or file.error is not None:
+        if file.index is None or not file.is_plain or file.index.damage is not None:
             pieces.append(FilePiece(file.location).blocks)
             continue
         count = len(file.index)
@@ -181,7 +161,7 @@ def _whole(files: Iterable[_File]) -> list[Piece]:
         bounds = [count * part // parts for part in range(parts + 1)]
         for begin, end in itertools.pairwise(bounds):
             pieces.append(partial(blocks_by_number, file.index, range(begin, end)))
-    return pieces
+    return RecordSample(pieces, None, is_all=True)
 
 
 # ---- some records ----
@@ -201,11 +181,9 @@ def _sample(files: Sequence[_File], max_records: int, max_bytes: int | None) -> 
     for file, share in zip(files, shares, strict=True):
         if share == 0:
             continue
-        if not file.is_plain:
+        if file.index is None or not file.is_plain:
             pieces.append(partial(_front, file.location, share, bytes_per_file))
-        elif file.index is None:
-            pieces.append(partial(_windows, file.location, share, bytes_per_file))
-        elif file.error is not None and share == file.count:
+        elif file.index.damage is not None and share == file.count:
             pieces.append(FilePiece(file.location).blocks)  # it raises the error
         else:
             numbers = spread_numbers(len(file.index), share)
@@ -235,78 +213,26 @@ def _shares(counts: Sequence[float], budget: int) -> list[int]:
 def spread_numbers(count: int, share: int) -> Ints:
     """Return the numbers of some of the records of a file: runs from its first to its last one."""
     runs = min(share, _RUNS)
-    sizes = [len(run) for run in np.array_split(np.arange(share), runs)]
-    starts = [0]
-    for run in range(1, runs):
-        between = (count - share) * run // (runs - 1) - (count - share) * (run - 1) // (runs - 1)
-        starts.append(starts[-1] + sizes[run - 1] + between)
-    return np.concatenate(
-        [np.arange(start, start + size) for start, size in zip(starts, sizes, strict=True)]
-    )
+    taken = np.arange(share)
+    run_of = taken * runs // share
+    return taken + (count - share) * run_of // max(1, runs - 1)
 
 
 def _front(location: Location, max_records: int, max_bytes: int) -> Iterator[ScannedBlock]:
-    """Yield the first records of a file."""
+    """Yield the first records of a file, those that start in its first ``max_bytes``.
+
+    Damage that ends the file is a gap.
+    """
+    left = max_records
     with closing(location.open_stream()) as source:
-        yield from _limited(source, 0, max_records, max_bytes)
-
-
-def _windows(location: Location, max_records: int, max_bytes: int) -> Iterator[ScannedBlock]:
-    """Yield records from the beginning, the middle and the end of a file without an index.
-
-    In the middle, the next record is found by the checksums of its length and its data. A window
-    does not count unless all records up to its end follow each other: what looks like records may
-    also be the content of one.
-    """
-    share = max_records // _WINDOWS
-    with closing(location.open()) as source:
-        size = source.stamp.size
-        most = min(max_bytes, size) // _WINDOWS
-        seen = used = largest = 0
-        for block in _limited(source, 0, max_records - (_WINDOWS - 1) * share, most):
-            seen += len(block.block)
-            used += block.stored_bytes
-            largest = max(largest, int(block.block.lengths.max(initial=0)))
-            yield block
-        width = min(most, used * share // max(1, seen))  # if records are alike
-        from_end = min(most, width + largest)
-        for at in ((size - width) // 2, size - from_end):
-            start = find_frame(source, at) if width else None
-            if start is not None and _is_chain(source, start, share, from_end):
-                yield from _limited(source, start, share, from_end)
-
-
-def _is_chain(source: ByteSource, start: int, max_records: int, max_bytes: int) -> bool:
-    """Return whether records follow each other from an offset on, though their data may differ."""
-    gaps = [gap for block in _limited(source, start, max_records, max_bytes) for gap in block.gaps]
-    return all(isinstance(gap.error, CorruptRecordError) and gap.size for gap in gaps)
-
-
-def _limited(
-    source: ByteSource, start: int, max_records: int, max_bytes: int
-) -> Iterator[ScannedBlock]:
-    """Yield the first records of a stream from an offset on, where a frame starts.
-
-    They start in the first ``max_bytes``. Damage that ends the stream is a gap.
-    """
-    left, end = max_records, start + max_bytes
-    try:
-        for block in iter_blocks(source, start=start):
-            damaged = np.array([gap.offset for gap in block.gaps], np.int64)
-            starts = np.sort(np.concatenate([block.offsets, damaged]))
-            stop = end if len(starts) <= left else min(end, int(starts[left]))
-            yield _numbered(block.before(stop), start)
-            left -= len(starts)
-            if left <= 0 or starts[-1] >= end:
-                return
-    except (CorruptRecordError, TruncatedFileError) as error:
-        yield _numbered(ScannedBlock.of_gap(source.path, Gap(error, error.offset or 0, 0)), start)
-
-
-def _numbered(block: ScannedBlock, start: int) -> ScannedBlock:
-    """Return a block without numbers of records if they were counted from an offset on."""
-    if start == 0:
-        return block
-    for error in block.errors:
-        error.record = None
-    return replace(block, base=None)
+        try:
+            for block in iter_blocks(source):
+                damaged = np.array([gap.offset for gap in block.gaps], np.int64)
+                starts = np.sort(np.concatenate([block.offsets, damaged]))
+                stop = max_bytes if len(starts) <= left else min(max_bytes, int(starts[left]))
+                yield block.before(stop)
+                left -= len(starts)
+                if left <= 0 or starts[-1] >= max_bytes:
+                    return
+        except (CorruptRecordError, TruncatedFileError) as error:
+            yield ScannedBlock.of_gap(source.path, Gap(error, error.offset or 0, 0))

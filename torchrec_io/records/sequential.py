@@ -8,16 +8,16 @@ from collections.abc import Iterator
 import numpy as np
 
 from .. import _core
-from ..errors import CorruptRecordError, TorchRecIOError
+from ..errors import CorruptRecordError
 from ..storage.byte_source import ByteSource, Offsets
 from ..storage.compression import CompressionChoice
 from ..storage.local import StrPath
 from ..storage.location import Location
-from .formats import TFRECORD, UNKNOWN_END, FrameFault
+from .formats import TFRECORD, FrameFault
 from .record_block import RecordBlock
 from .record_size import MAX_RECORD_BYTES, too_large
 from .scanned_block import Gap, ScannedBlock, raise_at_gaps
-from .stream_window import StreamWindow
+from .stream_window import UNKNOWN_END, StreamWindow
 
 
 def iter_records(
@@ -83,6 +83,7 @@ def iter_blocks(
     """
     window = StreamWindow(source, start, end)
     max_frame_bytes = max_record_bytes + TFRECORD.overhead_bytes
+    past_end = FrameFault.past_end
     count = first
     while True:
         scan = _core.scan_frames(window.content, window.at, window.stream_end, verify_crc)
@@ -103,47 +104,36 @@ def iter_blocks(
         if allowed < len(starts):
             start, size = window.at, int(sizes[0])
             if not verify_crc:  # what a file of another format starts with is no length
-                past_end = FrameFault.past_end
                 foreign = TFRECORD.error_of(past_end, source.path, start, window.content)
                 if isinstance(foreign, CorruptRecordError):
                     foreign.record = count
                     raise foreign
-            yield _too_large(window, size, count, base, max_record_bytes)
+            length = size - TFRECORD.overhead_bytes
+            reason = too_large(
+                length, max_record_bytes, path=source.path, record=count, offset=start
+            )
+            yield ScannedBlock.of_gap(
+                source.path,
+                Gap(reason, start, size),
+                base=base,
+                content=range(start, start + size),
+                file_bytes_read=window.file_bytes_read,
+            )
             if not window.skip(size):
-                raise _error_past_end(window, start, count)
+                lost = window.damage or TFRECORD.error_of(past_end, source.path, start)
+                lost.record = count
+                raise lost
             count += 1
             continue
         need = following - window.at if len(starts) else TFRECORD.header_bytes
         if fault is not None or not window.fill(need):
-            end_fault = FrameFault.past_end if len(starts) else FrameFault.truncated_header
-            error = _error_at_end(window, fault or end_fault)
+            end_fault = past_end if len(starts) else FrameFault.truncated_header
+            error = TFRECORD.error_at_end(window, fault or end_fault)
             if error is None:
                 return
             error.record = count
             window.drop_kept()
             raise error
-
-
-def _too_large(
-    window: StreamWindow, size: int, record: int, base: int, max_record_bytes: int
-) -> ScannedBlock:
-    """Return a block without records, with the error of the record that follows."""
-    path, at = window.source.path, window.at
-    length = size - TFRECORD.overhead_bytes
-    gap = Gap(too_large(length, max_record_bytes, path=path, record=record, offset=at), at, size)
-    read = window.file_bytes_read
-    return ScannedBlock.of_gap(
-        path, gap, base=base, content=range(at, at + size), file_bytes_read=read
-    )
-
-
-def _error_past_end(window: StreamWindow, offset: int, record: int) -> TorchRecIOError:
-    """Return why the stream ends inside a record that is skipped."""
-    error = window.damage
-    if error is None:
-        error = TFRECORD.error_of(FrameFault.past_end, window.source.path, offset)
-    error.record = record
-    return error
 
 
 def _block(
@@ -176,12 +166,3 @@ def _block(
         range(window.at, window.at + len(content)),
         window.file_bytes_read,
     )
-
-
-def _error_at_end(window: StreamWindow, fault: FrameFault) -> TorchRecIOError | None:
-    """Return why no frame follows; None if the stream ends after a whole frame."""
-    if fault is not FrameFault.length_crc and window.damage is not None:
-        return window.damage
-    if len(window.content) == 0:
-        return None
-    return TFRECORD.error_of(fault, window.source.path, window.at, window.content)

@@ -11,7 +11,7 @@ from .. import _core
 from ..errors import TorchRecIOError
 from ..storage.byte_source import ByteSource
 from ..storage.salvage import SalvagedFile
-from .formats import TFRECORD, FrameFault
+from .formats import TFRECORD
 from .record_block import RecordBlock
 from .record_size import MAX_RECORD_BYTES
 from .scanned_block import Gap, ScannedBlock
@@ -38,23 +38,12 @@ def iter_sound_frames(
     return _trusted(steps, source) if isinstance(source, SalvagedFile) else steps
 
 
-def _sweep(
-    source: ByteSource,
-    max_record_bytes: int,
-    start: int = 0,
-    opened: TorchRecIOError | None = None,
-) -> Iterator[ScannedBlock]:
-    """Yield the sound records and the gaps from an offset on.
-
-    Args:
-        source: Stream to read.
-        max_record_bytes: Largest size of a record in bytes.
-        start: Stream offset to start from.
-        opened: Error of a gap that continues there.
-    """
-    window = StreamWindow(source, start)
+def _sweep(source: ByteSource, max_record_bytes: int) -> Iterator[ScannedBlock]:
+    """Yield the sound records and the gaps of a stream; see :func:`iter_sound_frames`."""
+    window = StreamWindow(source)
+    opened: TorchRecIOError | None = None  # error of a gap that continues
     is_at_end = False
-    count, end = 0, start
+    count = end = 0
     while True:
         left = len(window.content) if is_at_end else window.stream_end - window.at
         sweep = _core.sweep_frames(window.content, left, max_record_bytes, opened is not None)
@@ -120,24 +109,6 @@ def _in_order(block: ScannedBlock) -> list[tuple[int, int | Gap]]:
     ]
     found += [(gap.offset, gap) for gap in block.gaps]
     return sorted(found, key=lambda each: each[0])
-
-
-def find_frame(source: ByteSource, at: int) -> int | None:
-    """Return the offset of the first sound record of a stream from an offset on.
-
-    It may also be in the content of another record.
-
-    Args:
-        source: Stream to read.
-        at: Stream offset to search from.
-
-    Returns:
-        The stream offset of its frame, or None if there is no sound record.
-    """
-    # The search begins inside of a gap, as after a damaged length.
-    damage = TFRECORD.error_of(FrameFault.length_crc, source.path, at)
-    blocks = _sweep(source, MAX_RECORD_BYTES, at, damage)
-    return next((int(block.offsets[0]) for block in blocks if len(block.offsets)), None)
 
 
 def _fill(window: StreamWindow, need: int) -> bool:

@@ -24,7 +24,7 @@ from ..storage.location import Location
 from ..timing.steps import checking, reading
 from .changes import check_unchanged
 from .formats import TFRECORD
-from .native_frames import BufferFrames, Frames
+from .native_frames import Frames
 from .reader import Reader, RecordLocation, without_damaged
 from .record_block import RecordBlock
 from .record_size import MAX_RECORD_BYTES
@@ -36,9 +36,8 @@ from .shuffle_window import ShuffleWindow
 STREAM_LOCATION = np.dtype([("file", np.int32), ("record", np.int64), ("offset", np.int64)])
 
 _NO_NUMBERS = np.empty(0, np.int64)
-_NO_RECORDS = RecordBlock(
-    np.empty(0, np.uint8), _NO_NUMBERS, _NO_NUMBERS, np.empty(0, STREAM_LOCATION)
-)
+_NO_LOCATIONS = np.empty(0, STREAM_LOCATION)
+_NO_RECORDS = RecordBlock(np.empty(0, np.uint8), _NO_NUMBERS, _NO_NUMBERS, _NO_LOCATIONS)
 
 
 @dataclass(slots=True)
@@ -48,8 +47,8 @@ class StreamChunk:
     It is its own plan: its records are in memory already.
 
     Attributes:
-        block: Records. The buffer holds their whole frames, in order and without gaps, and
-            ``numbers`` has the dtype :data:`STREAM_LOCATION`.
+        block: Records, whose buffer has their whole frames. ``numbers`` has the dtype
+            :data:`STREAM_LOCATION`.
         damage: Errors that ended files early.
     """
 
@@ -81,7 +80,7 @@ class StreamChunk:
     def split(self, count: int) -> tuple[StreamChunk, StreamChunk]:
         """Return the first ``count`` records, and the rest with the damage."""
         count = min(count, len(self))
-        first, rest = _slice_block(self.block, 0, count), _slice_block(self.block, count, len(self))
+        first, rest = self.block.rows(slice(count)), self.block.rows(slice(count, None))
         return StreamChunk(first, []), StreamChunk(rest, self.damage)
 
     @classmethod
@@ -89,8 +88,8 @@ class StreamChunk:
         """Return one chunk with the records and the damage of several."""
         if len(chunks) == 1:
             return chunks[0]
-        blocks = [_NO_RECORDS, *(chunk.block for chunk in chunks)]
-        return cls(RecordBlock.joined(blocks), [error for c in chunks for error in c.damage])
+        block = _copy_frames([chunk.block for chunk in chunks])
+        return cls(block, [error for chunk in chunks for error in chunk.damage])
 
 
 class StreamReader(Reader):
@@ -216,7 +215,7 @@ class StreamReader(Reader):
     def open_run(self, plans: Sequence[StreamChunk]) -> list[Frames]:
         # Damage that ended a file is raised, or skipped, when the chunk is loaded by itself.
         sound = itertools.takewhile(lambda plan: not plan.damage, plans)
-        return [BufferFrames.of_block(plan.block) for plan in sound]
+        return [Frames.of_block(plan.block) for plan in sound]
 
     def locate(self, numbers: npt.NDArray[np.void] | Sequence[np.void]) -> list[RecordLocation]:
         found = np.asarray(numbers, STREAM_LOCATION).tolist()
@@ -255,9 +254,8 @@ class StreamReader(Reader):
             try:
                 for block in _read_blocks(source, self.verify_crc, self.max_record_bytes):
                     first = (partition - count) % num_partitions
-                    yield _copy_frames(
-                        block, file, slice(None) if by_file else slice(first, None, num_partitions)
-                    )
+                    rows = slice(None) if by_file else slice(first, None, num_partitions)
+                    yield StreamChunk(_copy_frames([_located(block, file, rows)]), [])
                     count += len(block.block)
                     for error in block.errors:  # of a record that is too large
                         if by_file or count % num_partitions == partition:
@@ -296,40 +294,31 @@ def _read_blocks(
         yield block
 
 
-def _copy_frames(found: ScannedBlock, file: int, rows: slice) -> StreamChunk:
-    """Copy some frames of a block to memory of their own."""
+def _located(found: ScannedBlock, file: int, rows: slice) -> RecordBlock:
+    """Return some records of a block, with their locations."""
     block = found.block
-    starts = block.starts[rows] - TFRECORD.header_bytes
-    lengths = block.lengths[rows]
-    sizes = lengths + TFRECORD.overhead_bytes
-    starts_in_copy = np.cumsum(sizes) - sizes
-    buffer = _core.allocate(int(sizes.sum()))
-    if len(starts) == len(block) and len(block):
-        # All frames, which have no gaps between them.
-        buffer[:] = block.buffer[starts[0] : starts[0] + len(buffer)]
-    else:
-        _core.gather(block.buffer, np.stack((starts, sizes, starts_in_copy), axis=1), buffer)
-    numbers = np.empty(len(starts), STREAM_LOCATION)
+    numbers = np.empty(len(block.starts[rows]), STREAM_LOCATION)
     numbers["file"] = file
     numbers["record"] = block.numbers[rows]
     numbers["offset"] = found.offsets[rows]
-    return StreamChunk(
-        RecordBlock(buffer, starts_in_copy + TFRECORD.header_bytes, lengths, numbers), []
-    )
+    return RecordBlock(block.buffer, block.starts[rows], block.lengths[rows], numbers)
 
 
-def _slice_block(block: RecordBlock, begin: int, end: int) -> RecordBlock:
-    """Return consecutive records of a block, without copying them."""
-    start, stop = (
-        int(block.starts[i]) - TFRECORD.header_bytes if i < len(block) else len(block.buffer)
-        for i in (begin, end)
-    )
-    return RecordBlock(
-        block.buffer[start:stop],
-        block.starts[begin:end] - start,
-        block.lengths[begin:end],
-        block.numbers[begin:end],
-    )
+def _copy_frames(blocks: Sequence[RecordBlock]) -> RecordBlock:
+    """Copy the frames of blocks to one buffer, in order and without gaps."""
+    lengths = np.concatenate([_NO_NUMBERS, *(block.lengths for block in blocks)])
+    sizes = lengths + TFRECORD.overhead_bytes
+    starts = np.cumsum(sizes) - sizes
+    buffer = _core.allocate(int(sizes.sum()))
+    first = 0
+    for block in blocks:
+        rows = slice(first, first + len(block))
+        begins = block.starts - TFRECORD.header_bytes
+        ranges = np.stack((begins, sizes[rows], starts[rows]), axis=1)
+        _core.gather(block.buffer, ranges, buffer)
+        first += len(block)
+    numbers = np.concatenate([_NO_LOCATIONS, *(block.numbers for block in blocks)])
+    return RecordBlock(buffer, starts + TFRECORD.header_bytes, lengths, numbers)
 
 
 def _regroup(chunks: Iterable[StreamChunk], size: int) -> Iterator[StreamChunk]:
@@ -338,15 +327,14 @@ def _regroup(chunks: Iterable[StreamChunk], size: int) -> Iterator[StreamChunk]:
     count = 0
     try:
         for chunk in chunks:
-            begin = 0
-            while count + len(chunk) - begin >= size:
-                end = begin + size - count
-                part = StreamChunk(_slice_block(chunk.block, begin, end), [])
+            rest = chunk
+            while count + len(rest) >= size:
+                part, rest = rest.split(size - count)
                 yield StreamChunk.joined([*pending, part])
-                pending, count, begin = [], 0, end
-            if begin < len(chunk) or chunk.damage:
-                pending.append(chunk.split(begin)[1])
-                count += len(chunk) - begin
+                pending, count = [], 0
+            if len(rest) or rest.damage:
+                pending.append(rest)
+                count += len(rest)
     except Exception:
         if pending:  # the records before a file that cannot be read
             yield StreamChunk.joined(pending)

@@ -6,7 +6,9 @@ import numpy as np
 
 from ..errors import TorchRecIOError
 from ..storage.byte_source import ByteBuffer, ByteSource, file_bytes_read
-from .formats import UNKNOWN_END
+
+# Stands for the end of a stream of unknown size.
+UNKNOWN_END = 2**63 - 1
 
 _WINDOW_BYTES = 1 << 20
 
@@ -45,15 +47,16 @@ class StreamWindow:
         """Number of bytes of the file read so far."""
         return file_bytes_read(self.source, self.at + self._size)
 
-    def fill(self, need: int) -> bool:
+    def fill(self, need: int, at_once: int | None = None) -> bool:
         """Read more of the stream; return False at its end.
 
         Memory grows with the bytes that are read, not with what a damaged length asks for.
 
         Args:
             need: Number of bytes that the window should hold in the end.
+            at_once: Most bytes that are read beyond what is needed. Default: 1 MiB.
         """
-        most = max(_WINDOW_BYTES, need)
+        most = max(_WINDOW_BYTES if at_once is None else at_once, need)
         if self._size == len(self._buffer):
             self._move_to(np.empty(min(2 * self._size, most), np.uint8), 0)
         stop = min(len(self._buffer), most, self.stream_end - self.at)
@@ -74,10 +77,14 @@ class StreamWindow:
             self.source.drop_kept(np.array([(self.at, size, 0)]))
 
     def skip(self, count: int) -> bool:
-        """Drop the first bytes, reading them if necessary; return False if the stream ends before.
+        """Drop the first bytes; return False if the stream ends before.
 
-        Decompressed bytes are not kept, however many they are.
+        They are read if the size of the stream is not known, but not kept, however many they are.
         """
+        if count > self._size and self.source.size is not None:
+            self.at += count
+            self._size = 0
+            return self.at <= self.stream_end
         while count > self._size:
             count -= self._size
             self.drop(self._size)

@@ -146,9 +146,9 @@ class Schema(FeatureMapping):
         indexes, at most 100,000 records and 4 GiB. Of more data, at most 100,000 records and
         256 MiB are inspected: the same number from every file, in runs from its beginning to its
         end. If a file has fewer, longer files make up for it. If there are more files than records
-        to inspect, files at equal distances are read. Of a file without an index, the beginning,
-        the middle and the end are read; of a compressed file, only the beginning. A feature that
-        all of these records have may still be missing in others. No index is written.
+        to inspect, files at equal distances are read. Of a file without an index,
+        or of a compressed file, the beginning is read. A feature that all of these records have may
+        still be missing in others. No index is written.
 
         Args:
             paths: Files, patterns or directories, as for :class:`TFRecordDataset`.
