@@ -21,13 +21,13 @@ from torchrec_io.storage.compression import Compression
 from torchrec_io.storage.inflater import Inflater
 from torchrec_io.storage.local import LocalFile
 from torchrec_io.storage.opening import open_decompressed
-from torchrec_io.storage.salvage import SalvagedFile
 from torchrec_io.storage.seek_points import (
     CHECKED_BYTES,
     SeekPoint,
     SeekPointRecorder,
     SeekPoints,
 )
+from torchrec_io.tools.salvage import SalvagedFile
 
 SPAN = 50_000
 

@@ -138,7 +138,7 @@ class RecordReader(Reader):
             return Lookahead(most, most // 2)
         limits = (index.location.fetch_bytes for index in self.indexes)
         fetch_bytes = min(filter(None, limits), default=0)
-        return Lookahead(fetch_bytes // 4, _FIRST_AHEAD_BYTES) if fetch_bytes else None
+        return Lookahead(fetch_bytes // 2, _FIRST_AHEAD_BYTES) if fetch_bytes else None
 
     def read_ahead(self, plans: Sequence[ReadPlan]) -> None:
         plans = [plan for plan in plans if not self.has_too_large(plan)]

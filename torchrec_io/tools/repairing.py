@@ -17,7 +17,6 @@ from ..records.index_cache import find_matching
 from ..records.index_file import SUFFIX
 from ..records.record_size import MAX_RECORD_BYTES
 from ..records.scanned_block import Gap
-from ..records.sound_frames import iter_sound_frames
 from ..storage.byte_source import ByteSource
 from ..storage.compression import (
     COMPRESSIONS,
@@ -30,10 +29,11 @@ from ..storage.local import StrPath, head_of
 from ..storage.location import Location
 from ..storage.outputs import refuse_existing
 from ..storage.remote.options import StorageOptions
-from ..storage.salvage import LostPart, SalvagedFile
 from ..writing.output_group import OutputGroup
 from .outputs import refuse_inputs
 from .report import Watcher
+from .salvage import LostPart, SalvagedFile
+from .sound_frames import iter_sound_frames
 
 OutputCompression: TypeAlias = Literal["same", "gzip", "zlib", "zstd"] | None
 

@@ -9,13 +9,13 @@ import numpy as np
 
 from .. import _core
 from ..errors import TorchRecIOError
+from ..records.formats import TFRECORD
+from ..records.record_block import RecordBlock
+from ..records.record_size import MAX_RECORD_BYTES
+from ..records.scanned_block import Gap, ScannedBlock
+from ..records.stream_window import StreamWindow
 from ..storage.byte_source import ByteSource
-from ..storage.salvage import SalvagedFile
-from .formats import TFRECORD
-from .record_block import RecordBlock
-from .record_size import MAX_RECORD_BYTES
-from .scanned_block import Gap, ScannedBlock
-from .stream_window import StreamWindow
+from .salvage import SalvagedFile
 
 
 def iter_sound_frames(

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..errors import TorchRecIOError, TruncatedFileError
-from .byte_source import ByteSource, DecodedStream, read_bytes
-from .compressed_chunks import CompressedChunks
-from .compression import Compression
-from .inflater import Inflater
-from .seek_points import SeekPoint, SeekPoints
+from ..storage.byte_source import ByteSource, DecodedStream, read_bytes
+from ..storage.compressed_chunks import CompressedChunks
+from ..storage.compression import Compression
+from ..storage.inflater import Inflater
+from ..storage.seek_points import SeekPoint, SeekPoints
 
 _SEARCH_BYTES = 1 << 20
 _PART_BYTES = 1 << 18
