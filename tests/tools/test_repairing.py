@@ -403,7 +403,7 @@ def test_lost_start_of_a_compressed_file(tmp_path: Path) -> None:
 def test_members_are_found_across_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr("torchrec_io.storage.salvage._SEARCH_BYTES", size)
+    monkeypatch.setattr("torchrec_io.tools.salvage._SEARCH_BYTES", size)
     for gap in range(8):
         content = member([b"lost"], "gzip")[:-1] + bytes(gap) + b"?" + member([b"found"], "gzip")
         (tmp_path / "in").write_bytes(content)
