@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -162,6 +163,7 @@ class RowAssembler:
         self._is_sized = not later
         self._raises = raises
         self._watch = watch
+        self._watching = threading.Lock()  # several threads load rows
 
     @classmethod
     def of(
@@ -246,7 +248,8 @@ class RowAssembler:
         with reading():
             block, errors = self._loader.reader.fetch(plan)
         if self._watch is not None:
-            self._watch.examine(block)
+            with self._watching:
+                self._watch.examine(block)
         if not errors:
             with parsing():
                 source = self._layout.sources(batch.rows)
