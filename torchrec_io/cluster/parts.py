@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from ..checks import counted, printable
+from ..records.index_file import SUFFIX
 from ..storage.compression import Compression
 from ..storage.digest import digest_text
 from ..storage.folders import has_files, lock_of, make_folder, remove_folder
@@ -298,7 +299,12 @@ class PartFolder:
         Args:
             identity: Identity of the work, as for :meth:`adopt`; None for any.
         """
-        return load_outputs(self.location.child(_OUTPUTS), identity)
+        outputs = load_outputs(self.location.child(_OUTPUTS), identity)
+        if outputs and self.index:
+            present = names_in(outputs[0].parent)
+            if not all(output.basename + SUFFIX in present for output in outputs):
+                return None
+        return outputs
 
 
 def _refuse_second(folder: Location) -> None:
