@@ -31,7 +31,7 @@ from benchmarks.common import (
 )
 from benchmarks.peers.venvs import SetupError, python_of
 from benchmarks.workloads import WORKLOADS, data_dir
-from torchrec_io.records.verify import verify_file
+from torchrec_io._records.verify import verify_file
 
 _READS = ("tabular", "jpeg")
 # Number of files that the peer reads, and names of each file that we read: tasks must take longer

@@ -23,12 +23,12 @@ import numpy as np
 import torchrec_io as tio
 from benchmarks.common import MB, arguments, memory_of, run_child, table, tensorflow_python
 from benchmarks.compressed_data import make_file, schema
-from torchrec_io.storage.byte_source import ByteSource
-from torchrec_io.storage.chunk_cache import DEFAULT_CACHE_BYTES, Chunk
-from torchrec_io.storage.compressed import CompressedFile
-from torchrec_io.storage.compressed_chunks import CompressedChunks
-from torchrec_io.storage.decoder import start_member
-from torchrec_io.storage.local import LocalFile
+from torchrec_io._storage.byte_source import ByteSource
+from torchrec_io._storage.chunk_cache import DEFAULT_CACHE_BYTES, Chunk
+from torchrec_io._storage.compressed import CompressedFile
+from torchrec_io._storage.compressed_chunks import CompressedChunks
+from torchrec_io._storage.decoder import start_member
+from torchrec_io._storage.local import LocalFile
 
 _BATCH = 256
 _READS = 200

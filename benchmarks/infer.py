@@ -10,9 +10,9 @@ from benchmarks.common import arguments, ensure_data, spread, table
 from benchmarks.workloads import WORKLOADS
 from tests.support.survey_model import comparable, survey_model
 from torchrec_io import Schema
-from torchrec_io.records.record_block import RecordList
-from torchrec_io.records.sequential import iter_records
-from torchrec_io.schema.survey import Surveyor
+from torchrec_io._records.record_block import RecordList
+from torchrec_io._records.sequential import iter_records
+from torchrec_io._schema.survey import Surveyor
 
 _WORKLOADS = ("tabular", "ragged", "mnist")
 # Plain Python takes up to a millisecond for each.

@@ -23,11 +23,11 @@ import numpy.typing as npt
 import torchrec_io as tio
 from benchmarks.common import arguments, run_child
 from benchmarks.peers.venvs import python_of
-from torchrec_io.order.length_batches import Lengths
-from torchrec_io.order.orders import RecordOrder
-from torchrec_io.order.packed_rows import PackedOrder
-from torchrec_io.order.plan import EpochPlan
-from torchrec_io.order.selection import Span
+from torchrec_io._order.length_batches import Lengths
+from torchrec_io._order.orders import RecordOrder
+from torchrec_io._order.packed_rows import PackedOrder
+from torchrec_io._order.plan import EpochPlan
+from torchrec_io._order.selection import Span
 
 _LENGTH = 2048
 _ROWS = 32

@@ -24,11 +24,11 @@ from benchmarks.common import MB, arguments, ensure_data, memory_of, run_child, 
 from benchmarks.peers.ours import schema_of
 from benchmarks.workloads import BATCH_SIZE, WORKLOADS
 from torchrec_io import _core
-from torchrec_io.order.progress import Progress
-from torchrec_io.order.shuffle import ShuffleChoice, records_at
-from torchrec_io.records.formats import TFRECORD
-from torchrec_io.records.index_file import SUFFIX
-from torchrec_io.storage.local import LocalFile
+from torchrec_io._order.progress import Progress
+from torchrec_io._order.shuffle import ShuffleChoice, records_at
+from torchrec_io._records.formats import TFRECORD
+from torchrec_io._records.index_file import SUFFIX
+from torchrec_io._storage.local import LocalFile
 
 _FILES = 10_000
 _RECORDS_OF_A_FILE = 100_000

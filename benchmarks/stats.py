@@ -85,9 +85,9 @@ def _alternate(dataset: Any, rounds: int) -> tuple[list[float], list[float]]:
 def _no_statistics() -> Iterator[None]:
     """Leave the statistics out, except for five readings of the clock in native code."""
     with (
-        mock.patch("torchrec_io.datasets.session.IterationMeter", _NoMeter),
-        mock.patch("torchrec_io.datasets.record_loader.active_profiler", _do_nothing),
-        mock.patch("torchrec_io.datasets.filling.BatchFiller.complete", _complete),
+        mock.patch("torchrec_io._datasets.session.IterationMeter", _NoMeter),
+        mock.patch("torchrec_io._datasets.record_loader.active_profiler", _do_nothing),
+        mock.patch("torchrec_io._datasets.filling.BatchFiller.complete", _complete),
     ):
         yield
 

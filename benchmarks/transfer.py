@@ -1,6 +1,6 @@
 """Ways to send batches from two DataLoader workers: slots, inline, one storage, dict of tensors.
 
-The results set ``_INLINE_BYTES`` in ``torchrec_io/tensors/transport.py``, and in ``batch.py`` for
+The results set ``_INLINE_BYTES`` in ``torchrec_io/_tensors/transport.py``, and in ``batch.py`` for
 batches without a slot. The batches are read in advance. Workers only copy them into new memory,
 like the memory of a parsed batch, and send them. The consumer copies each batch once, like a copy
 to a device.
@@ -22,8 +22,8 @@ import torchrec_io as tio
 from benchmarks.common import arguments, ensure_data, spread, table
 from benchmarks.peers.ours import schema_of
 from benchmarks.workloads import WORKLOADS
-from torchrec_io.tensors import batch as batch_module
-from torchrec_io.tensors import transport
+from torchrec_io._tensors import batch as batch_module
+from torchrec_io._tensors import transport
 
 _ARENA_BYTES = tuple(1 << shift for shift in range(12, 25))
 _WARM_UP = 8  # batches

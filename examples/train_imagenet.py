@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 import torchrec_io as tio
-from torchrec_io.loading.loader import Loader
+from torchrec_io._loading.loader import Loader
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 REPORT_STEPS = 10  # steps between two reports of the progress

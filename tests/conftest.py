@@ -86,7 +86,7 @@ os.fsync = lambda fd: None  # noqa: ARG005
 
 # Otherwise each worker of a fork server imports torch, which takes longer than most tests.
 multiprocessing.set_forkserver_preload(
-    ["torch.utils.data", "torchrec_io.datasets.tfrecord", "hypothesis", "pytest"]
+    ["torch.utils.data", "torchrec_io._datasets.tfrecord", "hypothesis", "pytest"]
 )
 
 

@@ -27,16 +27,16 @@ ROOMS = (
     "errors",
     "checks",
     "timing",
-    "storage",
-    "records",
-    "order",
-    "schema",
-    "images",
-    "parsing",
-    "tensors",
-    "writing",
-    "datasets",
-    "loading",
+    "_storage",
+    "_records",
+    "_order",
+    "_schema",
+    "_images",
+    "_parsing",
+    "_tensors",
+    "_writing",
+    "_datasets",
+    "_loading",
     # Optional rooms: they use the core, which imports them only inside the functions of FACADE.
     "tfds",
     "episodes",
@@ -52,29 +52,29 @@ ROOMS = (
     "cli",
 )
 FIRST_OPTIONAL = ROOMS.index("tfds")
-WITH_TORCH = {"tensors", "datasets", "loading"}
+WITH_TORCH = {"_tensors", "_datasets", "_loading"}
 EVERYWHERE = {"_core", "_jpeg", "_png", "__version__"}
 
 # Functions of the core that import a room below them, when they are called: the file, the function
 # and the room. "TYPE_CHECKING" stands for imports that only type checkers see.
 FACADE = {
-    ("schema/schema.py", "Schema.from_tfds", "tfds"),
-    ("datasets/tfrecord.py", "TFRecordDataset.from_tfds", "tfds"),
-    ("datasets/tfrecord.py", "TFRecordDataset.steps", "episodes"),
-    ("datasets/tfrecord.py", "TYPE_CHECKING", "tfds"),
-    ("datasets/map_style.py", "TFRecordMapDataset.from_tfds", "tfds"),
-    ("datasets/map_style.py", "TYPE_CHECKING", "tfds"),
-    ("datasets/formats.py", "TYPE_CHECKING", "csv"),
+    ("_schema/schema.py", "Schema.from_tfds", "tfds"),
+    ("_datasets/tfrecord.py", "TFRecordDataset.from_tfds", "tfds"),
+    ("_datasets/tfrecord.py", "TFRecordDataset.steps", "episodes"),
+    ("_datasets/tfrecord.py", "TYPE_CHECKING", "tfds"),
+    ("_datasets/map_style.py", "TFRecordMapDataset.from_tfds", "tfds"),
+    ("_datasets/map_style.py", "TYPE_CHECKING", "tfds"),
+    ("_datasets/formats.py", "TYPE_CHECKING", "csv"),
 }
 
 # Functions below the public ones that take ``storage_options``, to make the locations of files.
 LOCATING = {
     ("cluster/shared_paths.py", "expand_shared_paths"),
-    ("datasets/pipeline.py", "DataFiles.open"),
-    ("schema/infer.py", "infer_parts"),
+    ("_datasets/pipeline.py", "DataFiles.open"),
+    ("_schema/infer.py", "infer_parts"),
     ("tools/outputs.py", "check_file_name"),
     ("tools/record_files.py", "RecordFiles.__init__"),
-    ("writing/record_writer.py", "Writer.__init__"),
+    ("_writing/record_writer.py", "Writer.__init__"),
 }
 
 SOURCES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
@@ -126,14 +126,14 @@ def _imports_in(node: ast.AST, package: list[str], scope: str, function: str) ->
 
 def test_the_files_are_found() -> None:
     assert len(SOURCES) > 10
-    assert "torchrec_io.records.index" in map(module_of, SOURCES)
+    assert "torchrec_io._records.index" in map(module_of, SOURCES)
 
 
 def test_imports_are_seen() -> None:
-    parser = set(imports_of(PACKAGE / "parsing/parser.py"))
-    assert Import("torchrec_io.records.record_block.RecordBlock", "") in parser
+    parser = set(imports_of(PACKAGE / "_parsing/parser.py"))
+    assert Import("torchrec_io._records.record_block.RecordBlock", "") in parser
     assert Import("torchrec_io._core", "") in parser
-    in_functions = set(imports_of(PACKAGE / "schema/schema.py"))
+    in_functions = set(imports_of(PACKAGE / "_schema/schema.py"))
     assert Import("torchrec_io.tfds.directory.Directory", "Schema.from_tfds") in in_functions
 
 
@@ -164,7 +164,7 @@ def test_a_room_imports_only_rooms_above_it(path: Path) -> None:
 @pytest.mark.parametrize("path", SOURCES, ids=module_of)
 def test_only_storage_knows_what_is_remote(path: Path) -> None:
     """Other rooms have locations: they do not carry options for stores, nor ask what is remote."""
-    if room_of(module_of(path)) == "storage":
+    if room_of(module_of(path)) == "_storage":
         return
     name = str(path.relative_to(PACKAGE))
     imported = {each.name.rpartition(".")[2] for each in imports_of(path)}
@@ -232,12 +232,12 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 
 
 def test_parts_that_start_without_torch() -> None:
-    parts = ["records.reader", "order.plan", "order.distributed", "parsing.parser"]
+    parts = ["_records.reader", "_order.plan", "_order.distributed", "_parsing.parser"]
     if (PACKAGE / "cli").exists():
         parts.append("cli")
     names = "torchrec_io.DecodeError, torchrec_io.RecordIndex, torchrec_io.Schema"
     imports = ", ".join(f"torchrec_io.{part}" for part in parts)
-    rank = "torchrec_io.order.distributed.resolve_rank(None, None)"
+    rank = "torchrec_io._order.distributed.resolve_rank(None, None)"
     loaded = loaded_after(f"import torchrec_io, {imports}; {names}; {rank}")
     assert "numpy" in loaded
     assert not loaded & {"torch", "tensorflow", "google"}
@@ -253,10 +253,10 @@ def test_a_dataset_loads_only_what_its_schema_needs(tmp_path: Path) -> None:
         "{'x': tio.FixedLenFeature([], 'int64')}, batch_size=2)\n"
         "assert len(dataset) == 2"
     )
-    rooms = {f"torchrec_io.{room}" for room in (*ROOMS[FIRST_OPTIONAL:], "images", "writing")}
-    assert "torchrec_io.datasets.tfrecord" in loaded
+    rooms = {f"torchrec_io.{room}" for room in (*ROOMS[FIRST_OPTIONAL:], "_images", "_writing")}
+    assert "torchrec_io._datasets.tfrecord" in loaded
     assert not loaded & {*rooms, "PIL", "isal", "google.protobuf", "pyarrow", "typer"}
-    lazy = ("tensors.collate", "tensors.transport", "records.stream_reader", "parsing.lengths")
+    lazy = ("_tensors.collate", "_tensors.transport", "_records.stream_reader", "_parsing.lengths")
     assert not loaded & {f"torchrec_io.{module}" for module in lazy}
     assert "torchrec_io.convert" in loaded_after("import torchrec_io; torchrec_io.convert.from_csv")
 

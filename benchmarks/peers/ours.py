@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, IterableDataset
 import torchrec_io as tio
 from benchmarks.peers.base import Batch, HostBatch, Peer
 from benchmarks.workloads import Column, Workload
-from torchrec_io.schema.feature import Feature
+from torchrec_io._schema.feature import Feature
 
 # Imported before the clock starts.
 _LOADED = (tio.Batch, tio.Ragged, tio.BytesArray, tio.TFRecordDataset)

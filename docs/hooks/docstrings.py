@@ -15,8 +15,8 @@ import griffe
 PAGES = Path(__file__).resolve().parents[1]
 # Pages that show base classes of public classes and results of public functions.
 SHOWN_AS = {
-    "torchrec_io.datasets.base.RecordDataset": "torchrec_io.TFRecordDataset",
-    "torchrec_io.loading.loader.Loader": "torchrec_io.loading.loader.Loader",
+    "torchrec_io._datasets.base.RecordDataset": "torchrec_io.TFRecordDataset",
+    "torchrec_io._loading.loader.Loader": "torchrec_io._loading.loader.Loader",
 }
 # Packages whose names are used as torchrec_io.ROOM.NAME.
 ROOMS = ("convert", "csv", "presets", "ranking", "tfds", "tools")

@@ -1,7 +1,7 @@
 """Show the options of datasets on the API pages, from their definitions.
 
 Constructors and functions take ``**options: Unpack[...]`` and get their signature from
-``torchrec_io/datasets/options.py`` when they are imported. The pages are built without importing,
+``torchrec_io/_datasets/options.py`` when they are imported. The pages are built without importing,
 so this extension reads the same definitions from the source.
 """
 
@@ -31,7 +31,7 @@ class Options(griffe.Extension):
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
         """Add the options in a whole package."""
-        if "datasets" in pkg.members:
+        if "_datasets" in pkg.members:
             _add_to_members(pkg, definitions_in(Path(pkg[MODULE].filepath).read_text("utf-8")))
 
 

@@ -15,10 +15,10 @@ import numpy.typing as npt
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
-from torchrec_io.order.lanes import LaneBlocks
-from torchrec_io.order.plan import EpochPlan
-from torchrec_io.order.selection import Span
-from torchrec_io.order.shuffle import Shuffle, ShuffleChoice, lanes_of, records_at
+from torchrec_io._order.lanes import LaneBlocks
+from torchrec_io._order.plan import EpochPlan
+from torchrec_io._order.selection import Span
+from torchrec_io._order.shuffle import Shuffle, ShuffleChoice, lanes_of, records_at
 
 Numbers = npt.NDArray[np.int64]
 

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from tests.cli.conftest import Run
-from torchrec_io.storage.cache.folder import CacheFolder
+from torchrec_io._storage.cache.folder import CacheFolder
 
 SIZE = 10_000
 EACH = 3 * 4096 + 256

@@ -13,8 +13,8 @@ import torchrec_io as tio
 from tests.cli.conftest import Run
 from tests.support.tfds import numbered, write_tfds
 from tests.support.tfrecord import frame
+from torchrec_io._storage.cache.folder import CacheFolder
 from torchrec_io.cli.commands import app
-from torchrec_io.storage.cache.folder import CacheFolder
 
 # Commands whose output is an object, and others, whose output is an object a line.
 OBJECTS = {

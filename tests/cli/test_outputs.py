@@ -10,7 +10,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.support.images import encoded, noise
 from tests.support.tfrecord import frame, write_tfrecord
-from torchrec_io.writing.output_group import OutputGroup
+from torchrec_io._writing.output_group import OutputGroup
 
 # Each command, and one of its outputs.
 COMMANDS = {

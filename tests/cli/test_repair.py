@@ -10,11 +10,11 @@ from typer.testing import CliRunner, Result
 
 from tests.cli.conftest import Run
 from tests.support.tfrecord import frame, write_tfrecord
+from torchrec_io._records.damage_map import DamageMap
+from torchrec_io._records.sequential import iter_records
+from torchrec_io._storage.compression import detect_compression
 from torchrec_io.cli.commands import app
 from torchrec_io.cli.text import damage_bar
-from torchrec_io.records.damage_map import DamageMap
-from torchrec_io.records.sequential import iter_records
-from torchrec_io.storage.compression import detect_compression
 
 
 def call(*arguments: object) -> Result:

@@ -42,7 +42,7 @@ def test_version_and_help(run: Run, run_process: Run) -> None:
 def test_ctrl_c_ends_the_command_without_traceback(tmp_path: Path) -> None:
     script = (
         "import os, signal\n"
-        "import torchrec_io.records.index as index\n"
+        "import torchrec_io._records.index as index\n"
         "def interrupt(*args, **kwargs):\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"
         "    signal.pause()\n"

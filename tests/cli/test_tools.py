@@ -10,8 +10,8 @@ from typer.testing import CliRunner, Result
 from tests.cli.conftest import Run
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io import TFRecordDataset
+from torchrec_io._records.sequential import iter_records
 from torchrec_io.cli.commands import app
-from torchrec_io.records.sequential import iter_records
 
 
 def numbered(count: int) -> list[bytes]:

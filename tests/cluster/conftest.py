@@ -14,7 +14,7 @@ with warnings.catch_warnings():  # of Ray about options of its own
 
 from tests.cluster.local_ray import local_ray  # a fixture
 from tests.support.stores import S3Server, s3_server
-from torchrec_io.storage.remote.process import close_connections
+from torchrec_io._storage.remote.process import close_connections
 
 __all__ = ["local_ray", "s3"]
 

@@ -10,11 +10,11 @@ import torch
 from ray.data.block import BlockAccessor
 
 import torchrec_io as tio
+from torchrec_io._records.division import DividedRecords
+from torchrec_io._records.index_cache import open_indexes
+from torchrec_io._storage.paths import expand_paths
 from torchrec_io.cluster.datasource import TFRecordDatasource
 from torchrec_io.cluster.record_tables import TableReader
-from torchrec_io.records.division import DividedRecords
-from torchrec_io.records.index_cache import open_indexes
-from torchrec_io.storage.paths import expand_paths
 
 
 def source_of(paths: list[str], schema: Any, **options: Any) -> TFRecordDatasource:

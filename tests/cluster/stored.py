@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import torchrec_io as tio
-from torchrec_io.storage.byte_source import read_bytes
-from torchrec_io.storage.location import Location
-from torchrec_io.storage.remote.listing import list_folder
-from torchrec_io.storage.remote.options import RemoteOptions
+from torchrec_io._storage.byte_source import read_bytes
+from torchrec_io._storage.location import Location
+from torchrec_io._storage.remote.listing import list_folder
+from torchrec_io._storage.remote.options import RemoteOptions
 
 
 def names(folder: str) -> set[str]:

@@ -18,12 +18,12 @@ from tests.support.datasets import SCHEMA, write_files
 from tests.support.examples import example_of
 from tests.support.images import encoded, smooth
 from tests.support.tfrecord import write_tfrecord
+from torchrec_io._records.sequential import iter_records
+from torchrec_io._storage.location import Location
 from torchrec_io.cluster.datasink import TFRecordDatasink, types_of
 from torchrec_io.cluster.part_records import Content
 from torchrec_io.cluster.parts import Part, PartFolder
 from torchrec_io.convert.arrow_rows import ColumnTypes
-from torchrec_io.records.sequential import iter_records
-from torchrec_io.storage.location import Location
 
 
 def written(folder: Path, tables: list[Any]) -> list[bytes]:

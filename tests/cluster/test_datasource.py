@@ -16,9 +16,9 @@ from tests.cluster.rows import rows_of, source_of, tables_of
 from tests.support.datasets import SCHEMA, record, write_files
 from tests.support.examples import example_of
 from tests.support.tfrecord import frame, write_tfrecord
+from torchrec_io._records.index_cache import cache_path
+from torchrec_io._storage.location import Location
 from torchrec_io.cluster.shared_indexes import open_shared_indexes
-from torchrec_io.records.index_cache import cache_path
-from torchrec_io.storage.location import Location
 
 
 def damage(path: Path, number: int) -> None:

@@ -14,8 +14,8 @@ from tests.cluster.test_resharding import RECORDS, contents
 from tests.cluster.test_verification import shown
 from tests.support import every_kind
 from tests.support.tfrecord import write_tfrecord
+from torchrec_io._records.verify import verify_file
 from torchrec_io.cluster import tasks
-from torchrec_io.records.verify import verify_file
 
 
 @pytest.fixture(autouse=True)

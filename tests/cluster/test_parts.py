@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import torchrec_io as tio
+from torchrec_io._storage.location import Location
 from torchrec_io.cluster.part_records import TaskErrors
 from torchrec_io.cluster.parts import PartFolder
-from torchrec_io.storage.location import Location
 
 RECORDS = [b"a", b"bc", b""]
 ARGUMENTS = ["job", "/data/a", "/data/b"]

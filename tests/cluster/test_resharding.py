@@ -140,9 +140,9 @@ import os, sys
 from tests.cluster.local_ray import LocalRay
 import torchrec_io as tio
 from torchrec_io.cluster import tasks
-from torchrec_io.writing import output_group
-from torchrec_io.writing.adopted_file import AdoptedFile
-from torchrec_io.writing.output_group import OutputGroup
+from torchrec_io._writing import output_group
+from torchrec_io._writing.adopted_file import AdoptedFile
+from torchrec_io._writing.output_group import OutputGroup
 
 stand_in = LocalRay()
 tasks.import_ray = lambda: stand_in

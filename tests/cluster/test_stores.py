@@ -20,14 +20,14 @@ from tests.cluster.test_resharding import RECORDS, Stop
 from tests.storage.remote.test_commits import in_child
 from tests.support.stores import S3Server
 from tests.support.tfrecord import frame, write_tfrecord
+from torchrec_io._records.manifest import MANIFEST_NAME
+from torchrec_io._storage.remote.adopted_object import AdoptedObject
+from torchrec_io._storage.remote.listing import list_folder
+from torchrec_io._storage.remote.options import RemoteOptions
+from torchrec_io._storage.remote.process import ObjectAccess
+from torchrec_io._storage.remote.upload import put_object
 from torchrec_io.cluster import spills, tasks
 from torchrec_io.cluster.parts import PartFolder
-from torchrec_io.records.manifest import MANIFEST_NAME
-from torchrec_io.storage.remote.adopted_object import AdoptedObject
-from torchrec_io.storage.remote.listing import list_folder
-from torchrec_io.storage.remote.options import RemoteOptions
-from torchrec_io.storage.remote.process import ObjectAccess
-from torchrec_io.storage.remote.upload import put_object
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import torchrec_io as tio
 from tests.cluster.local_ray import LocalRay
 from tests.support.tfrecord import write_tfrecord
+from torchrec_io._records.verify import VerifyReport, verify_file
 from torchrec_io.cluster import tasks
-from torchrec_io.records.verify import VerifyReport, verify_file
 from torchrec_io.tools.report import Watcher
 
 RECORDS = [bytes([i]) * (i * 37 % 91) for i in range(200)]

@@ -8,7 +8,7 @@ from typing import Any
 
 import torchrec_io as tio
 from tests.support.messages import Example
-from torchrec_io.records.sequential import iter_records
+from torchrec_io._records.sequential import iter_records
 from torchrec_io.tools.report import Watcher
 
 Row = dict[str, list[Any]]

@@ -15,10 +15,10 @@ import pytest
 import torchrec_io as tio
 from tests.support.tfrecord import write_tfrecord
 from tests.writing.test_endings import new_namespace
+from torchrec_io._storage.paths import expand_paths
 from torchrec_io.convert.file_export import to_files
 from torchrec_io.convert.parquet_export import to_parquet
 from torchrec_io.convert.webdataset_export import to_webdataset
-from torchrec_io.storage.paths import expand_paths
 from torchrec_io.tools.rearrange import merge, reshard, split
 from torchrec_io.tools.recompress import compress
 from torchrec_io.tools.report import Result, Watcher

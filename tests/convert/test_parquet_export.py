@@ -152,7 +152,7 @@ def test_schema_is_stored_with_shapes(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "in", [example_of(m=[1, 2, 3, 4])])
     schema = {"m": tio.FixedLenFeature([2, 2], "int64")}
     [out] = to_parquet(path, tmp_path / "out", schema=schema).paths
-    found = parquet.read_schema(out).metadata[b"torchrec_io.schema"]
+    found = parquet.read_schema(out).metadata[b"torchrec_io._schema"]
     assert tio.Schema.from_json(found) == tio.Schema(schema)
     json.loads(found)
 

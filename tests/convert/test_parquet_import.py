@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import torchrec_io as tio
 from tests.convert.reading import Heard, contents, count_read, rows_of
 from tests.support.messages import SequenceExample
-from torchrec_io.records.sequential import iter_records
+from torchrec_io._records.sequential import iter_records
 
 
 def convert(folder: Path, columns: dict[str, Any], **options: Any) -> tio.tools.Result:

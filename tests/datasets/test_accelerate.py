@@ -14,7 +14,7 @@ from torch.utils.data import ChainDataset, DataLoader
 
 import torchrec_io as tio
 from tests.support.datasets import write_files
-from torchrec_io.datasets.accelerate import PreparedReader
+from torchrec_io._datasets.accelerate import PreparedReader
 
 NUMBERS = {"id": tio.FixedLenFeature([], "int64")}
 STRINGS = {**NUMBERS, "name": tio.FixedLenFeature([], "string")}

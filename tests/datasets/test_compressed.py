@@ -18,11 +18,11 @@ from tests.support.chunks import count_decoded
 from tests.support.examples import example_of
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io import _core
+from torchrec_io._records.index_file import encode_index
+from torchrec_io._storage.local import LocalFile
+from torchrec_io._storage.seek_points import SeekPoint, SeekPoints, pack_window
+from torchrec_io._storage.zstd import load_zstd
 from torchrec_io.errors import CorruptRecordError, IndexFormatError
-from torchrec_io.records.index_file import encode_index
-from torchrec_io.storage.local import LocalFile
-from torchrec_io.storage.seek_points import SeekPoint, SeekPoints, pack_window
-from torchrec_io.storage.zstd import load_zstd
 
 zstd = load_zstd()
 
@@ -255,7 +255,7 @@ def test_records_that_cannot_be_read_ahead_are_read(
     def fail(*_: Any) -> None:
         raise error
 
-    monkeypatch.setattr("torchrec_io.records.read_ahead.ReadAhead.begin", fail)
+    monkeypatch.setattr("torchrec_io._records.read_ahead.ReadAhead.begin", fail)
     assert list(tio.TFRecordDataset(path)) == RECORDS
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import torchrec_io as tio
-from torchrec_io.records.lines import TextLines
-from torchrec_io.storage.zstd import load_zstd
+from torchrec_io._records.lines import TextLines
+from torchrec_io._storage.zstd import load_zstd
 
 # Records of several kinds of repetition, so that damage can also repeat earlier bytes. Every third
 # of the stream is a member, which starts and ends inside of a record.

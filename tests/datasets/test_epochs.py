@@ -29,10 +29,10 @@ from tests.support.epochs import (
     write_numbers,
 )
 from tests.support.states import through_json
-from torchrec_io.datasets.epoch_clock import CLOCK_NUMBERS, EpochClock
-from torchrec_io.datasets.iteration import Position
-from torchrec_io.datasets.turn import Turn
-from torchrec_io.order.progress import Progress
+from torchrec_io._datasets.epoch_clock import CLOCK_NUMBERS, EpochClock
+from torchrec_io._datasets.iteration import Position
+from torchrec_io._datasets.turn import Turn
+from torchrec_io._order.progress import Progress
 
 TIMES = 50
 

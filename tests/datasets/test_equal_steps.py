@@ -26,8 +26,8 @@ from tests.support.episodes import SCHEMA as EPISODES
 from tests.support.episodes import episode, step_ids
 from tests.support.states import states_of, through_json
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io.datasets import replacement
-from torchrec_io.records.record_reader import RecordReader
+from torchrec_io._datasets import replacement
+from torchrec_io._records.record_reader import RecordReader
 
 COUNT = 61
 

@@ -16,8 +16,8 @@ from torch.utils.data import DataLoader
 import torchrec_io as tio
 from tests.support.examples import example_of, sequence_example_of
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io.datasets import feature_watch
-from torchrec_io.schema.inspect import stored_names
+from torchrec_io._datasets import feature_watch
+from torchrec_io._schema.inspect import stored_names
 
 INT = tio.FixedLenFeature([], "int64")
 MISSPELT = {"id": INT, "prise": tio.VarLenFeature("float32")}

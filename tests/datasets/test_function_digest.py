@@ -19,7 +19,7 @@ import pytest
 import torch
 
 from tests.conftest import ROOT
-from torchrec_io.datasets.function_digest import digest_function
+from torchrec_io._datasets.function_digest import digest_function
 
 
 def function_of(source: str, **names: Any) -> Any:
@@ -191,7 +191,7 @@ def test_processes_agree(tmp_path: Path) -> None:
         )
     )
     script = (
-        "import own_module; from torchrec_io.datasets.function_digest import digest_function; "
+        "import own_module; from torchrec_io._datasets.function_digest import digest_function; "
         "print(digest_function(own_module.predicate))"
     )
     found = {

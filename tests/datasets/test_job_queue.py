@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from torchrec_io.datasets.job_queue import JobQueue, NumberedChunk
-from torchrec_io.records.reader import Lookahead
+from torchrec_io._datasets.job_queue import JobQueue, NumberedChunk
+from torchrec_io._records.reader import Lookahead
 
 
 @dataclass

@@ -16,8 +16,8 @@ import torchrec_io as tio
 from tests.support.datasets import SCHEMA, open_records, write_files
 from tests.support.loading import error_of
 from tests.support.states import states_of, through_json
-from torchrec_io.order.plan import EpochPlan
-from torchrec_io.records.record_reader import ReadPlan, RecordReader
+from torchrec_io._order.plan import EpochPlan
+from torchrec_io._records.record_reader import ReadPlan, RecordReader
 
 SIZES = [31, 0, 40, 22]
 COUNT = sum(SIZES)

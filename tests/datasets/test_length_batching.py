@@ -22,8 +22,8 @@ import torchrec_io as tio
 from tests.support.examples import example_of, sequence_example_of
 from tests.support.states import iterations_of, rest_of, states_of, through_json
 from tests.support.tfrecord import frame, write_tfrecord
-from torchrec_io.order import length_batches as module
-from torchrec_io.records.record_reader import RecordReader
+from torchrec_io._order import length_batches as module
+from torchrec_io._records.record_reader import RecordReader
 
 SCHEMA = {"id": tio.FixedLenFeature([], "int64"), "tokens": tio.VarLenFeature("int64")}
 LENGTHS = np.random.default_rng(0).integers(0, 20, 70).tolist()

@@ -11,8 +11,8 @@ import pytest
 
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, write_files
-from torchrec_io.datasets import options as kinds
-from torchrec_io.records.record_size import MAX_RECORD_BYTES
+from torchrec_io._datasets import options as kinds
+from torchrec_io._records.record_size import MAX_RECORD_BYTES
 
 # Callables with options, and the names of their options.
 TAKERS: dict[str, tuple[Any, Any]] = {

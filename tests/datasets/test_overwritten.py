@@ -17,7 +17,7 @@ import torchrec_io as tio
 from tests.support.examples import example_of
 from tests.support.loading import error_of
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io.records import open_files, record_reader
+from torchrec_io._records import open_files, record_reader
 
 COUNT = 4000
 BATCH = 8

@@ -31,8 +31,8 @@ from tests.support.tfds import features_dict, sequence, tensor, write_tfds
 from tests.support.tfrecord import write_tfrecord
 from tests.support.web import web_server
 from torchrec_io import _core
-from torchrec_io.datasets.packing import RowAssembler
-from torchrec_io.records.record_reader import RecordReader
+from torchrec_io._datasets.packing import RowAssembler
+from torchrec_io._records.record_reader import RecordReader
 
 
 def write_all(folder: Path, records: list[bytes]) -> Path:

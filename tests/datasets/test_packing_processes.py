@@ -28,7 +28,7 @@ from tests.support.documents import (
 from tests.support.examples import example_of
 from tests.support.states import rest_of, states_of, through_json
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io.records.record_reader import RecordReader
+from torchrec_io._records.record_reader import RecordReader
 
 
 @pytest.fixture(scope="module")

@@ -13,14 +13,14 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.support.datasets import write_files
-from torchrec_io.datasets import pass_progress
-from torchrec_io.datasets.pass_progress import PassProgress
+from torchrec_io._datasets import pass_progress
+from torchrec_io._datasets.pass_progress import PassProgress
 
 SCRIPT = """
 import sys
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA
-from torchrec_io.datasets import pass_progress, record_scan
+from torchrec_io._datasets import pass_progress, record_scan
 pass_progress._QUIET_SECONDS = float(sys.argv[2])
 record_scan._BLOCK_BYTES = 1
 part = tio.TFRecordDataset(sys.argv[1], SCHEMA).where(lambda batch: batch["id"] >= 0)

@@ -20,7 +20,7 @@ import torchrec_io as tio
 from tests.support.datasets import SCHEMA, open_records, record, write_files
 from tests.support.states import iterations_of, rest_of, states_of, through_json
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io.records.record_reader import RecordReader
+from torchrec_io._records.record_reader import RecordReader
 
 SIZES = [13, 0, 7, 10]
 COUNT = sum(SIZES)

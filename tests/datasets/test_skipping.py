@@ -19,7 +19,7 @@ from tests.support.datasets import record
 from tests.support.examples import example_of
 from tests.support.states import through_json
 from tests.support.tfrecord import frame, write_tfrecord
-from torchrec_io.records.record_reader import RecordReader
+from torchrec_io._records.record_reader import RecordReader
 
 # An id of at least this is outside of the valid range.
 REFUSED = 10_000

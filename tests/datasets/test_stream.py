@@ -21,9 +21,9 @@ from tests.support.datasets import SCHEMA, record, write_files
 from tests.support.loading import error_of
 from tests.support.pipes import feeding
 from tests.support.tfrecord import frame, write_tfrecord
-from torchrec_io.records.index_cache import cache_path
-from torchrec_io.records.stream_reader import StreamReader
-from torchrec_io.tensors.block_parser import ExampleBlockParser
+from torchrec_io._records.index_cache import cache_path
+from torchrec_io._records.stream_reader import StreamReader
+from torchrec_io._tensors.block_parser import ExampleBlockParser
 
 SIZES = [30, 0, 7, 13]
 COUNT = sum(SIZES)

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, record, write_files
 from tests.support.tfrecord import frame, write_tfrecord
-from torchrec_io.records.record_reader import ReadPlan, RecordReader
+from torchrec_io._records.record_reader import ReadPlan, RecordReader
 
 SIZES = [30, 0, 7, 13]
 COUNT = sum(SIZES)

@@ -14,8 +14,8 @@ import torchrec_io as tio
 from tests.support.datasets import SCHEMA, record
 from tests.support.pipes import feeding
 from tests.support.tfrecord import frame, masked_crc, write_tfrecord
-from torchrec_io.records.index_cache import cache_path
-from torchrec_io.records.sequential import iter_records
+from torchrec_io._records.index_cache import cache_path
+from torchrec_io._records.sequential import iter_records
 
 COUNT = 40
 RECORDS = [record(number) for number in range(COUNT)]

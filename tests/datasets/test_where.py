@@ -21,7 +21,7 @@ from tests.support.datasets import SCHEMA, record, write_files
 from tests.support.examples import example_of
 from tests.support.states import iterations_of, states_of
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io.datasets import record_scan
+from torchrec_io._datasets import record_scan
 
 SIZES = [30, 0, 7, 13]
 COUNT = sum(SIZES)

@@ -18,9 +18,9 @@ from tests.support.datasets import write_files
 from tests.support.images import encoded, smooth, write_images
 from tests.support.pages import headings_of, links_of, public_names, run_page, texts_of_package
 from tests.support.tfds_golden import GOLDEN
+from torchrec_io._schema.dtypes import DTYPES, stored_dtype
 from torchrec_io.cli.commands import app
 from torchrec_io.convert.labels import IMAGE_SUFFIXES
-from torchrec_io.schema.dtypes import DTYPES, stored_dtype
 
 
 def test_every_difference_has_a_test() -> None:

@@ -8,10 +8,10 @@ from PIL import Image, PngImagePlugin
 import torchrec_io as tio
 from tests.conftest import ROOT
 from torchrec_io import _core
-from torchrec_io.datasets import replacement
-from torchrec_io.images.jpeg_markers import MAX_SCANS
-from torchrec_io.records.record_size import MAX_RECORD_BYTES
-from torchrec_io.schema.nesting import MOST_LEVELS
+from torchrec_io._datasets import replacement
+from torchrec_io._images.jpeg_markers import MAX_SCANS
+from torchrec_io._records.record_size import MAX_RECORD_BYTES
+from torchrec_io._schema.nesting import MOST_LEVELS
 
 FEATURE = tio.ImageFeature()
 BYTES = tio.RawFeature("uint8", [1])

@@ -8,8 +8,8 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.support.pages import run_page
-from torchrec_io.datasets import dealing as sharing
-from torchrec_io.tensors import batch, transport
+from torchrec_io._datasets import dealing as sharing
+from torchrec_io._tensors import batch, transport
 
 
 @pytest.mark.parametrize(

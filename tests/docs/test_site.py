@@ -18,13 +18,13 @@ from mkdocs.structure.pages import Page
 import torchrec_io as tio
 from tests.conftest import ROOT
 from tests.support.pages import public_names
-from torchrec_io.datasets import options as kinds
+from torchrec_io._datasets import options as kinds
 from torchrec_io.reports import content
 
 DOCS = ROOT / "docs"
 # Not imported by users, but what public functions give or take.
 GIVEN = {
-    "torchrec_io.loading.loader.Loader",
+    "torchrec_io._loading.loader.Loader",
     *(
         f"{content.__name__}.{name}"
         for name, value in vars(content).items()
@@ -122,7 +122,7 @@ def test_docstrings_have_no_markup_but_markdown(package: Any) -> None:
 
 
 def test_roles_become_references_to_what_a_page_shows(package: Any) -> None:
-    names = {"torchrec_io.tensors.batch.Batch": "torchrec_io.Batch"}
+    names = {"torchrec_io._tensors.batch.Batch": "torchrec_io.Batch"}
     batch = package["tensors.batch.Batch"]
     assert rewritten("a :class:`Batch`, ``b``", package, names) == (
         "a [`Batch`][torchrec_io.Batch], `b`"
@@ -135,8 +135,8 @@ def test_roles_become_references_to_what_a_page_shows(package: Any) -> None:
     )
     # What no page shows is just its name.
     assert rewritten(":meth:`Batch.__reduce__`", package, names) == "`Batch.__reduce__`"
-    assert rewritten(":class:`~torchrec_io.order.plan.EpochPlan`", batch, names) == "`EpochPlan`"
-    assert rewritten(":class:`torchrec_io.order.plan.EpochPlan`", batch, names) == "`EpochPlan`"
+    assert rewritten(":class:`~torchrec_io._order.plan.EpochPlan`", batch, names) == "`EpochPlan`"
+    assert rewritten(":class:`torchrec_io._order.plan.EpochPlan`", batch, names) == "`EpochPlan`"
     assert rewritten("see docs/order.md.", batch, names) == (
         "see [Order, ranks and workers](../order.md)."
     )

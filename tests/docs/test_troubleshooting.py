@@ -18,7 +18,7 @@ from tests.conftest import ROOT
 from tests.support.datasets import SCHEMA, write_files
 from tests.support.pages import PACKAGE, texts_of_package
 from torchrec_io import errors
-from torchrec_io.records import formats
+from torchrec_io._records import formats
 
 INT32 = tio.FixedLenFeature([], "int32")
 TEXT = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")

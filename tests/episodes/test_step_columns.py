@@ -15,14 +15,14 @@ import torchrec_io as tio
 from tests.support.examples import example_of
 from tests.support.images import encoded, smooth
 from tests.support.plain import plain
+from torchrec_io._images.decode import decode_image
+from torchrec_io._images.native import decode_into
+from torchrec_io._parsing.columns import image as image_columns
+from torchrec_io._parsing.record_random import DEFAULT_RANDOM
+from torchrec_io._records.record_block import RecordBlock
 from torchrec_io.checks import counted
 from torchrec_io.episodes.parser import StepParser
 from torchrec_io.episodes.reader import StepNumbers
-from torchrec_io.images.decode import decode_image
-from torchrec_io.images.native import decode_into
-from torchrec_io.parsing.columns import image as image_columns
-from torchrec_io.parsing.record_random import DEFAULT_RANDOM
-from torchrec_io.records.record_block import RecordBlock
 
 ROWS = tio.RaggedFeature.RowLengths
 UNIFORM = tio.RaggedFeature.UniformRowLength

@@ -20,7 +20,7 @@ from tests.support.episodes import (
 )
 from tests.support.examples import example_of, sequence_example_of
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io.records.record_reader import RecordReader
+from torchrec_io._records.record_reader import RecordReader
 
 FILES = [[3, 0, 7, 1], [], [5, 2]]
 STEPS = 18

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from torchrec_io._order import selection as subset
+from torchrec_io._order.orders import RecordOrder
+from torchrec_io._order.selection import Selection, Span, Subset
 from torchrec_io.episodes.order import EpisodeBlocks, StepOrder, select_samples
 from torchrec_io.episodes.reader import StepNumbers
-from torchrec_io.order import selection as subset
-from torchrec_io.order.orders import RecordOrder
-from torchrec_io.order.selection import Selection, Span, Subset
 
 Counts = st.lists(st.integers(-1, 90), max_size=12)  # -1: unreadable record
 Windows = st.sampled_from([None, 1, 2, 40])

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from tests.support.tfrecord import write_tfrecord
+from torchrec_io._records.index_cache import open_indexes
+from torchrec_io._records.record_reader import RecordReader
+from torchrec_io._storage.location import Location
 from torchrec_io.episodes.reader import StepNumbers, StepReader
 from torchrec_io.errors import CorruptRecordError
-from torchrec_io.records.index_cache import open_indexes
-from torchrec_io.records.record_reader import RecordReader
-from torchrec_io.storage.location import Location
 
 RECORDS = [b"one", b"", b"three", b"four" * 3000]
 COUNTS = [2, 0, 3, 2]

@@ -23,7 +23,7 @@ from tests.support.episodes import (
     write_episodes,
 )
 from tests.support.states import rest_of, states_of
-from torchrec_io.records.record_reader import RecordReader
+from torchrec_io._records.record_reader import RecordReader
 
 FILES = [[3, 0, 7, 1], [], [5, 2]]
 STEPS = 18

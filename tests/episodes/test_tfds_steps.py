@@ -9,7 +9,7 @@ import pytest
 import torchrec_io as tio
 from tests.support.plain import plain
 from tests.support.tfds_golden import GOLDEN, compare, golden_split
-from torchrec_io.records.record_reader import RecordReader
+from torchrec_io._records.record_reader import RecordReader
 
 EPISODES = GOLDEN / "episodes"
 

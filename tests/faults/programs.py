@@ -24,20 +24,20 @@ import torchrec_io as tio
 from tests.native import test_ownership
 from tests.support.tfrecord import frame
 from torchrec_io import _core
+from torchrec_io._records.index_file import SUFFIX
+from torchrec_io._records.sequential import iter_records
+from torchrec_io._records.verify import verify_file
+from torchrec_io._storage.byte_source import Stamp
+from torchrec_io._storage.cache.object_blocks import ObjectBlocks
+from torchrec_io._storage.compression import Compression
+from torchrec_io._storage.location import Location
+from torchrec_io._storage.paths import expand_paths, expand_sets
+from torchrec_io._storage.remote.cached_file import CachedFile
+from torchrec_io._storage.remote.options import RemoteOptions
+from torchrec_io._storage.remote.ranges import plan_requests
 from torchrec_io.cluster.parts import PartFolder
-from torchrec_io.records.index_file import SUFFIX
-from torchrec_io.records.sequential import iter_records
-from torchrec_io.records.verify import verify_file
 from torchrec_io.reports.extra import import_datasketches, import_jinja
 from torchrec_io.reports.reporting import report
-from torchrec_io.storage.byte_source import Stamp
-from torchrec_io.storage.cache.object_blocks import ObjectBlocks
-from torchrec_io.storage.compression import Compression
-from torchrec_io.storage.location import Location
-from torchrec_io.storage.paths import expand_paths, expand_sets
-from torchrec_io.storage.remote.cached_file import CachedFile
-from torchrec_io.storage.remote.options import RemoteOptions
-from torchrec_io.storage.remote.ranges import plan_requests
 
 # Imported here once, and not in each of the processes that run a program.
 import_datasketches()

@@ -109,9 +109,9 @@ def test_the_longest_sides(size: tuple[int, int]) -> None:
 MEMORY = """
 import gc, resource, sys
 import numpy as np
-from torchrec_io.images.bad_value import BadValueError
-from torchrec_io.images.native import decode_one
-from torchrec_io.schema.image_spec import ImageFeature
+from torchrec_io._images.bad_value import BadValueError
+from torchrec_io._images.native import decode_one
+from torchrec_io._schema.image_spec import ImageFeature
 
 def decode(path, **options):
     with open(path, "rb") as file:

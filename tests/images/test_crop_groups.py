@@ -15,9 +15,9 @@ from torch.utils.data import DataLoader
 import torchrec_io as tio
 from tests.support.images import Pixels, encoded, noise, oriented
 from tests.support.tfrecord import write_tfrecord
+from torchrec_io._images.random_crop import generator_of
+from torchrec_io._parsing.record_random import RecordRandom
 from torchrec_io.errors import DecodeError
-from torchrec_io.images.random_crop import generator_of
-from torchrec_io.parsing.record_random import RecordRandom
 
 GROUPED = tio.RandomResizedCrop(group="view")
 SIZES = [(40 + number, 61 - number) for number in range(12)]

@@ -13,8 +13,8 @@ from PIL import Image, ImageOps
 
 import torchrec_io as tio
 from tests.support.images import MODES, Pixels, column_of, decoded, encoded, noise
+from torchrec_io._images.random_crop import choose_builtin, generator_of, is_builtin
 from torchrec_io.errors import DecodeError, SchemaError
-from torchrec_io.images.random_crop import choose_builtin, generator_of, is_builtin
 
 BILINEAR = Image.Resampling.BILINEAR
 sizes = st.integers(1, 40)

@@ -15,8 +15,8 @@ from torch.utils.data import DataLoader
 import torchrec_io as tio
 from tests.support.images import encoded, noise, record_of
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io.images.random_crop import generator_of
-from torchrec_io.parsing.record_random import RecordRandom
+from torchrec_io._images.random_crop import generator_of
+from torchrec_io._parsing.record_random import RecordRandom
 
 COUNT = 23
 ARRAYS = [noise(20 + number % 3, 24, seed=number) for number in range(COUNT)]

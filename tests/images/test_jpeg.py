@@ -28,9 +28,9 @@ from tests.support.images import (
     write_images,
 )
 from torchrec_io import _jpeg
+from torchrec_io._images import native
+from torchrec_io._images.geometry import View
 from torchrec_io.errors import SchemaError
-from torchrec_io.images import native
-from torchrec_io.images.geometry import View
 
 JPEGS: dict[str, dict[str, Any]] = {
     "420": {"subsampling": "4:2:0"},

@@ -14,9 +14,9 @@ import torchrec_io as tio
 from tests.images.test_native_jpeg import jpegs
 from tests.support.images import column_of, encoded, noise, oriented, smooth
 from torchrec_io import _core, _jpeg
+from torchrec_io._images.jpeg_markers import MAX_SCANS
+from torchrec_io._parsing.record_random import RecordRandom
 from torchrec_io.errors import DecodeError
-from torchrec_io.images.jpeg_markers import MAX_SCANS
-from torchrec_io.parsing.record_random import RecordRandom
 
 sides = st.integers(1, 40)
 

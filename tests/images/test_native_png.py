@@ -17,8 +17,8 @@ import torchrec_io as tio
 from tests.support.images import column_of, decoded, encoded, noise, smooth
 from tests.support.pngs import chunk, file_of, header_of, png_of, rows_of
 from torchrec_io import _png
+from torchrec_io._images import native
 from torchrec_io.errors import DecodeError
-from torchrec_io.images import native
 
 sides = st.integers(1, 40)
 

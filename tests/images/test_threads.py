@@ -17,9 +17,9 @@ from torch.utils.data import DataLoader
 
 import torchrec_io as tio
 from tests.support.images import column_of, encoded, noise, write_images
-from torchrec_io.parsing import threads
-from torchrec_io.parsing.columns import base as parse
-from torchrec_io.parsing.threads import default_threads, run_each
+from torchrec_io._parsing import threads
+from torchrec_io._parsing.columns import base as parse
+from torchrec_io._parsing.threads import default_threads, run_each
 
 
 @pytest.fixture(autouse=True)

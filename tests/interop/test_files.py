@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import torchrec_io as tio
 from tests.conftest import TfOracle
 from tests.support.tfrecord import write_tfrecord
+from torchrec_io._records.sequential import iter_records
 from torchrec_io.errors import TorchRecIOError, TruncatedFileError
-from torchrec_io.records.sequential import iter_records
 
 # Each example is a request to another process.
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.conftest import TfOracle
-from torchrec_io.storage.compression import Compression
+from torchrec_io._storage.compression import Compression
 
 COMPRESSIONS: dict[str, Compression | None] = {"": None, "GZIP": "gzip", "ZLIB": "zlib"}
 payloads = st.lists(

@@ -17,8 +17,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # must be set before TensorF
 import numpy as np
 import tensorflow as tf
 
+from torchrec_io._schema.schema import Schema
 from torchrec_io.errors import SchemaError
-from torchrec_io.schema.schema import Schema
 
 Ragged = tf.io.RaggedFeature
 

@@ -215,7 +215,7 @@ def test_copies_ahead_of_loops(
     paths: list[str], kind: str, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A prefetcher is ahead of its loops, which have states of their own."""
-    monkeypatch.setattr("torchrec_io.tensors.device._Copies", Copies)
+    monkeypatch.setattr("torchrec_io._tensors.device._Copies", Copies)
     plain = make(paths, kind, workers)
     whole, states = [], []
     for item in plain:

@@ -24,9 +24,9 @@ from torch.utils.data import (
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, write_files
 from tests.support.states import rest_of, through_json
-from torchrec_io.images import native as native_module
-from torchrec_io.loading import loader as loader_module
-from torchrec_io.loading.loader import Loader
+from torchrec_io._images import native as native_module
+from torchrec_io._loading import loader as loader_module
+from torchrec_io._loading.loader import Loader
 
 # torchdata 0.11 causes this warning when it creates a loader.
 pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
@@ -483,8 +483,8 @@ def test_describe_does_not_set_the_start_method(
 def test_gpu_always_uses_page_locked_memory(
     paths: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("torchrec_io.loading.loader.check_device", torch.device)
-    monkeypatch.setattr("torchrec_io.tensors.device.check_device", torch.device)
+    monkeypatch.setattr("torchrec_io._loading.loader.check_device", torch.device)
+    monkeypatch.setattr("torchrec_io._tensors.device.check_device", torch.device)
     lines = make(paths, "batches", device="cuda", pin_memory=False).describe().splitlines()
     assert (
         "page-locked memory: no, as requested; batches pass through it when they are copied"

@@ -14,7 +14,7 @@ import torchrec_io as tio
 from tests.support.datasets import SCHEMA, record, write_files
 from tests.support.images import encoded, noise, write_images
 from tests.support.statistics import check_times, counts_of, expected, frame_bytes, total
-from torchrec_io.loading.loop_stats import describe_bottleneck
+from torchrec_io._loading.loop_stats import describe_bottleneck
 
 # torchdata 0.11 causes this warning when it creates a loader.
 pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from torch import distributed
 
-from torchrec_io.order.distributed import resolve_rank
+from torchrec_io._order.distributed import resolve_rank
 
 
 def fake_torch(monkeypatch: pytest.MonkeyPatch, **answers: Any) -> None:

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.orders import Numbers, chi_square_is_plausible, whole_order
-from torchrec_io.order.lanes import LaneBlocks, check_lanes
-from torchrec_io.order.plan import EpochPlan
-from torchrec_io.order.selection import Selection, Span, Subset
-from torchrec_io.order.shuffle import Shuffle, check_shuffle, records_at
+from torchrec_io._order.lanes import LaneBlocks, check_lanes
+from torchrec_io._order.plan import EpochPlan
+from torchrec_io._order.selection import Selection, Span, Subset
+from torchrec_io._order.shuffle import Shuffle, check_shuffle, records_at
 
 sizes = st.one_of(st.integers(1, 60), st.integers(1, 3000))
 blocks = st.one_of(st.integers(1, 12), st.integers(1, 3500))

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchrec_io.datasets.dealing import EpochDealer
-from torchrec_io.order import length_batches as module
-from torchrec_io.order.length_batches import LengthBatchedOrder, Lengths
-from torchrec_io.order.orders import RecordOrder
-from torchrec_io.order.plan import UNEVEN_CHOICES
-from torchrec_io.order.progress import ProcessLayout, Progress
-from torchrec_io.order.selection import Selection, Span, Subset
-from torchrec_io.order.shuffle import Shuffle, ShuffleChoice
+from torchrec_io._datasets.dealing import EpochDealer
+from torchrec_io._order import length_batches as module
+from torchrec_io._order.length_batches import LengthBatchedOrder, Lengths
+from torchrec_io._order.orders import RecordOrder
+from torchrec_io._order.plan import UNEVEN_CHOICES
+from torchrec_io._order.progress import ProcessLayout, Progress
+from torchrec_io._order.selection import Selection, Span, Subset
+from torchrec_io._order.shuffle import Shuffle, ShuffleChoice
 
 SHUFFLES: list[ShuffleChoice] = [False, True, 7, Shuffle(block=4, window=9)]
 LEAST, BATCHES = 5, 3

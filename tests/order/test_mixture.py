@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 
 from tests.support.orders import Numbers, chi_square_is_plausible
 from torchrec_io import _core
-from torchrec_io.order import mixture as mixed
-from torchrec_io.order.mixture import CELL, STOP_CHOICES, MixedOrder, Stop, cell_counts
-from torchrec_io.order.orders import ENDLESS, PositionOrder
-from torchrec_io.order.shuffle import records_at
+from torchrec_io._order import mixture as mixed
+from torchrec_io._order.mixture import CELL, STOP_CHOICES, MixedOrder, Stop, cell_counts
+from torchrec_io._order.orders import ENDLESS, PositionOrder
+from torchrec_io._order.shuffle import records_at
 
 weight_lists = st.lists(st.one_of(st.integers(1, 9), st.floats(1e-3, 1e3)), min_size=1, max_size=4)
 stops = st.sampled_from(STOP_CHOICES)

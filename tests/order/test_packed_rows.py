@@ -15,13 +15,13 @@ import torchrec_io as tio
 from tests.support.examples import example_of
 from tests.support.packing import Row, Token, model_rows
 from torchrec_io import _core
-from torchrec_io.order import packed_rows as module
-from torchrec_io.order.length_batches import Lengths
-from torchrec_io.order.mixture import MixedOrder
-from torchrec_io.order.orders import ENDLESS, RecordOrder
-from torchrec_io.order.packed_rows import PackedOrder, PackedRows
-from torchrec_io.order.plan import EpochPlan
-from torchrec_io.order.selection import Span, Subset
+from torchrec_io._order import packed_rows as module
+from torchrec_io._order.length_batches import Lengths
+from torchrec_io._order.mixture import MixedOrder
+from torchrec_io._order.orders import ENDLESS, RecordOrder
+from torchrec_io._order.packed_rows import PackedOrder, PackedRows
+from torchrec_io._order.plan import EpochPlan
+from torchrec_io._order.selection import Span, Subset
 
 lengths_of_documents = st.lists(st.one_of(st.integers(0, 12), st.integers(0, 60)), max_size=60)
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchrec_io.order.plan import EpochPlan, Uneven
+from torchrec_io._order.plan import EpochPlan, Uneven
 
 uneven_choices = st.sampled_from(["keep", "drop", "pad"])
 

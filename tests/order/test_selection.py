@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchrec_io import _core
-from torchrec_io.order import selection as subset
-from torchrec_io.order.selection import (
+from torchrec_io._order import selection as subset
+from torchrec_io._order.selection import (
     Mask,
     Numbers,
     Selection,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.orders import chi_square_is_plausible, whole_order
-from torchrec_io.order.shuffle import Shuffle, ShuffleChoice, check_shuffle, records_at
+from torchrec_io._order.shuffle import Shuffle, ShuffleChoice, check_shuffle, records_at
 
 sizes = st.one_of(st.integers(1, 40), st.integers(1, 3000))
 counts = st.one_of(st.integers(1, 50), st.integers(1, 3500))

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from tests.support.orders import Numbers, chi_square_is_plausible, whole_order
-from torchrec_io.order.shuffle import Shuffle, ShuffleChoice, records_at
+from torchrec_io._order.shuffle import Shuffle, ShuffleChoice, records_at
 
 
 def counts_at(position: int, size: int, shuffle: ShuffleChoice, seeds: int) -> Numbers:

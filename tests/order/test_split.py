@@ -14,9 +14,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.support.orders import chi_square_is_plausible
-from torchrec_io.order import split
-from torchrec_io.order.selection import Mask, Selection, Span, Subset
-from torchrec_io.order.split import (
+from torchrec_io._order import split
+from torchrec_io._order.selection import Mask, Selection, Span, Subset
+from torchrec_io._order.split import (
     fractions_to_counts,
     parse_slice,
     split_groups,

@@ -408,7 +408,7 @@ def test_bombs_are_refused_before_they_are_decoded(
     def no_decoding(*_: Any, **__: Any) -> None:
         raise AssertionError("the image was decoded")
 
-    monkeypatch.setattr("torchrec_io.images.decode._render", no_decoding)
+    monkeypatch.setattr("torchrec_io._images.decode._render", no_decoding)
     with pytest.raises(DecodeError, match=r"pixels|exceeds limit") as caught:
         decode(data, tio.ImageFeature(size=size))
     assert (caught.value.record, caught.value.feature) == (0, "image")

@@ -17,7 +17,7 @@ from PIL import Image
 import torchrec_io as tio
 from tests.support.examples import example_of, sequence_example_of
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io.schema.feature import Feature
+from torchrec_io._schema.feature import Feature
 
 INT = tio.FixedLenFeature([], "int64")
 FLOAT = tio.FixedLenFeature([], "float32")

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 import torchrec_io as tio
 from tests.support.examples import example_of, sequence_example_of
 from tests.support.tfrecord import frame, write_tfrecord
-from torchrec_io.parsing import lengths as module
-from torchrec_io.parsing.lengths import LengthFeature, find_lengths
-from torchrec_io.records.index_cache import cache_path, open_indexes
-from torchrec_io.records.record_reader import RecordReader
-from torchrec_io.schema.schema import Schema
-from torchrec_io.storage.location import Location
+from torchrec_io._parsing import lengths as module
+from torchrec_io._parsing.lengths import LengthFeature, find_lengths
+from torchrec_io._records.index_cache import cache_path, open_indexes
+from torchrec_io._records.record_reader import RecordReader
+from torchrec_io._schema.schema import Schema
+from torchrec_io._storage.location import Location
 
 TOKENS = LengthFeature("tokens", "int64", "example")
 

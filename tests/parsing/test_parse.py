@@ -15,10 +15,10 @@ import torchrec_io as tio
 from tests.support.forms import batch_to_json
 from tests.support.messages import Example
 from tests.support.wire import bytes_feature, entry, example, float_feature, int_feature
+from torchrec_io._parsing.parser import ExampleParser
+from torchrec_io._records.record_block import RecordList
+from torchrec_io._tensors.parse import parse_block
 from torchrec_io.errors import DecodeError
-from torchrec_io.parsing.parser import ExampleParser
-from torchrec_io.records.record_block import RecordList
-from torchrec_io.tensors.parse import parse_block
 
 # ---- types and shapes ----
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.support.examples import example_of, sequence_example_of
-from torchrec_io.parsing.columns.base import offsets_of
-from torchrec_io.parsing.columns.partitions import StoredNumbers, divide
-from torchrec_io.parsing.parser import ExampleParser
-from torchrec_io.records.record_block import RecordList
-from torchrec_io.tensors.parse import parse_block
+from torchrec_io._parsing.columns.base import offsets_of
+from torchrec_io._parsing.columns.partitions import StoredNumbers, divide
+from torchrec_io._parsing.parser import ExampleParser
+from torchrec_io._records.record_block import RecordList
+from torchrec_io._tensors.parse import parse_block
 
 Feature = tio.RaggedFeature
 KEYED: dict[str, Any] = {

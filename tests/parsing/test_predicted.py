@@ -20,10 +20,10 @@ from tests.support.wire import (
     packed_ints,
     unpacked_ints,
 )
+from torchrec_io._parsing.parser import ExampleParser
+from torchrec_io._records.record_block import RecordList
+from torchrec_io._tensors.parse import parse_block
 from torchrec_io.errors import DecodeError
-from torchrec_io.parsing.parser import ExampleParser
-from torchrec_io.records.record_block import RecordList
-from torchrec_io.tensors.parse import parse_block
 
 KEYS = ["a", "longer key", "f", "pair", "small", "optional"]
 SCHEMA = tio.Schema(

@@ -17,12 +17,12 @@ import torchrec_io as tio
 from tests.support.examples import example_of, sequence_example_of
 from tests.support.images import decoded, encoded
 from torchrec_io import _core
+from torchrec_io._parsing.columns.base import ElementSelection
+from torchrec_io._parsing.parser import ExampleParser
+from torchrec_io._records.record_block import RecordList
+from torchrec_io._tensors.batch import Batch
 from torchrec_io.checks import counted
 from torchrec_io.errors import DecodeError, SchemaError
-from torchrec_io.parsing.columns.base import ElementSelection
-from torchrec_io.parsing.parser import ExampleParser
-from torchrec_io.records.record_block import RecordList
-from torchrec_io.tensors.batch import Batch
 
 Rows = tio.RaggedFeature
 Raw = tio.RawFeature

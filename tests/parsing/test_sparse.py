@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import torchrec_io as tio
 from tests.support.examples import example_of
 from tests.support.wire import bytes_feature, entry, example, int_feature
+from torchrec_io._parsing.parser import ExampleParser
+from torchrec_io._records.record_block import RecordList
+from torchrec_io._tensors.parse import parse_block
 from torchrec_io.errors import DecodeError
-from torchrec_io.parsing.parser import ExampleParser
-from torchrec_io.records.record_block import RecordList
-from torchrec_io.tensors.parse import parse_block
 
 DTYPES: dict[str, Callable[[int], Any]] = {
     "int64": int,

@@ -18,9 +18,9 @@ from torch.utils.data import DataLoader
 import torchrec_io as tio
 from tests.support.examples import example_of, sequence_example_of
 from tests.support.tfrecord import frame, write_tfrecord
-from torchrec_io.parsing.parser import ExampleParser
-from torchrec_io.records.record_block import RecordList
-from torchrec_io.tensors.parse import parse_block
+from torchrec_io._parsing.parser import ExampleParser
+from torchrec_io._records.record_block import RecordList
+from torchrec_io._tensors.parse import parse_block
 
 FLOATS = ["float32", "float64", "float16", "bfloat16"]
 INTEGERS = ["int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool"]

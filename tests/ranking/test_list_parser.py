@@ -25,8 +25,8 @@ from tests.records.test_wild import (
 )
 from tests.support.example_lists import ExampleListWithContext
 from tests.support.tfrecord import write_tfrecord
+from torchrec_io._records.sequential import iter_records
 from torchrec_io.errors import DecodeError, SchemaError, TorchRecIOError
-from torchrec_io.records.sequential import iter_records
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 SCHEMA = tio.ranking.Schema(

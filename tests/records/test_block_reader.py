@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io import RecordIndex, StaleIndexError, _core
-from torchrec_io.records.block_reader import BlockReader
-from torchrec_io.records.record_reader import ReadPlan, RecordReader
-from torchrec_io.storage.chunk_cache import process_cache
+from torchrec_io._records.block_reader import BlockReader
+from torchrec_io._records.record_reader import ReadPlan, RecordReader
+from torchrec_io._storage.chunk_cache import process_cache
 
 Numbers = npt.NDArray[np.int64]
 

@@ -23,9 +23,9 @@ from torchrec_io import (
     TorchRecIOError,
     _core,
 )
-from torchrec_io.records.index_cache import IndexSearch, cache_path, open_indexes
-from torchrec_io.records.lines import TextLines
-from torchrec_io.storage.location import Location
+from torchrec_io._records.index_cache import IndexSearch, cache_path, open_indexes
+from torchrec_io._records.lines import TextLines
+from torchrec_io._storage.location import Location
 
 RECORDS = [b"%03d" % number for number in range(100)]
 FRAME = 19

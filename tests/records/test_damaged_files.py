@@ -35,8 +35,8 @@ from torchrec_io import (
     TorchRecIOError,
     TruncatedFileError,
 )
-from torchrec_io.records.sequential import iter_records
-from torchrec_io.records.verify import verify_file
+from torchrec_io._records.sequential import iter_records
+from torchrec_io._records.verify import verify_file
 from torchrec_io.tools import repair
 
 

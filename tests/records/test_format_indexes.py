@@ -12,15 +12,15 @@ import pytest
 
 import torchrec_io as tio
 from tests.support.formats import Netstrings, netstring
-from torchrec_io.records.fixed_length import FixedLength
-from torchrec_io.records.formats import TFRECORD
-from torchrec_io.records.index_cache import cache_path, open_indexes
-from torchrec_io.records.index_file import encode_index
-from torchrec_io.records.lines import TextLines
-from torchrec_io.records.whole_file import WholeFile
-from torchrec_io.storage.local import LocalFile
-from torchrec_io.storage.location import Location
-from torchrec_io.storage.seek_points import SeekPoint, SeekPoints
+from torchrec_io._records.fixed_length import FixedLength
+from torchrec_io._records.formats import TFRECORD
+from torchrec_io._records.index_cache import cache_path, open_indexes
+from torchrec_io._records.index_file import encode_index
+from torchrec_io._records.lines import TextLines
+from torchrec_io._records.whole_file import WholeFile
+from torchrec_io._storage.local import LocalFile
+from torchrec_io._storage.location import Location
+from torchrec_io._storage.seek_points import SeekPoint, SeekPoints
 
 NETSTRINGS = Netstrings()
 

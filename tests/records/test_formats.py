@@ -21,15 +21,15 @@ from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.support.formats import Netstrings, netstring
+from torchrec_io._records import lines as lines_module
+from torchrec_io._records.fixed_length import FixedLength
+from torchrec_io._records.index_cache import open_indexes
+from torchrec_io._records.lines import TextLines
+from torchrec_io._records.record_reader import RecordReader
+from torchrec_io._records.whole_file import WholeFile
+from torchrec_io._storage.location import Location
+from torchrec_io._storage.paths import expand_paths
 from torchrec_io.checks import counted
-from torchrec_io.records import lines as lines_module
-from torchrec_io.records.fixed_length import FixedLength
-from torchrec_io.records.index_cache import open_indexes
-from torchrec_io.records.lines import TextLines
-from torchrec_io.records.record_reader import RecordReader
-from torchrec_io.records.whole_file import WholeFile
-from torchrec_io.storage.location import Location
-from torchrec_io.storage.paths import expand_paths
 
 NETSTRINGS = Netstrings()
 

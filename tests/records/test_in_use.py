@@ -17,8 +17,8 @@ import pytest
 
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io import RecordIndex, StaleIndexError, TFRecordDataset, TruncatedFileError
-from torchrec_io.records import open_files
-from torchrec_io.records.record_reader import RecordReader
+from torchrec_io._records import open_files
+from torchrec_io._records.record_reader import RecordReader
 
 COUNT = 20_000  # enough records for an index that is read by pages
 RECORDS = [b"%05d" % i for i in range(COUNT)]

@@ -20,9 +20,9 @@ from torchrec_io import (
     StaleIndexError,
     TruncatedFileError,
 )
-from torchrec_io.records.index_cache import IndexSearch, cache_path, open_indexes
-from torchrec_io.records.sequential import iter_records
-from torchrec_io.storage.location import Location
+from torchrec_io._records.index_cache import IndexSearch, cache_path, open_indexes
+from torchrec_io._records.sequential import iter_records
+from torchrec_io._storage.location import Location
 
 RECORDS = [bytes([i]) * (i * i) for i in range(40)]
 OFFSETS = np.cumsum([0] + [len(r) + 16 for r in RECORDS])

@@ -6,8 +6,8 @@ import pytest
 
 from tests.fuzz.python.fuzz_manifest import check, seeds, signed
 from torchrec_io import IndexFormatError
-from torchrec_io.records.index_file import IndexFacts
-from torchrec_io.records.manifest import (
+from torchrec_io._records.index_file import IndexFacts
+from torchrec_io._records.manifest import (
     MANIFEST_NAME,
     ManifestEntry,
     decode_manifest,

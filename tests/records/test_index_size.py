@@ -12,7 +12,7 @@ import pytest
 
 import torchrec_io as tio
 from tests.support.tfrecord import frame, write_tfrecord
-from torchrec_io.storage.zstd import load_zstd
+from torchrec_io._storage.zstd import load_zstd
 
 LARGE = 17 << 20  # records whose index has more than 64 MiB
 MANY = 60_000_000  # records whose offsets alone take 480 MB

@@ -10,12 +10,12 @@ import pytest
 
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io import CorruptRecordError, RecordIndex, _core
+from torchrec_io._records.block_reader import BlockReader
+from torchrec_io._records.reader import Plan, Reader, RecordLocation
+from torchrec_io._records.record_reader import RecordReader
+from torchrec_io._records.stream_reader import StreamReader
+from torchrec_io._storage.location import Location
 from torchrec_io.episodes.reader import StepNumbers, StepReader
-from torchrec_io.records.block_reader import BlockReader
-from torchrec_io.records.reader import Plan, Reader, RecordLocation
-from torchrec_io.records.record_reader import RecordReader
-from torchrec_io.records.stream_reader import StreamReader
-from torchrec_io.storage.location import Location
 
 RECORDS = [b"%d" % number for number in range(12)]
 KINDS = ["records", "blocks", "stream", "steps", "steps of blocks"]

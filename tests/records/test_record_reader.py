@@ -18,8 +18,8 @@ from torchrec_io import (
     StaleIndexError,
     TruncatedFileError,
 )
-from torchrec_io.records.record_reader import RecordReader
-from torchrec_io.storage.local import LocalFile
+from torchrec_io._records.record_reader import RecordReader
+from torchrec_io._storage.local import LocalFile
 
 FILES: list[list[bytes]] = [
     [bytes([i]) * (i * 3) for i in range(50)],

@@ -13,7 +13,7 @@ import pytest
 
 import torchrec_io as tio
 from tests.support.tfrecord import frame, masked_crc, write_tfrecord
-from torchrec_io.records.verify import verify_file
+from torchrec_io._records.verify import verify_file
 
 SMALL = [b"a" * 10, b"b" * 1000, b"c" * 10]
 RECORDS = [SMALL[0], SMALL[1], b"x" * 1001, SMALL[2]]
@@ -142,7 +142,7 @@ def test_memory_does_not_grow_with_a_bomb(tmp_path: Path) -> None:
     write_bomb(path, 20 << 30, 200 << 20)
     code = (
         "import resource, sys\n"
-        "from torchrec_io.records.verify import verify_file\n"
+        "from torchrec_io._records.verify import verify_file\n"
         "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "verify_file(sys.argv[2])\n"
         "before = peak()\n"

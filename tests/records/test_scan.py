@@ -11,9 +11,9 @@ import pytest
 
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io import RecordIndex
-from torchrec_io.records.record_reader import RecordReader
-from torchrec_io.records.scan import scan
-from torchrec_io.storage.ordered_pool import THREAD_NAME
+from torchrec_io._records.record_reader import RecordReader
+from torchrec_io._records.scan import scan
+from torchrec_io._storage.ordered_pool import THREAD_NAME
 
 RECORDS = [bytes([number]) * 50 for number in range(100)]
 PARTS = [np.arange(begin, begin + 20) for begin in range(0, 100, 20)]

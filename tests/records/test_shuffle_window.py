@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.tfrecord import frame
-from torchrec_io.records.record_block import RecordBlock
-from torchrec_io.records.shuffle_window import ShuffleWindow
+from torchrec_io._records.record_block import RecordBlock
+from torchrec_io._records.shuffle_window import ShuffleWindow
 
 NUMBERS = np.dtype(np.int64)
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from tests.support.tfrecord import frame, masked_crc, write_tfrecord
 from torchrec_io import CorruptRecordError, TorchRecIOError, TruncatedFileError
-from torchrec_io.records.stream_reader import STREAM_LOCATION, StreamChunk, StreamReader
-from torchrec_io.storage.location import Location
+from torchrec_io._records.stream_reader import STREAM_LOCATION, StreamChunk, StreamReader
+from torchrec_io._storage.location import Location
 
 
 class Record(NamedTuple):

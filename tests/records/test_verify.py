@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io import CorruptRecordError, TruncatedFileError
-from torchrec_io.records.verify import verify_file
+from torchrec_io._records.verify import verify_file
 
 
 def test_valid_file(tmp_path: Path) -> None:

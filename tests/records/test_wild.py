@@ -19,8 +19,8 @@ import torchrec_io as tio
 from tests.conftest import WILD, Wild
 from tests.support.messages import Example
 from tests.support.tfrecord import write_tfrecord
+from torchrec_io._records.sequential import iter_records
 from torchrec_io.errors import TorchRecIOError
-from torchrec_io.records.sequential import iter_records
 
 _FILE = WILD / "MANIFEST.json"
 MANIFEST: dict[str, Any] = json.loads(_FILE.read_text("utf-8")) if _FILE.is_file() else {}

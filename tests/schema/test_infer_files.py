@@ -26,7 +26,7 @@ from tests.support.inferring import (
 )
 from tests.support.tfrecord import frame, write_tfrecord
 from tests.support.wire import delimited
-from torchrec_io.records.sequential import iter_records
+from torchrec_io._records.sequential import iter_records
 
 # ---- which records are looked at ----
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.support.spec_strategies import SPECS, names, schemas
-from torchrec_io.schema.feature import Feature
+from torchrec_io._schema.feature import Feature
 
 LABEL = {"type": "FixedLenFeature", "shape": [], "dtype": "int64"}
 SPARSE = {"type": "SparseFeature", "index_key": ["i"], "value_key": "v", "dtype": "int64"}

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import torchrec_io as tio
-from torchrec_io.schema.feature import Feature
+from torchrec_io._schema.feature import Feature
 
 NAMES = ("cat", "dog", "Übergröße")
 SPECS = [

@@ -181,7 +181,7 @@ def test_stored_values() -> None:
 def test_a_schema_loads_only_the_code_of_its_columns() -> None:
     code = (
         "import sys, torchrec_io as tio\n"
-        "from torchrec_io.parsing.parser import ExampleParser\n"
+        "from torchrec_io._parsing.parser import ExampleParser\n"
         "features = {'a': tio.FixedLenFeature([], 'int64'), 'b': tio.RawFeature('uint8', [2]),\n"
         "    'c': tio.SequenceFeature(tio.RawFeature('uint8', [2])), 'd': tio.ImageFeature()}\n"
         "schema = tio.Schema({name: features[name] for name in 'abc'})\n"

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from torchrec_io.errors import SchemaError
-from torchrec_io.schema.dtypes import (
+from torchrec_io._schema.dtypes import (
     DTYPES,
     dtype_name,
     integer_range,
@@ -20,10 +19,11 @@ from torchrec_io.schema.dtypes import (
     item_bytes,
     numeric_bytes,
 )
-from torchrec_io.schema.image_spec import ImageFeature
-from torchrec_io.schema.schema import Schema
-from torchrec_io.schema.specs import FixedLenFeature, VarLenFeature
-from torchrec_io.schema.stored_specs import RawFeature
+from torchrec_io._schema.image_spec import ImageFeature
+from torchrec_io._schema.schema import Schema
+from torchrec_io._schema.specs import FixedLenFeature, VarLenFeature
+from torchrec_io._schema.stored_specs import RawFeature
+from torchrec_io.errors import SchemaError
 
 INTEGERS = ("int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool")
 FLOATS = ("float32", "float64", "float16", "bfloat16")

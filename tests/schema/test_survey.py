@@ -17,9 +17,9 @@ from tests.support import wire
 from tests.support.inferring import example_of, sequence_of
 from tests.support.spellings import damaged, example_bytes, feature_bytes, unknown_field
 from tests.support.survey_model import comparable, survey_model
-from torchrec_io.records.record_block import RecordList
-from torchrec_io.schema.sniff import sniff
-from torchrec_io.schema.survey import Surveyor
+from torchrec_io._records.record_block import RecordList
+from torchrec_io._schema.sniff import sniff
+from torchrec_io._schema.survey import Surveyor
 
 
 def picture(kind: str, size: tuple[int, int] = (3, 2)) -> bytes:

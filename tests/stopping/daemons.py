@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, write_files
 from tests.support.images import encoded, noise, record_of
-from torchrec_io.records.verify import verify_file
+from torchrec_io._records.verify import verify_file
 
 THREADS = 2
 

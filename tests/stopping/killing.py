@@ -22,7 +22,7 @@ import torchrec_io as tio
 from tests.stopping.program import census, raised, say, wait_for
 from tests.support.examples import example_of
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io.tensors import transport
+from torchrec_io._tensors import transport
 
 COUNT = 40
 BATCH = 4

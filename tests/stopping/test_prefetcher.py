@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchrec_io.datasets.job_queue import JobQueue, LoadJob
-from torchrec_io.datasets.prefetch import Outcome, Prefetcher
+from torchrec_io._datasets.job_queue import JobQueue, LoadJob
+from torchrec_io._datasets.prefetch import Outcome, Prefetcher
 
 SECONDS = 30  # deadline for actions that should be immediate
 
@@ -212,7 +212,7 @@ class TestResults:
 
 
 def _run_of(number: int) -> Any:
-    from torchrec_io.datasets.prefetch import _Run  # noqa: PLC0415  # private, for one test
+    from torchrec_io._datasets.prefetch import _Run  # noqa: PLC0415  # private, for one test
 
     return _Run([cast("LoadJob", Number(number))])
 

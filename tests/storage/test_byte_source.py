@@ -10,9 +10,9 @@ import pytest
 
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io import RecordIndex, TruncatedFileError
-from torchrec_io.storage.byte_source import ByteSource
-from torchrec_io.storage.local import LocalFile
-from torchrec_io.storage.several_sources import descriptors_of, read_ranges
+from torchrec_io._storage.byte_source import ByteSource
+from torchrec_io._storage.local import LocalFile
+from torchrec_io._storage.several_sources import descriptors_of, read_ranges
 
 
 class MemorySource(ByteSource):

@@ -13,7 +13,7 @@ import pytest
 
 import torchrec_io as tio
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io.storage.cache_folder import is_own_cache_file, write_cached
+from torchrec_io._storage.cache_folder import is_own_cache_file, write_cached
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from torchrec_io.storage.chunk_cache import Chunk, ChunkCache
+from torchrec_io._storage.chunk_cache import Chunk, ChunkCache
 
 
 def chunk(size: int) -> Chunk:

@@ -13,12 +13,12 @@ from tests.support.inflated import read_all
 from tests.support.reading import read
 from tests.support.tfrecord import frame
 from torchrec_io import RecordIndex, TFRecordDataset
+from torchrec_io._records.sequential import iter_records
+from torchrec_io._storage.compression import detect_compression
+from torchrec_io._storage.inflater import Inflater
+from torchrec_io._storage.local import LocalFile, head_of
+from torchrec_io._storage.zstd import load_zstd
 from torchrec_io.errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
-from torchrec_io.records.sequential import iter_records
-from torchrec_io.storage.compression import detect_compression
-from torchrec_io.storage.inflater import Inflater
-from torchrec_io.storage.local import LocalFile, head_of
-from torchrec_io.storage.zstd import load_zstd
 
 DATA = b"".join(frame(bytes([i % 251]) * (i * 37 % 2000)) for i in range(300))
 
@@ -96,7 +96,7 @@ def test_a_gzip_header_may_come_in_parts(
         head += (zlib.crc32(head) & 0xFFFF).to_bytes(2, "little")
     file = tmp_path / "x"
     file.write_bytes(2 * (head + gzip.compress(DATA[:5000])[10:]))
-    monkeypatch.setattr("torchrec_io.storage.inflater._INPUT_BYTES", size)
+    monkeypatch.setattr("torchrec_io._storage.inflater._INPUT_BYTES", size)
     assert inflate(file, "gzip") == (2 * DATA[:5000], None)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from torchrec_io.storage.file_lock import file_lock
+from torchrec_io._storage.file_lock import file_lock
 
 
 def never() -> None:

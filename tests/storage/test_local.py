@@ -12,9 +12,9 @@ import pytest
 
 import torchrec_io as tio
 from torchrec_io import _core
-from torchrec_io.storage.byte_source import read_bytes
-from torchrec_io.storage.local import LocalFile
-from torchrec_io.storage.pending_file import write_atomically
+from torchrec_io._storage.byte_source import read_bytes
+from torchrec_io._storage.local import LocalFile
+from torchrec_io._storage.pending_file import write_atomically
 
 _DATA = bytes(range(200))
 

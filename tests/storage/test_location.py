@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from torchrec_io.storage.location import Location, threads_for
-from torchrec_io.storage.paths import expand_paths
+from torchrec_io._storage.location import Location, threads_for
+from torchrec_io._storage.paths import expand_paths
 
 SIGNED = "https://user:word@host/a/x.tfrecord?sig=secret"
 

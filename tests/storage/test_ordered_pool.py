@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from torchrec_io._storage.ordered_pool import THREAD_NAME, OrderedPool
 from torchrec_io.errors import DecodeError, TorchRecIOError
-from torchrec_io.storage.ordered_pool import THREAD_NAME, OrderedPool
 from torchrec_io.tools.report import JobReport, Watcher
 
 FORMS = [(1, False), (3, False), (2, True)]
@@ -94,7 +94,7 @@ def test_zero_jobs_are_rejected() -> None:
 
 PROGRAM = """
 import os, sys, time
-from torchrec_io.storage.ordered_pool import OrderedPool
+from torchrec_io._storage.ordered_pool import OrderedPool
 from tests.tools.waiting import wait
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from torchrec_io.storage.location import Location
-from torchrec_io.storage.paths import expand_paths
+from torchrec_io._storage.location import Location
+from torchrec_io._storage.paths import expand_paths
 
 
 def test_paths(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from tests.support.pipes import feeding
 from tests.support.reading import read
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io import CorruptRecordError, RecordIndex
-from torchrec_io.records.sequential import iter_records
+from torchrec_io._records.sequential import iter_records
 
 RECORDS = [b"", b"abc", bytes(3 << 20), b"x" * 100, bytes((1 << 20) - 16), *[b"small"] * 9000]
 PACKERS: dict[str | None, Callable[[bytes], bytes]] = {

@@ -14,19 +14,19 @@ import pytest
 from isal import isal_zlib
 
 from tests.support.chunks import open_chunks
-from torchrec_io.errors import CorruptRecordError
-from torchrec_io.storage.byte_source import ByteSource, find_size, read_bytes
-from torchrec_io.storage.compressed import CompressedFile
-from torchrec_io.storage.compression import Compression
-from torchrec_io.storage.inflater import Inflater
-from torchrec_io.storage.local import LocalFile
-from torchrec_io.storage.opening import open_decompressed
-from torchrec_io.storage.seek_points import (
+from torchrec_io._storage.byte_source import ByteSource, find_size, read_bytes
+from torchrec_io._storage.compressed import CompressedFile
+from torchrec_io._storage.compression import Compression
+from torchrec_io._storage.inflater import Inflater
+from torchrec_io._storage.local import LocalFile
+from torchrec_io._storage.opening import open_decompressed
+from torchrec_io._storage.seek_points import (
     CHECKED_BYTES,
     SeekPoint,
     SeekPointRecorder,
     SeekPoints,
 )
+from torchrec_io.errors import CorruptRecordError
 from torchrec_io.tools.salvage import SalvagedFile
 
 SPAN = 50_000
@@ -232,7 +232,7 @@ def count_inflated(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_a_file_without_points_is_decompressed_once_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("torchrec_io.storage.seek_points._MOST_SPAN_BYTES", 1 << 20)
+    monkeypatch.setattr("torchrec_io._storage.seek_points._MOST_SPAN_BYTES", 1 << 20)
     data = 8 * NOISE
     path = tmp_path / "x"
     path.write_bytes(gzip.compress(data, 1))

@@ -12,7 +12,7 @@ import pytest
 
 import torchrec_io as tio
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io.storage.paths import expand_paths
+from torchrec_io._storage.paths import expand_paths
 
 
 def make(folder: Path, *names: str) -> None:

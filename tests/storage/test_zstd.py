@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 import torchrec_io as tio
 from tests.support.inflated import read_all
 from tests.support.tfrecord import frame
+from torchrec_io._storage.compression import detect_compression
+from torchrec_io._storage.inflater import Inflater
+from torchrec_io._storage.local import LocalFile
+from torchrec_io._storage.zstd import load_zstd
 from torchrec_io.errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
-from torchrec_io.storage.compression import detect_compression
-from torchrec_io.storage.inflater import Inflater
-from torchrec_io.storage.local import LocalFile
-from torchrec_io.storage.zstd import load_zstd
 
 zstd = load_zstd()
 

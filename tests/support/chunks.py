@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from torchrec_io.storage.byte_source import ByteSource
-from torchrec_io.storage.chunk_cache import Chunk, ChunkCache
-from torchrec_io.storage.chunked_file import ChunkedFile
-from torchrec_io.storage.compressed_chunks import CompressedChunks
-from torchrec_io.storage.compression import Compression
-from torchrec_io.storage.local import LocalFile
-from torchrec_io.storage.seek_points import SeekPoints
+from torchrec_io._storage.byte_source import ByteSource
+from torchrec_io._storage.chunk_cache import Chunk, ChunkCache
+from torchrec_io._storage.chunked_file import ChunkedFile
+from torchrec_io._storage.compressed_chunks import CompressedChunks
+from torchrec_io._storage.compression import Compression
+from torchrec_io._storage.local import LocalFile
+from torchrec_io._storage.seek_points import SeekPoints
 
 
 def open_chunks(

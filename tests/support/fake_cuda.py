@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 
-from torchrec_io.tensors.device import _side_stream
+from torchrec_io._tensors.device import _side_stream
 
 
 class FakeGpu:
@@ -29,7 +29,7 @@ class FakeGpu:
         self.live = 0  # batches on the device that Python references
         self.pinned = 0  # number of page-locked batches
         fresh = functools.cache(_side_stream.__wrapped__)
-        monkeypatch.setattr("torchrec_io.tensors.device._side_stream", fresh)
+        monkeypatch.setattr("torchrec_io._tensors.device._side_stream", fresh)
         cuda = torch.cuda
         monkeypatch.setattr(cuda, "is_available", lambda: True)
         monkeypatch.setattr(cuda, "_is_in_bad_fork", lambda: False)

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from torchrec_io import _core
-from torchrec_io.records.formats import TFRECORD
-from torchrec_io.storage.local import LocalFile
-from torchrec_io.storage.seek_points import START, SeekPoints
+from torchrec_io._records.formats import TFRECORD
+from torchrec_io._storage.local import LocalFile
+from torchrec_io._storage.seek_points import START, SeekPoints
 
 
 def write_index(

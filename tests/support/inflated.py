@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from torchrec_io._storage.inflater import Inflater
 from torchrec_io.errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
-from torchrec_io.storage.inflater import Inflater
 
 
 def read_all(inflater: Inflater, step: int) -> tuple[bytes, TorchRecIOError | None]:

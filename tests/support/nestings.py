@@ -12,7 +12,7 @@ from torch import Tensor
 
 import torchrec_io as tio
 from tests.support.examples import example_of
-from torchrec_io.schema.feature import Feature
+from torchrec_io._schema.feature import Feature
 
 Tree: TypeAlias = Mapping[str, Any]
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from torchrec_io.order.shuffle import ShuffleChoice, records_at
+from torchrec_io._order.shuffle import ShuffleChoice, records_at
 
 Numbers = npt.NDArray[np.int64]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from torchrec_io import TorchRecIOError
-from torchrec_io.records.sequential import iter_records
+from torchrec_io._records.sequential import iter_records
 
 
 def read(path: Path, **options: Any) -> tuple[list[tuple[int, bytes]], TorchRecIOError | None]:

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import torchrec_io as tio
-from torchrec_io.schema.dtypes import (
+from torchrec_io._schema.dtypes import (
     DTYPES,
     FLOAT_ENDS,
     RAW_DTYPES,

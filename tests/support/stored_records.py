@@ -10,7 +10,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 import torchrec_io as tio
-from torchrec_io.schema.dtypes import is_integer_dtype, item_bytes, stored_dtype
+from torchrec_io._schema.dtypes import is_integer_dtype, item_bytes, stored_dtype
 
 Stored = dict[str, list[Any]]
 

@@ -7,15 +7,15 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from torchrec_io.schema.image_spec import ImageFeature
-from torchrec_io.schema.inspect import (
+from torchrec_io._schema.image_spec import ImageFeature
+from torchrec_io._schema.inspect import (
     InspectedFeature,
     Kind,
     inspect_example,
     inspect_sequence_example,
 )
-from torchrec_io.schema.sniff import IMAGES, image_size, sniff
-from torchrec_io.schema.survey import FeatureSummary, Survey
+from torchrec_io._schema.sniff import IMAGES, image_size, sniff
+from torchrec_io._schema.survey import FeatureSummary, Survey
 
 
 class _Summary:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from torchrec_io.images.bad_value import BadValueError
-from torchrec_io.parsing.columns.base import ColumnBuilder, LocatedBlock
-from torchrec_io.parsing.columns.decoded import ElementDecoder
-from torchrec_io.parsing.layout import Column, Numbers
+from torchrec_io._images.bad_value import BadValueError
+from torchrec_io._parsing.columns.base import ColumnBuilder, LocatedBlock
+from torchrec_io._parsing.columns.decoded import ElementDecoder
+from torchrec_io._parsing.layout import Column, Numbers
 
 
 class DigitsDecoder(ElementDecoder):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from torchrec_io.schema.checks import check_integer, set_fields
-from torchrec_io.schema.dtypes import dtype_name
-from torchrec_io.schema.feature import Feature
-from torchrec_io.schema.stored_keys import StoredKey
-from torchrec_io.schema.valid_range import Range, check_range
+from torchrec_io._schema.checks import check_integer, set_fields
+from torchrec_io._schema.dtypes import dtype_name
+from torchrec_io._schema.feature import Feature
+from torchrec_io._schema.stored_keys import StoredKey
+from torchrec_io._schema.valid_range import Range, check_range
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class DigitsFeature(Feature):
         valid_range: Range of valid values.
     """
 
-    column = "torchrec_io.parsing.columns.decoded:build_decoded"
+    column = "torchrec_io._parsing.columns.decoded:build_decoded"
     element_decoder = "tests.support.toy_columns:DigitsDecoder"
     places = frozenset({"example", "context", "element"})
     is_slow = True

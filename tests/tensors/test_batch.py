@@ -30,8 +30,8 @@ from tests.support.wire import (
     int_feature,
 )
 from torchrec_io import _core
-from torchrec_io.tensors import batch as batch_module
-from torchrec_io.tensors.batch import allocate_arena
+from torchrec_io._tensors import batch as batch_module
+from torchrec_io._tensors.batch import allocate_arena
 
 # A column of every kind.
 SCHEMA: dict[str, Any] = {
@@ -422,7 +422,7 @@ def test_every_byte_that_shows_is_written(monkeypatch: pytest.MonkeyPatch) -> No
         def filled(size: int, junk: int = junk) -> Tensor:
             return allocate_arena(size).fill_(junk)
 
-        monkeypatch.setattr("torchrec_io.tensors.arena.allocate_arena", filled)
+        monkeypatch.setattr("torchrec_io._tensors.arena.allocate_arena", filled)
         batch = make_batch(9)
         defaults = tio.parse_examples(
             [b""] * 5,

@@ -17,7 +17,7 @@ import torchrec_io as tio
 from tests.support.every_kind import tensors_of
 from tests.support.examples import example_of, sequence_example_of
 from tests.support.written_tensors import WRITTEN
-from torchrec_io.tensors import batch as batch_module
+from torchrec_io._tensors import batch as batch_module
 
 Feature = tio.RaggedFeature
 SCHEMA: dict[str, Any] = {

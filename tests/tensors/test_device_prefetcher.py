@@ -19,13 +19,13 @@ from torch.utils.data import DataLoader, DistributedSampler
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 import torchrec_io as tio
-import torchrec_io.loading.loader  # not first while a test has replaced what it imports
+import torchrec_io._loading.loader  # not first while a test has replaced what it imports
 from tests.support.datasets import SCHEMA, write_files
 from tests.support.every_kind import tensors_of
 from tests.support.fake_cuda import DeviceBatch, FakeGpu, HostBatch
 from tests.support.states import iterations_of, rest_of
 from tests.tensors.test_batch import make_batch
-from torchrec_io.tensors import device as device_module
+from torchrec_io._tensors import device as device_module
 
 # What torchdata 0.11 does when it makes a loader.
 pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")

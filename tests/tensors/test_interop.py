@@ -17,7 +17,7 @@ import torchrec_io as tio
 from tests.support.every_kind import contents, make_batch, plain
 from tests.support.examples import example_of
 from torchrec_io import BytesArray, Ragged, Sparse
-from torchrec_io.tensors import interop
+from torchrec_io._tensors import interop
 
 
 def shares_memory(one: torch.Tensor, other: torch.Tensor) -> bool:

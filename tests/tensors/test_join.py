@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.support.examples import example_of
-from torchrec_io.tensors.join import join_dense
+from torchrec_io._tensors.join import join_dense
 
 SCHEMA = tio.Schema(
     {

@@ -15,18 +15,18 @@ import torchrec_io as tio
 from tests.support.datasets import SCHEMA, write_files
 from tests.support.forms import batch_to_json
 from torchrec_io import _core
-from torchrec_io.datasets.iteration import Iteration
-from torchrec_io.parsing.parser import ExampleParser
-from torchrec_io.parsing.record_random import DEFAULT_RANDOM
-from torchrec_io.records import open_files
-from torchrec_io.records.block_reader import BlockReader
-from torchrec_io.records.index_cache import open_indexes
-from torchrec_io.records.reader import Reader
-from torchrec_io.records.record_reader import RecordReader
-from torchrec_io.storage.location import Location
-from torchrec_io.storage.several_sources import descriptors_of
-from torchrec_io.tensors.native_run import load_run
-from torchrec_io.tensors.parse import parse_block
+from torchrec_io._datasets.iteration import Iteration
+from torchrec_io._parsing.parser import ExampleParser
+from torchrec_io._parsing.record_random import DEFAULT_RANDOM
+from torchrec_io._records import open_files
+from torchrec_io._records.block_reader import BlockReader
+from torchrec_io._records.index_cache import open_indexes
+from torchrec_io._records.reader import Reader
+from torchrec_io._records.record_reader import RecordReader
+from torchrec_io._storage.location import Location
+from torchrec_io._storage.several_sources import descriptors_of
+from torchrec_io._tensors.native_run import load_run
+from torchrec_io._tensors.parse import parse_block
 
 FIXED = {"id": tio.FixedLenFeature([], "int64")}
 RAW = FIXED | {"name": tio.RawFeature("int16", (4,), fixed_length=8)}

@@ -29,7 +29,7 @@ from tests.support.nestings import (
     trees,
 )
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io.tensors.device import move
+from torchrec_io._tensors.device import move
 
 VARYING = tio.VarLenFeature("int64")
 TREE: Tree = {

@@ -15,8 +15,8 @@ from torch.utils.data import DataLoader, IterableDataset, _utils, default_collat
 
 import torchrec_io as tio
 from tests.support.every_kind import all_tensors, contents, make_batch
-from torchrec_io.tensors import batch as batch_module
-from torchrec_io.tensors import device as device_module
+from torchrec_io._tensors import batch as batch_module
+from torchrec_io._tensors import device as device_module
 
 
 def storages_of(batch: tio.Batch) -> set[int]:

@@ -23,7 +23,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 import torchrec_io as tio
 from torchrec_io import _core
-from torchrec_io.tensors import transport
+from torchrec_io._tensors import transport
 
 MAPPED = "memfd:torchrec_io_slot"
 

@@ -23,7 +23,7 @@ from tests.support.tfds import (
     tensor,
     text,
 )
-from torchrec_io.storage.location import Location
+from torchrec_io._storage.location import Location
 from torchrec_io.tfds import connectors as c
 from torchrec_io.tfds.feature_choice import choose
 from torchrec_io.tfds.features_json import read_features

@@ -33,7 +33,7 @@ from tests.support.tfds import (
     write_tfds,
 )
 from tests.support.tfrecord import frame
-from torchrec_io.records.index_cache import IndexSearch
+from torchrec_io._records.index_cache import IndexSearch
 
 GOLDEN = TESTS / "data" / "tfds"
 SHARDS = [numbered(*range(5)), numbered(*range(5, 12)), [], numbered(*range(12, 20))]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import torchrec_io as tio
 from tests.conftest import TESTS, Wild
 from tests.support.tfds import NUMBERS, change_info, numbered, shard_path, write_tfds
-from torchrec_io.storage.location import Location
+from torchrec_io._storage.location import Location
 from torchrec_io.tfds import info as info_module
 from torchrec_io.tfds.info import DatasetInfo, read_info
 from torchrec_io.tfds.json_text import Node

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.conftest import TESTS
-from torchrec_io.storage.location import Location
+from torchrec_io._storage.location import Location
 from torchrec_io.tfds.shards import Shards, find_pieces
 from torchrec_io.tfds.splits import Split, SplitRange
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io import CorruptRecordError, TFRecordDataset
-from torchrec_io.records.index import RecordIndex
-from torchrec_io.records.sequential import iter_records
-from torchrec_io.storage.compression import Compression, detect_compression
-from torchrec_io.storage.local import LocalFile, head_of
+from torchrec_io._records.index import RecordIndex
+from torchrec_io._records.sequential import iter_records
+from torchrec_io._storage.compression import Compression, detect_compression
+from torchrec_io._storage.local import LocalFile, head_of
 from torchrec_io.tools.rearrange import merge, reshard, split, subset
 from torchrec_io.tools.recompress import compress, decompress
 from torchrec_io.tools.report import Result

@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 from tests.support.damage import DAMAGES, Damage, damaged, survivors
 from tests.support.tfrecord import frame, masked_crc, write_tfrecord
 from torchrec_io import CorruptRecordError, RecordIndex, tools
-from torchrec_io.records.sequential import iter_records
-from torchrec_io.storage.compression import Compression, detect_compression
-from torchrec_io.storage.zstd import load_zstd
+from torchrec_io._records.sequential import iter_records
+from torchrec_io._storage.compression import Compression, detect_compression
+from torchrec_io._storage.zstd import load_zstd
 
 
 def records_in(path: str | Path) -> list[bytes]:
@@ -100,7 +100,7 @@ def test_any_damage(
         members = [member(part, compression) for part in parts]
     content = damaged(b"".join(members), damages)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("torchrec_io.records.stream_window._WINDOW_BYTES", window)
+        patch.setattr("torchrec_io._records.stream_window._WINDOW_BYTES", window)
         found, losses = repaired(content, input_compression=compression)
     if compression is None:
         alive = list(survivors(content, records).values())

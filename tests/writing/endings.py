@@ -15,14 +15,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from torchrec_io.records.index import RecordIndex
-from torchrec_io.records.index_file import SUFFIX
-from torchrec_io.records.sequential import iter_records
-from torchrec_io.storage.compression import Compression
-from torchrec_io.storage.location import Location
-from torchrec_io.storage.paths import expand_paths
-from torchrec_io.writing.record_writer import TFRecordWriter, Writer
-from torchrec_io.writing.shards import ShardedWriter, shard_path
+from torchrec_io._records.index import RecordIndex
+from torchrec_io._records.index_file import SUFFIX
+from torchrec_io._records.sequential import iter_records
+from torchrec_io._storage.compression import Compression
+from torchrec_io._storage.location import Location
+from torchrec_io._storage.paths import expand_paths
+from torchrec_io._writing.record_writer import TFRecordWriter, Writer
+from torchrec_io._writing.shards import ShardedWriter, shard_path
 
 OLD = [b"old %d" % number for number in range(30)]
 NEW = [b"new %d" % number for number in range(30)]  # files of the same size

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from torchrec_io.writing.shards import ShardedWriter
+from torchrec_io._writing.shards import ShardedWriter
 
 
 def run(*command: str) -> None:

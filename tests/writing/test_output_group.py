@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tests.support.tfrecord import frame
-from torchrec_io.records.index import RecordIndex
-from torchrec_io.storage.location import Location
-from torchrec_io.storage.temporary import make_temporary_folder
-from torchrec_io.writing.output_group import OutputGroup
+from torchrec_io._records.index import RecordIndex
+from torchrec_io._storage.location import Location
+from torchrec_io._storage.temporary import make_temporary_folder
+from torchrec_io._writing.output_group import OutputGroup
 
 
 def names(folder: Path) -> set[str]:

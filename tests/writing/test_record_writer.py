@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.support.tfrecord import frame
-from torchrec_io.records.sequential import iter_records
-from torchrec_io.storage.compression import Compression
-from torchrec_io.storage.location import Location
-from torchrec_io.storage.paths import expand_paths
-from torchrec_io.writing.output_group import OutputGroup
+from torchrec_io._records.sequential import iter_records
+from torchrec_io._storage.compression import Compression
+from torchrec_io._storage.location import Location
+from torchrec_io._storage.paths import expand_paths
+from torchrec_io._writing.output_group import OutputGroup
 
 COMPRESSIONS: tuple[Compression | None, ...] = (None, "gzip", "zlib")
 every_compression = pytest.mark.parametrize("compression", COMPRESSIONS)

@@ -17,7 +17,7 @@ from PIL import Image
 
 import torchrec_io as tio
 from tests.support import spec_strategies, stored_records
-from torchrec_io.writing.encode import WriterEncoder
+from torchrec_io._writing.encode import WriterEncoder
 
 _IN_EXAMPLES = [
     specs

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.writing.test_record_writer import COMPRESSIONS, every_compression, read
-from torchrec_io.storage.compression import Compression
-from torchrec_io.storage.location import Location
-from torchrec_io.storage.paths import expand_paths
+from torchrec_io._storage.compression import Compression
+from torchrec_io._storage.location import Location
+from torchrec_io._storage.paths import expand_paths
 
 
 def write(name: Path, records: list[Any], **options: Any) -> list[Path]:

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 from rich.filesize import decimal
 
+from .._storage.cache.block_cache import CacheSummary, clear_cache, summarize_cache
 from ..checks import counted
-from ..storage.cache.block_cache import CacheSummary, clear_cache, summarize_cache
 from .options import JsonOption, interruptible
 from .text import error_line, printable
 

@@ -13,9 +13,9 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 import typer
 
 from .. import convert as conversions
+from .._schema.schema import Schema
+from .._storage.location import Location
 from ..errors import SchemaError
-from ..schema.schema import Schema
-from ..storage.location import Location
 from ..tools.report import OnError, Result, Watcher
 from .options import (
     DEFAULT_JOBS,

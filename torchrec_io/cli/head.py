@@ -16,12 +16,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from .._records.sequential import iter_blocks
+from .._schema.record_kind import Parts, RecordKind, group_by_kind
+from .._schema.sniff import IMAGES, file_format
+from .._storage.location import Location
 from ..checks import counted
 from ..errors import TorchRecIOError
-from ..records.sequential import iter_blocks
-from ..schema.record_kind import Parts, RecordKind, group_by_kind
-from ..schema.sniff import IMAGES, file_format
-from ..storage.location import Location
 from .head_json import record_json
 from .head_table import Column, Layout
 from .options import Paths, files_of, interruptible, parse_range, usage_errors

@@ -10,15 +10,15 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import typer
 
+from .._records.formats import Progress
+from .._records.index import RecordIndex
+from .._records.index_places import IndexFormat, IndexPlaces
+from .._records.manifest import ManifestEntry, by_folder, entry_of, update_manifest
+from .._storage.compression import detect_compression
+from .._storage.local import head_of
+from .._storage.location import Location
 from ..checks import counted
 from ..errors import StaleIndexError
-from ..records.formats import Progress
-from ..records.index import RecordIndex
-from ..records.index_places import IndexFormat, IndexPlaces
-from ..records.manifest import ManifestEntry, by_folder, entry_of, update_manifest
-from ..storage.compression import detect_compression
-from ..storage.local import head_of
-from ..storage.location import Location
 from .options import (
     DEFAULT_JOBS,
     AllowMissingOption,

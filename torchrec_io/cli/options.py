@@ -11,10 +11,10 @@ from typing import Annotated, Any, ParamSpec, TypeAlias
 
 import typer
 
+from .._storage.compression import Compression
+from .._storage.location import Location
+from .._storage.paths import expand_paths, expand_sets
 from ..errors import TorchRecIOError
-from ..storage.compression import Compression
-from ..storage.location import Location
-from ..storage.paths import expand_paths, expand_sets
 from ..tools.report import OnError
 from .interrupt import MESSAGE, STATUS, raised_at_interrupt
 from .text import printable

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from PIL import Image
 
-from ..schema.sniff import IMAGES
+from .._schema.sniff import IMAGES
 
 Protocol: TypeAlias = Literal["kitty", "iterm2"]
 

@@ -20,12 +20,12 @@ from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.text import Text
 
+from .._records.formats import Progress
+from .._storage.location import Location
+from .._storage.ordered_pool import OrderedPool
+from .._storage.thread_pool import map_in_threads
 from ..checks import counted
 from ..errors import TorchRecIOError
-from ..records.formats import Progress
-from ..storage.location import Location
-from ..storage.ordered_pool import OrderedPool
-from ..storage.thread_pool import map_in_threads
 from ..tools.report import Result, Watcher
 from .options import usage_errors
 from .text import error_line, error_members, printable, shorten

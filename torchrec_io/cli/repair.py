@@ -11,9 +11,9 @@ from typing import Annotated, Literal, TypeAlias
 import typer
 from rich.filesize import decimal
 
+from .._records.record_size import MAX_RECORD_BYTES
+from .._storage.compression import CompressionChoice
 from ..checks import counted
-from ..records.record_size import MAX_RECORD_BYTES
-from ..storage.compression import CompressionChoice
 from ..tools.repairing import Loss, OutputCompression, RepairReport, repair
 from .options import IndexOption, interruptible, parse_size, usage_errors
 from .progress import run_job

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .._storage.location import Location
 from ..checks import counted
-from ..storage.location import Location
 from .options import (
     DEFAULT_JOBS,
     AllowMissingOption,
@@ -60,8 +60,8 @@ def write_report(
     The exit status is 0 even if files are damaged.
     """
     # It loads the image decoders, which other commands do not need.
+    from .._storage.outputs import refuse_existing  # noqa: PLC0415
     from ..reports.reporting import report_sets  # noqa: PLC0415
-    from ..storage.outputs import refuse_existing  # noqa: PLC0415
     from ..tools.outputs import refuse_inputs  # noqa: PLC0415
 
     if output is None and not as_json:

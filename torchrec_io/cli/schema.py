@@ -12,12 +12,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from .._records.record_sample import MaxRecords
+from .._schema.infer import Finding, Inspected
+from .._schema.schema import Schema
+from .._storage.folders import has_file
+from .._storage.location import Location
 from ..errors import TorchRecIOError
-from ..records.record_sample import MaxRecords
-from ..schema.infer import Finding, Inspected
-from ..schema.schema import Schema
-from ..storage.folders import has_file
-from ..storage.location import Location
 from ..tools.report import OnError
 from .options import Paths, RayOption, files_of, interruptible
 from .progress import Meter, connect_to_ray, ray_errors

@@ -12,11 +12,11 @@ from typing import Annotated, Any
 import typer
 from rich.filesize import decimal
 
+from .._records.formats import Progress
+from .._storage.folders import folder_of
+from .._storage.location import Location
 from ..checks import counted
 from ..errors import TorchRecIOError
-from ..records.formats import Progress
-from ..storage.folders import folder_of
-from ..storage.location import Location
 from ..tfds.connectors import (
     Audio,
     BBox,

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from .. import tools
-from ..storage.compression import Compression
+from .._storage.compression import Compression
 from .options import (
     DEFAULT_JOBS,
     AllowMissingOption,

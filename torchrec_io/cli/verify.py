@@ -10,11 +10,11 @@ from typing import Any
 
 import typer
 
+from .._records.foreign_files import FOREIGN_REASONS
+from .._records.formats import Progress
+from .._records.verify import VerifyReport, verify_file
+from .._storage.location import Location
 from ..checks import counted
-from ..records.foreign_files import FOREIGN_REASONS
-from ..records.formats import Progress
-from ..records.verify import VerifyReport, verify_file
-from ..storage.location import Location
 from .options import (
     DEFAULT_JOBS,
     AllowMissingOption,

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..parsing.columns.base import offsets_of
-from ..parsing.layout import Padding
-from ..records.record_block import RecordBlock
-from ..storage.byte_source import Ints
+from .._parsing.columns.base import offsets_of
+from .._parsing.layout import Padding
+from .._records.record_block import RecordBlock
+from .._storage.byte_source import Ints
 from .extra import import_arrow, import_tensors
 from .numpy_columns import Entries, Rows, TextArray
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .. import _core
-from ..order.shuffle import positions_of
-from ..records.file_piece import FilePiece
-from ..records.formats import TFRECORD
-from ..records.record_block import RecordBlock
-from ..storage.byte_source import Ints
-from ..storage.location import Location
+from .._order.shuffle import positions_of
+from .._records.file_piece import FilePiece
+from .._records.formats import TFRECORD
+from .._records.record_block import RecordBlock
+from .._storage.byte_source import Ints
+from .._storage.location import Location
 from ..tools.record_chunks import RECORD_BYTES, decode_chunks, encode_chunk
 from .part_records import TaskErrors
 from .parts import Part, PartFolder

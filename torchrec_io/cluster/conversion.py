@@ -7,6 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, TypeVar
 
+from .._schema.schema import Schema
+from .._storage.local import StrPath
+from .._storage.location import Location
+from .._storage.thread_pool import map_in_threads
 from ..convert.column_kinds import ColumnKinds, Types
 from ..convert.conversion import (
     Conversion,
@@ -17,10 +21,6 @@ from ..convert.conversion import (
     SourcePart,
 )
 from ..convert.value_counts import ValueCounts
-from ..schema.schema import Schema
-from ..storage.local import StrPath
-from ..storage.location import Location
-from ..storage.thread_pool import map_in_threads
 from ..tools.report import Result
 from .extra import import_ray
 from .part_records import TaskErrors

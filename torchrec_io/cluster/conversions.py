@@ -15,6 +15,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from .._storage.local import StrPath
+from .._storage.location import Location
 from ..convert.arrow import import_pyarrow
 from ..convert.column_kinds import Types
 from ..convert.conversion import Options
@@ -23,8 +25,6 @@ from ..convert.image_import import Coding, Encoding, convert_images
 from ..convert.jsonl_import import convert_jsonl
 from ..convert.npz_import import convert_npz
 from ..convert.parquet_import import convert_parquet
-from ..storage.local import StrPath
-from ..storage.location import Location
 from ..tools.report import Result
 from .conversion import ClusterConversion
 

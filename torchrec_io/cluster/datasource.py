@@ -11,10 +11,10 @@ from typing import Any
 from ray.data.block import BlockMetadata
 from ray.data.datasource import Datasource, ReadTask
 
+from .._records.division import DividedRecords
+from .._records.file_piece import FilePiece
 from ..checks import counted
 from ..errors import TorchRecIOError
-from ..records.division import DividedRecords
-from ..records.file_piece import FilePiece
 from ..tools.report import OnError
 from .record_tables import TableReader
 

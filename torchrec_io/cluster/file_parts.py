@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..records.division import DividedRecords
-from ..records.file_piece import FilePiece
-from ..records.index_cache import find_matching
-from ..storage.location import Location
+from .._records.division import DividedRecords
+from .._records.file_piece import FilePiece
+from .._records.index_cache import find_matching
+from .._storage.location import Location
 from . import tasks
 
 

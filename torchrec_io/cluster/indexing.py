@@ -9,14 +9,14 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Literal
 
+from .._records.index_places import IndexPlaces
+from .._records.manifest import ManifestEntry, by_folder, entry_of, update_manifest
+from .._storage.local import StrPath
+from .._storage.location import Location
+from .._storage.outputs import check_output
+from .._storage.remote.options import StorageOptions
 from ..checks import check_choice
 from ..errors import TorchRecIOError
-from ..records.index_places import IndexPlaces
-from ..records.manifest import ManifestEntry, by_folder, entry_of, update_manifest
-from ..storage.local import StrPath
-from ..storage.location import Location
-from ..storage.outputs import check_output
-from ..storage.remote.options import StorageOptions
 from ..tools.report import OnError, Watcher
 from . import tasks
 from .extra import import_ray

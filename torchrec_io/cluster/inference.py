@@ -6,14 +6,14 @@ import functools
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 
+from .._records.file_piece import FilePiece
+from .._schema.infer import infer_surveyed
+from .._schema.schema import Schema
+from .._schema.survey_files import PieceSurvey, merge_surveys, survey_piece
+from .._storage.local import StrPath
+from .._storage.remote.options import StorageOptions
+from .._storage.thread_pool import map_in_threads
 from ..checks import check_choice
-from ..records.file_piece import FilePiece
-from ..schema.infer import infer_surveyed
-from ..schema.schema import Schema
-from ..schema.survey_files import PieceSurvey, merge_surveys, survey_piece
-from ..storage.local import StrPath
-from ..storage.remote.options import StorageOptions
-from ..storage.thread_pool import map_in_threads
 from ..tools.report import OnError, Watcher
 from . import tasks
 from .extra import import_ray

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..parsing.columns.base import Arena, view_of
-from ..parsing.layout import Column, DenseColumns, Numbers, Texts
-from ..storage.byte_source import Ints
+from .._parsing.columns.base import Arena, view_of
+from .._parsing.layout import Column, DenseColumns, Numbers, Texts
+from .._storage.byte_source import Ints
 
 
 class TextArray(NamedTuple):

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from .. import errors as error_classes
+from .._records.formats import TFRECORD
+from .._storage.byte_source import read_bytes
+from .._storage.location import Location, threads_for
+from .._storage.outputs import remove_output, write_output
+from .._storage.thread_pool import map_in_threads
 from ..errors import TorchRecIOError
-from ..records.formats import TFRECORD
-from ..storage.byte_source import read_bytes
-from ..storage.location import Location, threads_for
-from ..storage.outputs import remove_output, write_output
-from ..storage.thread_pool import map_in_threads
 from ..tools.report import MOST_KEPT_ERRORS
 
 RECORD_SUFFIX = ".json"

@@ -11,19 +11,19 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeVar
 
+from .._records.index_file import SUFFIX
+from .._storage.compression import Compression
+from .._storage.digest import digest_text
+from .._storage.folders import has_files, lock_of, make_folder, remove_folder
+from .._storage.location import Location
+from .._storage.ordered_pool import OrderedPool
+from .._storage.outputs import names_in
+from .._storage.temporary import job_folder, temporary_name
+from .._storage.thread_pool import REMOTE_THREADS
+from .._writing.frame_writer import BUFFER_BYTES
+from .._writing.output_group import OutputGroup
+from .._writing.shards import find_shards, shards_of
 from ..checks import counted, printable
-from ..records.index_file import SUFFIX
-from ..storage.compression import Compression
-from ..storage.digest import digest_text
-from ..storage.folders import has_files, lock_of, make_folder, remove_folder
-from ..storage.location import Location
-from ..storage.ordered_pool import OrderedPool
-from ..storage.outputs import names_in
-from ..storage.temporary import job_folder, temporary_name
-from ..storage.thread_pool import REMOTE_THREADS
-from ..writing.frame_writer import BUFFER_BYTES
-from ..writing.output_group import OutputGroup
-from ..writing.shards import find_shards, shards_of
 from .part_records import (
     RECORD_SUFFIX,
     Part,

@@ -6,12 +6,12 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from .._order.split import parse_slice
+from .._records.division import DividedRecords
+from .._records.record_size import MAX_RECORD_BYTES
+from .._storage.local import StrPath
+from .._storage.remote.options import StorageOptions
 from ..checks import check_choice
-from ..order.split import parse_slice
-from ..records.division import DividedRecords
-from ..records.record_size import MAX_RECORD_BYTES
-from ..storage.local import StrPath
-from ..storage.remote.options import StorageOptions
 from ..tools.report import OnError
 from .extra import import_ray
 from .record_tables import TableReader
@@ -21,7 +21,7 @@ from .shared_paths import expand_shared_paths
 if TYPE_CHECKING:
     import ray.data
 
-    from ..schema.schema import Features, Schema
+    from .._schema.schema import Features, Schema
 
 logger = logging.getLogger("torchrec_io")
 

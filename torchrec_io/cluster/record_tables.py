@@ -9,17 +9,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._parsing.parser import ExampleParser, RecordFailure
+from .._parsing.valid_records import ParsedBlock, parse_valid
+from .._records.division import DividedRecords
+from .._records.file_piece import FilePiece
+from .._records.record_block import RecordBlock
+from .._records.record_size import MAX_RECORD_BYTES
+from .._records.scanned_block import ScannedBlock
+from .._schema.nesting import nested
+from .._schema.schema import Schema
+from .._schema.specs import RaggedFeature
 from ..errors import DecodeError, SchemaError, TorchRecIOError
-from ..parsing.parser import ExampleParser, RecordFailure
-from ..parsing.valid_records import ParsedBlock, parse_valid
-from ..records.division import DividedRecords
-from ..records.file_piece import FilePiece
-from ..records.record_block import RecordBlock
-from ..records.record_size import MAX_RECORD_BYTES
-from ..records.scanned_block import ScannedBlock
-from ..schema.nesting import nested
-from ..schema.schema import Schema
-from ..schema.specs import RaggedFeature
 from .arrow_columns import arrow_array, bytes_array, without_padding
 from .extra import import_arrow
 from .numpy_columns import numpy_columns

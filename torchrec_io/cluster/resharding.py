@@ -6,12 +6,12 @@ import functools
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..records.file_piece import FilePiece
-from ..storage.compression import Compression
-from ..storage.local import StrPath
-from ..storage.location import Location
-from ..storage.remote.options import StorageOptions
-from ..storage.thread_pool import map_in_threads
+from .._records.file_piece import FilePiece
+from .._storage.compression import Compression
+from .._storage.local import StrPath
+from .._storage.location import Location
+from .._storage.remote.options import StorageOptions
+from .._storage.thread_pool import map_in_threads
 from ..tools.outputs import check_file_name, refuse_shard_inputs
 from ..tools.report import JobReport, OnError, Result, Watcher
 from .extra import import_ray

@@ -16,17 +16,15 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ..checks import check_choice, check_integer
-from ..storage.byte_source import Ints
-from ..storage.compression import COMPRESSIONS, Compression
-from ..storage.digest import digest_text
-from ..storage.location import Location, threads_for
-from ..storage.ordered_pool import OrderedPool
-from ..storage.outputs import refuse_existing, split_output
-from ..storage.thread_pool import map_in_threads
-from ..tools.report import JobReport
-from ..writing.output_group import OutputGroup
-from ..writing.shards import (
+from .._storage.byte_source import Ints
+from .._storage.compression import COMPRESSIONS, Compression
+from .._storage.digest import digest_text
+from .._storage.location import Location, threads_for
+from .._storage.ordered_pool import OrderedPool
+from .._storage.outputs import refuse_existing, split_output
+from .._storage.thread_pool import map_in_threads
+from .._writing.output_group import OutputGroup
+from .._writing.shards import (
     MOST_OBJECT_BYTES,
     buffer_bytes_of,
     check_max_bytes,
@@ -36,6 +34,8 @@ from ..writing.shards import (
     shard_path,
     shards_of,
 )
+from ..checks import check_choice, check_integer
+from ..tools.report import JobReport
 from . import tasks
 from .part_records import TaskErrors
 from .parts import Part, PartFolder

@@ -6,11 +6,11 @@ import functools
 from collections.abc import Sequence
 from contextlib import closing
 
+from .._records.index import RecordIndex
+from .._records.index_cache import find_indexes, keep_index
+from .._storage.location import Location, threads_for
+from .._storage.thread_pool import map_in_threads
 from ..errors import TorchRecIOError
-from ..records.index import RecordIndex
-from ..records.index_cache import find_indexes, keep_index
-from ..storage.location import Location, threads_for
-from ..storage.thread_pool import map_in_threads
 from . import tasks
 
 

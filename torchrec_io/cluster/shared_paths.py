@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..storage.local import StrPath
-from ..storage.location import Location
-from ..storage.paths import expand_paths
-from ..storage.remote.options import StorageOptions
+from .._storage.local import StrPath
+from .._storage.location import Location
+from .._storage.paths import expand_paths
+from .._storage.remote.options import StorageOptions
 
 
 def expand_shared_paths(
@@ -18,7 +18,7 @@ def expand_shared_paths(
     Tasks run in other working directories than the process that starts them.
 
     Args:
-        paths: Names, patterns or directories; see :func:`torchrec_io.storage.paths.expand_paths`.
+        paths: Names, patterns or directories; see :func:`torchrec_io._storage.paths.expand_paths`.
         allow_missing: Whether shards may be missing.
         storage_options: Options of remote objects, as for :class:`TFRecordDataset`.
     """

@@ -15,18 +15,18 @@ import math
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 
+from .._order.shuffle import check_seed
+from .._records.division import DividedRecords
+from .._records.file_piece import error_of_lost
+from .._records.index import RecordIndex
+from .._storage.compression import Compression
+from .._storage.digest import digest_text
+from .._storage.local import StrPath
+from .._storage.remote.options import StorageOptions
+from .._writing.shards import buffer_bytes_of
 from ..checks import check_integer, counted
-from ..order.shuffle import check_seed
-from ..records.division import DividedRecords
-from ..records.file_piece import error_of_lost
-from ..records.index import RecordIndex
-from ..storage.compression import Compression
-from ..storage.digest import digest_text
-from ..storage.local import StrPath
-from ..storage.remote.options import StorageOptions
 from ..tools.outputs import check_file_name, refuse_shard_inputs
 from ..tools.report import JobReport, OnError, Result, Watcher
-from ..writing.shards import buffer_bytes_of
 from .bucket_files import BucketFiles, BucketLayout
 from .extra import import_ray
 from .parts import Part, PartFolder

@@ -16,12 +16,12 @@ from itertools import accumulate
 
 import numpy as np
 
+from .._records.formats import TFRECORD
+from .._records.sequential import iter_blocks
+from .._storage.byte_source import Ints, read_bytes
+from .._storage.location import Location
+from .._storage.outputs import write_output
 from ..errors import CorruptRecordError
-from ..records.formats import TFRECORD
-from ..records.sequential import iter_blocks
-from ..storage.byte_source import Ints, read_bytes
-from ..storage.location import Location
-from ..storage.outputs import write_output
 
 # Memory for the records of a run.
 RUN_BYTES = 256 << 20

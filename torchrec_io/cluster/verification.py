@@ -6,12 +6,12 @@ import functools
 from collections.abc import Iterable
 from contextlib import closing
 
-from ..records.file_piece import FilePiece
-from ..records.verify import VerifyReport, joined_reports, verify_file
-from ..storage.local import StrPath
-from ..storage.location import Location
-from ..storage.remote.options import StorageOptions
-from ..storage.thread_pool import map_in_threads
+from .._records.file_piece import FilePiece
+from .._records.verify import VerifyReport, joined_reports, verify_file
+from .._storage.local import StrPath
+from .._storage.location import Location
+from .._storage.remote.options import StorageOptions
+from .._storage.thread_pool import map_in_threads
 from ..tools.report import Watcher
 from . import tasks
 from .extra import import_ray

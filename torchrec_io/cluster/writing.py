@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .._storage.compression import COMPRESSIONS, Compression
+from .._storage.local import StrPath
+from .._storage.outputs import split_output
+from .._storage.remote.options import StorageOptions
+from .._writing.shards import refuse_shards, shards_of
 from ..checks import check_choice, check_integer
-from ..storage.compression import COMPRESSIONS, Compression
-from ..storage.local import StrPath
-from ..storage.outputs import split_output
-from ..storage.remote.options import StorageOptions
 from ..tools.outputs import check_file_name
 from ..tools.report import JobReport, Result
-from ..writing.shards import refuse_shards, shards_of
 from .extra import import_ray
 from .parts import PartFolder
 

@@ -8,20 +8,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Generic, NamedTuple, TypedDict, TypeVar
 
+from .._schema.schema import Schema
+from .._storage.binary_file import open_binary
+from .._storage.compression import Compression
+from .._storage.local import StrPath
+from .._storage.location import Location
+from .._storage.ordered_pool import OrderedPool
+from .._storage.outputs import refuse_existing
+from .._storage.paths import expand_paths, has_data_suffix
+from .._storage.remote.options import StorageOptions
+from .._writing.output_group import OutputGroup
+from .._writing.shards import ShardFiles, refuse_shards
 from ..errors import ConversionError, TorchRecIOError
-from ..schema.schema import Schema
-from ..storage.binary_file import open_binary
-from ..storage.compression import Compression
-from ..storage.local import StrPath
-from ..storage.location import Location
-from ..storage.ordered_pool import OrderedPool
-from ..storage.outputs import refuse_existing
-from ..storage.paths import expand_paths, has_data_suffix
-from ..storage.remote.options import StorageOptions
 from ..tools.outputs import check_file_name, refuse_inputs, refuse_shard_inputs
 from ..tools.report import JobReport, OnError, Result, Watcher
-from ..writing.output_group import OutputGroup
-from ..writing.shards import ShardFiles, refuse_shards
 from .column_kinds import ColumnKinds, Types
 from .value_counts import ValueCounts
 

@@ -12,9 +12,9 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from .._storage.local import StrPath
 from ..checks import counted
 from ..errors import ConversionError, TorchRecIOError
-from ..storage.local import StrPath
 from ..tools.report import Result
 from .column_kinds import ColumnKinds, FoundValue, Kind, Types, check_types, shortened
 from .conversion import Conversion, ConvertedPiece, KindsOfPiece, Options, SourceFile, SourcePart

@@ -10,18 +10,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..schema.dtypes import is_integer_dtype
-from ..schema.feature import Feature
-from ..schema.schema import Schema
-from ..schema.specs import FixedLenFeature, VarLenFeature
-from ..storage.local import StrPath
-from ..storage.location import Location
-from ..storage.ordered_pool import OrderedPool
-from ..storage.remote.options import StorageOptions
+from .._schema.dtypes import is_integer_dtype
+from .._schema.feature import Feature
+from .._schema.schema import Schema
+from .._schema.specs import FixedLenFeature, VarLenFeature
+from .._storage.local import StrPath
+from .._storage.location import Location
+from .._storage.ordered_pool import OrderedPool
+from .._storage.remote.options import StorageOptions
+from .._writing.named_file import open_named
+from .._writing.output_group import OutputGroup
 from ..tools.record_files import RecordFiles
 from ..tools.report import JobReport, OnError, Result, Watcher
-from ..writing.named_file import open_named
-from ..writing.output_group import OutputGroup
 from .file_names import UsedPaths, checked_path, suffix_of
 from .stored_columns import StoredBlock, StoredReader, infer_schema
 

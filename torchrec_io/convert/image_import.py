@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 
+from .._images.geometry import CropKey
+from .._images.jpeg_markers import SIGNATURE as JPEG_SIGNATURE
+from .._images.jpeg_markers import check_jpeg
+from .._images.limits import check_size
+from .._images.native import decode_one, is_native
+from .._order.shuffle import check_seed, records_at
+from .._schema.image_spec import ImageFeature
+from .._schema.schema import Schema
+from .._schema.specs import FixedLenFeature
+from .._storage.binary_file import open_binary
+from .._storage.digest import digest_text
+from .._storage.local import StrPath
+from .._writing.encode import encode_examples
 from ..checks import check_choice, check_integer, is_integer
 from ..errors import ConversionError, TorchRecIOError
-from ..images.geometry import CropKey
-from ..images.jpeg_markers import SIGNATURE as JPEG_SIGNATURE
-from ..images.jpeg_markers import check_jpeg
-from ..images.limits import check_size
-from ..images.native import decode_one, is_native
-from ..order.shuffle import check_seed, records_at
-from ..schema.image_spec import ImageFeature
-from ..schema.schema import Schema
-from ..schema.specs import FixedLenFeature
-from ..storage.binary_file import open_binary
-from ..storage.digest import digest_text
-from ..storage.local import StrPath
 from ..tools.report import Result
-from ..writing.encode import encode_examples
 from .conversion import Conversion, ConvertedPiece, Options, SourcePart
 from .labels import LabelledImage, label_images
 from .value_counts import ValueCounts

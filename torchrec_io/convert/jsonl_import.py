@@ -8,8 +8,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .._storage.local import StrPath
 from ..errors import ConversionError, TorchRecIOError
-from ..storage.local import StrPath
 from ..tools.report import Result
 from .column_kinds import ColumnKinds, FoundValue, Kind, Types, check_types
 from .conversion import Conversion, ConvertedPiece, KindsOfPiece, Options, SourceFile, SourcePart

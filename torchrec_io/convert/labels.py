@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from .._storage.binary_file import open_binary
+from .._storage.byte_source import Stamp
+from .._storage.folders import stamps_in
+from .._storage.local import stamp_of
+from .._storage.location import Location
 from ..checks import counted
 from ..errors import ConversionError
-from ..storage.binary_file import open_binary
-from ..storage.byte_source import Stamp
-from ..storage.folders import stamps_in
-from ..storage.local import stamp_of
-from ..storage.location import Location
 from ..tools.report import JobReport
 
 # Files with other suffixes are ignored.

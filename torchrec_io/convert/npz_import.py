@@ -14,11 +14,11 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from .._schema.schema import Schema
+from .._schema.specs import FixedLenFeature, VarLenFeature
+from .._storage.local import StrPath
 from ..checks import counted
 from ..errors import ConversionError
-from ..schema.schema import Schema
-from ..schema.specs import FixedLenFeature, VarLenFeature
-from ..storage.local import StrPath
 from ..tools.report import Result
 from .conversion import Conversion, ConvertedPiece, Options, SourceFile, SourcePart
 from .rows import Row, encode_rows

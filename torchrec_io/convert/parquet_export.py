@@ -11,18 +11,18 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from .._order.selection import Span
+from .._schema.schema import Schema
+from .._schema.specs import FixedLenFeature, VarLenFeature
+from .._storage.local import StrPath
+from .._storage.location import Location
+from .._storage.remote.options import StorageOptions
+from .._writing.output_group import OutputGroup
+from .._writing.shards import find_shards, refuse_shards, shards_of
 from ..checks import check_integer
-from ..order.selection import Span
-from ..schema.schema import Schema
-from ..schema.specs import FixedLenFeature, VarLenFeature
-from ..storage.local import StrPath
-from ..storage.location import Location
-from ..storage.remote.options import StorageOptions
 from ..tools.outputs import check_file_name, refuse_inputs
 from ..tools.record_files import RecordFiles
 from ..tools.report import JobReport, OnError, Result, Watcher
-from ..writing.output_group import OutputGroup
-from ..writing.shards import find_shards, refuse_shards, shards_of
 from .arrow import import_pyarrow
 from .stored_columns import StoredBlock, StoredColumn, StoredReader
 
@@ -32,7 +32,7 @@ _MAX_BYTES = 1 << 25
 _SUFFIX = ".parquet"
 _SHARD_SUFFIX = re.compile(r"-\d{5}-of-\d{5}\.parquet")
 # Key of the metadata that contains the schema, with shapes, as JSON.
-SCHEMA_KEY = b"torchrec_io.schema"
+SCHEMA_KEY = b"torchrec_io._schema"
 
 
 def to_parquet(
@@ -60,7 +60,7 @@ def to_parquet(
     | SequenceFeature without partitions | list of binary |
 
     A feature that a record lacks becomes an empty list. The metadata of each file contains the
-    schema as JSON under the key ``torchrec_io.schema``. Row groups have about 32 MiB of records.
+    schema as JSON under the key ``torchrec_io._schema``. Row groups have about 32 MiB of records.
 
     Args:
         paths: Files, glob patterns, directories or URLs. Compression is detected from the content.

@@ -7,8 +7,8 @@ import functools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .._storage.local import StrPath
 from ..errors import ConversionError
-from ..storage.local import StrPath
 from ..tools.report import Result
 from .arrow import import_pyarrow
 from .arrow_rows import ColumnTypes, encode_columns, values_of

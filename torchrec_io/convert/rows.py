@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from .._writing.encode import encode_examples, encode_sequence_examples
 from ..errors import ConversionError, TorchRecIOError
-from ..writing.encode import encode_examples, encode_sequence_examples
 from .conversion import ConvertedPiece
 from .value_counts import ValueCounts
 

@@ -11,18 +11,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from .._order.selection import Selection
+from .._parsing.columns.base import Arena, view_of
+from .._parsing.layout import BytesColumn, Column, DenseColumns, Numbers, RaggedColumn, Values
+from .._parsing.parser import ExampleParser, RecordFailure
+from .._parsing.valid_records import parse_valid
+from .._records.record_block import RecordBlock
+from .._records.record_sample import all_records
+from .._schema.feature import Feature
+from .._schema.infer import Finding, InferredParts, infer_from
+from .._schema.schema import Schema
+from .._schema.survey import Survey, Surveyor
 from ..errors import DecodeError, SchemaError
-from ..order.selection import Selection
-from ..parsing.columns.base import Arena, view_of
-from ..parsing.layout import BytesColumn, Column, DenseColumns, Numbers, RaggedColumn, Values
-from ..parsing.parser import ExampleParser, RecordFailure
-from ..parsing.valid_records import parse_valid
-from ..records.record_block import RecordBlock
-from ..records.record_sample import all_records
-from ..schema.feature import Feature
-from ..schema.infer import Finding, InferredParts, infer_from
-from ..schema.schema import Schema
-from ..schema.survey import Survey, Surveyor
 from ..tools.record_files import RecordFiles
 
 # What to do about a record that does not fit a schema that was given.

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..schema.feature import Feature
-from ..schema.schema import Schema
-from ..schema.specs import FixedLenFeature, FixedLenSequenceFeature, VarLenFeature
+from .._schema.feature import Feature
+from .._schema.schema import Schema
+from .._schema.specs import FixedLenFeature, FixedLenSequenceFeature, VarLenFeature
 
 _UNSEEN = 1 << 63  # larger than any number of values
 

@@ -17,18 +17,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from .._schema.dtypes import is_integer_dtype
+from .._schema.schema import Schema
+from .._schema.specs import FixedLenFeature, VarLenFeature
+from .._storage.local import StrPath
+from .._storage.location import Location
+from .._storage.remote.options import StorageOptions
+from .._writing.output_group import OutputGroup
+from .._writing.shards import find_shards, refuse_shards
 from ..checks import check_integer
-from ..schema.dtypes import is_integer_dtype
-from ..schema.schema import Schema
-from ..schema.specs import FixedLenFeature, VarLenFeature
-from ..storage.local import StrPath
-from ..storage.location import Location
-from ..storage.remote.options import StorageOptions
 from ..tools.outputs import check_file_name, refuse_inputs
 from ..tools.record_files import RecordFiles
 from ..tools.report import JobReport, OnError, Result, Watcher
-from ..writing.output_group import OutputGroup
-from ..writing.shards import find_shards, refuse_shards
 from .file_names import checked_path, suffix_of
 from .stored_columns import StoredBlock, StoredReader
 

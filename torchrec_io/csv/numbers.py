@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..schema.dtypes import integer_range
+from .._schema.dtypes import integer_range
 
 _MOST_SHOWN_BYTES = 40
 

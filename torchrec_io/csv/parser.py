@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import torch
 
-from ..parsing.parser import RecordFailure
-from ..parsing.record_random import RecordRandom
-from ..records.record_block import RecordBlock
-from ..tensors.batch import Batch
-from ..tensors.batch_builder import BatchBuilder
-from ..tensors.block_parser import BlockParser
-from ..tensors.ragged import BytesArray
+from .._parsing.parser import RecordFailure
+from .._parsing.record_random import RecordRandom
+from .._records.record_block import RecordBlock
+from .._tensors.batch import Batch
+from .._tensors.batch_builder import BatchBuilder
+from .._tensors.block_parser import BlockParser
+from .._tensors.ragged import BytesArray
 from .schema import Schema
 
 

@@ -11,13 +11,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from .._parsing.parser import RecordFailure
+from .._schema.checks import errors_of, is_text
+from .._schema.dtypes import is_integer_dtype
+from .._schema.specs import FixedLenFeature, as_feature
+from .._schema.valid_range import Limits
 from ..checks import counted, is_integer
 from ..errors import SchemaError
-from ..parsing.parser import RecordFailure
-from ..schema.checks import errors_of, is_text
-from ..schema.dtypes import is_integer_dtype
-from ..schema.specs import FixedLenFeature, as_feature
-from ..schema.valid_range import Limits
 from .numbers import parse_floats, parse_integers
 
 Columns: TypeAlias = "dict[str, npt.NDArray[Any] | list[bytes]]"

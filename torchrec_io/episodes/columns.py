@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..parsing.columns.base import Arena, Ints, offsets_of, view_of
-from ..parsing.layout import (
+from .._parsing.columns.base import Arena, Ints, offsets_of, view_of
+from .._parsing.layout import (
     ArenaLayout,
     BytesColumn,
     Column,
@@ -23,8 +23,8 @@ from ..parsing.layout import (
     Values,
     names_of,
 )
-from ..tensors.arena import allocate_for
-from ..tensors.batch import Batch
+from .._tensors.arena import allocate_for
+from .._tensors.batch import Batch
 
 
 class StepRows(NamedTuple):

@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .._order.orders import RecordOrder
+from .._order.selection import Mask, Numbers, Selection, Span, Subset
+from .._records.block_reader import BlockReader
+from .._records.reader import Reader
+from .._records.record_reader import RecordReader
 from ..checks import counted
-from ..order.orders import RecordOrder
-from ..order.selection import Mask, Numbers, Selection, Span, Subset
-from ..records.block_reader import BlockReader
-from ..records.reader import Reader
-from ..records.record_reader import RecordReader
 from .reader import StepNumbers, StepReader
 
 

@@ -6,15 +6,15 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from .._parsing.columns.base import ElementSelection, Ints
+from .._parsing.parser import ExampleParser, RecordFailure
+from .._parsing.record_random import RecordRandom
+from .._records.record_block import RecordBlock
+from .._schema.schema import Schema
+from .._tensors.batch import Batch
+from .._tensors.block_parser import BlockParser, ExampleBlockParser
+from .._tensors.parse import parse_all, parse_sound
 from ..checks import counted
-from ..parsing.columns.base import ElementSelection, Ints
-from ..parsing.parser import ExampleParser, RecordFailure
-from ..parsing.record_random import RecordRandom
-from ..records.record_block import RecordBlock
-from ..schema.schema import Schema
-from ..tensors.batch import Batch
-from ..tensors.block_parser import BlockParser, ExampleBlockParser
-from ..tensors.parse import parse_all, parse_sound
 from .columns import StepRows, count_steps, gather
 from .reader import StepNumbers
 from .step_counts import StepCounter, step_features

@@ -9,11 +9,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from .._records.native_frames import Frames
+from .._records.reader import Plan, Reader, RecordLocation
+from .._records.record_block import RecordBlock
+from .._storage.digest import digest_text
 from ..errors import TorchRecIOError
-from ..records.native_frames import Frames
-from ..records.reader import Plan, Reader, RecordLocation
-from ..records.record_block import RecordBlock
-from ..storage.digest import digest_text
 
 _Ints = npt.NDArray[np.int64]
 

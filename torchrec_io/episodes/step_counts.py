@@ -12,16 +12,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._parsing.columns.base import Ints, LocatedBlock
+from .._parsing.lengths import locate_sound
+from .._parsing.parser import ExampleParser, RecordFailure
+from .._records.record_block import RecordBlock
+from .._schema.dtypes import stored_dtype
+from .._schema.feature import Feature
+from .._schema.schema import Schema
+from .._schema.specs import VarLenFeature
 from ..checks import counted
 from ..errors import SchemaError
-from ..parsing.columns.base import Ints, LocatedBlock
-from ..parsing.lengths import locate_sound
-from ..parsing.parser import ExampleParser, RecordFailure
-from ..records.record_block import RecordBlock
-from ..schema.dtypes import stored_dtype
-from ..schema.feature import Feature
-from ..schema.schema import Schema
-from ..schema.specs import VarLenFeature
 
 # Number of steps of a record whose features disagree.
 UNKNOWN = -1

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from .._datasets.options import check_no_length_batches
+from .._datasets.pipeline import IndexedPipeline
+from .._parsing.lengths import find_lengths
+from .._schema.schema import Schema
 from ..checks import check_integer
-from ..datasets.options import check_no_length_batches
-from ..datasets.pipeline import IndexedPipeline
 from ..errors import SchemaError
-from ..parsing.lengths import find_lengths
-from ..schema.schema import Schema
 from .order import StepOrder
 from .parser import StepParser
 from .reader import StepNumbers

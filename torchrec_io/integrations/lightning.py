@@ -7,9 +7,9 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from ..datasets.base import RecordDataset
-from ..loading.loader import Loader
-from ..tensors.device import DevicePrefetcher
+from .._datasets.base import RecordDataset
+from .._loading.loader import Loader
+from .._tensors.device import DevicePrefetcher
 
 
 class SetEpoch(Callback):

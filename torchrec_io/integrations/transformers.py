@@ -6,7 +6,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from ..loading.loader import Loader
+from .._loading.loader import Loader
 
 
 class ResumeLoader(TrainerCallback):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..schema.dtypes import DType
-from ..schema.schema import Schema
-from ..schema.specs import FixedLenFeature
+from .._schema.dtypes import DType
+from .._schema.schema import Schema
+from .._schema.specs import FixedLenFeature
 
 _OBJECTS, _LIGHTS = 128, 16
 _STEPS = {"past": 10, "current": 1, "future": 80}

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..schema.dtypes import item_bytes, stored_dtype
-from ..schema.image_spec import ImageFeature
-from ..schema.infer import DTYPES, Finding
-from ..schema.schema import Schema
-from ..schema.sniff import IMAGES
-from ..schema.specs import FixedLenFeature, VarLenFeature
-from ..schema.stored_specs import RawFeature, SequenceFeature
-from ..storage.location import Location
+from .._schema.dtypes import item_bytes, stored_dtype
+from .._schema.image_spec import ImageFeature
+from .._schema.infer import DTYPES, Finding
+from .._schema.schema import Schema
+from .._schema.sniff import IMAGES
+from .._schema.specs import FixedLenFeature, VarLenFeature
+from .._schema.stored_specs import RawFeature, SequenceFeature
+from .._storage.location import Location
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..schema.image_spec import ImageFeature
-from ..schema.schema import Schema
-from ..schema.specs import FixedLenFeature, VarLenFeature
-from ..schema.stored_specs import SequenceFeature
+from .._schema.image_spec import ImageFeature
+from .._schema.schema import Schema
+from .._schema.specs import FixedLenFeature, VarLenFeature
+from .._schema.stored_specs import SequenceFeature
 
 _TEXT = FixedLenFeature([], "string", default_value="")
 _NUMBERS, _FLOATS, _TEXTS = (

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
+from .._records.record_sample import choose_records
+from .._records.scanned_block import raise_at_gaps
+from .._schema.inspect import inspect_example
+from .._schema.schema import Schema
+from .._schema.sniff import image_size
 from ..errors import SchemaError
-from ..records.record_sample import choose_records
-from ..records.scanned_block import raise_at_gaps
-from ..schema.inspect import inspect_example
-from ..schema.schema import Schema
-from ..schema.sniff import image_size
 from .driving import waymo_motion
 from .evidence import Evidence
 from .images import imagenet, kaggle_images, object_detection

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from .._schema.bounded_json import shown
+from .._schema.dtypes import RAW_DTYPES
+from .._schema.schema import Schema
+from .._schema.specs import FixedLenFeature
+from .._schema.stored_specs import RawFeature, SequenceFeature
+from .._storage.local import StrPath
+from .._storage.location import Location
+from .._storage.remote.options import StorageOptions
 from ..errors import SchemaError
-from ..schema.bounded_json import shown
-from ..schema.dtypes import RAW_DTYPES
-from ..schema.schema import Schema
-from ..schema.specs import FixedLenFeature
-from ..schema.stored_specs import RawFeature, SequenceFeature
-from ..storage.local import StrPath
-from ..storage.location import Location
-from ..storage.remote.options import StorageOptions
 from ..tfds.json_text import Node, read_json
 
 _MOST_BYTES = 16 << 20  # size of a metadata file

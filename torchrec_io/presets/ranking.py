@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .._schema.dtypes import DType
+from .._schema.specs import FixedLenFeature
 from ..checks import is_integer
 from ..errors import SchemaError
 from ..ranking.schema import Schema
-from ..schema.dtypes import DType
-from ..schema.specs import FixedLenFeature
 
 NUMBERED = "custom_features_{}"
 

@@ -7,18 +7,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from .._records.record_sample import MaxRecords
+from .._schema.feature import Feature
+from .._schema.python_form import entries_to_python
+from .._schema.schema import Schema
+from .._schema.specs import FixedLenFeature
+from .._storage.local import StrPath
+from .._storage.location import Location
+from .._storage.paths import expand_paths
+from .._storage.remote.options import StorageOptions
 from ..errors import DecodeError, SchemaError
 from ..ranking.infer import infer_lists
 from ..ranking.schema import Schema as ListSchema
-from ..records.record_sample import MaxRecords
-from ..schema.feature import Feature
-from ..schema.python_form import entries_to_python
-from ..schema.schema import Schema
-from ..schema.specs import FixedLenFeature
-from ..storage.local import StrPath
-from ..storage.location import Location
-from ..storage.paths import expand_paths
-from ..storage.remote.options import StorageOptions
 from .evidence import Evidence
 from .layouts import suggest_layouts
 from .ranking import NUMBERED, ranking_elwc

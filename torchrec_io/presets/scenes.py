@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..schema.image_spec import ImageFeature
-from ..schema.schema import Schema
-from ..schema.specs import FixedLenFeature
-from ..schema.stored_specs import SequenceFeature
+from .._schema.image_spec import ImageFeature
+from .._schema.schema import Schema
+from .._schema.specs import FixedLenFeature
+from .._schema.stored_specs import SequenceFeature
 
 _CAMERA = 5  # x, y, z, yaw, pitch
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..schema.schema import Schema
-from ..schema.specs import FixedLenFeature, VarLenFeature
+from .._schema.schema import Schema
+from .._schema.specs import FixedLenFeature, VarLenFeature
 
 _SAMPLES = 64000  # four seconds at 16 kHz
 _QUALITIES = 10

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..schema.schema import Schema
-from ..schema.specs import FixedLenFeature
+from .._schema.schema import Schema
+from .._schema.specs import FixedLenFeature
 
 
 def bert_pretraining(max_seq_length: int = 128, max_predictions_per_seq: int = 20) -> Schema:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..schema.schema import Schema
-from ..schema.specs import FixedLenFeature, VarLenFeature
-from ..schema.stored_specs import RawFeature, SequenceFeature
+from .._schema.schema import Schema
+from .._schema.specs import FixedLenFeature, VarLenFeature
+from .._schema.stored_specs import RawFeature, SequenceFeature
 
 # Values of 0 and 255: min_quantized_value and max_quantized_value in readers.py of youtube-8m.
 _QUANTIZED = (-2.0, 2.0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..parsing.wrapping import field_prefix
-from ..writing.encode import Kinds, encode_example, encode_examples
+from .._parsing.wrapping import field_prefix
+from .._writing.encode import Kinds, encode_example, encode_examples
 from .schema import Schema
 
 # Tags of the fields of the message: `repeated Example examples` and `Example context`.

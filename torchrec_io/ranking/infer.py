@@ -1,4 +1,4 @@
-"""Inference of schemas of lists, by the rules of :mod:`torchrec_io.schema.infer`."""
+"""Inference of schemas of lists, by the rules of :mod:`torchrec_io._schema.infer`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from .. import _core
+from .._records.record_block import RecordBlock, RecordList
+from .._records.record_sample import MaxRecords, RecordSample, choose_records
+from .._records.scanned_block import raise_at_gaps
+from .._schema.infer import Finding, Inspected, make_findings
+from .._schema.specs import FixedLenFeature
+from .._schema.survey import Surveyor
+from .._storage.location import Location
 from ..errors import SchemaError
-from ..records.record_block import RecordBlock, RecordList
-from ..records.record_sample import MaxRecords, RecordSample, choose_records
-from ..records.scanned_block import raise_at_gaps
-from ..schema.infer import Finding, Inspected, make_findings
-from ..schema.specs import FixedLenFeature
-from ..schema.survey import Surveyor
-from ..storage.location import Location
 from .schema import Schema
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core
-from ..parsing.parser import RecordFailure
-from ..records.record_block import RecordBlock
+from .._parsing.parser import RecordFailure
+from .._records.record_block import RecordBlock
 
 
 class ListBlock(NamedTuple):

@@ -6,10 +6,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from ..checks import counted
-from ..errors import SchemaError
-from ..parsing.columns.base import LocatedBlock, view_of
-from ..parsing.layout import (
+from .._parsing.columns.base import LocatedBlock, view_of
+from .._parsing.layout import (
     ArenaLayout,
     BytesColumn,
     Column,
@@ -18,13 +16,15 @@ from ..parsing.layout import (
     Numbers,
     RaggedColumn,
 )
-from ..parsing.parser import ExampleParser, RecordFailure
-from ..parsing.record_random import DEFAULT_RANDOM, RecordRandom
-from ..records.record_block import RecordBlock
-from ..tensors.arena import allocate_for
-from ..tensors.batch import Batch
-from ..tensors.block_parser import BlockParser
-from ..tensors.parse import Record, all_or_error, image_threads, parse_sound
+from .._parsing.parser import ExampleParser, RecordFailure
+from .._parsing.record_random import DEFAULT_RANDOM, RecordRandom
+from .._records.record_block import RecordBlock
+from .._tensors.arena import allocate_for
+from .._tensors.batch import Batch
+from .._tensors.block_parser import BlockParser
+from .._tensors.parse import Record, all_or_error, image_threads, parse_sound
+from ..checks import counted
+from ..errors import SchemaError
 from .list_block import ListBlock, split_lists
 from .schema import Schema
 
@@ -82,7 +82,7 @@ class ExampleListParser(BlockParser):
     def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Batch, list[RecordFailure]]:
         """Parse a block of records, without those that are invalid.
 
-        See :func:`torchrec_io.tensors.parse.parse_block` for the arguments and the result.
+        See :func:`torchrec_io._tensors.parse.parse_block` for the arguments and the result.
 
         Raises:
             MemoryError: If there is not enough memory for the batch.

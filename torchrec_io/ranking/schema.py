@@ -6,18 +6,18 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from .._schema.checks import errors_of
+from .._schema.feature import Feature
+from .._schema.feature_mapping import FeatureMapping
+from .._schema.nesting import check_paths
+from .._schema.schema import Schema as ExampleSchema
 from ..errors import SchemaError
-from ..schema.checks import errors_of
-from ..schema.feature import Feature
-from ..schema.feature_mapping import FeatureMapping
-from ..schema.nesting import check_paths
-from ..schema.schema import Schema as ExampleSchema
 
 if TYPE_CHECKING:
-    from ..records.record_sample import MaxRecords
-    from ..storage.local import StrPath
-from ..storage.paths import expand_paths
-from ..storage.remote.options import StorageOptions
+    from .._records.record_sample import MaxRecords
+    from .._storage.local import StrPath
+from .._storage.paths import expand_paths
+from .._storage.remote.options import StorageOptions
 
 
 class Schema(FeatureMapping):

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from .._order.selection import Selection
+from .._records.record_block import RecordBlock
+from .._schema.record_kind import natural_key
+from .._schema.schema import Schema
+from .._storage.ordered_pool import OrderedPool
 from ..errors import DecodeError
-from ..order.selection import Selection
 from ..ranking.schema import Schema as ListSchema
-from ..records.record_block import RecordBlock
-from ..schema.record_kind import natural_key
-from ..schema.schema import Schema
-from ..storage.ordered_pool import OrderedPool
 from ..tools.record_files import RecordFiles
 from .class_names import (
     CONVERTED_LABEL,

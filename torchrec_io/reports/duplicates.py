@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..records.record_block import RecordBlock
+from .._records.record_block import RecordBlock
 from .content import Duplicates
 from .extra import import_datasketches
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from .._records.index import RecordIndex
+from .._records.verify import verify_file
 from ..errors import DecodeError, TorchRecIOError
-from ..records.index import RecordIndex
-from ..records.verify import verify_file
 from ..tools.report import Watcher
 from .content import FileReport
 

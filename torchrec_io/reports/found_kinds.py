@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..records.record_block import RecordBlock
-from ..schema.record_kind import (
+from .._records.record_block import RecordBlock
+from .._schema.record_kind import (
     EXAMPLE,
     EXAMPLE_LIST,
     PLAIN_TEXT,

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from ..schema.image_spec import ImageFeature
-from ..schema.sniff import IMAGES, file_format, image_size
+from .._schema.image_spec import ImageFeature
+from .._schema.sniff import IMAGES, file_format, image_size
 from .content import ImageSummary, Thumbnail
 from .number_statistics import NumberStatistics
 from .random_sample import RandomSample

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..order.selection import Selection, select_positions
-from ..records.record_block import RecordBlock
+from .._order.selection import Selection, select_positions
+from .._records.record_block import RecordBlock
 from ..tools.record_files import RecordFiles
 
 # Neighboring records are read together, so that a report can tell whether they are alike.

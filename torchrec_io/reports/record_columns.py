@@ -8,14 +8,14 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from .._parsing.parser import RecordFailure
+from .._records.record_block import RecordBlock
+from .._schema.infer import DTYPES, Finding
+from .._schema.schema import Schema
+from .._schema.specs import VarLenFeature
 from ..convert.stored_columns import StoredColumn, StoredParser
-from ..parsing.parser import RecordFailure
 from ..ranking.list_block import split_lists
 from ..ranking.schema import Schema as ListSchema
-from ..records.record_block import RecordBlock
-from ..schema.infer import DTYPES, Finding
-from ..schema.schema import Schema
-from ..schema.specs import VarLenFeature
 
 
 class PartColumns(NamedTuple):

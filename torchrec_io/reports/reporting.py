@@ -9,20 +9,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 from typing import NamedTuple
 
+from .._order.selection import Selection
+from .._records.record_sample import MaxRecords
+from .._schema.feature_mapping import FeatureMapping
+from .._schema.record_kind import EXAMPLE_LIST, RecordKind
+from .._schema.schema import Schema
+from .._storage.folders import has_file
+from .._storage.local import StrPath
+from .._storage.location import Location
+from .._storage.paths import expand_sets
+from .._storage.remote.options import StorageOptions
 from ..checks import check_integer, counted
 from ..errors import TorchRecIOError
-from ..order.selection import Selection
 from ..presets.recognition import Preset, recognize_schema
 from ..ranking.schema import Schema as ListSchema
-from ..records.record_sample import MaxRecords
-from ..schema.feature_mapping import FeatureMapping
-from ..schema.record_kind import EXAMPLE_LIST, RecordKind
-from ..schema.schema import Schema
-from ..storage.folders import has_file
-from ..storage.local import StrPath
-from ..storage.location import Location
-from ..storage.paths import expand_sets
-from ..storage.remote.options import StorageOptions
 from ..tfds.features_json import FEATURES_FILE
 from ..tools.record_files import RecordFiles
 from ..tools.report import JobReport, Watcher

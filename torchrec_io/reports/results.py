@@ -8,12 +8,12 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from .._storage.local import StrPath
+from .._storage.location import Location
+from .._storage.remote.options import StorageOptions
+from .._writing.output_group import OutputGroup
 from ..checks import counted
-from ..storage.local import StrPath
-from ..storage.location import Location
-from ..storage.remote.options import StorageOptions
 from ..tools.outputs import refuse_inputs
-from ..writing.output_group import OutputGroup
 from .content import (
     Duplicates,
     FeatureReport,

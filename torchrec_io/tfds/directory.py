@@ -8,19 +8,19 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+from .._order.selection import Selection
+from .._records.index import RecordIndex
+from .._records.index_cache import open_indexes
+from .._records.sequential import iter_records
+from .._schema.inspect import feature_names
+from .._schema.schema import Schema
+from .._storage.compression import SUFFIXES, without_suffix
+from .._storage.folders import file_names, folder_of
+from .._storage.local import StrPath
+from .._storage.location import Location, remember_stamps
+from .._storage.remote.options import StorageOptions
 from ..checks import counted
 from ..errors import SchemaError, TorchRecIOError, WrongShardError
-from ..order.selection import Selection
-from ..records.index import RecordIndex
-from ..records.index_cache import open_indexes
-from ..records.sequential import iter_records
-from ..schema.inspect import feature_names
-from ..schema.schema import Schema
-from ..storage.compression import SUFFIXES, without_suffix
-from ..storage.folders import file_names, folder_of
-from ..storage.local import StrPath
-from ..storage.location import Location, remember_stamps
-from ..storage.remote.options import StorageOptions
 from .connectors import Connector, Leaf
 from .feature_choice import ChosenFeatures, FeatureChoice, StoredKeys, choose
 from .features_json import parse_features, read_features

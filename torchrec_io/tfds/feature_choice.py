@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from ..schema.nesting import Path, dict_of, leaves_of
-from ..schema.stored_keys import StoredKey
+from .._schema.nesting import Path, dict_of, leaves_of
+from .._schema.stored_keys import StoredKey
 from .to_schema import SpecTree, Unreadable
 
 # Names of features to read; or a dict from name to a spec, a dict of specs, or None to leave out.

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
+from .._schema.bounded_json import shown
+from .._schema.dtypes import MOST_VALUES, RAW_DTYPES, dtype_name
+from .._storage.location import Location
 from ..errors import SchemaError
-from ..schema.bounded_json import shown
-from ..schema.dtypes import MOST_VALUES, RAW_DTYPES, dtype_name
-from ..storage.location import Location
 from .connectors import (
     Audio,
     BBox,

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from .._schema.bounded_json import shown
+from .._storage.location import Location
 from ..checks import MOST
-from ..schema.bounded_json import shown
-from ..storage.location import Location
 from .json_text import Node, read_json
 
 INFO_FILE = "dataset_info.json"

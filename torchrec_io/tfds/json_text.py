@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from .._schema.bounded_json import parse_json, shown
+from .._storage.byte_source import read_bytes
+from .._storage.location import Location
 from ..errors import SchemaError
-from ..schema.bounded_json import parse_json, shown
-from ..storage.byte_source import read_bytes
-from ..storage.location import Location
 
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
 

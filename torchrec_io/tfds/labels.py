@@ -6,7 +6,7 @@ import errno
 import re
 from itertools import islice
 
-from ..storage.location import Location
+from .._storage.location import Location
 from .json_text import Node, read_text
 
 _MOST_BYTES = 64 << 20

@@ -6,15 +6,15 @@ import functools
 
 import numpy as np
 
+from .._records.index import RecordIndex
+from .._records.index_cache import IndexSearch
+from .._records.index_file import IndexFacts
+from .._records.record_reader import RecordReader
+from .._schema.inspect import feature_names
+from .._storage.byte_source import Stamp
+from .._storage.location import Location
 from ..checks import counted
 from ..errors import StaleIndexError, WrongShardError
-from ..records.index import RecordIndex
-from ..records.index_cache import IndexSearch
-from ..records.index_file import IndexFacts
-from ..records.record_reader import RecordReader
-from ..schema.inspect import feature_names
-from ..storage.byte_source import Stamp
-from ..storage.location import Location
 from .feature_choice import StoredKeys
 from .info import INFO_FILE
 

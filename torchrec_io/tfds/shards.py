@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._order.selection import Mask, Selection, Span, Subset
+from .._records.formats import TFRECORD
+from .._records.index import RecordIndex
+from .._records.index_cache import has_writable_cache, open_indexes
+from .._storage.byte_source import Stamp, read_bytes
+from .._storage.location import Location, remember_stamps
 from ..checks import counted
 from ..errors import WrongShardError
-from ..order.selection import Mask, Selection, Span, Subset
-from ..records.formats import TFRECORD
-from ..records.index import RecordIndex
-from ..records.index_cache import has_writable_cache, open_indexes
-from ..storage.byte_source import Stamp, read_bytes
-from ..storage.location import Location, remember_stamps
 from .feature_choice import StoredKeys
 from .info import INFO_FILE
 from .shard_index import shard_index

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
+from .._order.split import percent_of
+from .._schema.bounded_json import shown
+from .._schema.checks import set_fields
 from ..checks import check_integer, counted
-from ..order.split import percent_of
-from ..schema.bounded_json import shown
-from ..schema.checks import set_fields
 
 ShardLengths: TypeAlias = "Mapping[str, Sequence[int]]"
 

@@ -13,8 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from ..errors import SchemaError
-from ..schema.dtypes import (
+from .._schema.dtypes import (
     FLOAT_ENDS,
     MOST_VALUES,
     RAW_DTYPES,
@@ -22,10 +21,11 @@ from ..schema.dtypes import (
     integer_range,
     is_integer_dtype,
 )
-from ..schema.feature import Feature
-from ..schema.image_spec import ImageFeature
-from ..schema.specs import FixedLenFeature, RaggedFeature, VarLenFeature
-from ..schema.stored_specs import RawFeature, SequenceFeature
+from .._schema.feature import Feature
+from .._schema.image_spec import ImageFeature
+from .._schema.specs import FixedLenFeature, RaggedFeature, VarLenFeature
+from .._schema.stored_specs import RawFeature, SequenceFeature
+from ..errors import SchemaError
 from .connectors import (
     Audio,
     ClassLabel,

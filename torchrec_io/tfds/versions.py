@@ -7,8 +7,8 @@ import os
 import re
 from collections.abc import Iterable
 
-from ..storage.folders import has_file, remember_folder, subfolder_names
-from ..storage.location import Location
+from .._storage.folders import has_file, remember_folder, subfolder_names
+from .._storage.location import Location
 from .info import INFO_FILE, DatasetInfo
 
 _VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})")

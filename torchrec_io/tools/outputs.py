@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 
-from ..records.record_block import RecordBlock
-from ..storage.local import StrPath
-from ..storage.location import Location
-from ..storage.remote.options import StorageOptions
-from ..writing.shards import shards_of
+from .._records.record_block import RecordBlock
+from .._storage.local import StrPath
+from .._storage.location import Location
+from .._storage.remote.options import StorageOptions
+from .._writing.shards import shards_of
 
 _SHARD_SUFFIX = re.compile(r"-\d{5,}-of-\d{5,}")
 

@@ -12,16 +12,16 @@ from contextlib import closing
 
 import numpy as np
 
+from .._order.selection import Numbers, Selection, Subset
+from .._order.shuffle import check_seed
+from .._order.split import parse_slice, split_indexed
+from .._storage.compression import Compression
+from .._storage.local import StrPath
+from .._storage.location import Location
+from .._storage.remote.options import StorageOptions
+from .._writing.output_group import OutputGroup
+from .._writing.shards import ShardFiles
 from ..checks import check_integer
-from ..order.selection import Numbers, Selection, Subset
-from ..order.shuffle import check_seed
-from ..order.split import parse_slice, split_indexed
-from ..storage.compression import Compression
-from ..storage.local import StrPath
-from ..storage.location import Location
-from ..storage.remote.options import StorageOptions
-from ..writing.output_group import OutputGroup
-from ..writing.shards import ShardFiles
 from .outputs import check_file_name, copy_records, refuse_inputs, refuse_shard_inputs
 from .record_files import RecordFiles
 from .report import JobReport, OnError, Result, Watcher

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from .._storage.compression import COMPRESSIONS, SUFFIXES, Compression, without_suffix
+from .._storage.local import StrPath
+from .._storage.location import Location
+from .._storage.ordered_pool import OrderedPool
+from .._storage.paths import expand_paths
+from .._storage.remote.options import StorageOptions
+from .._writing.output_group import OutputGroup
 from ..checks import check_choice, counted
-from ..storage.compression import COMPRESSIONS, SUFFIXES, Compression, without_suffix
-from ..storage.local import StrPath
-from ..storage.location import Location
-from ..storage.ordered_pool import OrderedPool
-from ..storage.paths import expand_paths
-from ..storage.remote.options import StorageOptions
-from ..writing.output_group import OutputGroup
 from .outputs import copy_records, refuse_inputs
 from .record_files import RecordFiles
 from .report import JobReport, OnError, Result, Watcher

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from .. import _core
-from ..records.record_block import RecordBlock
-from ..storage.byte_source import ByteBuffer
+from .._records.record_block import RecordBlock
+from .._storage.byte_source import ByteBuffer
 
 # Sizes of a chunk without its data: of the count, and of the numbers of a record.
 HEADER_BYTES = 8

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 
+from .._order.selection import Selection, Span, parts_of
+from .._records.file_piece import error_of_lost
+from .._records.index_cache import open_indexes
+from .._records.record_block import RecordBlock
+from .._records.record_reader import ReadPlan, RecordReader
+from .._records.scan import BLOCK_BYTES, BLOCK_RECORDS, scan
+from .._storage.local import StrPath
+from .._storage.paths import expand_paths
+from .._storage.remote.options import StorageOptions
 from ..errors import TorchRecIOError
-from ..order.selection import Selection, Span, parts_of
-from ..records.file_piece import error_of_lost
-from ..records.index_cache import open_indexes
-from ..records.record_block import RecordBlock
-from ..records.record_reader import ReadPlan, RecordReader
-from ..records.scan import BLOCK_BYTES, BLOCK_RECORDS, scan
-from ..storage.local import StrPath
-from ..storage.paths import expand_paths
-from ..storage.remote.options import StorageOptions
 from .report import JobReport
 
 

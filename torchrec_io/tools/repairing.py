@@ -8,28 +8,28 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from ..checks import check_choice
-from ..errors import CorruptRecordError
-from ..records.damage_map import DamageMap
-from ..records.foreign_files import FOREIGN_REASONS
-from ..records.formats import TFRECORD
-from ..records.index_cache import find_matching
-from ..records.index_file import SUFFIX
-from ..records.record_size import MAX_RECORD_BYTES
-from ..records.scanned_block import Gap
-from ..storage.byte_source import ByteSource
-from ..storage.compression import (
+from .._records.damage_map import DamageMap
+from .._records.foreign_files import FOREIGN_REASONS
+from .._records.formats import TFRECORD
+from .._records.index_cache import find_matching
+from .._records.index_file import SUFFIX
+from .._records.record_size import MAX_RECORD_BYTES
+from .._records.scanned_block import Gap
+from .._storage.byte_source import ByteSource
+from .._storage.compression import (
     COMPRESSIONS,
     Compression,
     CompressionChoice,
     check_compression,
     detect_compression,
 )
-from ..storage.local import StrPath, head_of
-from ..storage.location import Location
-from ..storage.outputs import refuse_existing
-from ..storage.remote.options import StorageOptions
-from ..writing.output_group import OutputGroup
+from .._storage.local import StrPath, head_of
+from .._storage.location import Location
+from .._storage.outputs import refuse_existing
+from .._storage.remote.options import StorageOptions
+from .._writing.output_group import OutputGroup
+from ..checks import check_choice
+from ..errors import CorruptRecordError
 from .outputs import refuse_inputs
 from .report import Watcher
 from .salvage import LostPart, SalvagedFile

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from .._storage.location import Location
+from .._storage.thread_pool import map_in_threads
 from ..checks import check_choice
 from ..errors import TorchRecIOError
-from ..storage.location import Location
-from ..storage.thread_pool import map_in_threads
 
 if TYPE_CHECKING:
-    from ..schema.schema import Schema
+    from .._schema.schema import Schema
 
 OnError: TypeAlias = Literal["raise", "skip"]
 

@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from .._storage.byte_source import ByteSource, DecodedStream, read_bytes
+from .._storage.compressed_chunks import CompressedChunks
+from .._storage.compression import Compression
+from .._storage.inflater import Inflater
+from .._storage.seek_points import SeekPoint, SeekPoints
 from ..errors import TorchRecIOError, TruncatedFileError
-from ..storage.byte_source import ByteSource, DecodedStream, read_bytes
-from ..storage.compressed_chunks import CompressedChunks
-from ..storage.compression import Compression
-from ..storage.inflater import Inflater
-from ..storage.seek_points import SeekPoint, SeekPoints
 
 _SEARCH_BYTES = 1 << 20
 _PART_BYTES = 1 << 18

@@ -17,17 +17,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..order.shuffle import check_seed, positions_of
-from ..records.formats import TFRECORD
-from ..records.record_block import RecordBlock
-from ..storage.compression import Compression
-from ..storage.local import StrPath
-from ..storage.location import Location
-from ..storage.remote.options import StorageOptions
-from ..storage.temporary import make_temporary_folder
-from ..writing.named_file import open_named
-from ..writing.output_group import OutputGroup
-from ..writing.shards import ShardFiles
+from .._order.shuffle import check_seed, positions_of
+from .._records.formats import TFRECORD
+from .._records.record_block import RecordBlock
+from .._storage.compression import Compression
+from .._storage.local import StrPath
+from .._storage.location import Location
+from .._storage.remote.options import StorageOptions
+from .._storage.temporary import make_temporary_folder
+from .._writing.named_file import open_named
+from .._writing.output_group import OutputGroup
+from .._writing.shards import ShardFiles
 from .outputs import check_file_name, refuse_shard_inputs
 from .record_chunks import decode_chunks, encode_chunk
 from .record_files import RecordFiles

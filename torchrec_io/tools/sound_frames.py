@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 
 from .. import _core
+from .._records.formats import TFRECORD
+from .._records.record_block import RecordBlock
+from .._records.record_size import MAX_RECORD_BYTES
+from .._records.scanned_block import Gap, ScannedBlock
+from .._records.stream_window import StreamWindow
+from .._storage.byte_source import ByteSource
 from ..errors import TorchRecIOError
-from ..records.formats import TFRECORD
-from ..records.record_block import RecordBlock
-from ..records.record_size import MAX_RECORD_BYTES
-from ..records.scanned_block import Gap, ScannedBlock
-from ..records.stream_window import StreamWindow
-from ..storage.byte_source import ByteSource
 from .salvage import SalvagedFile
 
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from tests.fuzz.python.inputs import empty_folder
 from tests.support.messages import Example
+from torchrec_io._records.sequential import iter_records
 from torchrec_io.errors import ConversionError, TorchRecIOError
-from torchrec_io.records.sequential import iter_records
 
 
 class Converted(NamedTuple):

@@ -14,7 +14,7 @@ import numpy as np
 
 from tests.fuzz.python.inputs import cut_options
 from torchrec_io import _core
-from torchrec_io.storage.cache.block_file import CachedBlock, file_bytes, write_block
+from torchrec_io._storage.cache.block_file import CachedBlock, file_bytes, write_block
 
 NAME = f"{5:032x}-1"
 _SIGNED = 1

@@ -19,7 +19,7 @@ import torchrec_io as tio
 from tests.fuzz.python.inputs import cut_options
 from tests.support.examples import example_of
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io.storage.digest import digest
+from torchrec_io._storage.digest import digest
 
 _LENGTHS, _REPAIRED, _RESIZED = 1, 2, 4
 _COUNT = 70

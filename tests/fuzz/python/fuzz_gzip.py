@@ -20,13 +20,13 @@ from tests.fuzz.python.inputs import cut_options, empty_folder
 from tests.support.chunks import open_chunks
 from tests.support.inflated import read_all
 from tests.support.tfrecord import frame
+from torchrec_io._storage.byte_source import find_size, read_bytes
+from torchrec_io._storage.compressed import CompressedFile
+from torchrec_io._storage.compression import Compression, detect_compression
+from torchrec_io._storage.inflater import Inflater
+from torchrec_io._storage.local import LocalFile
+from torchrec_io._storage.seek_points import SeekPointRecorder, SeekPoints
 from torchrec_io.errors import CorruptRecordError
-from torchrec_io.storage.byte_source import find_size, read_bytes
-from torchrec_io.storage.compressed import CompressedFile
-from torchrec_io.storage.compression import Compression, detect_compression
-from torchrec_io.storage.inflater import Inflater
-from torchrec_io.storage.local import LocalFile
-from torchrec_io.storage.seek_points import SeekPointRecorder, SeekPoints
 
 _ZLIB, _REPAIRED = 1, 2
 # Input is searched for seek points each time that it is read, and inputs are small.
@@ -59,7 +59,7 @@ def check(data: bytes) -> None:
         assert (error is None) == (fault is None), f"{error!r}, but zlib says {fault!r}"
         if fault is None:
             recorder = SeekPointRecorder(1 + len(content) // (1 + step))
-            with patch("torchrec_io.storage.inflater._INPUT_BYTES", _INPUT_BYTES):
+            with patch("torchrec_io._storage.inflater._INPUT_BYTES", _INPUT_BYTES):
                 source = CompressedFile(LocalFile(path), kind, recorder=recorder)
                 assert find_size(source) == (len(content), None)
             points = recorder.finish()

@@ -11,9 +11,9 @@ import numpy as np
 
 from tests.fuzz.python.inputs import cut_options
 from torchrec_io import _core
+from torchrec_io._records.index_file import IndexFacts
+from torchrec_io._records.manifest import ManifestEntry, decode_manifest, encode_manifest
 from torchrec_io.errors import IndexFormatError
-from torchrec_io.records.index_file import IndexFacts
-from torchrec_io.records.manifest import ManifestEntry, decode_manifest, encode_manifest
 
 _SIGNED = 1
 

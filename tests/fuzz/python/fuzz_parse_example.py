@@ -17,8 +17,8 @@ from tests.fuzz.python.inputs import cut_options
 from tests.fuzz.python.records import records_of, seed_of
 from tests.support.examples import example_of
 from tests.support.spellings import has_groups, read_loosely
+from torchrec_io._records.sequential import iter_records
 from torchrec_io.errors import DecodeError
-from torchrec_io.records.sequential import iter_records
 
 _KINDS = {"int64": "int64_list", "float32": "float_list", "string": "bytes_list"}
 _KEYS = {"a": "int64", "b": "float32", "c": "string"}

@@ -14,17 +14,17 @@ from typing import Any, NamedTuple
 import torchrec_io as tio
 from tests.fuzz.python.inputs import cut_options, empty_folder
 from tests.support.tfrecord import frame, masked_crc
+from torchrec_io._records.file_piece import FilePiece
+from torchrec_io._records.foreign_files import HEAD_BYTES, foreign_file
+from torchrec_io._records.record_size import MAX_RECORD_BYTES
+from torchrec_io._records.verify import verify_file
+from torchrec_io._storage.location import Location
 from torchrec_io.errors import (
     CorruptRecordError,
     RecordTooLargeError,
     TorchRecIOError,
     TruncatedFileError,
 )
-from torchrec_io.records.file_piece import FilePiece
-from torchrec_io.records.foreign_files import HEAD_BYTES, foreign_file
-from torchrec_io.records.record_size import MAX_RECORD_BYTES
-from torchrec_io.records.verify import verify_file
-from torchrec_io.storage.location import Location
 
 _REPAIRED, _REPAIRED_DATA, _GZIP, _UNCHECKED = 1, 2, 4, 8
 

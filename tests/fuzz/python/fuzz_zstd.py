@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from tests.fuzz.python.inputs import cut_options, empty_folder
 from tests.support.chunks import open_chunks
 from tests.support.inflated import read_all
-from torchrec_io.storage.byte_source import find_size, read_bytes
-from torchrec_io.storage.compressed import CompressedFile
-from torchrec_io.storage.compression import detect_compression, is_zstd_magic
-from torchrec_io.storage.inflater import Inflater
-from torchrec_io.storage.local import LocalFile
-from torchrec_io.storage.seek_points import SeekPointRecorder
-from torchrec_io.storage.zstd import load_zstd
+from torchrec_io._storage.byte_source import find_size, read_bytes
+from torchrec_io._storage.compressed import CompressedFile
+from torchrec_io._storage.compression import detect_compression, is_zstd_magic
+from torchrec_io._storage.inflater import Inflater
+from torchrec_io._storage.local import LocalFile
+from torchrec_io._storage.seek_points import SeekPointRecorder
+from torchrec_io._storage.zstd import load_zstd
 
 zstd = load_zstd()
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from torchrec_io.storage.cache import folder as folder_module
-from torchrec_io.storage.cache.folder import CacheFolder
+from torchrec_io._storage.cache import folder as folder_module
+from torchrec_io._storage.cache.folder import CacheFolder
 
 SIZE = 10_000
 # A file takes three pages and its entry.

@@ -12,7 +12,7 @@ import pytest
 from tests.support.proxy import Proxy, proxy_to
 from tests.support.stores import S3Server, s3_server
 from tests.support.web import WebServer, web_server
-from torchrec_io.storage.remote.process import close_connections
+from torchrec_io._storage.remote.process import close_connections
 
 
 @pytest.fixture(scope="session")

@@ -28,13 +28,13 @@ from torch.utils.data import DataLoader
 import torchrec_io as tio
 from tests.support.tfrecord import frame
 from tests.support.web import WebServer
-from torchrec_io.storage.byte_source import ByteSource, read_bytes
-from torchrec_io.storage.cache import folder
-from torchrec_io.storage.cache.folder import cache_folder_at
-from torchrec_io.storage.location import Location
-from torchrec_io.storage.remote import cached_file
-from torchrec_io.storage.remote.options import RemoteOptions
-from torchrec_io.storage.remote.process import close_connections
+from torchrec_io._storage.byte_source import ByteSource, read_bytes
+from torchrec_io._storage.cache import folder
+from torchrec_io._storage.cache.folder import cache_folder_at
+from torchrec_io._storage.location import Location
+from torchrec_io._storage.remote import cached_file
+from torchrec_io._storage.remote.options import RemoteOptions
+from torchrec_io._storage.remote.process import close_connections
 
 BLOCK = 1 << 16
 RECORDS = [np.random.default_rng(number).bytes(7000) for number in range(300)]  # 2.1 MB

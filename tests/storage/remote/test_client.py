@@ -13,14 +13,14 @@ import pytest
 from hypothesis import strategies as st
 
 from torchrec_io import _core
-from torchrec_io.storage.cache.object_blocks import ObjectBlocks
-from torchrec_io.storage.remote import ranges as ranges_module
-from torchrec_io.storage.remote import slots as slots_module
-from torchrec_io.storage.remote.client import Client, FetchError
-from torchrec_io.storage.remote.failures import Failure, Kind
-from torchrec_io.storage.remote.messages import Fetch, ObjectInfo, StoreAddress
-from torchrec_io.storage.remote.ranges import cut_at_blocks, plan_requests
-from torchrec_io.storage.remote.slots import Slots
+from torchrec_io._storage.cache.object_blocks import ObjectBlocks
+from torchrec_io._storage.remote import ranges as ranges_module
+from torchrec_io._storage.remote import slots as slots_module
+from torchrec_io._storage.remote.client import Client, FetchError
+from torchrec_io._storage.remote.failures import Failure, Kind
+from torchrec_io._storage.remote.messages import Fetch, ObjectInfo, StoreAddress
+from torchrec_io._storage.remote.ranges import cut_at_blocks, plan_requests
+from torchrec_io._storage.remote.slots import Slots
 
 CONTENT = np.random.default_rng(0).integers(0, 256, 100_000, dtype=np.uint8)
 STORE = StoreAddress("s3://b", "", {})

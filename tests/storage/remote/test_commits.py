@@ -13,9 +13,9 @@ import pytest
 
 import torchrec_io as tio
 from tests.support.stores import S3Server
-from torchrec_io.storage.paths import expand_paths, expand_sets
-from torchrec_io.storage.remote.pending_object import PendingObject
-from torchrec_io.storage.remote.process import ObjectAccess
+from torchrec_io._storage.paths import expand_paths, expand_sets
+from torchrec_io._storage.remote.pending_object import PendingObject
+from torchrec_io._storage.remote.process import ObjectAccess
 
 
 class Outcome(NamedTuple):

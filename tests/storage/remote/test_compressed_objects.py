@@ -13,9 +13,9 @@ import pytest
 import torchrec_io as tio
 from tests.support.tfrecord import frame
 from tests.support.web import WebServer
-from torchrec_io.storage.byte_source import read_bytes
-from torchrec_io.storage.location import Location
-from torchrec_io.storage.remote.process import access
+from torchrec_io._storage.byte_source import read_bytes
+from torchrec_io._storage.location import Location
+from torchrec_io._storage.remote.process import access
 
 RECORDS = [np.random.default_rng(n).bytes(9000) + n.to_bytes(4, "little") for n in range(800)]
 DATA = gzip.compress(b"".join(map(frame, RECORDS)))

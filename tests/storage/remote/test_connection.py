@@ -14,20 +14,20 @@ from pathlib import Path
 import pytest
 
 from tests.support.web import WebServer
-from torchrec_io.storage.byte_source import read_bytes
-from torchrec_io.storage.location import Location
-from torchrec_io.storage.remote.connection import HelperConnection
-from torchrec_io.storage.remote.listing import read_remote_stamp
-from torchrec_io.storage.remote.options import RemoteOptions
-from torchrec_io.storage.remote.process import access, close_connections
+from torchrec_io._storage.byte_source import read_bytes
+from torchrec_io._storage.location import Location
+from torchrec_io._storage.remote.connection import HelperConnection
+from torchrec_io._storage.remote.listing import read_remote_stamp
+from torchrec_io._storage.remote.options import RemoteOptions
+from torchrec_io._storage.remote.process import access, close_connections
 
 DATA = bytes(range(256)) * 5000
 START = """
 import os, signal, sys, time
-from torchrec_io.storage.location import Location
-from torchrec_io.storage.remote.options import RemoteOptions
-from torchrec_io.storage.remote.process import access, close_connections
-from torchrec_io.storage.byte_source import read_bytes
+from torchrec_io._storage.location import Location
+from torchrec_io._storage.remote.options import RemoteOptions
+from torchrec_io._storage.remote.process import access, close_connections
+from torchrec_io._storage.byte_source import read_bytes
 url = sys.argv[1]
 options = RemoteOptions()
 assert len(read_bytes(Location.of(url, options).open(), 0, 1 << 20)) == 1 << 20
@@ -153,7 +153,7 @@ for name in ({path!r}, "file://" + {path!r}):
     assert list(tio.TFRecordDataset(name, storage_options={{"region": "x"}})) == [b"x"]
     assert list(tio.TFRecordStream(name)) == [b"x"]
     assert len(tio.TFRecordMapDataset(name)) == 1
-rooms = [n for n in sys.modules if n.startswith("torchrec_io.storage.remote.")]
+rooms = [n for n in sys.modules if n.startswith("torchrec_io._storage.remote.")]
 print("obstore" in sys.modules, rooms)
 print(open(f"/proc/self/task/{{os.getpid()}}/children").read())
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from torchrec_io.storage.remote.failures import Kind, classify, error_of
+from torchrec_io._storage.remote.failures import Kind, classify, error_of
 
 SIGNED = "https://bucket.s3.amazonaws.com/a?X-Amz-Signature=5f2a"
 

@@ -12,8 +12,8 @@ import torchrec_io as tio
 from tests.presets import published
 from tests.support.stores import S3Server
 from tests.support.web import WebServer
-from torchrec_io.storage.remote.options import RemoteOptions
-from torchrec_io.storage.remote.upload import put_object
+from torchrec_io._storage.remote.options import RemoteOptions
+from torchrec_io._storage.remote.upload import put_object
 
 
 def put(s3: S3Server, path: Path, folder: str) -> str:

@@ -19,19 +19,19 @@ from tests.support.stores import S3Server
 from tests.support.tfrecord import frame
 from tests.support.web import WebServer
 from torchrec_io import RecordIndex, StaleIndexError, TFRecordDataset
-from torchrec_io.cli.commands import app
-from torchrec_io.records.index_file import IndexFacts
-from torchrec_io.records.manifest import (
+from torchrec_io._records.index_file import IndexFacts
+from torchrec_io._records.manifest import (
     MANIFEST_NAME,
     ManifestEntry,
     decode_manifest,
     encode_manifest,
     tag_of,
 )
-from torchrec_io.storage.byte_source import read_bytes
-from torchrec_io.storage.location import Location
-from torchrec_io.storage.remote.options import RemoteOptions
-from torchrec_io.storage.remote.upload import put_object
+from torchrec_io._storage.byte_source import read_bytes
+from torchrec_io._storage.location import Location
+from torchrec_io._storage.remote.options import RemoteOptions
+from torchrec_io._storage.remote.upload import put_object
+from torchrec_io.cli.commands import app
 
 SCHEMA = {"n": tio.FixedLenFeature([], "int64")}
 OBJECTS, EACH = 12, 20
@@ -244,7 +244,7 @@ def test_what_is_up_to_date_is_not_written_again(folder: Folder, index: Callable
 def test_two_processes_extend_a_manifest(
     folder: Folder, index: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from torchrec_io.records import manifest  # noqa: PLC0415
+    from torchrec_io._records import manifest  # noqa: PLC0415
 
     replace, others = manifest._replace, ["x01*"]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import torchrec_io as tio
-from torchrec_io.storage.remote.options import RemoteOptions, is_public
+from torchrec_io._storage.remote.options import RemoteOptions, is_public
 
 OPTIONS = {
     "endpoint": "http://host:1",

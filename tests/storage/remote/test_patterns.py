@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from torchrec_io.storage.remote.patterns import matches
+from torchrec_io._storage.remote.patterns import matches
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.support.web import WebServer, web_server
-from torchrec_io.storage.byte_source import read_bytes
-from torchrec_io.storage.location import Location
-from torchrec_io.storage.remote.redirects import aws_hosts, azure_hosts, google_hosts, only_hosts
+from torchrec_io._storage.byte_source import read_bytes
+from torchrec_io._storage.location import Location
+from torchrec_io._storage.remote.redirects import aws_hosts, azure_hosts, google_hosts, only_hosts
 
 DATA = bytes(range(256)) * 1000
 REFUSED = "the request was refused .the server redirects to another host, which must not get"

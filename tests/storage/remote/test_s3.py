@@ -17,10 +17,10 @@ from tests.support.stores import S3Server
 from tests.support.tfrecord import frame
 from tests.support.web import WebServer
 from torchrec_io import TFRecordDataset, TFRecordMapDataset, TFRecordStream
-from torchrec_io.storage.paths import expand_paths
-from torchrec_io.storage.remote import listing
-from torchrec_io.storage.remote.options import RemoteOptions
-from torchrec_io.storage.remote.process import close_connections
+from torchrec_io._storage.paths import expand_paths
+from torchrec_io._storage.remote import listing
+from torchrec_io._storage.remote.options import RemoteOptions
+from torchrec_io._storage.remote.process import close_connections
 
 SCHEMA = {"n": tio.FixedLenFeature([], "int64")}
 SHARDS, EACH = 6, 50

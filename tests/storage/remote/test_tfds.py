@@ -13,8 +13,8 @@ from tests.support.proxy import Proxy
 from tests.support.stores import S3Server
 from tests.support.tfds import numbered, write_tfds
 from tests.support.web import WebServer
-from torchrec_io.storage.remote.options import RemoteOptions
-from torchrec_io.storage.remote.upload import put_object
+from torchrec_io._storage.remote.options import RemoteOptions
+from torchrec_io._storage.remote.upload import put_object
 
 SHARDS = [numbered(*range(5)), numbered(*range(5, 12)), [], numbered(*range(12, 20))]
 SPLITS = {"train": SHARDS, "test": [numbered(100, 101, 102)]}

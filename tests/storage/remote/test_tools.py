@@ -22,10 +22,10 @@ from tests.support.examples import example_of
 from tests.support.stores import S3Server
 from tests.support.tfrecord import frame
 from tests.support.web import WebServer
+from torchrec_io._storage.byte_source import read_bytes
+from torchrec_io._storage.folders import stamps_in
+from torchrec_io._storage.location import Location
 from torchrec_io.cli.commands import app
-from torchrec_io.storage.byte_source import read_bytes
-from torchrec_io.storage.folders import stamps_in
-from torchrec_io.storage.location import Location
 
 RECORDS = [
     example_of(n=[number], name=[b"name-%03d" % number], data=[b"x" * number])

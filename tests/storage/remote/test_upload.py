@@ -11,10 +11,10 @@ import pytest
 from tests.support.proxy import Proxy
 from tests.support.stores import S3Server
 from torchrec_io import StaleIndexError
-from torchrec_io.storage.byte_source import read_bytes
-from torchrec_io.storage.location import Location
-from torchrec_io.storage.remote.options import RemoteOptions
-from torchrec_io.storage.remote.upload import put_object
+from torchrec_io._storage.byte_source import read_bytes
+from torchrec_io._storage.location import Location
+from torchrec_io._storage.remote.options import RemoteOptions
+from torchrec_io._storage.remote.upload import put_object
 
 
 class Place(NamedTuple):

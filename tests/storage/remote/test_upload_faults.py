@@ -11,11 +11,11 @@ import pytest
 import torchrec_io as tio
 from tests.support.proxy import Proxy
 from tests.support.stores import S3Server
-from torchrec_io.storage.remote import pending_object
-from torchrec_io.storage.remote.large_uploads import PART_BYTES
-from torchrec_io.storage.remote.listing import list_folder
-from torchrec_io.storage.remote.options import RemoteOptions
-from torchrec_io.storage.remote.process import access
+from torchrec_io._storage.remote import pending_object
+from torchrec_io._storage.remote.large_uploads import PART_BYTES
+from torchrec_io._storage.remote.listing import list_folder
+from torchrec_io._storage.remote.options import RemoteOptions
+from torchrec_io._storage.remote.process import access
 
 LARGE = [bytes([number]) * 1_000_000 for number in range(20)]
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from torchrec_io.storage.remote.options import RemoteOptions
-from torchrec_io.storage.remote.urls import (
+from torchrec_io._storage.remote.options import RemoteOptions
+from torchrec_io._storage.remote.urls import (
     ObjectName,
     expand_ranges,
     local_path,
     public_url,
     split_url,
 )
-from torchrec_io.storage.remote.web import store_of
+from torchrec_io._storage.remote.web import store_of
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,9 @@ import torchrec_io as tio
 from tests.support.tfrecord import frame
 from tests.support.web import WebServer
 from torchrec_io import RecordIndex, StaleIndexError, TFRecordDataset, TFRecordStream
-from torchrec_io.storage.byte_source import read_bytes
-from torchrec_io.storage.location import Location
-from torchrec_io.storage.remote.process import close_connections
+from torchrec_io._storage.byte_source import read_bytes
+from torchrec_io._storage.location import Location
+from torchrec_io._storage.remote.process import close_connections
 
 RECORDS = [b"%07d" % number * 1000 for number in range(300)]  # 2.1 MB
 DATA = b"".join(map(frame, RECORDS))

@@ -19,11 +19,11 @@ import torchrec_io as tio
 from tests.conftest import ROOT
 from tests.support.stores import S3Server
 from tests.support.web import WebServer
-from torchrec_io.storage.byte_source import read_bytes
-from torchrec_io.storage.location import Location
-from torchrec_io.storage.remote.listing import list_folder
-from torchrec_io.storage.remote.options import RemoteOptions
-from torchrec_io.writing.output_group import OutputGroup
+from torchrec_io._storage.byte_source import read_bytes
+from torchrec_io._storage.location import Location
+from torchrec_io._storage.remote.listing import list_folder
+from torchrec_io._storage.remote.options import RemoteOptions
+from torchrec_io._writing.output_group import OutputGroup
 
 LARGE = [bytes([number]) * 1_000_000 for number in range(20)]
 
@@ -168,7 +168,7 @@ def test_nothing_is_left_of_what_was_not_closed(s3: S3Server, end: Callable[[Any
 PROGRAM = """
 import json, os, sys, time
 import torchrec_io as tio
-from torchrec_io.storage.byte_source import read_bytes
+from torchrec_io._storage.byte_source import read_bytes
 writer = tio.ShardedWriter(sys.argv[1], 2, storage_options=json.loads(sys.argv[2]))
 for number in range(20):
     writer.write(bytes(1_000_000))

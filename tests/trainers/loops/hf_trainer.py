@@ -13,8 +13,8 @@ from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from tests.trainers.cells import ACCUMULATED, BATCH_SIZE, EPOCHS, Cell
 from tests.trainers.data import Numbers, make_loader, make_sampler, open_dataset
+from torchrec_io._loading.loader import Loader
 from torchrec_io.integrations.transformers import ResumeLoader
-from torchrec_io.loading.loader import Loader
 
 
 class Model(nn.Module):

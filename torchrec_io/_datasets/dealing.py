@@ -1,0 +1,489 @@
+"""Assignment of an order's records to the ranks and workers that share an epoch."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from .._order.lanes import check_lanes
+from .._order.orders import ENDLESS, Order, StreamOrder
+from .._order.plan import EpochPlan
+from .._order.progress import ProcessLayout, Progress
+from .._order.selection import Numbers
+from ..checks import counted
+from ..errors import StateMismatchError
+from .job_queue import Chunk, NumberedChunk
+from .options import makes_batches
+
+if TYPE_CHECKING:
+    from .._records.stream_reader import StreamReader
+
+# Number of records that are assigned and loaded at a time without a batch size.
+_MOST_AT_ONCE = 256
+# The same of rows, which are as large as many records.
+_MOST_ROWS = 16
+# Number of later epochs that are searched if an epoch has no batch for a worker. Batches by length
+# may be fewer in one epoch than in another.
+_EPOCHS_AHEAD = 100
+# Number of workers that all get records if there are few.
+_WORKERS = 8
+
+
+class Dealer(ABC):
+    """Assigns epochs to processes.
+
+    Args:
+        order: Order of the records.
+        options: Batch size, epochs, ranks and so on.
+        rank: Rank of this process.
+        world_size: Number of ranks.
+        samples_at_once: Number of samples that a worker yields in a row, if a loader needs it.
+
+    Attributes:
+        order: Order of the records.
+        options: Batch size, epochs, ranks and so on.
+        rank: Rank of this process.
+        world_size: Number of ranks.
+    """
+
+    order: Any
+
+    def __init__(
+        self,
+        order: Any,
+        options: Mapping[str, Any],
+        rank: int,
+        world_size: int,
+        samples_at_once: int | None = None,
+    ) -> None:
+        self.order = order
+        self.options = options
+        self.rank = rank
+        self.world_size = world_size
+        self._samples_at_once = samples_at_once
+
+    @property
+    def in_batches(self) -> bool:
+        """True if the dataset yields batches, not samples."""
+        return makes_batches(self.options)
+
+    @property
+    def deals_batches(self) -> bool:
+        """True if the order makes whole batches, by length."""
+        return False
+
+    @property
+    def deals_rows(self) -> bool:
+        """True if the order makes rows that are packed with records."""
+        return False
+
+    @property
+    def replaces_lost(self) -> bool:
+        """True if lost records are replaced in their places, so that the steps stay as planned."""
+        return False
+
+    @property
+    def fills_up(self) -> bool:
+        """True if batches that lost records are filled up from the next ones."""
+        return not (self.deals_batches or self.deals_rows or self.replaces_lost)
+
+    @property
+    @abstractmethod
+    def unit_batch_size(self) -> int:
+        """Number of units assigned to a process at a time."""
+
+    def layout(self, worker: int = 0, num_workers: int = 1) -> ProcessLayout:
+        """Return the process layout of a worker of this rank; worker 0 of 1 without workers."""
+        return ProcessLayout(self.rank, self.world_size, worker, num_workers, self.unit_batch_size)
+
+    def batches(
+        self, reader: Any, progress: Progress, layout: ProcessLayout
+    ) -> Iterator[tuple[int, Chunk]]:
+        """Yield the epoch and the records of each remaining batch of an iteration.
+
+        Raises:
+            ValueError: If ranks would get different numbers of batches and ``uneven`` is None.
+        """
+        epochs = self.options["epochs"]
+        while epochs is None or progress.epoch < self.epoch_after(progress):
+            self.check_uneven(progress, layout)
+            reader.begin_epoch(layout.world_size)
+            has_any = progress.consumed > 0
+            for chunk in self._epoch_batches(reader, progress, layout):
+                has_any = has_any or len(chunk) > 0
+                yield progress.epoch, chunk
+            reader.end_epoch()
+            if not has_any and not self._has_later(progress, layout):
+                return
+            progress = self.next_epoch(progress, layout)
+
+    def epoch_after(self, progress: Progress) -> int:
+        """Return the epoch after the last one of an iteration that is not endless."""
+        return progress.first_epoch + int(self.options["epochs"])
+
+    def is_last_epoch(self, progress: Progress) -> bool:
+        """Return whether an iteration is in its last epoch."""
+        return self.options["epochs"] is not None and progress.epoch + 1 == self.epoch_after(
+            progress
+        )
+
+    def is_done(self, progress: Progress, layout: ProcessLayout) -> bool:
+        """Return whether a process has taken everything of its iteration.
+
+        False at the start of an iteration without records.
+        """
+        has_begun = progress.begin > 0 or progress.consumed > 0
+        if not has_begun or not self.is_last_epoch(progress):
+            return False
+        units = self.num_units(progress, layout)
+        return units is not None and progress.consumed >= units
+
+    @abstractmethod
+    def num_units(self, progress: Progress, layout: ProcessLayout) -> int | None:
+        """Return the number of units of a process in the epoch of a progress, from ``begin`` on.
+
+        None if it is not known.
+        """
+
+    def check_in_worker(self, reader: Any) -> None:
+        """Raise ValueError if the files cannot be read in a DataLoader worker."""
+        del reader
+
+    @abstractmethod
+    def check_uneven(self, progress: Progress, layout: ProcessLayout) -> None:
+        """Raise ValueError if ``uneven`` does not fit the ranks."""
+
+    @abstractmethod
+    def _epoch_batches(
+        self, reader: Any, progress: Progress, layout: ProcessLayout
+    ) -> Iterator[Chunk]:
+        """Yield the records of each remaining batch of an epoch."""
+
+    @abstractmethod
+    def _has_later(self, progress: Progress, layout: ProcessLayout) -> bool:
+        """Return whether a process without records in an epoch may have some in a later one."""
+
+    @abstractmethod
+    def next_epoch(self, progress: Progress, layout: ProcessLayout) -> Progress:
+        """Return the start of the next epoch."""
+
+    @abstractmethod
+    def moved(self, progress: Progress, before: ProcessLayout, now: ProcessLayout) -> Progress:
+        """Return the progress from which ``now`` continues that of ``before``.
+
+        Raises:
+            StateMismatchError: If it cannot.
+        """
+
+    @abstractmethod
+    def check_state(self, progress: Progress, layout: ProcessLayout) -> None:
+        """Raise StateMismatchError if this order does not allow a progress."""
+
+    @abstractmethod
+    def end_of(self, progress: Progress, layout: ProcessLayout) -> Progress:
+        """Return a progress at the end of its epoch, as far as this process knows it."""
+
+
+class EpochDealer(Dealer):
+    """Assigns the units of an order: records, or batches that are made by length.
+
+    Args:
+        order: Order of the records.
+        options: Batch size, epochs, ranks and so on.
+        rank: Rank of this process.
+        world_size: Number of ranks.
+    """
+
+    order: Order
+
+    @property
+    def deals_batches(self) -> bool:
+        return self.order.has_batches
+
+    @property
+    def deals_rows(self) -> bool:
+        return self.order.has_rows
+
+    @property
+    def has_equal_epochs(self) -> bool:
+        """True if all epochs have the same number of units."""
+        return not (self.order.has_batches or self.order.has_rows)
+
+    @property
+    def replaces_lost(self) -> bool:
+        if self.order.has_rows:  # a row without one of its records is still a row
+            return False
+        uneven = self.options["uneven"]
+        return uneven in {"drop", "pad"} or (uneven is None and self.world_size > 1)
+
+    @property
+    def unit_batch_size(self) -> int:
+        if self.order.has_batches:
+            return 1
+        batch_size: int | None = self.options["batch_size"]
+        if self.order.lanes is not None:
+            check_lanes(self.order.lanes, self.world_size, batch_size)
+        at_once = batch_size or self._samples_at_once
+        if at_once is None and self.order.lanes is not None:
+            return self.order.lanes // self.world_size
+        most = _MOST_ROWS if self.order.has_rows else _MOST_AT_ONCE
+        return at_once or _chunk_size(self.order.guess_count(), self.world_size, most)
+
+    def count(self, epoch: int) -> int:
+        """Return the number of units in an epoch."""
+        return self.order.count(epoch)
+
+    def plan(self, layout: ProcessLayout, progress: Progress) -> EpochPlan:
+        """Return the plan of the epoch of a progress."""
+        return self._plan_of(self.count(progress.epoch), layout, progress)
+
+    def _plan_of(self, count: int, layout: ProcessLayout, progress: Progress) -> EpochPlan:
+        return EpochPlan(
+            num_records=count,
+            batch_size=layout.batch_size,
+            begin=progress.begin,
+            rank=layout.rank,
+            world_size=layout.world_size,
+            # The rotation of workers continues from epoch to epoch.
+            worker=(layout.worker - progress.assigned) % layout.num_workers,
+            num_workers=layout.num_workers,
+            drop_last=self.options["drop_last"],
+            uneven=self.options["uneven"] or "keep",
+            lanes=self.order.lanes,
+        )
+
+    def num_units(self, progress: Progress, layout: ProcessLayout) -> int | None:
+        return self.plan(layout, progress).num_worker_records
+
+    def check_uneven(self, progress: Progress, layout: ProcessLayout) -> None:
+        is_endless = self.options["epochs"] is None or len(self.order) == ENDLESS
+        if self.options["uneven"] is not None or layout.world_size == 1 or is_endless:
+            return
+        count = self.count(progress.epoch)
+        steps = [
+            self._steps_of(self._plan_of(count, dataclasses.replace(layout, rank=rank), progress))
+            for rank in range(layout.world_size)
+        ]
+        if len(set(steps)) > 1:
+            raise ValueError(_about_uneven(steps, in_batches=self.in_batches))
+        if self.order.has_rows and self.options.get("shuffle", True) is not False:
+            raise ValueError(
+                "ranks may get different numbers of steps in other epochs, which have more or "
+                f"fewer rows. {_UNEVEN_ADVICE}"
+            )
+
+    def _steps_of(self, plan: EpochPlan) -> int:
+        return plan.num_rank_batches if self.in_batches else plan.num_rank_records
+
+    def num_steps(self, epoch: int) -> int:
+        """Return the number of batches, or of samples without a batch size, of this rank."""
+        return self._steps_of(self.plan(self.layout(), Progress(epoch)))
+
+    def _epoch_batches(
+        self, reader: Any, progress: Progress, layout: ProcessLayout
+    ) -> Iterator[Chunk]:
+        del reader
+        batches = self.order.deal(
+            progress.epoch,
+            lambda count: self._plan_of(count, layout, progress),
+            progress.consumed,
+        )
+        return batches if self.order.has_rows else map(NumberedChunk, batches)
+
+    def records_before(self, progress: Progress, layout: ProcessLayout) -> Iterator[Numbers]:
+        """Yield the records of this rank before a progress in its epoch, the nearest first."""
+        for units in self.plan(layout, progress).before(progress.consumed):
+            if len(units):
+                yield self.order.records_of(units, progress.epoch)[::-1]
+
+    def records_after(self, progress: Progress, layout: ProcessLayout) -> Iterator[Numbers]:
+        """Yield the records of this rank from a progress in its epoch on."""
+        for units in self.plan(layout, progress).after(progress.consumed):
+            if len(units):
+                yield self.order.records_of(units, progress.epoch)
+
+    def _has_later(self, progress: Progress, layout: ProcessLayout) -> bool:
+        later = range(progress.epoch + 1, progress.epoch + 1 + _EPOCHS_AHEAD)
+        if self.has_equal_epochs:
+            later = later[:1]
+        return any(self.plan(layout, Progress(epoch)).num_rank_batches > 0 for epoch in later)
+
+    def next_epoch(self, progress: Progress, layout: ProcessLayout) -> Progress:
+        assigned = progress.assigned + self.plan(layout, progress).num_rank_batches
+        return Progress(progress.epoch + 1, progress.first_epoch, assigned=assigned)
+
+    def moved(self, progress: Progress, before: ProcessLayout, now: ProcessLayout) -> Progress:
+        return progress.moved(
+            before,
+            now,
+            num_units=self.count(progress.epoch),
+            num_own=self.plan(before, progress).num_worker_records,
+            in_batches=self.in_batches,
+            lanes=self.order.lanes,
+        )
+
+    def check_state(self, progress: Progress, layout: ProcessLayout) -> None:
+        try:
+            self.plan(layout, progress)
+        except ValueError as error:
+            raise StateMismatchError(f"this is not a state of a dataset: {error}") from None
+
+    def end_of(self, progress: Progress, layout: ProcessLayout) -> Progress:
+        if layout.num_workers != 1 or progress.ahead:  # other processes may not be there yet
+            return progress
+        return dataclasses.replace(progress, begin=self.count(progress.epoch), consumed=0)
+
+    def num_left(self, progress: Progress, layout: ProcessLayout) -> int:
+        """Return the number of steps that a rank without workers has left in its iteration.
+
+        Records that are skipped are counted. The iteration must not be endless.
+        """
+        per_step = layout.batch_size if self.in_batches else 1
+        left = -math.ceil(progress.consumed / per_step)
+        while progress.epoch < self.epoch_after(progress):
+            left += self._steps_of(self.plan(layout, progress))
+            progress = self.next_epoch(progress, layout)
+        return left
+
+    def num_unrepeated(self, progress: Progress, layout: ProcessLayout) -> int | None:
+        """Return the number of records in the last step of all ranks, without repeated ones.
+
+        0 if no record is repeated there; None if the repeated ones cannot be told from the others.
+        The iteration must not be endless.
+        """
+        while not self.is_last_epoch(progress):
+            progress = self.next_epoch(progress, layout)
+        found = self.plan(layout, progress).num_unrepeated
+        # The last step of samples has one of each rank; batches by length have different sizes.
+        is_by_records = self.in_batches and not self.deals_batches
+        return found if found == 0 or is_by_records else None
+
+    def advanced(self, progress: Progress, layout: ProcessLayout, batches: int) -> Progress:
+        """Return the progress of a rank without workers after a number of further batches.
+
+        At the end of an epoch, this is its end and not the start of the next one.
+        """
+        while batches > 0:
+            plan = self.plan(layout, progress)
+            done = -(-progress.consumed // layout.batch_size)
+            left = plan.num_rank_batches - done
+            if batches <= left:
+                consumed = min((done + batches) * layout.batch_size, plan.num_rank_records)
+                return dataclasses.replace(progress, consumed=consumed)
+            batches -= max(0, left)
+            progress = self.next_epoch(progress, layout)
+        return progress
+
+
+class StreamDealer(Dealer):
+    """Assigns the files of a stream, or every n-th record if there are too few files.
+
+    The number of records is not known: ``begin`` is 1 at the end of the last epoch, else 0.
+
+    Args:
+        order: Order of the stream.
+        options: Batch size, epochs, ranks and so on.
+        rank: Rank of this process.
+        world_size: Number of ranks.
+    """
+
+    order: StreamOrder
+
+    @property
+    def unit_batch_size(self) -> int:
+        return self.options["batch_size"] or self._samples_at_once or _MOST_AT_ONCE
+
+    def num_units(self, progress: Progress, layout: ProcessLayout) -> int | None:
+        del layout
+        return 0 if progress.begin else None
+
+    def check_in_worker(self, reader: StreamReader) -> None:
+        reader.check_no_pipe()
+
+    def check_uneven(self, progress: Progress, layout: ProcessLayout) -> None:
+        del progress
+        if self.options["uneven"] is None and layout.world_size > 1:
+            raise ValueError(
+                f"uneven must be 'keep' for a TFRecordStream with {layout.world_size} ranks, got "
+                "None: the number of records is not known, so ranks may get different numbers of "
+                "batches. A TFRecordDataset can pad or drop records"
+            )
+
+    def _epoch_batches(
+        self, reader: StreamReader, progress: Progress, layout: ProcessLayout
+    ) -> Iterator[Chunk]:
+        if progress.begin:
+            return iter(())
+        return reader.chunks(
+            layout.worker * layout.world_size + layout.rank,
+            layout.world_size * layout.num_workers,
+            size=layout.batch_size,
+            window=max(1, int(self.order.shuffle)),
+            seed=self.order.seed,
+            epoch=progress.epoch,
+            skip=progress.consumed,
+        )
+
+    def _has_later(self, progress: Progress, layout: ProcessLayout) -> bool:
+        del progress, layout
+        return False
+
+    def next_epoch(self, progress: Progress, layout: ProcessLayout) -> Progress:
+        del layout
+        return Progress(progress.epoch + 1, progress.first_epoch)
+
+    def moved(self, progress: Progress, before: ProcessLayout, now: ProcessLayout) -> Progress:
+        if before != now and progress.consumed:
+            raise StateMismatchError(
+                "a TFRecordStream can be resumed only with the same rank, world_size, worker and "
+                "number of workers"
+            )
+        return progress
+
+    def check_state(self, progress: Progress, layout: ProcessLayout) -> None:
+        """Accept any progress: the number of records is not known."""
+
+    def end_of(self, progress: Progress, layout: ProcessLayout) -> Progress:
+        del layout
+        return dataclasses.replace(progress, begin=1)
+
+
+def _chunk_size(num_records: int, world_size: int, most: int) -> int:
+    """Return the number of records, or rows, assigned to a process at a time without a batch size.
+
+    A power of two, so that DataLoader's batches of the usual sizes are full except the last. Small
+    enough that several workers all get records. Independent of the number of workers, so that ranks
+    with different numbers of workers still share the records.
+    """
+    chunk = most
+    while chunk > 1 and chunk * world_size * _WORKERS * 2 > num_records:
+        chunk //= 2
+    return chunk
+
+
+_UNEVEN_ADVICE = (
+    "Set uneven='pad' to repeat some records, uneven='drop' to leave some out (both give all ranks "
+    "equal numbers), or uneven='keep' if the training loop can handle different numbers"
+)
+
+
+def _about_uneven(steps: list[int], *, in_batches: bool) -> str:
+    """Return the error message for ranks with different numbers of steps."""
+    singular, plural = ("batch", "batches") if in_batches else ("sample", "samples")
+    groups: dict[int, list[int]] = {}
+    for rank, count in enumerate(steps):
+        groups.setdefault(count, []).append(rank)
+    shown = ", ".join(
+        f"{_ranks(ranks)} would get {counted(count, singular, plural)}"
+        for count, ranks in groups.items()
+    )
+    return f"ranks would get different numbers of {plural}: {shown}. {_UNEVEN_ADVICE}"
+
+
+def _ranks(ranks: list[int]) -> str:
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    return f"ranks {ranks[0]} to {ranks[-1]}"

@@ -1,0 +1,141 @@
+"""Descriptions of datasets: files, records, order, options and the part of the rank."""
+
+from __future__ import annotations
+
+import os
+import reprlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .._order.distributed import rank_source
+from .._order.mixture import MixedOrder
+from .._order.orders import ENDLESS
+from .._order.progress import Progress
+from ..checks import counted
+from .dealing import Dealer, EpochDealer
+from .options import MixOptions, defaults_of, options_of
+from .pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from .session import Session
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 80
+
+# Options that the description shows in another way.
+_SHOWN_APART = frozenset({"rank", "world_size"})
+
+
+def describe(name: str, session: Session) -> str:
+    """Return what a dataset is, in one line.
+
+    Nothing is read, and no order is computed.
+
+    Args:
+        name: Name of the dataset's class.
+        session: State of the dataset.
+    """
+    pipeline = session.pipeline
+    parts = [
+        describe_files(pipeline.paths),
+        *([describe_records(pipeline.order)] if hasattr(pipeline.order, "__len__") else []),
+        describe_schema(pipeline.loader.parser.schema or pipeline.schema),
+        *_about_options(pipeline),
+        f"epoch {session.state.clock.epoch}",
+        *filter(None, [describe_share(session)]),
+    ]
+    return f"{name}({', '.join(parts)})"
+
+
+def describe_share(session: Session) -> str | None:
+    """Return the share of this rank, and who says that it is this rank; None for a single rank."""
+    try:
+        dealer = session.dealer
+    except ValueError as error:  # the environment variables of torchrun are not valid
+        return f"unknown rank ({error})"
+    if dealer.world_size == 1:
+        return None
+    source = rank_source(dealer.options["rank"])
+    text = f"rank {dealer.rank} of {dealer.world_size} ({source})"
+    try:
+        about = ", ".join(_about_share(dealer, session.state.clock.epoch))
+    except ValueError as error:  # lanes that the ranks cannot divide
+        about = str(error)
+    return f"{text}: {about}" if about else text
+
+
+def describe_files(paths: Sequence[str]) -> str:
+    """Return the number of files, and their folder or the first of them."""
+    if len(paths) == 1:
+        return repr(paths[0])
+    if not paths:
+        return "no files"
+    folder = os.path.dirname(paths[0])
+    if folder and all(os.path.dirname(path) == folder for path in paths):
+        return f"{len(paths):,} files in {folder!r}"
+    return f"{len(paths):,} files, first {paths[0]!r}"
+
+
+def describe_records(order: Any) -> str:
+    """Return the number of records, and of how many they are selected."""
+    if len(order) == ENDLESS:
+        return "endless"
+    records = counted(order.total, "record")
+    return records if len(order) == order.total else f"{len(order):,} of {records}"
+
+
+def describe_schema(schema: Any) -> str:
+    """Return what records become."""
+    if schema is None:
+        return "bytes"
+    if isinstance(schema, Mapping):
+        return counted(len(schema), "feature")
+    return f"schema={_name_of(schema)}"
+
+
+def changed_options(options: Mapping[str, Any]) -> list[str]:
+    """Return the options that differ from their defaults, as they are written in a call."""
+    defaults = defaults_of(options)
+    return [
+        f"{name}={_name_of(value)}"
+        for name, value in options.items()
+        if name not in _SHOWN_APART
+        and value is not defaults[name]
+        and _differs(value, defaults[name])
+    ]
+
+
+def _about_options(pipeline: Pipeline) -> list[str]:
+    order = getattr(pipeline.order, "whole", pipeline.order)  # without batches by length, or rows
+    if not isinstance(order, MixedOrder):
+        return changed_options(pipeline.options)
+    # The others are those of the first dataset.
+    own = {name: pipeline.options[name] for name in options_of(MixOptions)}
+    return [order.rule, *changed_options(own)]
+
+
+def _differs(value: Any, default: Any) -> bool:
+    # An array has no single answer to ==. No default is an array.
+    return type(value) is not type(default) or bool(value != default)
+
+
+def _name_of(value: Any) -> str:
+    name = getattr(value, "__qualname__", None)
+    return name if isinstance(name, str) else _SHORT.repr(value)
+
+
+def _about_share(dealer: Dealer, epoch: int) -> Iterator[str]:
+    if not isinstance(dealer, EpochDealer) or len(dealer.order) == ENDLESS:
+        return
+    if not dealer.has_equal_epochs:  # the number is known only after all lengths are sorted
+        yield "a share of the rows" if dealer.deals_rows else "a share of the batches"
+        return
+    plan = dealer.plan(dealer.layout(), Progress(epoch))
+    records = f"{plan.num_rank_records:,} of {counted(plan.num_records, 'record')}"
+    if plan.lanes is not None:
+        own = plan.lanes // plan.world_size
+        first, last = plan.rank * own, (plan.rank + 1) * own - 1
+        lanes = f"lane {first}" if own == 1 else f"lanes {first} to {last}"
+        yield f"{lanes} of {plan.lanes}"
+    batches = counted(plan.num_rank_batches, "batch", "batches")
+    yield f"{records}, {batches}" if dealer.in_batches else records

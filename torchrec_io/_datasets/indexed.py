@@ -1,0 +1,235 @@
+"""Datasets of indexed files: their length, splits, other options, resuming by count."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable, Hashable, Mapping
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from .._order.orders import ENDLESS, RecordOrder
+from .._order.progress import Progress
+from .._order.selection import Selection
+from .._order.split import split_groups, split_indexed
+from .._storage.thread_pool import most_storage_threads
+from ..checks import check_integer, counted
+from .bad_records import ErrorHandler
+from .base import RecordDataset
+from .dealing import EpochDealer
+from .missing_methods import ORDERED
+from .options import ReplaceOptions, TFRecordReplaceOptions, change_options, takes_options
+from .pipeline import IndexedPipeline
+from .record_loader import RecordLoader
+from .record_scan import load_all
+from .selecting import SelectingDataset
+from .where import SelectableRecords
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
+logger = logging.getLogger("torchrec_io")
+
+
+class CountedDataset(RecordDataset):
+    """Base of datasets whose number of records is known."""
+
+    dealer = EpochDealer
+
+    @property
+    def _dealer(self) -> EpochDealer:
+        dealer = self.session.dealer
+        assert isinstance(dealer, EpochDealer)
+        return dealer
+
+    @property
+    def num_records(self) -> int:
+        """Number of records in an epoch, for all ranks together."""
+        return len(self._dealer.order)
+
+    def __len__(self) -> int:
+        """Return the number of batches (samples, without a batch size) of this rank's iteration.
+
+        Batches by length and packed rows may be more or fewer in another epoch. They are counted
+        for the iteration that comes next.
+
+        Raises:
+            TypeError: If the dataset is endless.
+        """
+        epochs = self._dealer.options["epochs"]
+        if epochs is None or self.num_records == ENDLESS:
+            raise TypeError("an endless dataset has no length")
+        if self._dealer.has_equal_epochs:
+            return int(self._dealer.num_steps(0) * epochs)
+        first = self.session.state.clock.epoch
+        return sum(self._dealer.num_steps(epoch) for epoch in range(first, first + epochs))
+
+    def resume(self, *, epoch: int, batches: int) -> None:
+        """Start the next iteration after a number of batches of an epoch.
+
+        Use it with a plain DataLoader, whose workers read ahead of what was used. Nothing before
+        that position is read, except to replace lost records. Where ``on_error="skip"`` replaces
+        them, exactly the other batches follow. Where it fills batches up from the next records (one
+        rank, or ``uneven="keep"``), as many records as were lost come again.
+
+        Args:
+            epoch: Number of the epoch that was interrupted. With ``epochs`` greater than 1, the
+                iteration covers that many epochs from this one on.
+            batches: Number of batches of that epoch that this rank has used. If these are all, the
+                next epoch follows.
+
+        Raises:
+            ValueError: If the epoch has fewer batches, or there is no ``batch_size``.
+        """
+        check_integer("epoch", epoch)
+        check_integer("batches", batches)
+        dealer = self._dealer
+        if not dealer.in_batches:
+            raise ValueError("resume counts batches: the dataset needs a batch_size")
+        layout = dealer.layout()
+        most = dealer.plan(layout, Progress(epoch)).num_rank_batches
+        if batches > most:
+            raise ValueError(
+                f"batches must be at most {most}, the number of batches in the epoch, got {batches}"
+            )
+        assigned = batches * layout.world_size * layout.batch_size
+        self.session.resume(Progress(epoch, epoch, min(assigned, dealer.count(epoch))), layout)
+
+
+class IndexedDataset(SelectingDataset, CountedDataset):
+    """Base of datasets of indexed files."""
+
+    instead = ORDERED
+
+    @property
+    def pipeline(self) -> IndexedPipeline:
+        """Internal interface: the parts of the dataset."""
+        pipeline = self.session.pipeline
+        assert isinstance(pipeline, IndexedPipeline)
+        return pipeline
+
+    @property
+    def record_order(self) -> RecordOrder:
+        """Internal interface: the order of the records, before they are put into batches."""
+        return self.pipeline.record_order
+
+    @takes_options(ReplaceOptions, unchanged=True)
+    def replace(self, **options: Unpack[ReplaceOptions]) -> Self:
+        """Return a dataset of the same records with another schema or other options.
+
+        The epoch, the position and the count of skipped errors start again.
+
+        Raises:
+            TypeError: If an option is unknown or belongs to the files.
+            ValueError: If a value is invalid.
+        """
+        return self._replaced(options)
+
+    def _replaced(self, options: Mapping[str, Any]) -> Self:
+        changes = dict(options)
+        schema = changes.pop("schema", self.pipeline.schema)
+        changed = change_options(TFRecordReplaceOptions, self.pipeline.options, changes)
+        return self.derive(self.pipeline.rebuild(schema=schema, options=changed))
+
+    def split(
+        self,
+        *fractions: float,
+        seed: int = 0,
+        group_by: Callable[[Any], Hashable] | None = None,
+    ) -> list[Self]:
+        """Split the dataset at random into disjoint parts.
+
+        ``train, validation, test = ds.split(0.8, 0.1, 0.1)``. Nothing is written: the parts read
+        the same files. The part of a record depends on the seed, the fractions and the names and
+        contents of the files. It does not depend on the location of the files or the order in which
+        they are listed. Each part keeps the options of the dataset; :meth:`replace` changes them.
+
+        Args:
+            fractions: Fraction of each part; they sum to 1. Or percentages or other weights, all at
+                least 1: ``split(80, 10, 10)``.
+            seed: Seed of the split. It is independent of the seed of the shuffle.
+            group_by: Called with each sample (bytes without a schema); returns the key of its
+                group: bytes, a string, a number, a scalar tensor or a tuple of those. Records with
+                the same key are in the same part, so parts match the fractions only as closely as
+                whole groups allow. Reads the whole dataset once. Records that ``on_error`` leaves
+                out are in no part.
+
+        Returns:
+            A dataset for each fraction. A part without records is logged.
+
+        Raises:
+            ValueError: If the fractions neither sum to 1 nor are percentages or weights.
+            TypeError: If a key has another type.
+        """
+        order, records = self.pipeline.record_order, self.pipeline.records
+        selection = order.records
+        if group_by is None:
+            parts = split_indexed(records.indexes, selection, fractions, seed)
+        else:
+            keys = self._group_keys(group_by, selection)
+            parts = split_groups(keys, selection, len(records), fractions, seed)
+        for fraction, part in zip(fractions, parts, strict=True):
+            if len(part) == 0:
+                records_text = counted(len(selection), "record")
+                logger.warning("the part %s of a split of %s is empty", fraction, records_text)
+        return [
+            self.derive(self.pipeline.rebuild(record_order=order.with_records(part)))
+            for part in parts
+        ]
+
+    def _group_keys(
+        self, group_by: Callable[[Any], Hashable], selection: Selection
+    ) -> list[bytes | None]:
+        keys: list[bytes | None] = [None] * len(selection)
+        parser = self.pipeline.loader.parser.of_whole_records()
+        loader = RecordLoader(self.pipeline.records, parser)
+        with closing(load_all(loader, selection, self._errors(), self._threads())) as pieces:
+            for piece in pieces:
+                positions = selection.positions_of(piece.loaded.numbers).tolist()
+                for position, sample in zip(positions, piece.loaded.samples(), strict=True):
+                    keys[position] = _key_bytes(group_by(sample))
+        return keys
+
+    def _errors(self) -> ErrorHandler:
+        return ErrorHandler(self.pipeline.options["on_error"], self.session.state)
+
+    def _threads(self) -> int:
+        """Return the number of threads of a pass over the records."""
+        threads: int | None = self.pipeline.options["num_threads"]
+        return threads or most_storage_threads()
+
+    def _selectable(self) -> SelectableRecords:
+        pipeline = self.pipeline
+        # The reader of single records: blocks of a shuffle do not help in the stored order.
+        order = dataclasses.replace(pipeline.record_order, shuffle=False)
+        return SelectableRecords(
+            pipeline.records.indexes,
+            pipeline.schema,
+            order,
+            RecordLoader(order.fit_reader(pipeline.records, 1), pipeline.loader.parser),
+            pipeline.options["on_error"],
+            self._errors(),
+            self._threads(),
+        )
+
+    def _with_order(self, order: RecordOrder) -> Self:
+        return self.derive(self.pipeline.rebuild(record_order=order))
+
+
+def _key_bytes(key: Any) -> bytes:
+    """Return the key of a group as bytes that are the same in every process."""
+    if isinstance(key, (torch.Tensor, np.generic, np.ndarray)):
+        key = key.tolist()
+    if isinstance(key, tuple):
+        return b"(" + b",".join(_key_bytes(part) for part in key) + b")"
+    if isinstance(key, (int, float)) and key == key // 1:
+        key = int(key)  # Python treats 1, 1.0 and True as one key
+    if not isinstance(key, (bytes, str, int, float)):
+        raise TypeError(
+            "the key of a group must be bytes, a string, a number, a scalar tensor or a tuple of "
+            f"those, got {key!r}"
+        )
+    return repr(key).encode()

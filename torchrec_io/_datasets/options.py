@@ -1,0 +1,770 @@
+"""The options of datasets: name, type, default, check and text of each, written once.
+
+The classes below are the keyword arguments of datasets for type checkers, and their docstrings
+describe the options. :func:`takes_options` makes signatures, docstrings and checks of them.
+"""
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeAlias, TypedDict, TypeVar
+
+from .._order.distributed import resolve_rank
+from .._order.pack import Pack
+from .._order.plan import UNEVEN_CHOICES, Uneven
+from .._order.shuffle import ShuffleChoice, check_seed, check_shuffle, is_shuffled, lanes_of
+from .._records.index_cache import IndexChoice
+from .._storage.cache.block_cache import BlockCache
+from .._storage.compression import CompressionChoice
+from .._storage.remote.options import (
+    LEAST_FETCH_BYTES,
+    StorageOptions,
+    check_storage_options,
+    with_limits,
+)
+from ..checks import check_choice, check_integer, is_integer
+from ..errors import TorchRecIOError
+
+ErrorPolicy: TypeAlias = Literal["raise", "skip"] | Callable[[TorchRecIOError], Any]
+# The name of a feature; integers, one for each record: an array or a Tensor; or None.
+LengthKey: TypeAlias = Any
+
+_Decorated = TypeVar("_Decorated")
+
+
+@dataclass
+class Option:
+    """The definition of an option.
+
+    Attributes:
+        default: Default value.
+        check: Called with name and value; returns the value to use or raises ValueError.
+        text: Name and description of the option, as an entry of a docstring.
+    """
+
+    default: Any
+    check: Callable[[str, Any], Any] = lambda _, value: value
+    text: str = ""
+
+
+def _documented(kind: _Decorated) -> _Decorated:
+    """Give the options of a class the texts of its docstring."""
+    own: Any = kind
+    _, _, attributes = inspect.cleandoc(own.__doc__ or "").partition("Attributes:\n")
+    for name, text in re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", attributes, re.MULTILINE):
+        own.__annotations__[name].__metadata__[0].text = f"    {name}: {text}"
+    return kind
+
+
+class _Unchanged:
+    """Default of an option that keeps its present value."""
+
+    def __repr__(self) -> str:
+        return "<unchanged>"
+
+
+UNCHANGED = _Unchanged()
+
+
+# ---- checks ----
+
+
+def _at_least(least: int) -> Callable[[str, Any], Any]:
+    return lambda name, value: check_integer(name, value, least)
+
+
+def _none_or_at_least(least: int) -> Callable[[str, Any], Any]:
+    return lambda name, value: None if value is None else check_integer(name, value, least)
+
+
+def _check_shuffle(_: str, value: Any) -> Any:
+    check_shuffle(value)
+    return value
+
+
+def _check_stream_shuffle(_: str, value: Any) -> Any:
+    if is_shuffled(value) and not (is_integer(value) and value >= 1):
+        raise ValueError(
+            f"shuffle of a TFRecordStream must be False or a positive integer, got {value!r}"
+        )
+    return value
+
+
+def _check_uneven(name: str, value: Any) -> Any:
+    check_choice(name, value, (None, *UNEVEN_CHOICES))
+    return value
+
+
+def _check_stream_uneven(_: str, value: Any) -> Any:
+    if value not in (None, "keep"):
+        raise ValueError(f"uneven of a TFRecordStream must be None or 'keep', got {value!r}")
+    return value
+
+
+def _check_on_error(name: str, value: Any) -> Any:
+    if value not in ("raise", "skip") and not callable(value):
+        raise ValueError(f"{name} must be 'raise', 'skip' or a function, got {value!r}")
+    return value
+
+
+def _check_pack(name: str, value: Any) -> Any:
+    if value is not None and not isinstance(value, Pack):
+        raise ValueError(f"{name} must be a Pack, such as tio.Pack(2048), or None, got {value!r}")
+    return value
+
+
+def _check_transform(name: str, value: Any) -> Any:
+    if value is not None and not callable(value):
+        raise ValueError(f"{name} must be a function or None, got {value!r}")
+    return value
+
+
+def _check_cache(name: str, value: Any) -> Any:
+    if value is not None and not isinstance(value, BlockCache):
+        raise ValueError(
+            f"{name} must be a BlockCache, such as tio.BlockCache('/tmp/blocks', max_bytes=1 << 40)"
+            f", or None, got {value!r}"
+        )
+    return value
+
+
+# ---- options ----
+
+
+@_documented
+class SplitOptions(TypedDict, total=False):
+    """Selection of records.
+
+    Attributes:
+        split: A slice of the records, in the notation of TensorFlow Datasets: ``"[:80%]"``,
+            ``"[10%:20%]"``, ``"[-100:]"``. For a random split see :meth:`split`.
+    """
+
+    split: Annotated[str | None, Option(None)]
+
+
+@_documented
+class BatchOptions(TypedDict, total=False):
+    """Batches of a fixed number of records.
+
+    Attributes:
+        batch_size: Number of records in a batch: the dataset yields a :class:`Batch`, or a list if
+            the schema makes no columns. ``None`` yields samples.
+        drop_last: Leave out a last batch of fewer than ``batch_size`` records.
+    """
+
+    batch_size: Annotated[int | None, Option(None, _none_or_at_least(1))]
+    drop_last: Annotated[bool, Option(False)]
+
+
+@_documented
+class LengthOptions(TypedDict, total=False):
+    """Batches of records of similar length.
+
+    Attributes:
+        batch_tokens: Maximum padded size of a batch: its number of records times its longest
+            length. Batches then hold records of similar length, at most ``batch_size`` of them if
+            both are given. See docs/batching.md.
+        length_key: Length of a record: the name of a ``VarLenFeature``, ``RaggedFeature`` or
+            ``FixedLenSequenceFeature`` of the schema, whose values (or steps, in a feature list)
+            are counted in one pass over the data and cached; or integers ``[N]``, one for each
+            record of the files. By default, ``batch_tokens`` uses the only such feature of the
+            schema. With ``batch_size`` alone, batches hold that many records of similar length.
+    """
+
+    batch_tokens: Annotated[int | None, Option(None, _none_or_at_least(1))]
+    length_key: Annotated[LengthKey, Option(None)]
+
+
+@_documented
+class PackOptions(TypedDict, total=False):
+    """Rows that are packed with records.
+
+    Attributes:
+        pack: Rows of a fixed length, packed with the tokens of whole records: a :class:`Pack`.
+            ``batch_size`` then counts rows, and a sample is a row. See docs/packing.md.
+    """
+
+    pack: Annotated[Pack | None, Option(None, _check_pack)]
+
+
+@_documented
+class ShuffleOptions(TypedDict, total=False):
+    """The order of indexed records.
+
+    Attributes:
+        shuffle: ``False`` keeps the order of the files. ``True`` is a uniform permutation of all
+            records. An integer moves records by at most about that many positions, which keeps
+            reading local. A :class:`Shuffle` permutes whole blocks of records, for slow storage.
+    """
+
+    shuffle: Annotated[ShuffleChoice, Option(False, _check_shuffle)]
+
+
+@_documented
+class UnevenOptions(TypedDict, total=False):
+    """The assignment of indexed records to ranks.
+
+    Attributes:
+        uneven: Action if ranks would get different numbers of batches (without a batch size: of
+            samples). ``"pad"`` repeats records of the epoch's start, ``"drop"`` leaves out records,
+            ``"keep"`` lets the numbers differ. ``None`` raises a ValueError that explains the
+            choice. See docs/order.md.
+    """
+
+    uneven: Annotated[Uneven | None, Option(None, _check_uneven)]
+
+
+@_documented
+class StreamOrderOptions(TypedDict, total=False):
+    """The order of records that are read without an index.
+
+    Attributes:
+        shuffle: ``False`` keeps the order of the files. An integer is the size of a shuffle buffer,
+            from which records are picked at random.
+        uneven: Must be ``"keep"`` if there is more than one rank: the number of records is not
+            known, so ranks may get different numbers of batches.
+    """
+
+    shuffle: Annotated[bool | int, Option(False, _check_stream_shuffle)]
+    uneven: Annotated[Literal["keep"] | None, Option(None, _check_stream_uneven)]
+
+
+@_documented
+class SeedOptions(TypedDict, total=False):
+    """The seed of an order.
+
+    Attributes:
+        seed: Seed of the shuffle. Together with the epoch it defines the order; see
+            :meth:`set_epoch`.
+    """
+
+    seed: Annotated[int, Option(0, lambda _, value: check_seed(value))]
+
+
+@_documented
+class EpochOptions(TypedDict, total=False):
+    """Epochs and the processes that share them.
+
+    Attributes:
+        epochs: Number of epochs in one iteration; ``None`` iterates endlessly.
+        rank: Rank of this training process. By default it and ``world_size`` are those of
+            ``torch.distributed`` or of torchrun's environment, else there is one rank.
+        world_size: Number of training processes that share the records.
+    """
+
+    epochs: Annotated[int | None, Option(1, _none_or_at_least(0))]
+    rank: Annotated[int | None, Option(None, _none_or_at_least(0))]
+    world_size: Annotated[int | None, Option(None, _none_or_at_least(1))]
+
+
+@_documented
+class IndexOptions(TypedDict, total=False):
+    """The index of the data files.
+
+    Attributes:
+        index: ``"auto"`` uses the index beside each data file, else one from the user's cache
+            directory, else builds a new one and caches it. A path or a list of paths names the
+            index file (``.tfidx`` or text) of each data file.
+        max_index_bytes: Most bytes that a new index may have; see :meth:`RecordIndex.build`.
+    """
+
+    index: Annotated[IndexChoice, Option("auto")]
+    max_index_bytes: Annotated[int | None, Option(None, _none_or_at_least(1))]
+
+
+@_documented
+class PathOptions(TypedDict, total=False):
+    """The files that paths stand for.
+
+    Attributes:
+        allow_missing: Read what exists if data is known to be missing. By default it is a
+            FileNotFoundError if a directory, or a pattern with only wildcards in the place of the
+            shard's number, stands for shards ``name-00001-of-00003`` that do not all exist. It is a
+            StaleIndexError if an index file that ``index`` names leaves out records.
+    """
+
+    allow_missing: Annotated[bool, Option(False)]
+
+
+@_documented
+class RemoteAccessOptions(TypedDict, total=False):
+    """Access to remote objects.
+
+    Attributes:
+        storage_options: Options of an object store, for URLs (``s3://``, ``gs://``, ``az://``,
+            ``https://``): credentials, endpoint, region, ``skip_signature`` for public data,
+            ``max_attempts``; see docs/remote.md. By default they are found as the store's own tools
+            find them: in the environment, in files, on the machine. Secrets are shown nowhere, and
+            are pickled only to start a process.
+        fetch_bytes: Size of the memory for answers of object stores, in bytes. All datasets of a
+            process share it: the largest value counts. Each reads up to a quarter of it ahead.
+        cache: Cache on the local disk for what is read from remote objects, and for decompressed
+            parts of compressed files, shared by all processes and later runs on the machine: a
+            :class:`BlockCache`. None keeps nothing.
+    """
+
+    storage_options: Annotated[StorageOptions, Option(None, check_storage_options)]
+    fetch_bytes: Annotated[int, Option(256 << 20, _at_least(LEAST_FETCH_BYTES))]
+    cache: Annotated[BlockCache | None, Option(None, _check_cache)]
+
+
+@_documented
+class CompressionOptions(TypedDict, total=False):
+    """The compression of the data files.
+
+    Attributes:
+        compression: Compression of the files: ``"auto"`` (by content), ``None``, ``"gzip"``,
+            ``"zlib"`` or ``"zstd"``.
+    """
+
+    compression: Annotated[CompressionChoice, Option("auto")]
+
+
+@_documented
+class DecodeCacheOptions(TypedDict, total=False):
+    """Memory for the content of compressed files.
+
+    Attributes:
+        decode_cache_bytes: Memory for decompressed parts of compressed files, in bytes, for each
+            process that loads. A shuffle of more data than fits decompresses parts several times;
+            see docs/compressed.md.
+    """
+
+    decode_cache_bytes: Annotated[int, Option(256 << 20, _at_least(1 << 20))]
+
+
+@_documented
+class ChecksumOptions(TypedDict, total=False):
+    """Checksums of TFRecord files.
+
+    Attributes:
+        verify_crc: Verify checksums. False ignores those of lengths and of data: only that each
+            record ends inside its file is checked then, and damage is returned as data.
+    """
+
+    verify_crc: Annotated[bool, Option(True)]
+
+
+@_documented
+class SizeOptions(TypedDict, total=False):
+    """The size of records.
+
+    Attributes:
+        max_record_bytes: Largest size of a record in bytes, decompressed. A larger one is not read:
+            it is a :class:`RecordTooLargeError`, for which ``on_error`` holds.
+    """
+
+    max_record_bytes: Annotated[int, Option(1 << 30, _at_least(1))]
+
+
+@_documented
+class KeyOptions(TypedDict, total=False):
+    """Keys of records.
+
+    Attributes:
+        with_key: Yield ``(key, sample)``, or ``(list of keys, batch)``. A key identifies a record:
+            ``"path:offset"`` in TFRecord files.
+    """
+
+    with_key: Annotated[bool, Option(False)]
+
+
+@_documented
+class TransformOptions(TypedDict, total=False):
+    """The user's function.
+
+    Attributes:
+        transform: Function that is called with each :class:`Sample`, or with each :class:`Batch` if
+            the dataset makes batches (without a schema, with the bytes or the list of them). Its
+            result is yielded instead; it must not be None. It runs in the threads or workers that
+            load, ahead of the training loop. An error in it raises a :class:`TransformError`,
+            whatever ``on_error`` is. For random numbers see :func:`record_random`, and
+            docs/transforms.md.
+    """
+
+    transform: Annotated[Callable[[Any], Any] | None, Option(None, _check_transform)]
+
+
+@_documented
+class LoadingOptions(KeyOptions, TransformOptions, total=False):
+    """Options that control how records are loaded.
+
+    Attributes:
+        on_error: Action for a damaged record, or one that does not match the schema. ``"raise"``
+            raises the error. ``"skip"`` leaves the record out and counts it in :attr:`skipped`; one
+            line for each file and epoch is logged. A function is called with each error, and the
+            record is left out.
+            Batches are filled up from the next records, except batches by length. With
+            ``uneven="drop"`` or ``"pad"``, and with several ranks and ``uneven=None``, each lost
+            record is replaced by the nearest valid one instead, so that all ranks yield the planned
+            number of batches; see docs/bad-input.md. If the length of a record is damaged, the rest
+            of its file is lost and reported as one error. A stale index always raises.
+        num_threads: Number of threads that read and parse; 1 is the calling thread. Batches and
+            their order do not depend on it. The default is 2, and 1 in DataLoader workers. Where
+            the calling thread has as much to do, as with samples, it counts as one of them.
+        prefetch: Number of batches that background threads load ahead. If batches are small, runs
+            of up to 32 of them (about 4 MiB as stored) count as one.
+    """
+
+    on_error: Annotated[ErrorPolicy, Option("raise", _check_on_error)]
+    num_threads: Annotated[int | None, Option(None, _none_or_at_least(1))]
+    prefetch: Annotated[int, Option(2, _at_least(1))]
+
+
+class StreamOptions(
+    BatchOptions,
+    StreamOrderOptions,
+    SeedOptions,
+    EpochOptions,
+    PathOptions,
+    RemoteAccessOptions,
+    CompressionOptions,
+    ChecksumOptions,
+    SizeOptions,
+    LoadingOptions,
+    total=False,
+):
+    """Options of :class:`TFRecordStream`."""
+
+
+class WholeFileOptions(
+    SplitOptions,
+    BatchOptions,
+    ShuffleOptions,
+    UnevenOptions,
+    SeedOptions,
+    EpochOptions,
+    PathOptions,
+    RemoteAccessOptions,
+    SizeOptions,
+    LoadingOptions,
+    total=False,
+):
+    """Options of :class:`WholeFileDataset`."""
+
+
+class FileOptions(
+    SplitOptions,
+    BatchOptions,
+    ShuffleOptions,
+    UnevenOptions,
+    SeedOptions,
+    EpochOptions,
+    PathOptions,
+    RemoteAccessOptions,
+    IndexOptions,
+    CompressionOptions,
+    DecodeCacheOptions,
+    SizeOptions,
+    LoadingOptions,
+    total=False,
+):
+    """Options of datasets of other formats."""
+
+
+class TFRecordOptions(
+    SplitOptions,
+    BatchOptions,
+    LengthOptions,
+    PackOptions,
+    ShuffleOptions,
+    UnevenOptions,
+    SeedOptions,
+    EpochOptions,
+    PathOptions,
+    RemoteAccessOptions,
+    IndexOptions,
+    CompressionOptions,
+    DecodeCacheOptions,
+    ChecksumOptions,
+    SizeOptions,
+    LoadingOptions,
+    total=False,
+):
+    """Options of :class:`TFRecordDataset`."""
+
+
+class TfdsOptions(
+    BatchOptions,
+    LengthOptions,
+    PackOptions,
+    ShuffleOptions,
+    UnevenOptions,
+    SeedOptions,
+    EpochOptions,
+    RemoteAccessOptions,
+    ChecksumOptions,
+    SizeOptions,
+    LoadingOptions,
+    total=False,
+):
+    """Options of :meth:`TFRecordDataset.from_tfds`."""
+
+
+class MapOptions(
+    SplitOptions,
+    PathOptions,
+    RemoteAccessOptions,
+    IndexOptions,
+    CompressionOptions,
+    DecodeCacheOptions,
+    ChecksumOptions,
+    SizeOptions,
+    KeyOptions,
+    TransformOptions,
+    total=False,
+):
+    """Options of :class:`TFRecordMapDataset`."""
+
+
+@_documented
+class SchemaOptions(TypedDict, total=False):
+    """The schema of a dataset.
+
+    Attributes:
+        schema: Another schema.
+    """
+
+    schema: Annotated[Any, Option(None)]
+
+
+class ReplaceOptions(
+    SchemaOptions,
+    BatchOptions,
+    ShuffleOptions,
+    UnevenOptions,
+    SeedOptions,
+    EpochOptions,
+    LoadingOptions,
+    total=False,
+):
+    """Options of the ``replace`` methods of datasets."""
+
+
+class TFRecordReplaceOptions(ReplaceOptions, LengthOptions, PackOptions, total=False):
+    """Options of :meth:`TFRecordDataset.replace`."""
+
+
+class MixOptions(
+    BatchOptions, PackOptions, UnevenOptions, EpochOptions, LoadingOptions, total=False
+):
+    """Options of a mixture, which replace those of its datasets."""
+
+
+class StreamReplaceOptions(
+    SchemaOptions,
+    BatchOptions,
+    StreamOrderOptions,
+    SeedOptions,
+    EpochOptions,
+    LoadingOptions,
+    total=False,
+):
+    """Options of :meth:`TFRecordStream.replace`."""
+
+
+# ---- using them ----
+
+
+def options_of(kind: Any) -> dict[str, Option]:
+    """Return the definitions of the options of a class of this module, by name."""
+    return {name: hint.__metadata__[0] for name, hint in kind.__annotations__.items()}
+
+
+def defaults_of(names: Iterable[str]) -> dict[str, Any]:
+    """Return the defaults of the options of any dataset, by name."""
+    known = {**options_of(StreamOptions), **options_of(TFRecordOptions)}
+    return {name: known[name].default for name in names}
+
+
+def complete(kind: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all options of a class of this module: those given, checked, and defaults.
+
+    Raises:
+        ValueError: If a value is invalid or options contradict each other.
+    """
+    defaults = {name: option.default for name, option in options_of(kind).items()}
+    return change_options(kind, defaults, given)
+
+
+def change_options(
+    kind: Any, options: Mapping[str, Any], changes: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return options with changes to some of those of a class of this module, checked.
+
+    Raises:
+        ValueError: If a value is invalid or options contradict each other.
+    """
+    definitions = options_of(kind)
+    changed = {name: definitions[name].check(name, value) for name, value in changes.items()}
+    options = {**options, **changed}
+    if options.get("drop_last") and not makes_batches(options):
+        raise ValueError("drop_last needs a batch_size")
+    if options.get("pack") is not None:
+        _check_packed(options)
+    if lanes_of(options.get("shuffle", False)) is not None:
+        _check_laned(options)
+    resolve_rank(options.get("rank"), options.get("world_size"))
+    return options
+
+
+def _check_packed(options: Mapping[str, Any]) -> None:
+    if has_length_batches(options):
+        raise ValueError(
+            "pack makes rows of one length: batch_tokens and length_key must be None, and "
+            "batch_size is the number of rows in a batch"
+        )
+    if options["with_key"]:
+        raise ValueError(
+            "with_key must be False with pack: a row has several records. The column "
+            "'record_numbers' tells which"
+        )
+
+
+def _check_laned(options: Mapping[str, Any]) -> None:
+    if has_length_batches(options):
+        raise ValueError(
+            "a shuffle with lanes has no batches by length: batch_tokens and length_key must be "
+            "None, or use Shuffle(block=..., window=...) without lanes"
+        )
+    if options.get("pack") is not None:
+        raise ValueError(
+            "a shuffle with lanes has no packed rows: pack must be None, or use "
+            "Shuffle(block=..., window=...) without lanes"
+        )
+
+
+def access_options(options: Mapping[str, Any]) -> StorageOptions:
+    """Return the options to reach remote objects, with the limits among a dataset's options."""
+    fetch_bytes: int = options["fetch_bytes"]
+    cache: BlockCache | None = options["cache"]
+    if cache is not None and fetch_bytes < 4 * cache.block_bytes:
+        raise ValueError(
+            "fetch_bytes must be at least four blocks of the cache "
+            f"({4 * cache.block_bytes:,} bytes), got {fetch_bytes:,}"
+        )
+    return with_limits(options["storage_options"], fetch_bytes, cache)
+
+
+def resolved_rank(options: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the rank and world size from the options, else from the environment."""
+    return resolve_rank(options["rank"], options["world_size"])
+
+
+def makes_batches(options: Mapping[str, Any]) -> bool:
+    """Return whether options ask for batches, not samples."""
+    return options.get("batch_size") is not None or options.get("batch_tokens") is not None
+
+
+def has_length_batches(options: Mapping[str, Any]) -> bool:
+    """Return whether options ask for batches by length."""
+    return options.get("batch_tokens") is not None or options.get("length_key") is not None
+
+
+def check_no_length_batches(options: Mapping[str, Any], subject: str) -> None:
+    """Raise ValueError if options ask for batches by length, or packed rows, which need records."""
+    if has_length_batches(options):
+        raise ValueError(
+            f"{subject} has no batches by length: batch_tokens and length_key must be None"
+        )
+    if options.get("pack") is not None:
+        raise ValueError(f"{subject} has no packed rows: pack must be None")
+
+
+def takes_options(kind: Any, *, unchanged: bool = False) -> Callable[[_Decorated], _Decorated]:
+    """Give a class or function the signature, checks and documentation of its options.
+
+    The constructor or function takes ``**options: Unpack[kind]``. An unknown option raises the
+    TypeError that Python raises for an unknown argument.
+
+    Args:
+        kind: A class of this module.
+        unchanged: Whether options that are not given keep their present value, as in ``replace()``.
+    """
+
+    def decorate(decorated: Any) -> Any:
+        definitions = options_of(kind)
+        if unchanged:
+            definitions = {
+                name: Option(UNCHANGED, text=option.text) for name, option in definitions.items()
+            }
+        lines = [_entry(option) for option in definitions.values() if option.text]
+        if inspect.isclass(decorated):
+            init: Any = decorated
+            init.__init__ = _checked(init.__init__, kind, definitions, unchanged=unchanged)
+            decorated.__doc__ = _with_arguments(decorated.__doc__, lines)
+            return decorated
+        checked = _checked(decorated, kind, definitions, unchanged=unchanged)
+        checked.__doc__ = _with_arguments(decorated.__doc__, lines)
+        return checked
+
+    return decorate
+
+
+def _checked(
+    function: Any, kind: Any, definitions: Mapping[str, Option], *, unchanged: bool
+) -> Any:
+    """Return a function that rejects unknown options and shows the known ones."""
+    signature = inspect.signature(function)
+    own = [
+        parameter
+        for parameter in signature.parameters.values()
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
+    named = {parameter.name for parameter in own}
+    options = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=option.default,
+            annotation=kind.__annotations__[name].__origin__,
+        )
+        for name, option in definitions.items()
+    ]
+
+    @functools.wraps(function)
+    def call(*args: Any, **given: Any) -> Any:
+        for name in given:
+            if name in definitions or name in named:
+                continue
+            if unchanged:
+                raise TypeError(
+                    f"{function.__name__}() cannot change {name!r}, only {', '.join(definitions)}"
+                )
+            known = (
+                ", which only TFRecordDataset has" if name in options_of(TFRecordOptions) else ""
+            )
+            raise TypeError(
+                f"{function.__qualname__}() got an unexpected keyword argument {name!r}{known}"
+            )
+        return function(*args, **given)
+
+    call.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+    return call
+
+
+def _entry(option: Option) -> str:
+    """Return the entry of an option in the "Args" section of a docstring."""
+    if option.default is UNCHANGED:
+        return option.text
+    default = f"Default: ``{option.default!r}``."
+    sep = "\n" + " " * 8 if len(option.text.splitlines()[-1]) + len(default) > 95 else " "
+    return f"{option.text}{sep}{default}"
+
+
+def _with_arguments(docstring: str | None, entries: Iterable[str]) -> str:
+    """Return a docstring with entries added to the end of its "Args" section."""
+    sections = inspect.cleandoc(docstring or "").split("\n\n")
+    for number, section in enumerate(sections):
+        if section.startswith("Args:"):
+            sections[number] = "\n".join([section, *entries])
+            break
+        if section.startswith(("Returns:", "Yields:", "Raises:")):
+            sections.insert(number, "\n".join(["Args:", *entries]))
+            break
+    else:
+        sections.append("\n".join(["Args:", *entries]))
+    return "\n\n".join(sections)

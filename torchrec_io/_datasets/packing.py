@@ -1,0 +1,378 @@
+"""Packed rows: the lengths that are planned with, and the documents that are put into rows."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._order.length_batches import Lengths
+from .._order.orders import ENDLESS, PositionOrder
+from .._order.pack import Pack
+from .._order.packed_rows import PackedOrder, PackedRows
+from .._order.selection import Numbers
+from .._parsing.columns.base import LocatedBlock
+from .._parsing.failures import Failures, Ints
+from .._parsing.lengths import LengthFeature, find_lengths
+from .._parsing.parser import ExampleParser, RecordFailure
+from .._parsing.record_random import DEFAULT_RANDOM, RecordRandom
+from .._records.record_block import RecordBlock
+from .._records.record_reader import RecordReader
+from .._tensors.batch import Batch
+from .._tensors.block_parser import ExampleBlockParser
+from .._tensors.native_run import RowsToWrite, load_rows_run, locate_run
+from .._tensors.packing import RowLayout, RowSources, check_columns, count_tokens, made_columns
+from .._tensors.parse import image_threads, parse_rows
+from ..checks import counted
+from ..errors import DecodeError, TorchRecIOError
+from ..timing.steps import around_native, parsing, reading
+from .feature_watch import FeatureWatch
+from .length_batching import length_feature
+from .record_loader import Loaded, RecordLoader
+
+# Measured length of a record that cannot be read. It is planned as one token, so that the error is
+# raised, or counted, where the record comes in the epoch.
+_UNREADABLE = -1
+_MOST_TOKENS = 2**31 - 2
+
+
+def pack_documents(
+    order: PositionOrder,
+    loader: RecordLoader,
+    reader: RecordReader,
+    options: Mapping[str, Any],
+    known: Lengths | None = None,
+) -> tuple[PackedOrder, dict[str, Any]]:
+    """Return an order of packed rows, and the options with the name of the tokens.
+
+    Args:
+        order: Order of the documents.
+        loader: Knows the columns of the documents.
+        reader: Reads the documents, if their lengths are not known.
+        options: Options with a ``pack``.
+        known: Lengths that were found before.
+
+    Raises:
+        ValueError: If the features cannot be packed.
+    """
+    pack: Pack = options["pack"]
+    feature = length_feature(loader.parser, pack.key, "key of Pack")
+    if pack.key is None:
+        [key] = loader.parser.length_features()
+        pack = pack.with_key(key)
+    check_columns(loader.empty_items(), pack)
+    if known is None or known.feature != (feature,):
+        known = _find_lengths(reader, feature)
+    return PackedOrder(order, known, pack), {**options, "pack": pack}
+
+
+def _find_lengths(reader: RecordReader, feature: LengthFeature) -> Lengths:
+    found = find_lengths(reader, feature, unreadable=_UNREADABLE)
+    if len(found) and found.max() > _MOST_TOKENS:
+        number = int(np.argmax(found))
+        [place] = reader.locate([number])
+        raise ValueError(
+            f"a document must have at most {_MOST_TOKENS} tokens, got {found[number]}: "
+            f"{place.path} (record {place.record})"
+        )
+    # A tuple, because lengths for batches by length count unreadable records otherwise.
+    return Lengths(np.abs(found, out=found), (feature,))
+
+
+def left_out_documents(
+    order: PackedOrder, reader: RecordReader, on_error: Any
+) -> list[TorchRecIOError]:
+    """Return errors of the documents that no row can have.
+
+    Raises:
+        ValueError: If there are some and ``on_error`` is ``"raise"``.
+    """
+    values, pack = order.lengths.values, order.pack
+    found = [(np.flatnonzero(values == 0), "has no tokens", "have no tokens")]
+    if pack.mode == "fit" and pack.long == "error":
+        most = pack.length - pack.extra
+        tail = f"more than {most} tokens, the length of a row"
+        tail += " less a separator" if pack.extra else ""
+        found.append((np.flatnonzero(values > most), f"has {tail}", f"have {tail}"))
+    errors = []
+    for numbers, one, many in found:
+        numbers = numbers[order.whole.contains(numbers)] if len(numbers) else numbers  # noqa: PLW2901
+        if len(numbers):
+            errors.append(_left_out(order, reader, numbers, one if len(numbers) == 1 else many))
+    if errors and on_error == "raise":
+        advice = "Leave such records out with on_error='skip'"
+        if len(errors) > 1 or "length of a row" in str(errors[0]):
+            advice += ", or split long ones with Pack(long='split')"
+        raise ValueError(f"{errors[0]}. {advice}")
+    if len(order) == ENDLESS:
+        _check_any_fits(order)
+    return errors
+
+
+def _check_any_fits(order: PackedOrder) -> None:
+    """Raise ValueError if no document fits in a row: an endless mixture would search forever."""
+    values, pack = order.lengths.values, order.pack
+    most = values.max() if pack.splits_long else pack.length - pack.extra
+    if not order.whole.contains(np.flatnonzero((values > 0) & (values <= most))).any():
+        raise ValueError(
+            "an endless mixture needs documents with tokens that fit in a row, and has none"
+        )
+
+
+def _left_out(
+    order: PackedOrder, reader: RecordReader, numbers: Numbers, what: str
+) -> TorchRecIOError:
+    [place] = reader.locate(numbers[:1])
+    shown = f"{len(numbers):,} of {counted(order.whole.total, 'record')} {what}"
+    if len(numbers) > 1:
+        shown += "; this is the first one"
+    return DecodeError(shown, **place.where, feature=order.pack.key)
+
+
+class RowAssembler:
+    """Loads documents, and puts them into rows.
+
+    Args:
+        pack: The options.
+        loader: Reads documents, and parses all of their features.
+        raises: Whether the first error ends the iteration.
+        watch: Looks for features that documents may lack.
+    """
+
+    def __init__(
+        self, pack: Pack, loader: RecordLoader, *, raises: bool, watch: FeatureWatch | None = None
+    ) -> None:
+        assert pack.key is not None
+        assert isinstance(loader.parser, ExampleBlockParser)  # others have no tokens
+        self._pack = pack
+        self._packed = (pack.key, *pack.also)
+        self._loader = loader
+        # Tokens are decoded when they are written into rows.
+        self._parser = ExampleParser(loader.parser.schema, self._packed)
+        self._layout = RowLayout(pack, self._parser)
+        # All values of a document are checked, also those that other batches have.
+        limited = [
+            name for name in self._packed if loader.parser.native.builder(name).limits is not None
+        ]
+        self._checked = loader.parser.of_features(limited).native if limited else None
+        # Where no column depends on the values, one native call does all.
+        later = [*limited, *self._parser.located_builders, *self._parser.checked_builders]
+        self._is_sized = not later
+        self._raises = raises
+        self._watch = watch
+        self._watching = threading.Lock()  # several threads load rows
+
+    @classmethod
+    def of(
+        cls, options: Mapping[str, Any], loader: RecordLoader, watch: FeatureWatch | None
+    ) -> RowAssembler:
+        """Return the assembler of the options of a dataset that packs rows."""
+        return cls(options["pack"], loader, raises=options["on_error"] == "raise", watch=watch)
+
+    def other_columns(self, names: Sequence[str]) -> list[str]:
+        """Return the names of the columns of rows that are no Tensors.
+
+        Args:
+            names: Names of all columns of documents.
+        """
+        others = (name for name in names if name not in self._packed)
+        return [*made_columns(self._pack)[-2:], *others]
+
+    def load_run(
+        self, batches: Sequence[PackedRows], plans: Sequence[Any], randoms: Sequence[RecordRandom]
+    ) -> list[Loaded]:
+        """Load the rows of several batches together, up to the first batch with an error.
+
+        Args:
+            batches: The rows of each batch.
+            plans: The reader's plan of the documents of each batch.
+            randoms: Random number generators of the documents of each batch.
+
+        Raises:
+            OSError: If the first batch cannot be read.
+        """
+        sources = [self._layout.sources(batch.rows) for batch in batches]
+        with around_native(parsing):
+            if self._is_sized:
+                made = self._load_sized(batches, plans, sources)
+            else:
+                made = self._load_any(batches, plans, sources, randoms)
+        return [
+            Loaded(rows, batch.rows.first_numbers(), [])
+            for rows, batch in zip(made, batches, strict=False)
+        ]
+
+    def _load_sized(
+        self, batches: Sequence[PackedRows], plans: Sequence[Any], sources: Sequence[RowSources]
+    ) -> list[Batch]:
+        def open_rows(number: int, documents: LocatedBlock) -> RowsToWrite:
+            return self._layout.open(batches[number].rows, documents, sources[number].documents)
+
+        records = [each.records for each in sources]
+        reader = self._loader.reader
+        written = load_rows_run(self._parser, reader, plans, records, open_rows)
+        return [self._layout.batch_of(rows) for rows in written]
+
+    def _load_any(
+        self,
+        batches: Sequence[PackedRows],
+        plans: Sequence[Any],
+        sources: Sequence[RowSources],
+        randoms: Sequence[RecordRandom],
+    ) -> list[Batch]:
+        records = [each.records for each in sources]
+        located = locate_run(self._parser, self._loader.reader, plans, randoms, records)
+        made = []
+        for documents, batch, source in zip(located, batches, sources, strict=False):
+            rows = self._rows_of(documents, batch, source)
+            if rows is None:
+                break
+            made.append(rows)
+        return made
+
+    def load(self, batch: PackedRows, plan: Any, random: RecordRandom) -> Loaded:
+        """Load the rows of a batch. Documents that cannot be put into them are lost.
+
+        Args:
+            batch: The rows.
+            plan: The reader's plan of the documents.
+            random: Random number generators of the documents.
+
+        Raises:
+            TruncatedFileError, StaleIndexError, OSError: If the files changed since they were
+                indexed.
+        """
+        with reading():
+            block, errors = self._loader.reader.fetch(plan)
+        if self._watch is not None:
+            with self._watching:
+                self._watch.examine(block)
+        if not errors:
+            with parsing():
+                source = self._layout.sources(batch.rows)
+                if source.records is not None:
+                    block = block.rows(source.records)
+                rows = self._rows_of(self._locate(block, random), batch, source)
+            if rows is not None:
+                return Loaded(rows, batch.rows.first_numbers(), [])
+        # Parsing all features finds each error, as it does where rows are not packed.
+        documents = self._loader.load(plan, random)
+        with parsing():
+            return self._rows_of_sound(documents, batch, random)
+
+    def _locate(self, block: RecordBlock, random: RecordRandom) -> LocatedBlock:
+        return self._parser.locate(block, random, image_threads())
+
+    def _rows_of(
+        self, located: LocatedBlock, batch: PackedRows, source: RowSources
+    ) -> Batch | None:
+        """Return the rows of valid documents; None if one is not, or not as long as planned."""
+        if located.failures or self._has_refused(located):
+            return None
+        rows = self._layout.open(batch.rows, located, source.documents)
+        return self._layout.batch_of(rows) if self._layout.write(rows, located) else None
+
+    def _has_refused(self, located: LocatedBlock) -> bool:
+        """Return whether the packed values of a document are not in their range."""
+        if self._checked is None:
+            return False
+        assert isinstance(located.block, RecordBlock)
+        return len(parse_rows(self._checked, located.block, DEFAULT_RANDOM).failures) > 0
+
+    def _rows_of_sound(self, documents: Loaded, batch: PackedRows, random: RecordRandom) -> Loaded:
+        """Return the rows of the valid documents, and the errors of the others.
+
+        Args:
+            documents: The documents, with all of their features.
+            batch: The rows.
+            random: Random number generators of the documents.
+        """
+        plan = batch.rows
+        positions = documents.positions_in(plan.numbers)
+        found = np.full(len(plan.numbers), -1, np.int64)
+        found[positions] = documents.item_rows.rows
+        bad, failures = self._find_bad(documents.items, plan.lengths, positions, found[positions])
+        found[bad] = -1
+        assert documents.block is not None
+        source = self._layout.sources(plan, found)
+        block = documents.block if source.records is None else documents.block.rows(source.records)
+        located = self._locate(block, random)
+        rows = self._layout.open(plan, located, source.documents)
+        is_written = self._layout.write(rows, located)
+        assert is_written  # all documents are sound
+        lost = np.append(np.flatnonzero(found[plan.documents] < 0), len(plan.documents))
+        packed = Loaded(
+            self._layout.batch_of(rows),
+            plan.first_numbers(),
+            documents.errors,
+            failures=_joined(documents.failures, failures),
+            failed=np.concatenate((documents.failed, plan.numbers[bad])),
+            sound_items=int(np.searchsorted(plan.row_begins, lost[0], side="right")) - 1,
+        )
+        return packed if self._raises else self._without_repeats(packed, plan)
+
+    def _without_repeats(self, loaded: Loaded, plan: _core.RowPlan) -> Loaded:
+        """Return rows without the errors of documents that began in earlier rows.
+
+        The process that has the first piece of a document reports it.
+        """
+        begun = plan.numbers[plan.documents[plan.begins == 0]]
+        others = np.setdiff1d(plan.numbers, begun)
+        if not len(others):
+            return loaded
+        kept = np.flatnonzero(~np.isin(loaded.failed, others))
+        places = {place[:2] for place in self._loader.reader.locate(others)}
+        failures = loaded.failures
+        return loaded._replace(
+            errors=[each for each in loaded.errors if (each.path, each.record) not in places],
+            failures=Failures(failures.positions[kept], lambda index: failures[int(kept[index])]),
+            failed=loaded.failed[kept],
+        )
+
+    def _find_bad(
+        self, documents: Batch, lengths: Ints, positions: Ints, rows: Ints
+    ) -> tuple[Ints, list[RecordFailure]]:
+        """Return the documents whose values are not as many as planned, and their failures.
+
+        Args:
+            documents: The documents.
+            lengths: Planned number of tokens of each document.
+            positions: Documents that were loaded.
+            rows: Row of each of these in ``documents``.
+        """
+        bad: list[int] = []
+        failures: list[RecordFailure] = []
+        seen: set[int] = set()
+        planned = lengths[positions]
+        for name in self._packed:
+            found = count_tokens(documents, name)[rows]
+            for index in np.flatnonzero(found != planned).tolist():
+                document = int(positions[index])
+                if document not in seen:
+                    seen.add(document)
+                    bad.append(document)
+                    reason = self._reason(name, int(found[index]), int(planned[index]))
+                    failures.append(RecordFailure(document, name, None, reason))
+        return np.array(bad, np.int64), failures
+
+    def _reason(self, name: str, got: int, planned: int) -> str:
+        if name == self._pack.key:
+            return (
+                f"the record has {counted(got, 'token')}, and {planned:,} when tokens were counted"
+            )
+        return (
+            f"the feature must have one value for each of {counted(planned, 'token')}, got {got:,}"
+        )
+
+
+def _joined(first: Failures, others: list[RecordFailure]) -> Failures:
+    if not others:
+        return first
+    count = len(first)
+    positions = np.concatenate((first.positions, [each.position for each in others]))
+    return Failures(
+        positions, lambda index: first[index] if index < count else others[index - count]
+    )

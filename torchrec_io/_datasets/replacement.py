@@ -1,0 +1,249 @@
+"""Replacement of lost records, so that every rank yields the planned number of steps.
+
+A lost record is replaced in its place by the nearest sound record before it in the rank's order of
+the epoch, or else by the nearest one after it. So the choice follows from the data alone: it does
+not depend on workers, threads, or the step at which a run was resumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .._order.progress import ProcessLayout, Progress
+from .._order.selection import Numbers
+from .._parsing.record_random import RecordRandom
+from ..checks import counted
+from ..errors import DecodeError, StaleIndexError
+from .dealing import EpochDealer
+from .record_loader import Loaded, RecordLoader
+
+# Number of records before a lost one, and after it, that may replace it.
+REACH = 1000
+# Growth of the number of records that a search reads at a time: most end at the first one.
+_GROWTH = 4
+
+
+class Neighbor(NamedTuple):
+    """The nearest sound record on one side of a batch.
+
+    Attributes:
+        number: Number of the record; None if there is none in reach.
+        distance: Its distance from the end of the batch on that side, from 1 on. Without a record,
+            the number of records that were examined.
+    """
+
+    number: Any
+    distance: int
+
+
+class LostRecordReplacer:
+    """Replaces the lost records of one iteration.
+
+    Args:
+        loader: Reads and parses records.
+        dealer: Assigns records to this process.
+        layout: Process layout of the iteration.
+    """
+
+    def __init__(self, loader: RecordLoader, dealer: EpochDealer, layout: ProcessLayout) -> None:
+        self._loader = loader
+        self._dealer = dealer
+        self._layout = layout
+        # Epoch and number of consumed units after the last batch, and the neighbor before it.
+        self._known_at = (-1, -1)
+        self._known = Neighbor(None, 0)
+
+    def complete(
+        self, loaded: Loaded, planned: npt.NDArray[Any], progress: Progress
+    ) -> tuple[Loaded, int]:
+        """Return a batch with its lost records replaced, and the number of replacements.
+
+        Args:
+            loaded: The sound records of the batch.
+            planned: Numbers of all its records.
+            progress: Progress of this process before the batch.
+
+        Raises:
+            DecodeError: If no sound record is in reach of a lost one.
+        """
+        count = len(planned)
+        if count == 0:
+            return loaded, 0
+        if len(loaded.numbers) == count:
+            self._remember(Neighbor(planned[-1], 1), progress, count)
+            return loaded, 0
+        sound = loaded.positions_in(planned)
+        if not self._dealer.deals_batches:
+            loaded = self._in_place(loaded, planned, sound, progress)
+        elif len(sound) == 0:
+            loaded = self._single(loaded, planned, progress)
+        else:
+            loaded = self._loader.join([loaded], self._random(progress))
+        if len(sound):
+            last = Neighbor(planned[sound[-1]], count - int(sound[-1]))
+        else:
+            last = _moved(self._known, count)
+        self._remember(last, progress, count)
+        return loaded, len(loaded.numbers) - len(sound)
+
+    def _in_place(
+        self, loaded: Loaded, planned: Numbers, sound: Numbers, progress: Progress
+    ) -> Loaded:
+        """Return a batch of as many records as planned."""
+        before = after = None
+        if len(sound) == 0 or sound[0] > 0:
+            before = self._before(progress)
+        rows = replacement_rows(len(planned), sound, before, after)
+        if (rows < 0).any():
+            after = self._after(progress)
+            rows = replacement_rows(len(planned), sound, before, after)
+        if (rows < 0).any():
+            raise self._error(planned, int(np.argmin(rows)), progress, before, after)
+        return self._joined(loaded, [before, after], rows, progress)
+
+    def _single(self, loaded: Loaded, planned: Numbers, progress: Progress) -> Loaded:
+        """Return one record in place of a batch by length that lost all of its records."""
+        before, after = self._before(progress), None
+        if before.number is None:
+            after = self._after(progress)
+            if after.number is None:
+                raise self._error(planned, 0, progress, before, after)
+        return self._joined(loaded, [before, after], np.zeros(1, np.int64), progress)
+
+    def _joined(
+        self,
+        loaded: Loaded,
+        neighbors: Iterable[Neighbor | None],
+        rows: Numbers,
+        progress: Progress,
+    ) -> Loaded:
+        """Return rows of a batch that is followed by its neighbors."""
+        parts = [loaded]
+        numbers = [each.number for each in neighbors if each and each.number is not None]
+        if numbers:
+            parts.append(self._load(np.array(numbers, np.int64), progress))
+        return self._loader.join(parts, self._random(progress), rows)
+
+    def _remember(self, last: Neighbor, progress: Progress, count: int) -> None:
+        # Other workers read the batches between two of this one.
+        if self._layout.num_workers == 1:
+            units = 1 if self._dealer.deals_batches else count
+            self._known_at = (progress.epoch, progress.consumed + units)
+            self._known = last
+
+    # ---- searching ----
+
+    def _before(self, progress: Progress) -> Neighbor:
+        at = (progress.epoch, progress.consumed)
+        if self._known_at != at:
+            earlier = self._dealer.records_before(progress, self._layout)
+            self._known_at, self._known = at, self._search(earlier, progress)
+        return self._known
+
+    def _after(self, progress: Progress) -> Neighbor:
+        later = self._dealer.records_after(progress, self._layout)
+        next(later)  # the batch itself
+        return self._search(later, progress)
+
+    def _search(self, numbers: Iterator[Numbers], progress: Progress) -> Neighbor:
+        """Return the first sound one of some records, of which at most ``REACH`` are read."""
+        examined = 0
+        for window in _windows(numbers):
+            is_sound = np.isin(window, self._load(window, progress).numbers)
+            if is_sound.any():
+                place = int(np.argmax(is_sound))
+                return Neighbor(window[place], examined + place + 1)
+            examined += len(window)
+        return Neighbor(None, examined)
+
+    def _load(self, numbers: Numbers, progress: Progress) -> Loaded:
+        """Load records. Bad ones are reported by the process to which they are assigned."""
+        loaded = self._loader.load(self._loader.reader.plan(numbers), self._random(progress))
+        for error in loaded.errors:
+            if isinstance(error, StaleIndexError):
+                raise error
+        return loaded
+
+    def _random(self, progress: Progress) -> RecordRandom:
+        return RecordRandom(self._dealer.order.seed, progress.epoch)
+
+    def _error(
+        self,
+        planned: Numbers,
+        position: int,
+        progress: Progress,
+        before: Neighbor | None,
+        after: Neighbor | None,
+    ) -> DecodeError:
+        """Return the error of a lost record that has no replacement."""
+        [place] = self._loader.reader.locate(planned[position : position + 1])
+        earlier = min(REACH, position + (before.distance if before else 0))
+        later = min(REACH, len(planned) - 1 - position + (after.distance if after else 0))
+        rank, world_size = self._layout.rank, self._layout.world_size
+        return DecodeError(
+            f"rank {rank} of {world_size} has no valid record to repeat in place of this one: the "
+            f"{counted(earlier, 'record')} before it and the {counted(later, 'record')} after it "
+            f"in the rank's order of epoch {progress.epoch} are lost, too. uneven='keep' leaves "
+            "out lost records",
+            **place.where,
+        )
+
+
+def replacement_rows(
+    count: int, sound: Numbers, before: Neighbor | None, after: Neighbor | None
+) -> Numbers:
+    """Return which record comes at each position of a batch.
+
+    Args:
+        count: Number of records in the batch.
+        sound: Positions of the sound records.
+        before: Nearest sound record before the batch, if it is known.
+        after: Nearest sound record after the batch, if it is known.
+
+    Returns:
+        int64 ``[count]``: numbers of rows, where the sound records are followed by ``before`` and
+        ``after``, if they exist. -1 if no sound record is in reach.
+    """
+    far = count + REACH + 1
+    sources = sound
+    if before is not None and before.number is not None:
+        sources = np.append(sources, -before.distance)
+    if after is not None and after.number is not None:
+        sources = np.append(sources, count - 1 + after.distance)
+    ascending = np.argsort(sources, kind="stable")
+    places = np.concatenate(([-far], sources[ascending], [far + count]))
+    rows = np.concatenate(([-1], ascending, [-1]))
+    index = np.arange(count)
+    following = np.searchsorted(places, index, side="right")
+    is_before = index - places[following - 1] <= REACH
+    is_after = places[following] - index <= REACH
+    found: Numbers = np.where(
+        is_before, rows[following - 1], np.where(is_after, rows[following], -1)
+    )
+    return found
+
+
+def _moved(neighbor: Neighbor, count: int) -> Neighbor:
+    """Return a neighbor before a batch as that of a place after the batch."""
+    distance = neighbor.distance + count
+    return Neighbor(neighbor.number if distance <= REACH else None, min(distance, REACH))
+
+
+def _windows(numbers: Iterator[Numbers]) -> Iterator[Numbers]:
+    """Yield ``REACH`` numbers at most, first a single one and then more and more at a time."""
+    left, size = REACH, 1
+    pending = np.empty(0, np.int64)
+    for chunk in numbers:
+        pending = np.concatenate((pending, chunk[: left - len(pending)]))
+        while len(pending) >= min(size, left) > 0:
+            size = min(size, left)
+            yield pending[:size]
+            pending, left, size = pending[size:], left - size, size * _GROWTH
+        if left == 0:
+            return
+    if len(pending):
+        yield pending

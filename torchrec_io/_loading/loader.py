@@ -1,0 +1,523 @@
+"""The loader of a training loop: a dataset, its workers, a device and saved states."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import importlib.util
+import multiprocessing
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    Sampler,
+    SequentialSampler,
+)
+
+from .._datasets.base import RecordDataset
+from .._datasets.dealing import EpochDealer
+from .._datasets.description import describe_records, describe_share
+from .._datasets.lost_items import report_lost_items
+from .._datasets.options import ReplaceOptions, change_options
+from .._datasets.selecting import SelectingDataset
+from .._datasets.statistics import LoadingStats
+from .._order.distributed import resolve_rank
+from .._storage.exit import close_at_exit
+from .._tensors.collate import collate
+from .._tensors.device import DevicePrefetcher, can_pin, check_device
+from ..checks import check_integer, counted
+from .images import describe_images
+from .loop_end import announced_end
+from .loop_stats import LoopStats
+from .position import (
+    CountedPosition,
+    DatasetPosition,
+    Loop,
+    LoopPosition,
+    SamplerPosition,
+    UnknownPosition,
+    WorkersPosition,
+)
+
+_IS_BUSY = (
+    "another loop over this loader is running, and its worker processes serve one loop at a time: "
+    "leave that loop first (an iterator is left by its close(), or when it is deleted), or make "
+    "another loader with tio.make_loader"
+)
+
+
+class Loader:
+    """An iterable over batches on their device, epoch after epoch; made by :func:`make_loader`.
+
+    With worker processes, only one loop can run at a time: another one raises a ``RuntimeError``
+    that leaves the running loop as it is. Without, loops are independent of each other.
+
+    Attributes:
+        dataset: The dataset that is read, with the batch size.
+        device: Device of the batches; None if none was given.
+    """
+
+    def __init__(
+        self, batches: _Batches, device: torch.device | None, described: Iterable[str]
+    ) -> None:
+        self.dataset = batches.dataset
+        self.device = device
+        self._batches = batches
+        self._given: Any = batches if device is None else DevicePrefetcher(batches, device)
+        self._described = list(described)
+        self._has_loop = False  # that uses the worker processes
+        self._num_workers: int = batches.loader.num_workers
+        self._stats = LoopStats(batches.dataset, in_batches=batches.in_batches)
+
+    def __iter__(self) -> Iterator[Any]:
+        return close_at_exit(self._taken())
+
+    def _taken(self) -> Generator[Any, None, None]:
+        """Yield items, and move to the next epoch when the loop has taken the last one.
+
+        Nothing starts before the first item is taken: Lightning makes an iterator only to check
+        that this is possible, and sets the epoch and the position after it has made another one.
+        """
+        if self._has_loop:
+            raise RuntimeError(_IS_BUSY)
+        self._has_loop = self._num_workers > 0
+        try:
+            items = iter(self._given)
+            loop = self._batches.newest
+            taken = 0
+            with announced_end() as end:
+                for item in self._stats.measured(items):
+                    taken += 1
+                    # Copies to the device may be ahead of the loop.
+                    if taken == loop.num_yielded and loop.is_at_end():
+                        if end is not None:
+                            end.note(loop.num_unrepeated())
+                        loop.end()
+                    yield item
+            loop.end()
+        finally:
+            self._has_loop = False
+
+    def __len__(self) -> int:
+        """Return the number of batches in an iteration.
+
+        Raises:
+            TypeError: If the dataset is endless or a stream.
+        """
+        return len(self._given)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the epoch of the next iteration. Each epoch has its own shuffle.
+
+        Without it, an iteration is followed by the next epoch if the loop took its last item, else
+        by the same epoch.
+
+        A position set by :meth:`load_state_dict` is kept if it is in that epoch, else dropped.
+        """
+        self._given.set_epoch(epoch)
+
+    def repeat_epoch(self) -> None:
+        """Internal interface: start the last epoch again, as its last batches were not used."""
+        self._batches.position.repeat_epoch()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the position of the loop as plain numbers and strings.
+
+        It counts batches that the loop received, not those that are prefetched. Without workers,
+        several loops may run at once: the position is that of the one that received a batch last.
+
+        Raises:
+            RuntimeError: If the position is not known; :meth:`describe` reports this beforehand.
+        """
+        state: dict[str, Any] = self._given.state_dict()
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Start the next iteration at a saved position; it yields exactly the rest.
+
+        After a state at the end of an epoch, the next epoch follows.
+
+        Raises:
+            StateMismatchError: If the state belongs to other files, another order or other batches.
+        """
+        self._given.load_state_dict(state)
+
+    def resume(self, *, epoch: int, batches: int) -> None:
+        """Start the next iteration after a number of batches of an epoch, without reading them.
+
+        A trainer that counts its steps, and saves no state of its loaders, resumes with this.
+
+        Args:
+            epoch: Number of the epoch.
+            batches: Number of batches of that epoch that this rank has used.
+
+        Raises:
+            ValueError: If the dataset has no ``batch_size``, or the epoch has fewer batches.
+        """
+        self._batches.position.resume(epoch, batches)
+
+    def describe(self) -> str:
+        """Return the choices of the loader and their reasons, in lines of text.
+
+        With several ranks, a line tells the share of this one. Once a loop has begun, the last line
+        names what takes most of its time.
+        """
+        lines = list(self._described)
+        if isinstance(self.dataset, RecordDataset):
+            share = describe_share(self.dataset.session)
+            lines[1:1] = [] if share is None else [f"share: {share}"]
+        bottleneck = self._stats.bottleneck()
+        lines += [] if bottleneck is None else [bottleneck]
+        return "\n".join(lines)
+
+    def stats(self) -> LoadingStats:
+        """Return what was loaded since the previous call, and where the time went.
+
+        The first call counts from the start of the first loop. Workers are included: batches count
+        when a worker has made them, which is ahead of the loop. :meth:`describe` does not count as
+        a call.
+        """
+        return self._stats.take()
+
+    def __repr__(self) -> str:
+        device = "" if self.device is None else f", device={str(self.device)!r}"
+        return f"Loader({self.dataset!r}, num_workers={self._num_workers}{device})"
+
+
+def make_loader(
+    dataset: Dataset[Any],
+    *,
+    batch_size: int | None = None,
+    num_workers: int = 0,
+    device: torch.device | str | int | None = None,
+    pin_memory: bool | None = None,
+    collate_fn: Callable[[Any], Any] | None = None,
+    sampler: Iterable[int] | None = None,
+    prefetch_factor: int | None = None,
+    multiprocessing_context: Any = None,
+) -> Loader:
+    """Make the loader of a training loop.
+
+    ``for batch in tio.make_loader(dataset, batch_size=256, device="cuda")``: native code makes the
+    batches, in page-locked memory, and each is copied to the device while the loop computes with
+    the one before. :meth:`Loader.describe` reports what was chosen and why. States are exact after
+    each batch. Epochs advance by what the loop took, however far workers are ahead.
+
+    Args:
+        dataset: A :class:`TFRecordDataset`, :class:`TFRecordStream` or mixture, a
+            :class:`TFRecordMapDataset`, or another map-style dataset of dicts, such as a ``Subset``
+            of it.
+        batch_size: Batch size to use if the dataset was created without one. By default the
+            dataset's own; without one, the loader yields samples.
+        num_workers: Number of worker processes, which are kept from epoch to epoch. 0 loads with
+            threads of this process, which is fastest unless Python code does much work for each
+            record.
+        device: Device of the batches; they are copied by a :class:`DevicePrefetcher`. By default
+            they stay where they are made.
+        pin_memory: Put batches into page-locked memory; by default if ``device`` is CUDA. Ignored
+            without CUDA. With False, a batch for a CUDA device is copied into page-locked memory by
+            the loop, on its way to the device.
+        collate_fn: Called with each item that the loader would yield: a Batch (``(keys, Batch)``,
+            or a list without a schema), or each sample without ``batch_size``. For a map-style
+            dataset it is called with the list of samples; the default is :func:`collate`.
+            ``tio.pad_collate(max_len=512)`` takes all of these.
+        sampler: Record numbers of a map-style dataset in the order of an epoch. It must yield the
+            same numbers whenever that epoch is repeated, or states cannot be loaded. Its
+            ``set_epoch`` is called for each next epoch if it has one.
+        prefetch_factor: Number of batches that each worker loads ahead.
+        multiprocessing_context: Start method of workers: "fork", "spawn", "forkserver" or a
+            context.
+
+    Raises:
+        ValueError: If the dataset has another ``batch_size``, ``sampler`` is given for a dataset
+            with an order of its own, or no ``sampler`` for a map-style dataset with several ranks,
+            or one that gives all ranks the same records.
+        TypeError: If ``dataset`` is neither one of this package nor map-style.
+        RuntimeError: If ``device`` is a CUDA device that does not exist.
+    """
+    check_integer("num_workers", num_workers)
+    target = None if device is None else check_device(device)
+    on_cuda = target is not None and target.type == "cuda"
+    wanted = on_cuda if pin_memory is None else pin_memory
+    options: dict[str, Any] = {
+        "num_workers": num_workers,
+        "pin_memory": wanted and can_pin(),
+        "persistent_workers": num_workers > 0,
+        "worker_init_fn": report_lost_items,
+        "prefetch_factor": prefetch_factor,
+        "multiprocessing_context": multiprocessing_context,
+    }
+    if isinstance(dataset, RecordDataset):
+        if sampler is not None:
+            raise ValueError(
+                "sampler must be None for this dataset, which has its own order: samplers are for "
+                "map-style datasets"
+            )
+        batches = _of_records(_with_batch_size(dataset, batch_size), collate_fn, options)
+    elif hasattr(dataset, "__len__") and not isinstance(dataset, IterableDataset):
+        batches = _of_numbers(dataset, batch_size, sampler, collate_fn, options)
+    else:
+        raise TypeError(
+            f"dataset must be one of torchrec_io or have __getitem__ and __len__, got {dataset!r}"
+        )
+    described = [
+        *batches.described(collate_fn),
+        *_about_selection(dataset),
+        *describe_images(dataset),
+        _about_processes(batches, num_workers, multiprocessing_context),
+        _about_pinning(wanted, pin_memory, on_cuda=on_cuda),
+        _about_device(target),
+        f"states: {batches.position.description}",
+    ]
+    return Loader(batches, target, described)
+
+
+@dataclasses.dataclass
+class _Batches:
+    """A DataLoader with the positions of loops over it.
+
+    Attributes:
+        dataset: The dataset that is read.
+        loader: Its DataLoader.
+        position: Position of the loader.
+        what: Description of its items.
+        in_batches: Whether its items are batches.
+        newest: Position of the iteration that was started last.
+    """
+
+    dataset: Any
+    loader: Any
+    position: LoopPosition
+    what: str
+    in_batches: bool
+    newest: Loop = dataclasses.field(default_factory=Loop)
+
+    def __iter__(self) -> Iterator[Any]:
+        self.newest = loop = self.position.begin()
+        return self._counted(loop.open(self.loader), loop)
+
+    def _counted(self, items: Iterator[Any], loop: Loop) -> Iterator[Any]:
+        for item in items:
+            loop.count()
+            yield item
+        if loop.planned is not None and loop.num_yielded < loop.planned:
+            raise RuntimeError(
+                f"the workers ended after {counted(loop.num_yielded, 'item')} of {loop.planned}, "
+                "before the last item of the epoch: an item was lost between a worker process and "
+                "the loop"
+            )
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def set_epoch(self, epoch: int) -> None:
+        self.position.set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.position.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.position.load_state_dict(state)
+
+    def described(self, collate_fn: Any) -> Iterator[str]:
+        yield f"yields: {self.what}"
+        if collate_fn is not None:
+            yield f"collated by: {_name_of(collate_fn)}"
+        if isinstance(self.dataset, RecordDataset):
+            transform = self.dataset.session.pipeline.options["transform"]
+            if transform is not None:
+                yield f"transformed by: {_name_of(transform)}"
+
+
+def _of_records(
+    dataset: RecordDataset, collate_fn: Callable[[Any], Any] | None, options: dict[str, Any]
+) -> _Batches:
+    """Return the batches of a dataset with an order of its own."""
+    dataset.session.is_own_share = True
+    dealer = dataset.session.dealer
+    is_countable = (
+        dealer.in_batches
+        and isinstance(dealer, EpochDealer)
+        and (dealer.options["on_error"] == "raise" or dealer.replaces_lost)
+    )
+    load: Any = DataLoader
+    if options["num_workers"] > 0 and not is_countable and _has_torchdata():
+        from torchdata.stateful_dataloader import StatefulDataLoader  # noqa: PLC0415
+
+        load = StatefulDataLoader
+    given = dataset if options["num_workers"] == 0 else _for_workers(dataset)
+    loader = load(given, batch_size=None, collate_fn=collate_fn, **options)
+    position: LoopPosition
+    if options["num_workers"] == 0:
+        position = DatasetPosition(dataset)
+    elif is_countable:
+        position = CountedPosition(dataset)
+    elif load is DataLoader:
+        position = UnknownPosition(dataset)
+    else:
+        position = WorkersPosition(dataset, loader)
+    return _Batches(dataset, loader, position, _about_batches(dataset), dealer.in_batches)
+
+
+def _for_workers(dataset: RecordDataset) -> RecordDataset:
+    """Return the dataset for workers, which take the epoch from the loader."""
+    given = copy.copy(dataset)
+    given.session.share(dataset.session)
+    given.session.follows_loader = given.session.is_own_share = True
+    return given
+
+
+def _with_batch_size(dataset: RecordDataset, batch_size: int | None) -> RecordDataset:
+    """Return the dataset with a batch size; both share their epoch and position."""
+    if batch_size is None or dataset.batch_size == batch_size:
+        return dataset
+    if dataset.batch_size is not None:
+        raise ValueError(
+            f"batch_size must be {dataset.batch_size}, that of the dataset, or None, "
+            f"got {batch_size}"
+        )
+    pipeline = dataset.session.pipeline
+    options = change_options(ReplaceOptions, pipeline.options, {"batch_size": batch_size})
+    other = dataset.derive(pipeline.with_options(options))
+    other.session.share(dataset.session)
+    return other
+
+
+def _of_numbers(
+    dataset: Any,
+    batch_size: int | None,
+    sampler: Iterable[int] | None,
+    collate_fn: Callable[[Any], Any] | None,
+    options: dict[str, Any],
+) -> _Batches:
+    """Return the batches of a map-style dataset."""
+    _, world_size = resolve_rank(None, None)
+    if sampler is None and world_size > 1:
+        raise ValueError(
+            f"sampler must be given for a map-style dataset with {world_size} ranks: "
+            "torch.utils.data.DistributedSampler(dataset) gives each rank its share, "
+            "torch.utils.data.SequentialSampler(dataset) gives all records to each rank"
+        )
+    if world_size > 1 and isinstance(sampler, Sampler) and not _knows_rank(sampler):
+        raise ValueError(
+            f"sampler must give each of the {world_size} ranks its share, but a "
+            f"{type(sampler).__name__} has no rank and num_replicas: use "
+            "torch.utils.data.DistributedSampler(dataset), or a list of this rank's numbers"
+        )
+    given: Any = SequentialSampler(dataset) if sampler is None else sampler
+    identity: dict[str, Any] = {"batch_size": batch_size, "records": len(dataset)}
+    if isinstance(dataset, SelectingDataset):
+        identity["split"] = dataset.record_order.selection.fingerprint()
+    position = SamplerPosition(given, batch_size, identity)
+    if batch_size is None:
+        what = "samples, one by one"
+        loader = DataLoader(
+            dataset,
+            batch_size=None,
+            sampler=position.unused(given),
+            collate_fn=collate_fn,
+            **options,
+        )
+    else:
+        check_integer("batch_size", batch_size, 1)
+        what = f"batches of {counted(batch_size, 'record')}, by number"
+        batches = BatchSampler(given, batch_size, drop_last=False)
+        loader = DataLoader(
+            dataset,
+            batch_sampler=position.unused(batches),
+            collate_fn=collate_fn or collate,
+            **options,
+        )
+    return _Batches(dataset, loader, position, what, batch_size is not None)
+
+
+def _knows_rank(sampler: Any) -> bool:
+    return isinstance(sampler, SequentialSampler) or hasattr(sampler, "num_replicas")
+
+
+def _has_torchdata() -> bool:
+    return importlib.util.find_spec("torchdata") is not None
+
+
+# ---- descriptions ----
+
+
+def _name_of(function: Any) -> str:
+    if isinstance(function, functools.partial):
+        options = ", ".join(f"{name}={value!r}" for name, value in function.keywords.items())
+        return f"{_name_of(function.func)}({options})"
+    name: str | None = getattr(function, "__name__", None)
+    return name or repr(function)
+
+
+def _about_batches(dataset: RecordDataset) -> str:
+    """Describe the items of a dataset."""
+    dealer = dataset.session.dealer
+    if not dealer.in_batches:
+        return "packed rows, one by one" if dealer.deals_rows else "samples, one by one"
+    if dealer.deals_rows:
+        return f"batches of {dataset.batch_size} packed rows of {dealer.options['pack'].length}"
+    kind = "lists of records" if dataset.schema is None else "batches made by native code"
+    given = dataset.batch_size
+    size = "any number of records" if given is None else counted(given, "record")
+    if not dealer.deals_batches:
+        return f"{kind}, of {size}"
+    tokens = dealer.options["batch_tokens"]
+    most = "" if tokens is None else f", {tokens} tokens at most"
+    return f"{kind}, of {size} of similar length{most}"
+
+
+def _about_selection(dataset: Any) -> Iterator[str]:
+    """Describe which records of the files the dataset has, if these are not all."""
+    if isinstance(dataset, SelectingDataset):
+        order = dataset.record_order
+        if len(order) < order.total:
+            yield f"selected: {describe_records(order)}"
+
+
+def _about_processes(batches: _Batches, num_workers: int, context: Any) -> str:
+    if num_workers == 0:
+        threads = 1
+        if isinstance(batches.dataset, RecordDataset):
+            threads = batches.dataset.session.pipeline.options["num_threads"] or 2
+        how = "when a batch is asked for" if threads == 1 else f"with {threads} parsing threads"
+        return f"read by: this process, {how}"
+    name = getattr(context, "_name", context) or _start_method()
+    kept = "kept from epoch to epoch"
+    return (
+        f"read by: {num_workers} worker processes ({name}), {kept}; a batch crosses as one buffer"
+    )
+
+
+def _start_method() -> str:
+    """Return the start method of processes, without fixing it as the getter's default does."""
+    known = multiprocessing.get_start_method(allow_none=True)
+    return known or multiprocessing.get_all_start_methods()[0]
+
+
+def _about_pinning(wanted: bool, asked: bool | None, *, on_cuda: bool) -> str:
+    if wanted and can_pin():
+        return "page-locked memory: yes"
+    if wanted:
+        return "page-locked memory: no, there is no CUDA device"
+    if on_cuda:
+        return "page-locked memory: no, as requested; batches pass through it when they are copied"
+    return (
+        f"page-locked memory: no, {'as requested' if asked is False else 'the device is not CUDA'}"
+    )
+
+
+def _about_device(device: torch.device | None) -> str:
+    if device is None:
+        return "device: none, batches stay where they are made"
+    if device.type == "cpu":
+        return "device: cpu, nothing to copy"
+    if device.type == "cuda":
+        return f"device: {device}, batches are copied up to 2 ahead on a side stream"
+    return f"device: {device}, a batch is copied when it is asked for"

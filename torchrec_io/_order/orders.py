@@ -1,0 +1,336 @@
+"""Orders of an epoch: which record comes at which position."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+
+import numpy as np
+
+from .._records.block_reader import BlockReader
+from .._records.reader import Reader
+from .._records.record_reader import RecordReader
+from .._storage.digest import digest_text
+from .lanes import LaneBlocks
+from .plan import EpochPlan
+from .selection import Mask, Numbers, Selection
+from .shuffle import (
+    Shuffle,
+    ShuffleChoice,
+    check_seed,
+    check_shuffle,
+    lanes_of,
+    records_at,
+)
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+# The length of an endless order. Python still accepts it as a length.
+ENDLESS = 2**62
+
+# Returns the plan of an epoch of the given number of units.
+PlanOf: TypeAlias = "Callable[[int], EpochPlan]"
+
+
+class Order(Protocol):
+    """The records of an epoch in their order, as a function of the position.
+
+    The units of an order are assigned to ranks and workers. They are records, whole batches where
+    these are made by length, or rows that are packed with records.
+    """
+
+    has_batches: bool
+    """True if a unit is a whole batch."""
+
+    has_rows: bool
+    """True if a unit is a row that is packed with records."""
+
+    @property
+    def seed(self) -> int:
+        """Seed of the random choices in an epoch, together with the epoch's number."""
+
+    @property
+    def lanes(self) -> int | None:
+        """Number of lanes that units come from in turn and ranks own; None without lanes."""
+
+    @property
+    def total(self) -> int:
+        """Number of records that those of an epoch are selected from."""
+
+    def __len__(self) -> int:
+        """Return the number of records in an epoch."""
+
+    def count(self, epoch: int) -> int:
+        """Return the number of units in an epoch."""
+
+    def guess_count(self) -> int:
+        """Return about the number of units in an epoch, quickly."""
+
+    def deal(self, epoch: int, plan_of: PlanOf, consumed: int) -> Iterator[Any]:
+        """Yield the record numbers of each batch that a plan assigns to one process.
+
+        Args:
+            epoch: Number of the epoch.
+            plan_of: Returns the process's plan of an epoch of that many units.
+            consumed: Number of the process's units to skip.
+
+        Yields:
+            int64 ``[n]``; a :class:`~torchrec_io._order.packed_rows.RowPlan` if units are rows.
+        """
+
+    def records_of(self, units: Numbers, epoch: int) -> Numbers:
+        """Return the record numbers of some units, in their order.
+
+        Args:
+            units: Positions of units in the epoch; int64 ``[n]``.
+            epoch: Number of the epoch.
+
+        Returns:
+            int64, one for each record.
+        """
+
+    def describe(self) -> dict[str, Any]:
+        """Return all that the order depends on, as JSON values; it differs for other orders."""
+
+    def fit_reader(self, reader: RecordReader, at_once: int) -> Reader:
+        """Return the reader that reads this order best.
+
+        Args:
+            reader: Reader of single records.
+            at_once: Number of records in a batch.
+        """
+
+
+class PositionOrder:
+    """Base of orders whose units are records, computed from their positions."""
+
+    has_batches = False
+    has_rows = False
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def seed(self) -> int:
+        """Seed of the random choices in an epoch, together with the epoch's number."""
+        raise NotImplementedError
+
+    @property
+    def lanes(self) -> int | None:
+        """Number of lanes that records come from in turn; None without lanes."""
+        return None
+
+    def contains(self, numbers: Numbers) -> Mask:
+        """Return which records may come in an epoch; bool ``[n]``."""
+        raise NotImplementedError
+
+    @property
+    def total(self) -> int:
+        """Number of records that those of an epoch are selected from."""
+        return len(self)
+
+    def at(self, positions: Numbers, epoch: int) -> Numbers:
+        """Return the record numbers at positions of an epoch's order.
+
+        Args:
+            positions: int64 ``[n]``, each in ``0..len-1``.
+            epoch: Number of the epoch.
+
+        Returns:
+            int64 ``[n]``.
+        """
+        raise NotImplementedError
+
+    def count(self, epoch: int) -> int:
+        """Return the number of records in an epoch: the same in all."""
+        del epoch
+        return len(self)
+
+    def guess_count(self) -> int:
+        """Return the number of records in an epoch."""
+        return len(self)
+
+    def deal(self, epoch: int, plan_of: PlanOf, consumed: int) -> Iterator[Numbers]:
+        """Yield the record numbers of each batch of a process; see :meth:`Order.deal`."""
+        for positions in plan_of(len(self)).batches(consumed):
+            yield self.at(positions, epoch)
+
+    def records_of(self, units: Numbers, epoch: int) -> Numbers:
+        """Return the record numbers of some units, which are records; see :meth:`at`."""
+        return self.at(units, epoch)
+
+    def fit_reader(self, reader: RecordReader, at_once: int) -> Reader:
+        """Return the reader of single records."""
+        del at_once
+        return reader
+
+    def describe(self) -> dict[str, Any]:
+        """Return all that the order depends on; see :meth:`Order.describe`."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class RecordOrder(PositionOrder):
+    """Selected records of a dataset, shuffled or as stored. An :class:`Order`.
+
+    Attributes:
+        selection: The records that are read.
+        shuffle: See :data:`torchrec_io._order.shuffle.ShuffleChoice`.
+        seed: Seed of the shuffle.
+        files: Text that identifies the dataset's files; see :func:`files_fingerprint`.
+
+    Raises:
+        ValueError: If ``shuffle`` or ``seed`` is invalid.
+    """
+
+    selection: Selection
+    shuffle: ShuffleChoice = False
+    seed: int = 0
+    files: str = ""
+
+    can_batch_by_length: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_shuffle(self.shuffle)
+        object.__setattr__(self, "seed", check_seed(self.seed))
+
+    @property
+    def lanes(self) -> int | None:
+        return lanes_of(self.shuffle)
+
+    @property
+    def records(self) -> Selection:
+        """The stored records that the selection comes from."""
+        return self.selection
+
+    def contains(self, numbers: Numbers) -> Mask:
+        positions = self.selection.positions_of(np.stack((numbers, numbers + 1)).reshape(-1))
+        return positions[: len(numbers)] < positions[len(numbers) :]
+
+    def with_records(self, records: Selection) -> Self:
+        """Return the same order of those samples that belong to other stored records."""
+        return self.with_selection(records)
+
+    def with_selection(self, selection: Selection) -> Self:
+        """Return the same order of other samples."""
+        return dataclasses.replace(self, selection=selection)
+
+    @property
+    def total(self) -> int:
+        return self.selection.total
+
+    def __len__(self) -> int:
+        return len(self.selection)
+
+    def at(self, positions: Numbers, epoch: int) -> Numbers:
+        size = len(self.selection)
+        return self.selection.numbers_at(
+            records_at(positions, size, self.shuffle, self.seed, epoch)
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """Return all that the order depends on."""
+        return {
+            "files": self.files,
+            "records": len(self),
+            "split": self.selection.fingerprint(),
+            "shuffle": str(self.shuffle),
+            "seed": self.seed,
+        }
+
+    def fit_reader(self, reader: RecordReader, at_once: int) -> Reader:
+        """Return a reader of whole blocks if the shuffle is by blocks, else of single records."""
+        if not isinstance(self.shuffle, Shuffle):
+            if self.shuffle is True:
+                reader.report_decodings()
+            return reader
+        most = max(1, len(self))
+        size = min(self.shuffle.block, most)
+        reader.report_decodings(size)
+        # Where one window follows another, the records of both are in use.
+        in_use = max(min(self.shuffle.window, most), min(at_once, most))
+        if self.lanes is None:
+            return self._block_reader(reader, size, 2 * (in_use // size + 2))
+        blocks = LaneBlocks(self.selection, size, self.lanes)
+        # A window may have the lane's piece, too.
+        keep = 2 * (in_use // size + 3)
+        return BlockReader(reader, blocks.block_of, blocks.numbers_of, keep, self.lanes)
+
+    def mixture_reader(self, reader: RecordReader, orders: Sequence[Any]) -> Reader:
+        """Return the reader of a mixture.
+
+        Args:
+            reader: Reader of the records of all its datasets.
+            orders: Orders of the datasets, all of the same class.
+        """
+        del orders
+        return reader
+
+    def _block_reader(self, reader: RecordReader, size: int, keep: int) -> Reader:
+        blocks = Blocks(self.selection, size)
+        return BlockReader(reader, blocks.block_of, blocks.numbers_of, keep)
+
+
+@dataclass(frozen=True)
+class StreamOrder:
+    """The order of records that are read from front to back, without an index.
+
+    Attributes:
+        files: Text that identifies the files: a digest of their names.
+        shuffle: Number of records in the shuffle buffer, or False.
+        seed: Seed of the shuffle.
+    """
+
+    files: str
+    shuffle: bool | int
+    seed: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seed", check_seed(self.seed))
+
+    def describe(self) -> dict[str, Any]:
+        """Return all that the order depends on."""
+        return {
+            "files": self.files,
+            "index": None,
+            "shuffle": str(self.shuffle),
+            "seed": self.seed,
+        }
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Blocks of consecutive selected records, which a block shuffle keeps together.
+
+    Attributes:
+        selection: The selected records.
+        size: Number of records in a block.
+    """
+
+    selection: Selection
+    size: int
+
+    def block_of(self, numbers: Numbers) -> Numbers:
+        """Return the block of each record."""
+        return self.selection.positions_of(numbers) // self.size
+
+    def numbers_of(self, block: int) -> Numbers:
+        """Return the records of a block, in ascending order."""
+        begin = block * self.size
+        end = min(begin + self.size, len(self.selection))
+        return self.selection.numbers_at(np.arange(begin, end, dtype=np.int64))
+
+
+def files_fingerprint(files: Sequence[tuple[int, int, int]]) -> str:
+    """Return a short text that identifies files by their contents and order.
+
+    It does not depend on the location of the files, so a run can be resumed on another machine.
+
+    Args:
+        files: Number of records, size in bytes and content fingerprint of each file.
+    """
+    text = ";".join(f"{records},{size},{content}" for records, size, content in files)
+    return digest_text(text)

@@ -1,0 +1,262 @@
+"""Columns of numbers and bytes as they are stored: fixed, padded, ragged and sparse."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ... import _core
+from ..._schema.specs import FixedLenFeature, FixedLenSequenceFeature, RaggedFeature, SparseFeature
+from ..._schema.stored_keys import StoredKey
+from ...checks import counted
+from ..layout import (
+    BytesColumn,
+    Column,
+    DenseColumns,
+    Numbers,
+    Padding,
+    RaggedColumn,
+    SparseColumn,
+    Texts,
+)
+from .base import (
+    Arena,
+    ColumnBuilder,
+    Ints,
+    LocatedBlock,
+    RecordValues,
+    native_spec,
+    offsets_of,
+    view_of,
+)
+from .partitions import Units, partition_units
+
+
+class FixedBuilder(ColumnBuilder):
+    """Builder of the column of a FixedLenFeature."""
+
+    feature: FixedLenFeature
+    needs_finish = False
+
+    def __init__(self, name: str, feature: FixedLenFeature, *, in_lists: bool = False) -> None:
+        super().__init__(name, feature, in_lists=in_lists)
+        if feature.dtype != "string":
+            self.dense = feature.dtype, feature.shape
+
+    def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
+        return native_spec(
+            stored.key,
+            self.feature.dtype,
+            _core.ColumnType.fixed,
+            count=self.feature.count,
+            optional=not stored.is_required,
+            default=self.feature.default_value,
+            bitcast=self.feature.bitcast,
+        )
+
+    def lay_out(self, block: LocatedBlock) -> list[Column]:  # of bytes; others are `dense`
+        shape = (len(block), *self.feature.shape)
+        texts = block.layout.reserve_texts(shape, block.located.size(self.first_spec).bytes)
+        block.set_target(self.first_spec, texts)
+        return [BytesColumn(self.name, texts)]
+
+
+class PaddedBuilder(ColumnBuilder):
+    """Builder of the column of a FixedLenSequenceFeature."""
+
+    feature: FixedLenSequenceFeature
+
+    def __init__(
+        self, name: str, feature: FixedLenSequenceFeature, *, in_lists: bool = False
+    ) -> None:
+        super().__init__(name, feature, in_lists=in_lists)
+        self.padding: Padding = Padding(f"{name}\0lengths", self._fill()[0])
+
+    def _fill(self) -> tuple[Any, ...]:
+        return self.feature.default_value or (b"" if self.feature.dtype == "string" else 0,)
+
+    def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
+        return native_spec(
+            stored.key,
+            self.feature.dtype,
+            _core.ColumnType.padded,
+            count=self.feature.count,
+            in_lists=self.in_lists,
+            optional=not stored.is_required,
+            default=self._fill(),
+        )
+
+    def lay_out(self, block: LocatedBlock) -> list[Column]:
+        sizes = block.located.size(self.first_spec)
+        shape = (len(block), sizes.longest, *self.feature.shape)
+        lengths = block.layout.reserve_dense((self.padding.lengths,), "int64", (len(block),))
+        column: BytesColumn | DenseColumns
+        if self.feature.dtype == "string":
+            texts = block.layout.reserve_texts(shape, sizes.bytes)
+            block.set_target(self.first_spec, texts, rows=lengths.at)
+            column = BytesColumn(self.name, texts)
+        else:
+            column = block.layout.reserve_dense((self.name,), self.feature.dtype, shape)
+            numbers = Numbers(column.dtype, shape, column.at)
+            block.set_target(self.first_spec, numbers, rows=lengths.at)
+        block.save(self, Numbers("int64", (len(block),), lengths.at))
+        return [lengths, column]
+
+    def record_values(self, block: LocatedBlock, arena: Arena) -> RecordValues:
+        column = block.target(self.first_spec)
+        assert isinstance(column, Numbers)  # specs of bytes values have no range
+        lengths = view_of(arena, block.saved(self))
+        is_stored = np.arange(column.shape[1]) < lengths[:, np.newaxis]
+        values = view_of(arena, column)[is_stored]
+        return RecordValues(column.dtype, values, offsets_of(lengths * self.feature.count))
+
+
+# ---- rows of any length ----
+
+
+class RaggedBuilder(ColumnBuilder):
+    """Builder of the column of a VarLenFeature, or of a RaggedFeature without partitions."""
+
+    def __init__(self, name: str, feature: Any, *, in_lists: bool = False) -> None:
+        super().__init__(name, feature, in_lists=in_lists)
+        self._splits_dtype = feature.stored_keys(name)[0].splits_dtype or "int64"
+
+    def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
+        return native_spec(
+            stored.key,
+            self.feature.dtype,
+            _core.ColumnType.ragged,
+            in_lists=self.in_lists,
+            narrow_splits=stored.splits_dtype == "int32",
+            bitcast=self.feature.bitcast,
+        )
+
+    def lay_out(self, block: LocatedBlock) -> list[Column]:
+        sizes = block.located.size(self.first_spec)
+        levels = [len(block), sizes.steps] if self.in_lists else [len(block)]
+        splits = block.layout.reserve_splits(levels, self._splits_dtype)
+        values = block.layout.reserve_values(self.feature.dtype, (sizes.values,), sizes.bytes)
+        block.set_target(self.first_spec, values, rows=splits[0].at, steps=splits[-1].at)
+        return [RaggedColumn(self.name, splits, values)]
+
+
+class PartitionedBuilder(ColumnBuilder):
+    """Builder of the column of a RaggedFeature with partitions."""
+
+    feature: RaggedFeature
+
+    def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
+        return native_spec(
+            stored.key,
+            self.feature.dtype,
+            _core.ColumnType.flat,
+            in_lists=self.in_lists,
+            bitcast=self.feature.bitcast,
+        )
+
+    def lay_out(self, block: LocatedBlock) -> list[Column]:
+        offsets, record_units = block.counts(self.first_spec)
+        rows = partition_units(
+            block,
+            self.first_spec,
+            self.feature.partitions,
+            Units(offsets, record_units),
+            self.feature.row_splits_dtype,
+            validate=self.feature.validate,
+        )
+        if rows is None:
+            return []
+        levels = [record_units, *rows.splits] if self.in_lists else rows.splits
+        sizes = block.located.size(self.first_spec)
+        splits = block.reserve_splits(levels, self.feature.row_splits_dtype)
+        shape = (sizes.values // math.prod(rows.inner), *rows.inner)
+        values = block.layout.reserve_values(self.feature.dtype, shape, sizes.bytes)
+        block.set_target(self.first_spec, values)
+        return [RaggedColumn(self.name, splits, values)]
+
+
+def build_ragged(name: str, feature: RaggedFeature, *, in_lists: bool = False) -> ColumnBuilder:
+    """Return the builder of the column of a RaggedFeature."""
+    builder = PartitionedBuilder if feature.partitions else RaggedBuilder
+    return builder(name, feature, in_lists=in_lists)
+
+
+# ---- sparse ----
+
+
+class SparseBuilder(ColumnBuilder):
+    """Builder of the column of a SparseFeature. Sorting keeps each record's values together."""
+
+    feature: SparseFeature
+
+    def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
+        return native_spec(stored.key, self.feature.dtype, _core.ColumnType.flat)
+
+    def lay_out(self, block: LocatedBlock) -> list[Column]:
+        offsets, _ = block.counts(self.first_spec)
+        records = np.repeat(np.arange(len(block)), np.diff(offsets))
+        indices = [records]
+        for number, (key, size) in enumerate(
+            zip(self.feature.index_key, self.feature.size, strict=True), 1
+        ):
+            values, starts, _ = block.integers(self.first_spec + number)
+            self._check_counts(block, key, np.diff(starts), np.diff(offsets))
+            if block.failures:
+                return []
+            self._check_indices(block, key, values, size, records)
+            indices.append(values)
+        if block.failures:
+            return []
+        order = self._order(indices)
+        block.save(self, order)
+        sizes = block.located.size(self.first_spec)
+        indices_at = block.layout.reserve_numbers("int64", (sizes.values, len(indices)))
+        values_at = block.layout.reserve_values(self.feature.dtype, (sizes.values,), sizes.bytes)
+        block.set_target(self.first_spec, values_at)
+        together = np.stack(indices, axis=1)
+        block.write_later(indices_at, together if order is None else together[order])
+        shape = (len(block), *self.feature.size)
+        return [SparseColumn(self.name, shape, indices_at, values_at)]
+
+    def _check_counts(self, block: LocatedBlock, key: str, found: Ints, wanted: Ints) -> None:
+        for record in np.flatnonzero(found != wanted).tolist():
+            values = counted(int(wanted[record]), "value")
+            reason = f"it has {values}, but the number of indices in {key!r} is {found[record]}"
+            block.fail(record, self.first_spec, reason)
+
+    def _check_indices(
+        self, block: LocatedBlock, key: str, values: Ints, size: int, records: Ints
+    ) -> None:
+        for position in np.flatnonzero((values < 0) | (values >= size)).tolist():
+            reason = f"the index {values[position]} in {key!r} is outside of the size {size}"
+            block.fail(int(records[position]), self.first_spec, reason)
+
+    def _order(self, indices: list[Ints]) -> Ints | None:
+        """Return the order that sorts the entries by their indices; None if they are sorted."""
+        if self.feature.already_sorted:
+            return None
+        order = np.lexsort(indices[::-1])  # stable; the last key is the most significant
+        return None if np.array_equal(order, np.arange(len(order))) else order
+
+    def finish(self, block: LocatedBlock, arena: Arena) -> None:
+        order = block.saved(self)
+        if order is None:
+            return
+        values = block.target(self.first_spec)
+        if isinstance(values, Texts):
+            _reorder_texts(arena, values, order)
+        else:
+            view = view_of(arena, values)
+            view[...] = view[order]
+
+
+def _reorder_texts(arena: Arena, texts: Texts, order: Ints) -> None:
+    offsets = view_of(arena, Numbers("int64", (len(order) + 1,), texts.offsets_at))
+    data = arena[texts.data_at : texts.data_at + texts.data_bytes]
+    sizes = np.diff(offsets)[order]
+    starts = offsets[:-1][order]
+    ends = offsets_of(sizes)
+    data[...] = data[np.arange(texts.data_bytes) + np.repeat(starts - ends[:-1], sizes)]
+    offsets[...] = ends

@@ -1,0 +1,181 @@
+"""Columns of SequenceFeature: any number of images or arrays in each record."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..._schema.stored_specs import SequenceFeature
+from ...checks import counted
+from ..layout import Column, ListColumn, Numbers, RaggedColumn
+from .base import (
+    Arena,
+    ColumnBuilder,
+    ElementSelection,
+    Ints,
+    LocatedBlock,
+    RecordValues,
+    flat_view_of,
+    view_of,
+)
+from .decoded import Elements, decoder_of, list_values
+from .partitions import Rows, Units, partition_units
+
+
+class _SequenceBuilder(ColumnBuilder):
+    """Base of both builders: finds the elements and divides them into rows."""
+
+    feature: SequenceFeature
+
+    def __init__(self, name: str, feature: SequenceFeature, *, in_lists: bool = False) -> None:
+        super().__init__(name, feature, in_lists=in_lists)
+        self.decoder = decoder_of(name, feature.element)
+        self.takes_selection = not feature.partitions
+        self._element_keys = len(feature.element.stored_keys(name))  # before those of partitions
+
+    def _selection(self, block: LocatedBlock) -> ElementSelection | None:
+        """Return the elements to decode; None for all."""
+        selection = block.selection
+        return selection if selection is not None and self.name in selection.names else None
+
+    def _found(self, block: LocatedBlock) -> tuple[Elements, Rows]:
+        """Return the elements and their rows; not valid if the block has failures afterwards."""
+        elements = Elements.of(block, self.first_spec, in_lists=self.in_lists)
+        length = self.feature.length
+        if length is not None:
+            counts = np.diff(elements.stored)
+            for record in np.flatnonzero(counts != length).tolist():
+                found = counted(int(counts[record]), "element")
+                reason = f"it has {found}, the schema wants {length}"
+                block.fail(record, self.first_spec, reason)
+        if not self.feature.partitions:
+            if (selection := self._selection(block)) is not None:
+                elements = elements.selected(block, self.first_spec, selection)
+            return elements, Rows([elements.starts], (), [])
+        rows = partition_units(
+            block,
+            self.first_spec,
+            self.feature.partitions,
+            Units(elements.starts, np.arange(len(block) + 1)),
+            self.feature.row_splits_dtype,
+            first_key=self.first_spec + self._element_keys,
+        )
+        return elements, rows or Rows([elements.starts], (), [])
+
+
+class _SameShapeBuilder(_SequenceBuilder):
+    """Builder of elements of one known shape, which are decoded straight into one column."""
+
+    def lay_out(self, block: LocatedBlock) -> list[Column]:
+        elements, rows = self._found(block)
+        if block.failures:
+            return []
+        count, shape = len(elements.sizes), self.decoder.known_shape or ()
+        dtype = self.decoder.dtype
+        if (length := self.feature.length) is not None and self._selection(block) is None:
+            dense = (len(block), length, *shape)
+            column = block.layout.reserve_dense((self.name,), dtype, dense)
+            block.save(self, (elements, Numbers(dtype, (count, *shape), column.at)))
+            return [column]
+        splits = block.reserve_splits(rows.splits, self.feature.row_splits_dtype)
+        divided = (count // math.prod(rows.inner), *rows.inner, *shape)
+        values = block.layout.reserve_numbers(dtype, divided)
+        block.save(self, (elements, values._replace(shape=(count, *shape))))
+        return [RaggedColumn(self.name, splits, values)]
+
+    def finish(self, block: LocatedBlock, arena: Arena) -> None:
+        elements, numbers = block.saved(self)
+        if len(elements.sizes):  # NumPy may refuse the shape of no elements
+            self.decoder.fill(block, self.first_spec, elements, view_of(arena, numbers))
+
+    def record_values(self, block: LocatedBlock, arena: Arena) -> RecordValues:
+        elements, numbers = block.saved(self)
+        starts = elements.starts * math.prod(self.decoder.known_shape or ())
+        return RecordValues(self.decoder.dtype, flat_view_of(arena, numbers), starts)
+
+
+class _AnyShapeBuilder(_SequenceBuilder):
+    """Builder of elements of different shapes, which are decoded before the arena is laid out."""
+
+    def lay_out(self, block: LocatedBlock) -> list[Column]:
+        elements, rows = self._found(block)
+        if block.failures:
+            return []
+        decoded = self.decoder.decode_all(block, self.first_spec, elements)
+        if block.failures:
+            return []
+        shapes = self._shapes(block, elements, decoded)
+        if block.failures:
+            return []
+        counts = np.diff(elements.starts).tolist()
+        arrays = [
+            block.layout.reserve_numbers(self.decoder.dtype, (count, *shape))
+            for count, shape in zip(counts, shapes, strict=True)
+        ]
+        block.save(self, (elements, decoded, arrays))
+        divided = [self._divided(block, rows, *each) for each in enumerate(arrays)]
+        return [ListColumn(self.name, tuple(divided))]
+
+    def _shapes(
+        self, block: LocatedBlock, elements: Elements, decoded: list[Any]
+    ) -> list[tuple[int, ...]]:
+        """Return the shape of each record's elements; fail records whose elements differ in it."""
+        shapes: list[tuple[int, ...]] = []
+        for record, (begin, end) in enumerate(
+            zip(elements.starts[:-1].tolist(), elements.starts[1:].tolist(), strict=True)
+        ):
+            found = [item.shape for item in decoded[begin:end]] or [self.decoder.empty_shape]
+            for number, shape in enumerate(found):
+                if shape != found[0]:
+                    reason = (
+                        f"its elements are of different shapes: {list(found[0])}, but "
+                        f"{list(shape)} of element {number}"
+                    )
+                    block.fail(record, self.first_spec, reason)
+                    break
+            shapes.append(found[0])
+        return shapes
+
+    def _divided(
+        self, block: LocatedBlock, rows: Rows, record: int, array: Numbers
+    ) -> Numbers | RaggedColumn:
+        """Return the array of a record, divided into rows as its partitions say."""
+        if not self.feature.partitions:
+            return array
+        count, *shape = array.shape
+        values = array._replace(shape=(count // math.prod(rows.inner), *rows.inner, *shape))
+        outermost, *others = rows.splits
+        begin, end = outermost[record : record + 2].tolist()
+        levels: list[Ints] = []
+        for level in others:
+            levels.append(level[begin : end + 1] - level[begin])
+            begin, end = int(level[begin]), int(level[end])
+        if not levels:
+            return values
+        splits = block.reserve_splits(levels, self.feature.row_splits_dtype)
+        return RaggedColumn(self.name, splits, values)
+
+    def finish(self, block: LocatedBlock, arena: Arena) -> None:
+        elements, decoded, arrays = block.saved(self)
+        flat = [flat_view_of(arena, array) for array in arrays]
+
+        def store(number: int) -> None:
+            record = int(elements.records[number])
+            step = math.prod(decoded[number].shape)
+            at = (number - int(elements.starts[record])) * step
+            self.decoder.store(decoded[number], flat[record][at : at + step])
+
+        elements.each(block, self.first_spec, store, block.threads)
+
+    def record_values(self, block: LocatedBlock, arena: Arena) -> RecordValues:
+        _, _, arrays = block.saved(self)
+        return list_values(arena, self.decoder.dtype, arrays)
+
+
+def build_sequence(name: str, feature: SequenceFeature, *, in_lists: bool = False) -> ColumnBuilder:
+    """Return the builder of the column of a SequenceFeature."""
+    same_shape = feature.element.known_shape is not None
+    builder = _SameShapeBuilder if same_shape else _AnyShapeBuilder
+    return builder(name, feature, in_lists=in_lists)

@@ -1,0 +1,112 @@
+"""Records that cannot be parsed: where they are, and details that are made on request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .._schema.valid_range import Limits
+
+if TYPE_CHECKING:
+    from .parser import RecordFailure
+
+Ints = npt.NDArray[np.int64]
+
+
+class Refusal(NamedTuple):
+    """Records with a value outside of the valid range of a feature.
+
+    Attributes:
+        records: Positions of the records; int64 ``[n]``, ascending.
+        values: The first such value of each record; ``[n]``.
+        limits: The valid range.
+        failure_of: Function that returns the failure of a record from its position and a reason.
+    """
+
+    records: Ints
+    values: npt.NDArray[Any]
+    limits: Limits
+    failure_of: Callable[[int, str], RecordFailure]
+
+    def failure(self, index: int) -> RecordFailure:
+        """Return the failure of a record."""
+        reason = self.limits.reason(self.values[index])
+        return self.failure_of(int(self.records[index]), reason)
+
+
+class Failures:
+    """Records of a block that cannot be parsed.
+
+    There may be many of them, and most readers only count them. So the details of each are made
+    when they are asked for.
+
+    Args:
+        positions: Positions of the records in the block; int64 ``[n]``, ascending.
+        failure_of: Function that returns the failure of one of them; its position may be of
+            another block.
+
+    Attributes:
+        positions: Positions of the records in the block; int64 ``[n]``, ascending.
+    """
+
+    def __init__(self, positions: Ints, failure_of: Callable[[int], RecordFailure]) -> None:
+        self.positions = positions
+        self._failure_of = failure_of
+
+    @classmethod
+    def of(cls, failures: Sequence[RecordFailure]) -> Failures:
+        """Return failures that are known, in ascending order of their positions."""
+        positions = np.array([failure.position for failure in failures], np.int64)
+        return cls(positions, failures.__getitem__)
+
+    @classmethod
+    def refused(cls, refusals: Sequence[Refusal]) -> Failures:
+        """Return refused records. The first refusal of a record is its failure."""
+        if len(refusals) == 1:
+            return cls(refusals[0].records, refusals[0].failure)
+        ends = np.cumsum([len(each.records) for each in refusals])
+        records = np.concatenate([each.records for each in refusals])
+        positions, firsts = np.unique(records, return_index=True)
+
+        def failure_of(index: int) -> RecordFailure:
+            number = int(np.searchsorted(ends, firsts[index], side="right"))
+            begin = int(ends[number]) - len(refusals[number].records)
+            return refusals[number].failure(int(firsts[index]) - begin)
+
+        return cls(positions, failure_of)
+
+    def merged(self, others: Failures, kept: Ints) -> Failures:
+        """Return these failures and those of the other records of the block.
+
+        Args:
+            others: Failures of a block without the records of this object.
+            kept: Position of each record of that block in this one.
+        """
+        positions = np.concatenate((self.positions, kept[others.positions]))
+        ascending = np.argsort(positions)
+        count = len(self.positions)
+
+        def failure_of(index: int) -> RecordFailure:
+            source = int(ascending[index])
+            return self[source] if source < count else others[source - count]
+
+        return Failures(positions[ascending], failure_of)
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def __getitem__(self, index: int) -> RecordFailure:
+        return self._failure_of(index)._replace(position=int(self.positions[index]))
+
+
+NO_FAILURES = Failures.of(())
+
+
+def complement(positions: Ints, count: int) -> Ints:
+    """Return the positions from 0 to ``count - 1`` that are not among the given ones."""
+    is_other = np.ones(count, bool)
+    is_other[positions] = False
+    return np.flatnonzero(is_other)

@@ -1,0 +1,361 @@
+"""Positions of the columns of a batch in its arena.
+
+These classes are plain tuples, because they are sent with every batch between processes. Every kind
+of column has the same methods:
+
+* ``name``: Its name. Only :class:`DenseColumns` has ``names``; see :func:`names_of`.
+* ``form``: Its dtype and shape in words, for error messages.
+* ``size``: Size of its data in bytes.
+* ``num_records``: Number of records of the batch.
+* ``moved(move)``: The column with its arrays at other offsets. ``move`` is called with the offset
+  and the size of each array, and returns the new offset.
+* ``add_views(arena, views)``: Adds a view of each column to the dict ``views``. ``arena`` makes the
+  views; see :class:`torchrec_io._tensors.views.ArenaViews`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from .._schema.dtypes import item_bytes
+
+# Every column starts at a multiple of this: the size of a cache line.
+ALIGNMENT_BYTES = 64
+
+# Size of a complex128.
+_LARGEST_ITEM_BYTES = 16
+
+Move: TypeAlias = "Callable[[int, int], int]"
+
+
+class Numbers(NamedTuple):
+    """A numeric array in an arena.
+
+    Attributes:
+        dtype: Dtype of the elements.
+        shape: Shape of the array.
+        at: Offset of the array in the arena, in bytes.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    at: int
+
+    @property
+    def target(self) -> tuple[int, int]:
+        """Offset of no offsets, 0, and offset of the data, as the native core takes them."""
+        return 0, self.at
+
+    @property
+    def form(self) -> str:
+        return f"{self.dtype}{list(self.shape)}"
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape) * item_bytes(self.dtype)
+
+    def moved(self, move: Move) -> Numbers:
+        return Numbers(self.dtype, self.shape, move(self.at, self.size))
+
+    def view(self, arena: Any) -> Any:
+        return arena.numbers(self.dtype, self.shape, self.at)
+
+
+class Texts(NamedTuple):
+    """An array of bytes values in an arena: int64 offsets ``[n + 1]`` into uint8 data.
+
+    Attributes:
+        shape: Shape of the array.
+        offsets_at: Offset of the int64 offsets in the arena, in bytes.
+        data_at: Offset of the data in the arena, in bytes.
+        data_bytes: Size of the data, in bytes.
+    """
+
+    shape: tuple[int, ...]
+    offsets_at: int
+    data_at: int
+    data_bytes: int
+
+    @property
+    def target(self) -> tuple[int, int]:
+        """Offset of the offsets and offset of the data, as the native core takes them."""
+        return self.offsets_at, self.data_at
+
+    @property
+    def form(self) -> str:
+        return f"bytes{list(self.shape)}"
+
+    @property
+    def size(self) -> int:
+        return 8 * (math.prod(self.shape) + 1) + self.data_bytes
+
+    def moved(self, move: Move) -> Texts:
+        offsets_at = move(self.offsets_at, self.size - self.data_bytes)
+        return Texts(self.shape, offsets_at, move(self.data_at, self.data_bytes), self.data_bytes)
+
+    def view(self, arena: Any) -> Any:
+        return arena.texts(self)
+
+
+Values: TypeAlias = Numbers | Texts
+
+
+class DenseColumns(NamedTuple):
+    """Numeric columns of one dtype and shape, which are viewed all at once.
+
+    Attributes:
+        names: Names of the columns.
+        dtype: Dtype of all columns.
+        shape: Shape of each column, including the batch size.
+        at: Offset of the first column in the arena, in bytes.
+        stride: Distance from one column to the next, in bytes.
+    """
+
+    names: tuple[str, ...]
+    dtype: str
+    shape: tuple[int, ...]
+    at: int
+    stride: int
+
+    @property
+    def form(self) -> str:
+        return f"{self.dtype}{list(self.shape)}"
+
+    @property
+    def size(self) -> int:
+        return self.stride * len(self.names)
+
+    @property
+    def num_records(self) -> int:
+        return self.shape[0]
+
+    def moved(self, move: Move) -> DenseColumns:
+        at = move(self.at, self.size)
+        return DenseColumns(self.names, self.dtype, self.shape, at, self.stride)
+
+    def arrays(self) -> Iterator[tuple[str, Numbers]]:
+        """Yield the name and the array of each column."""
+        for number, name in enumerate(self.names):
+            yield name, Numbers(self.dtype, self.shape, self.at + number * self.stride)
+
+    def add_views(self, arena: Any, views: dict[str, Any]) -> None:
+        views.update(zip(self.names, arena.dense(self), strict=True))
+
+
+class BytesColumn(NamedTuple):
+    """A column of bytes values. Its shape starts with the batch size."""
+
+    name: str
+    values: Texts
+
+    @property
+    def form(self) -> str:
+        return self.values.form
+
+    @property
+    def size(self) -> int:
+        return self.values.size
+
+    @property
+    def num_records(self) -> int:
+        return self.values.shape[0]
+
+    def moved(self, move: Move) -> BytesColumn:
+        return BytesColumn(self.name, self.values.moved(move))
+
+    def arrays(self) -> Iterator[tuple[str, Texts]]:
+        """Yield the name and the array of the column."""
+        yield self.name, self.values
+
+    def add_views(self, arena: Any, views: dict[str, Any]) -> None:
+        views[self.name] = arena.texts(self.values)
+
+
+class RaggedColumn(NamedTuple):
+    """A column of rows of any length, or of rows of rows.
+
+    Attributes:
+        name: Name of the column.
+        splits: Offsets of the rows on each level, outermost first.
+        values: Values of all rows.
+    """
+
+    name: str
+    splits: tuple[Numbers, ...]
+    values: Values
+
+    @property
+    def form(self) -> str:
+        return f"rows of {self.values.form}"
+
+    @property
+    def size(self) -> int:
+        return sum(level.size for level in self.splits) + self.values.size
+
+    @property
+    def num_records(self) -> int:
+        return self.splits[0].shape[0] - 1
+
+    def moved(self, move: Move) -> RaggedColumn:
+        splits = tuple(level.moved(move) for level in self.splits)
+        return RaggedColumn(self.name, splits, self.values.moved(move))
+
+    def view(self, arena: Any) -> Any:
+        rows = self.values.view(arena)
+        for level in reversed(self.splits):
+            rows = arena.ragged(rows, level.view(arena))
+        return rows
+
+    def add_views(self, arena: Any, views: dict[str, Any]) -> None:
+        views[self.name] = self.view(arena)
+
+
+class SparseColumn(NamedTuple):
+    """A column of values and their indices.
+
+    Attributes:
+        name: Name of the column.
+        shape: Dense shape, including the batch size.
+        indices: Indices of the values; int64 ``[n, rank]``.
+        values: Values; ``[n]``.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    indices: Numbers
+    values: Values
+
+    @property
+    def form(self) -> str:
+        return f"sparse {self.values.form}"
+
+    @property
+    def size(self) -> int:
+        return self.indices.size + self.values.size
+
+    @property
+    def num_records(self) -> int:
+        return self.shape[0]
+
+    def moved(self, move: Move) -> SparseColumn:
+        indices = self.indices.moved(move)
+        return SparseColumn(self.name, self.shape, indices, self.values.moved(move))
+
+    def add_views(self, arena: Any, views: dict[str, Any]) -> None:
+        views[self.name] = arena.sparse(
+            self.indices.view(arena), self.values.view(arena), self.shape
+        )
+
+
+class ListColumn(NamedTuple):
+    """A column of one array for each record, each of its own shape, or of rows of arrays."""
+
+    name: str
+    arrays: tuple[Values | RaggedColumn, ...]
+
+    @property
+    def form(self) -> str:
+        return f"a list of {len(self.arrays)} arrays"
+
+    @property
+    def size(self) -> int:
+        return sum(array.size for array in self.arrays)
+
+    @property
+    def num_records(self) -> int:
+        return len(self.arrays)
+
+    def moved(self, move: Move) -> ListColumn:
+        return ListColumn(self.name, tuple(array.moved(move) for array in self.arrays))
+
+    def add_views(self, arena: Any, views: dict[str, Any]) -> None:
+        views[self.name] = [array.view(arena) for array in self.arrays]
+
+
+class Padding(NamedTuple):
+    """The padding of a column.
+
+    Attributes:
+        lengths: Name of the hidden column of each record's own length: ``[B]``, or ``[B, axes]``
+            if axes other than the first are padded.
+        fill: Padding value.
+        axes: Axes of a record's value that are padded.
+    """
+
+    lengths: str
+    fill: Any
+    axes: tuple[int, ...] = (0,)
+
+
+Column: TypeAlias = DenseColumns | BytesColumn | RaggedColumn | SparseColumn | ListColumn
+
+
+def names_of(column: Column) -> tuple[str, ...]:
+    """Return the names of the columns that are laid out as one."""
+    return column.names if isinstance(column, DenseColumns) else (column.name,)
+
+
+class ArenaLayout:
+    """The layout of an arena that is not allocated yet.
+
+    Attributes:
+        size: Size of the arena so far, in bytes.
+    """
+
+    def __init__(self, size: int = 0) -> None:
+        self.size = size
+
+    def _alignment(self, item: int) -> int:
+        """Return what the offset of an array must be a multiple of, by the size of its items."""
+        del item
+        return ALIGNMENT_BYTES
+
+    def reserve(self, size: int, item: int = 1) -> int:
+        """Reserve that many bytes for items of a size and return their offset, which is aligned."""
+        alignment = self._alignment(item)
+        at = self.size + -self.size % alignment
+        self.size = at + size + -size % alignment
+        return at
+
+    def reserve_numbers(self, dtype: str, shape: tuple[int, ...]) -> Numbers:
+        """Reserve a numeric array."""
+        item = item_bytes(dtype)
+        return Numbers(dtype, shape, self.reserve(math.prod(shape) * item, item))
+
+    def reserve_texts(self, shape: tuple[int, ...], data_bytes: int) -> Texts:
+        """Reserve an array of bytes values."""
+        offsets_at = self.reserve(8 * (math.prod(shape) + 1), 8)
+        return Texts(shape, offsets_at, self.reserve(data_bytes), data_bytes)
+
+    def reserve_values(self, dtype: str, shape: tuple[int, ...], data_bytes: int) -> Values:
+        """Reserve an array of numbers, or of bytes values ("string")."""
+        if dtype == "string":
+            return self.reserve_texts(shape, data_bytes)
+        return self.reserve_numbers(dtype, shape)
+
+    def reserve_splits(self, counts: Sequence[int], dtype: str) -> tuple[Numbers, ...]:
+        """Reserve offsets of rows, for each number of rows; outermost level first."""
+        return tuple(self.reserve_numbers(dtype, (count + 1,)) for count in counts)
+
+    def reserve_dense(
+        self, names: tuple[str, ...], dtype: str, shape: tuple[int, ...]
+    ) -> DenseColumns:
+        """Reserve numeric columns of one dtype and shape."""
+        item = item_bytes(dtype)
+        alignment = self._alignment(item)
+        stride = -(-math.prod(shape) * item // alignment) * alignment
+        return DenseColumns(names, dtype, shape, self.reserve(stride * len(names), item), stride)
+
+
+class SmallLayout(ArenaLayout):
+    """The layout of the smallest arena: arrays are aligned to their items."""
+
+    def _alignment(self, item: int) -> int:
+        return item
+
+    @property
+    def arena_size(self) -> int:
+        """Size of the arena in bytes, a multiple of the size of any item."""
+        return self.size + -self.size % _LARGEST_ITEM_BYTES

@@ -1,0 +1,255 @@
+"""Lengths of records: the number of values that each record has of a feature.
+
+Finding them takes one pass over the data. It uses the first pass of the parser, which decodes no
+value. They are cached in the user's cache directory beside the indexes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from .._records.index import RecordIndex
+from .._records.index_cache import cache_path
+from .._records.record_block import RecordBlock
+from .._records.record_reader import ReadPlan, RecordReader
+from .._records.record_size import MAX_RECORD_BYTES
+from .._records.scan import scan
+from .._schema.feature import Place
+from .._schema.schema import Schema
+from .._schema.specs import VarLenFeature
+from .._storage.cache_folder import is_own_cache_file, write_cached
+from .._storage.digest import digest, digest_text
+from .._storage.thread_pool import map_in_threads, most_storage_threads
+from ..checks import counted, printable
+from .columns.base import Ints, LocatedBlock
+from .parser import ExampleParser
+
+logger = logging.getLogger("torchrec_io")
+
+SUFFIX = ".tflen"
+
+_MAGIC = b"\x89TFLEN\r\n"
+_DIGEST_BYTES = 16
+_HEAD_BYTES = len(_MAGIC) + _DIGEST_BYTES + 1  # the last byte is the size of one length
+_RECORDS_AT_ONCE = 1 << 16
+_SECONDS_BETWEEN_REPORTS = 10.0
+
+
+@dataclass(frozen=True)
+class LengthFeature:
+    """A feature that measures records: their length is its number of values.
+
+    Its ``repr`` identifies the lengths in the cache.
+
+    Attributes:
+        key: Name of the stored feature.
+        dtype: Dtype of its values.
+        place: "example", or the "context" or "sequence" of a SequenceExample. In a sequence the
+            steps are counted, not their values.
+        part: Number of values that count as one.
+    """
+
+    key: str
+    dtype: str
+    place: Place
+    part: int = 1
+
+    @classmethod
+    def all_of(cls, schema: Schema) -> dict[str, LengthFeature]:
+        """Return the features of a schema that records can have their lengths from, by name."""
+        found: dict[str, LengthFeature] = {}
+        for name, feature in schema.items():
+            count = feature.length_count(name)
+            if count is None:
+                continue
+            if schema.sequence is not None and name in schema.sequence:
+                found[name] = cls(count.key, count.dtype, "sequence")
+            else:
+                place: Place = "context" if schema.is_sequence else "example"
+                found[name] = cls(count.key, count.dtype, place, count.values_per_item)
+        return found
+
+    def parser(self) -> ExampleParser:
+        """Return a parser that locates only this feature, which records may lack."""
+        spec = {self.key: VarLenFeature(self.dtype)}
+        part = "features" if self.place == "example" else self.place
+        return ExampleParser(Schema(**{part: spec}))
+
+    def lengths_of(self, parser: ExampleParser, block: RecordBlock) -> tuple[Ints, RecordBlock]:
+        """Return the lengths of the records of a block that can be parsed, and these records."""
+        located, block = locate_sound(parser, block)
+        offsets, units = located.counts(0)
+        return -(np.diff(units if self.place == "sequence" else offsets) // -self.part), block
+
+
+def locate_sound(parser: ExampleParser, block: RecordBlock) -> tuple[LocatedBlock, RecordBlock]:
+    """Locate the values of the records of a block that can be parsed, and return these records."""
+    located = parser.locate(block)
+    if located.failures:
+        block = block.without(sorted({failure.position for failure in located.failures}))
+        located = parser.locate(block)
+    return located, block
+
+
+class LengthMeasure(Protocol):
+    """Measures the length of records. Its ``repr`` identifies the lengths in the cache."""
+
+    @property
+    def key(self) -> str:
+        """Name of the counted values, for messages."""
+
+    def parser(self) -> ExampleParser:
+        """Return a parser that locates the counted values."""
+
+    def lengths_of(self, parser: ExampleParser, block: RecordBlock) -> tuple[Ints, RecordBlock]:
+        """Return the lengths of the records of a block that can be parsed, and these records."""
+
+
+def find_lengths(
+    reader: RecordReader, measure: LengthMeasure, unreadable: int = 0
+) -> npt.NDArray[np.int64]:
+    """Return the length of each record of a reader's files, from the cache where it has them.
+
+    The lengths of a file with a record that cannot be read or parsed are not cached.
+
+    Args:
+        reader: Reader of the files.
+        measure: Measure of the length of records.
+        unreadable: Length of a record that cannot be read or parsed.
+
+    Returns:
+        Lengths by record number; int64 ``[N]``.
+
+    Raises:
+        TruncatedFileError, StaleIndexError, OSError: If the files are not those that were indexed.
+    """
+    lengths = np.full(len(reader), unreadable, np.int64)
+    firsts = itertools.accumulate(map(len, reader.indexes), initial=0)
+    nonempty = [
+        (index, first) for index, first in zip(reader.indexes, firsts, strict=False) if len(index)
+    ]
+
+    def file_of(item: tuple[RecordIndex, int]) -> _File:
+        return _File(*item, measure, reader)
+
+    files = map_in_threads(file_of, nonempty)  # an index may have to be read first
+    unknown = [file for file in files if not file.load(lengths, least=unreadable)]
+    if unknown:
+        _measure_files(unknown, reader, measure, lengths)
+    return lengths
+
+
+class _File:
+    """The cached lengths of one data file.
+
+    Attributes:
+        first: Number of its first record among those of all files.
+        size: Number of its records.
+        name: Digest that distinguishes the lengths from those of other data and other features.
+        path: Path of the file in the cache.
+    """
+
+    def __init__(
+        self, index: RecordIndex, first: int, measure: LengthMeasure, reader: RecordReader
+    ) -> None:
+        self.first = first
+        self.size = len(index)
+        # The index and the fingerprint do not show every change of the data; the time does.
+        changed = index.find_change_time()
+        # Without checks of CRCs a damaged record may have a length, too.
+        text = f"{measure}" if reader.verify_crc else f"{measure}, unchecked"
+        if reader.max_record_bytes != MAX_RECORD_BYTES:
+            text += f", up to {reader.max_record_bytes} bytes"
+        self.name = digest(f"{changed}:{text}:", index.file.head, size=_DIGEST_BYTES)
+        # One file for each feature. Lengths of earlier data are overwritten.
+        suffix = f".{digest_text(text, size=6)}{SUFFIX}"
+        self.path = cache_path(index.data_path).with_suffix(suffix)
+
+    def load(self, lengths: Ints, least: int = 0) -> bool:
+        """Copy the cached lengths; return whether there are valid ones, none below ``least``."""
+        try:
+            with open(self.path, "rb") as file:
+                if not is_own_cache_file(self.path, os.fstat(file.fileno())):
+                    return False
+                cached = file.read(_HEAD_BYTES + 8 * self.size + _DIGEST_BYTES + 1)
+        except OSError:
+            return False
+        body, check = cached[:-_DIGEST_BYTES], cached[-_DIGEST_BYTES:]
+        width = body[_HEAD_BYTES - 1] if len(body) >= _HEAD_BYTES else 0
+        if (
+            body[: _HEAD_BYTES - 1] != _MAGIC + self.name
+            or width not in (4, 8)
+            or len(body) != _HEAD_BYTES + width * self.size
+            or digest(body, size=_DIGEST_BYTES) != check
+        ):
+            logger.info("lengths in %s belong to other data and are not used", printable(self.path))
+            return False
+        found = np.frombuffer(body, f"<i{width}", offset=_HEAD_BYTES)
+        if found.min() < least:
+            logger.info("lengths in %s are not valid and are not used", printable(self.path))
+            return False
+        lengths[self.first : self.first + self.size] = found
+        return True
+
+    def save(self, lengths: Ints) -> None:
+        """Write the lengths to the cache, if this is possible."""
+        own = lengths[self.first : self.first + self.size]
+        width = 4 if own.max() < 2**31 else 8
+        body = _MAGIC + self.name + bytes([width]) + own.astype(f"<i{width}").tobytes()
+        try:
+            check = digest(body, size=_DIGEST_BYTES)
+            write_cached(self.path, body + check)
+        except OSError as error:  # such as a read-only home; they stay in memory
+            logger.info("lengths cannot be cached: %s", error)
+
+    def parts(self) -> Iterator[Ints]:
+        """Yield the numbers of the records in parts; int64 ``[n]`` each."""
+        for at in range(0, self.size, _RECORDS_AT_ONCE):
+            yield self.first + np.arange(at, min(self.size, at + _RECORDS_AT_ONCE))
+
+
+def _measure_files(
+    files: list[_File], reader: RecordReader, measure: LengthMeasure, lengths: Ints
+) -> None:
+    """Find the lengths of files by a pass over their records, and cache them."""
+    parser = measure.parser()
+
+    def measure_block(plan: ReadPlan) -> tuple[int, bool]:
+        """Find the lengths of some records; return their number, and whether all are valid."""
+        block, errors = reader.fetch(plan)
+        found, parsed = measure.lengths_of(parser, block)
+        lengths[parsed.numbers] = found
+        return len(plan.numbers), not errors and len(parsed) == len(block)
+
+    total = sum(file.size for file in files)
+    logger.info("finding the lengths of %s by %r", counted(total, "record"), measure.key)
+    parts = itertools.chain.from_iterable(file.parts() for file in files)
+    damaged = done = 0
+    reported = time.monotonic()
+    with closing(scan(reader, parts, measure_block, most_storage_threads())) as blocks:
+        for file in files:
+            left, is_valid = file.size, True
+            while left:
+                count, is_block_valid = next(blocks)
+                is_valid &= is_block_valid
+                left -= count
+                done += count
+                if time.monotonic() > reported + _SECONDS_BETWEEN_REPORTS:
+                    reported = time.monotonic()
+                    logger.info("found the lengths of %d of %d records", done, total)
+            if is_valid:
+                file.save(lengths)
+            damaged += not is_valid
+    if damaged:
+        number_text = counted(damaged, "file")
+        logger.info("lengths of %s with damaged records are not cached", number_text)

@@ -1,0 +1,308 @@
+"""Parsing: a block of records and a Schema become columns in one arena, in two passes.
+
+The first pass locates every value and so finds the size of the arena. The caller allocates it. The
+second pass fills it. Both run in the native core for a whole block at once.
+"""
+
+from __future__ import annotations
+
+import functools
+import pkgutil
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple
+
+from .. import _core
+from .._records.native_frames import NativeReads
+from .._records.record_block import RecordBlock, RecordList
+from .._schema.schema import Schema
+from .columns.base import (
+    MAX_ARENA_BYTES,
+    Arena,
+    ColumnBuilder,
+    DeferredBuilder,
+    ElementSelection,
+    LocatedBlock,
+)
+from .layout import ArenaLayout, Column
+from .record_random import DEFAULT_RANDOM, RecordRandom
+
+
+class RecordFailure(NamedTuple):
+    """A record that cannot be parsed with the schema.
+
+    Attributes:
+        position: Position of the record in the block.
+        feature: Flat name of the feature; None if the record as a whole is not valid.
+        offset: Offset of the fault in the record, in bytes; None if it is not in one place.
+        reason: Reason, as part of an error message.
+        cause: Exception that was raised, if there is one.
+        hint: Function that returns what the record looks like, to end the message; or "".
+    """
+
+    position: int
+    feature: str | None
+    offset: int | None
+    reason: str
+    cause: Exception | None = None
+    hint: Callable[[], str] | None = None
+
+    def message(self, *, with_offset: bool = False) -> str:
+        """Return the reason with what the record looks like, which is examined only now."""
+        reason = self.reason
+        if with_offset and self.offset is not None:
+            reason = f"{reason}, at byte {self.offset} of the record"
+        return reason if self.hint is None else reason + self.hint()
+
+
+class ExampleParser:
+    """Parses blocks of serialized ``tf.train.Example`` or ``SequenceExample`` messages.
+
+    docs/differences.md lists the results for unusual bytes: valid protobuf is read as protobuf
+    reads it, invalid bytes are refused, and the values are TensorFlow's.
+
+    Args:
+        schema: Schema of the records.
+        deferred: Names of features that get no column, because others decode their values: lists of
+            numbers. Whether these are in their range is not checked.
+
+    Attributes:
+        schema: Schema of the records.
+        native: Parser of the native core.
+        builders: Builder of each feature's column, in the order of the schema.
+        located_builders: Builders of the columns that are laid out once values are located.
+        is_fixed: Whether the native core alone makes all columns, and no size depends on the
+            records.
+        checked_builders: Builders of the columns whose values must be in a range.
+        names: Flat names of the features that have a column.
+        paths: Paths of nested features, by flat name.
+        padded: Padding of the padded columns, by flat name.
+        selectable: Flat names of the features that can decode only selected elements.
+        dense_layout: Function that returns the layout of the dense columns for a number of records.
+    """
+
+    def __init__(self, schema: Schema, deferred: Collection[str] = ()) -> None:
+        self.schema = schema
+        self._deferred = frozenset(deferred)
+        features = [(name, spec, False) for name, spec in schema.context.items()]
+        features += [(name, spec, True) for name, spec in (schema.sequence or {}).items()]
+        self.builders: list[ColumnBuilder] = [
+            self._builder_of(name, spec, in_lists=in_lists) for name, spec, in_lists in features
+        ]
+        # Name of the feature and of the stored feature of each native spec.
+        self._owners: list[tuple[str, str]] = []
+        specs: list[_core.FeatureSpec] = []
+        for builder in self.builders:
+            builder.first_spec = len(specs)
+            specs += builder.specs
+            self._owners += [(builder.name, spec.key.decode()) for spec in builder.specs]
+        self.native = _core.ExampleParser(specs, schema.is_sequence)
+        self.located_builders = [
+            b for b in self.builders if b.dense is None and not isinstance(b, DeferredBuilder)
+        ]
+        needs_finish = any(builder.needs_finish for builder in self.builders)
+        self.is_fixed = self.native.is_fixed and not needs_finish
+        self.checked_builders = [b for b in self.builders if b.limits is not None]
+        self._dense_groups = _group_dense(self.builders)
+        # Batches usually have two sizes; other sizes must not fill the memory.
+        self.dense_layout = functools.lru_cache(maxsize=8)(self._make_dense_layout)
+        without = {b.name for b in self.builders if isinstance(b, DeferredBuilder)}
+        self.names = tuple(name for name in schema if name not in without)
+        self.paths = dict(schema.paths)
+        self.padded = {b.name: b.padding for b in self.builders if b.padding is not None}
+        self.selectable = frozenset(b.name for b in self.builders if b.takes_selection)
+
+    @classmethod
+    def of(cls, schema: Schema) -> ExampleParser:
+        """Return the parser of a schema, which is made once and kept in the schema."""
+        if schema.parser is None:
+            schema.parser = cls(schema)
+        parser: ExampleParser = schema.parser
+        return parser
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ExampleParser, (self.schema, self._deferred)
+
+    def _builder_of(self, name: str, spec: Any, *, in_lists: bool) -> ColumnBuilder:
+        builder: ColumnBuilder = pkgutil.resolve_name(spec.column)(name, spec, in_lists=in_lists)
+        return DeferredBuilder(builder) if name in self._deferred else builder
+
+    def builder(self, name: str) -> ColumnBuilder:
+        """Return the builder of a feature's column, by its flat name."""
+        return next(builder for builder in self.builders if builder.name == name)
+
+    def locate(
+        self,
+        block: RecordBlock | RecordList,
+        random: RecordRandom = DEFAULT_RANDOM,
+        threads: int | None = None,
+        selection: ElementSelection | None = None,
+    ) -> LocatedBlock:
+        """Locate the values of a block: the first pass.
+
+        Args:
+            block: The records.
+            random: Source of random numbers.
+            threads: Number of threads that decode images; by default that of the CPUs.
+            selection: Elements of sequences to decode; by default all. With a selection, the column
+                of a sequence with a length is a Ragged.
+        """
+        located = LocatedBlock(self, block, random, threads, selection)
+        if not located.is_fixed:
+            located.lay_out(self.native.locate(located.records))
+        return located
+
+    def load(
+        self,
+        reads: Sequence[NativeReads],
+        randoms: Sequence[RecordRandom],
+        threads: int | None,
+        *,
+        verify_crc: bool,
+    ) -> list[LocatedBlock]:
+        """Read blocks, check their records and locate the values, up to the first fault.
+
+        Args:
+            reads: Reads of each block.
+            randoms: Source of random numbers of each block.
+            threads: Number of threads that decode images; by default that of the CPUs.
+            verify_crc: Whether to check the CRCs of lengths and data.
+
+        Returns:
+            The blocks before the first fault.
+        """
+        located = [
+            LocatedBlock(self, read.block, random, threads)
+            for read, random in zip(reads, randoms, strict=True)
+        ]
+        found = _core.load_batches(self.native, _batch_reads(reads, located), verify_crc)
+        for number, batch in enumerate(found):
+            located[number].lay_out(batch)
+            if located[number].failures:
+                return located[:number]
+        return located[: len(found)]
+
+    def fill(self, located: Sequence[LocatedBlock], arenas: Sequence[Arena]) -> int:
+        """Fill arenas with located blocks, up to the first fault, and return their number."""
+        targets = [block.targets for block in located]
+        done = _core.fill_batches([block.located for block in located], targets, arenas)
+        for number, (block, arena) in enumerate(zip(located[:done], arenas, strict=False)):
+            block.finish(arena)
+            if block.failures:
+                return number
+        return done
+
+    def load_fixed(
+        self,
+        reads: Sequence[NativeReads],
+        located: Sequence[LocatedBlock],
+        arenas: Sequence[Arena],
+        *,
+        verify_crc: bool,
+    ) -> int:
+        """Read, check and parse fixed blocks in one call; they may share a buffer.
+
+        Args:
+            reads: Reads of each block.
+            located: The blocks, which are all fixed.
+            arenas: Arena of each block.
+            verify_crc: Whether to check the CRCs of lengths and data.
+
+        Returns:
+            The number of blocks before the first fault.
+        """
+        batches = _batch_reads(reads, located)
+        targets = [block.targets for block in located]
+        loaded = _core.load_fixed_batches(self.native, batches, targets, arenas, verify_crc)
+        for block, arena in zip(located[:loaded], arenas, strict=False):
+            block.check_ranges(arena)
+        return loaded
+
+    # ---- for LocatedBlock ----
+
+    def _make_dense_layout(self, rows: int) -> DenseLayout:
+        """Return the layout of the dense columns of a block of that many records."""
+        arena = ArenaLayout()
+        targets = _core.ColumnTargets(len(self._owners))
+        columns: list[Column] = []
+        for builders, dtype, shape in self._dense_groups:
+            names = tuple(builder.name for builder in builders)
+            dense = arena.reserve_dense(names, dtype, (rows, *shape))
+            columns.append(dense)
+            if arena.size > MAX_ARENA_BYTES:
+                continue
+            for number, builder in enumerate(builders):
+                targets.set(builder.first_spec, data=dense.at + number * dense.stride)
+        return DenseLayout(tuple(columns), targets, arena.size)
+
+    def failures(
+        self, found: list[_core.Failure], block: RecordBlock | RecordList
+    ) -> list[RecordFailure]:
+        """Return failures of the native core, with the names of features."""
+        return [
+            self.failure(each.record, each.feature, each.offset, each.reason, block)
+            for each in found
+        ]
+
+    def failure(
+        self,
+        record: int,
+        feature: int | None,
+        offset: int | None,
+        reason: str,
+        block: RecordBlock | RecordList | None = None,
+    ) -> RecordFailure:
+        """Return a failure of a native spec; None is for the record as a whole.
+
+        Args:
+            record: Position of the record.
+            feature: Number of the native spec.
+            offset: Offset of the fault in the record, in bytes.
+            reason: Reason of the failure.
+            block: The records, if one of them may be of another kind than the schema.
+        """
+        name, key = (None, "") if feature is None else self._owners[feature]
+        if name is not None and key != name:
+            reason = f"{reason}, in the stored feature {key!r}"
+        hint = None
+        if block is not None:
+            hint = functools.partial(_hint_at, self.schema, block, record, name, key)
+        return RecordFailure(record, name, offset, reason, None, hint)
+
+
+def _hint_at(
+    schema: Schema, block: RecordBlock | RecordList, record: int, name: str | None, key: str
+) -> str:
+    from .hints import hint_at  # noqa: PLC0415  # only for errors
+
+    return hint_at(schema, bytes(block.view(record)), name, key)
+
+
+class DenseLayout(NamedTuple):
+    """Layout of the dense columns of a block.
+
+    Attributes:
+        columns: The columns.
+        targets: Offsets that the native core writes to.
+        size: Size of the columns in the arena, in bytes.
+    """
+
+    columns: tuple[Column, ...]
+    targets: _core.ColumnTargets
+    size: int
+
+
+def _batch_reads(
+    reads: Sequence[NativeReads], located: Sequence[LocatedBlock]
+) -> list[_core.BatchReads]:
+    return [read.for_core(block.records) for read, block in zip(reads, located, strict=True)]
+
+
+def _group_dense(
+    builders: list[ColumnBuilder],
+) -> list[tuple[list[ColumnBuilder], str, tuple[int, ...]]]:
+    """Return groups of columns of one dtype and shape, which are laid out together."""
+    groups: dict[tuple[str, tuple[int, ...]], list[ColumnBuilder]] = {}
+    for builder in builders:
+        if builder.dense is not None:
+            groups.setdefault(builder.dense, []).append(builder)
+    return [(group, dtype, shape) for (dtype, shape), group in groups.items()]

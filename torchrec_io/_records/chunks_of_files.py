@@ -1,0 +1,124 @@
+"""Compressed files of a reader: their chunks, and which records in them are trusted."""
+
+from __future__ import annotations
+
+import bisect
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .._storage.byte_source import ByteBuffer, ByteSource, Ints
+from .._storage.chunk_cache import ChunkCache
+from .._storage.chunked_file import ChunkedFile
+from .index import RecordIndex
+
+if TYPE_CHECKING:
+    from .._storage.cache.block_cache import BlockCache
+
+logger = logging.getLogger("torchrec_io")
+
+# Decompressing the data more often than this in an epoch is reported.
+_MANY_DECODINGS = 5
+
+
+def open_chunks(
+    index: RecordIndex, file: ByteSource, cache: ChunkCache, disk: BlockCache | None
+) -> ChunkedFile:
+    """Return the decompressed content of a compressed file.
+
+    Args:
+        index: Index of the file.
+        file: The open file.
+        cache: Cache of decoded chunks, which stay there when the file is closed.
+        disk: Cache on the local disk that keeps decoded chunks.
+    """
+    from .._storage.compressed_chunks import CompressedChunks  # noqa: PLC0415  # has decoders
+
+    assert index.compression is not None
+    chunks = CompressedChunks(file.path, index.compression, index.seek_points, index.stream_bytes)
+    if disk is not None:
+        from .._storage.cache.object_blocks import chunk_blocks  # noqa: PLC0415  # seldom needed
+
+        chunks.stored = chunk_blocks(disk, index.location, file.stamp, chunks.starts)
+    return ChunkedFile(file, chunks, cache)
+
+
+def trust_valid_records(source: ChunkedFile, index: RecordIndex, ranges: Ints) -> None:
+    """Allow reading the records of damaged chunks up to the first one that is damaged.
+
+    Damage to compressed data may repeat earlier bytes. So what follows it, up to the next seek
+    point, may be records that look valid, but are others again.
+
+    Args:
+        source: The decompressed content of a file.
+        index: Index of the file.
+        ranges: Ranges that are read; int64 ``[n, 3]``.
+    """
+    for edge in {*ranges[:, 0].tolist(), *(ranges[:, :2].sum(axis=1) - 1).tolist()}:
+        damaged = source.damaged_chunk(edge)
+        if damaged is not None:
+            begin, data = damaged
+            source.trust(begin, _find_valid_end(index, begin, data))
+
+
+def report_decodings(
+    indexes: Sequence[RecordIndex], cache_bytes: int, block: int | None = None
+) -> bool:
+    """Log if a shuffle decompresses files very often; return whether it does.
+
+    Args:
+        indexes: Index of each file.
+        cache_bytes: Memory of the cache, half of which is for the look-ahead.
+        block: Number of records that are read together; None: each is read alone.
+    """
+    compressed = [index for index in indexes if index.compression]
+    # Half of the look-ahead, which is three quarters of the memory, is read each time.
+    size = sum(index.stream_bytes for index in compressed)
+    times = max(1, size / (0.75 * cache_bytes / 2))
+    # Of the largest file alone: the indexes of others may not be in memory.
+    largest = max(compressed, key=lambda index: index.stream_bytes)
+    points, size = largest.seek_points, largest.stream_bytes
+    if block is not None:
+        # The chunks that a block begins and ends in are decompressed.
+        block_bytes = block * max(1, size / max(1, len(largest)))
+        chunk_bytes = size / len(points.span_starts(size)[0])
+        times = min(times, 1 + chunk_bytes / block_bytes)
+    times *= points.spans_to_reach(size)
+    if times <= _MANY_DECODINGS:
+        return False
+    logger.warning(
+        "shuffle=%s decompresses the files about %.0f times in an epoch, with decode_cache_bytes=%d"
+        ": use %s, a larger cache, or torchrec-io compress or decompress",
+        True if block is None else f"Shuffle(block={block})",
+        times,
+        cache_bytes,
+        "shuffle=Shuffle(block=...)" if block is None else "larger blocks",
+    )
+    return True
+
+
+def _find_valid_end(index: RecordIndex, begin: int, data: ByteBuffer) -> int:
+    """Return the stream offset where the first damaged record of a damaged chunk starts.
+
+    Args:
+        index: Index of the file.
+        begin: Stream offset of the chunk.
+        data: The bytes of the chunk that could be decoded.
+    """
+
+    def first_from(offset: int) -> int:
+        """Return the first record that starts at an offset or later."""
+        return bisect.bisect_left(
+            range(len(index)), offset, key=lambda n: int(index.locate(np.array([n]))[0][0])
+        )
+
+    first, last = first_from(begin), first_from(begin + len(data))
+    starts, ends = index.locate(np.arange(first, last))
+    whole = int(np.searchsorted(ends, begin + len(data), side="right"))
+    starts, ends = starts[:whole], ends[:whole]
+    found = index.format.extract(data, starts - begin, ends - starts, verify_crc=True)
+    if found.faults:
+        return int(starts[found.faults[0][0]])
+    return int(ends[-1]) if whole else begin

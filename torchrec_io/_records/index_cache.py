@@ -1,0 +1,288 @@
+"""Lookup of indexes: beside the data files, in the user's cache directory, or by building them."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from .._storage.byte_source import Stamp
+from .._storage.cache_folder import cache_folder, is_own_cache_file, make_cache_folder
+from .._storage.compression import CompressionChoice
+from .._storage.digest import digest_text
+from .._storage.local import StrPath
+from .._storage.location import Location, threads_for
+from .._storage.thread_pool import map_in_threads
+from ..checks import counted, printable
+from ..errors import IndexFormatError, StaleIndexError, TorchRecIOError
+from .formats import TFRECORD, RecordFormat
+from .index import RecordIndex
+from .index_file import SUFFIX, IndexFacts, IndexFile
+from .manifest import find_facts
+
+IndexChoice: TypeAlias = StrPath | Sequence[StrPath]
+
+logger = logging.getLogger("torchrec_io")
+
+
+def cache_path(
+    data_path: StrPath, record_format: RecordFormat = TFRECORD, stamp: Stamp | None = None
+) -> Path:
+    """Return where the index of a data file is kept that has none beside it.
+
+    It is in the :func:`cache_folder`. Links to a file share its index, and each version of an
+    object has its own.
+
+    Args:
+        data_path: Data file.
+        record_format: Record format of the file.
+        stamp: Stamp of the object, if it is one.
+    """
+    full = Location.of(data_path).identity
+    version = b"" if stamp is None else f" {stamp}".encode()
+    name = digest_text(os.fsencode(full) + version, size=10)
+    if record_format.code != TFRECORD.code:  # a file may be read in several formats
+        name += f"-{record_format.code:08x}"
+    return Path(cache_folder(), f"{os.path.basename(full)[:80]}-{name}{SUFFIX}")
+
+
+def has_writable_cache() -> bool:
+    """Return whether the cache directory can be written, so that processes can share indexes."""
+    root = cache_folder()
+    try:
+        make_cache_folder(root)
+    except OSError:
+        return False
+    return os.access(root, os.W_OK | os.X_OK)
+
+
+class IndexSearch(NamedTuple):
+    """Search for the index of a data file.
+
+    Attributes:
+        file: Data file.
+        compression: Compression that the user gave.
+        record_format: Record format of the file.
+        facts: What a manifest says about the index of the object as it was listed.
+        max_index_bytes: Most bytes that a new index may have; see :meth:`RecordIndex.build`.
+        verify_crc: See :meth:`RecordIndex.build`.
+    """
+
+    file: Location
+    compression: CompressionChoice = "auto"
+    record_format: RecordFormat = TFRECORD
+    facts: IndexFacts | None = None
+    max_index_bytes: int | None = None
+    verify_crc: bool = True
+
+    def find_or_build(self) -> RecordIndex:
+        """Return the index beside the data file, else the cached one, else a new one.
+
+        A new index is saved in the cache, never beside the data. The index of a damaged file has
+        the records before the damage. It is not saved.
+        """
+        is_cached = self.record_format.is_cached
+        if is_cached and (found := self.find()) is not None:
+            return found
+        index = RecordIndex.build(
+            self.file,
+            compression=self.compression,
+            format=self.record_format,
+            max_index_bytes=self.max_index_bytes,
+            verify_crc=self.verify_crc,
+            allow_damage=True,
+        )
+        if is_cached:
+            keep_index(index)
+        return index
+
+    def find_listed(self, stamp: Stamp, beside: Stamp | None = None) -> RecordIndex:
+        """Find or build an index, maybe in another process than the one that listed the file.
+
+        Args:
+            stamp: Stamp of the file when it was listed.
+            beside: Stamp of the index beside it, if there was one.
+
+        Raises:
+            CorruptRecordError, TruncatedFileError: If the file is damaged.
+            StaleIndexError: If the manifest is wrong.
+        """
+        for location, seen in ((self.file, stamp), (self.file.beside(SUFFIX), beside)):
+            location.see(location.seen_stamp or seen)
+        index = self.find_or_build()
+        if index.damage is not None:
+            raise index.damage
+        if self.facts not in (None, index.facts):
+            raise StaleIndexError(
+                "the manifest of the folder does not match the object; write it again: "
+                "torchrec-io index --upload --force",
+                path=self.file.name,
+            )
+        return index
+
+    def find(self) -> RecordIndex | None:
+        """Return the index of a file that exists, beside it or in the cache; None without one."""
+        file, is_object = self.file, self.file.local_path is None
+        stamp = file.stamp() if is_object else None
+        beside = file.beside(SUFFIX)
+        cached = Location(str(cache_path(file, self.record_format, stamp)))
+        for place in (cached, beside) if is_object else (beside, cached):
+            if place is cached and not is_own_cache_file(cached):
+                continue
+            # The name in the cache has the ETag of an object, if there is one. With facts, an index
+            # beside it is of this version, too. So the object need not be read.
+            is_known = stamp is not None and (self.facts or place is cached) and any(stamp.file)
+            found = self._load(place, stamp if is_known else None)
+            if found is not None:
+                if is_object and place is beside:
+                    keep_index(found)  # in the cache it can be read by pages
+                return found
+        return None
+
+    def _load(self, place: Location, known: Stamp | None) -> RecordIndex | None:
+        """Return the index in a file; None if it does not exist, or does not match the data file.
+
+        Args:
+            place: Index file.
+            known: Stamp of the data file if the index is known to be of this version.
+        """
+        try:
+            index = RecordIndex(self.file, IndexFile.read(place.open()), self.record_format)
+            index.check_fresh(known=known)
+        except FileNotFoundError:
+            return None
+        except (IndexFormatError, StaleIndexError, OSError) as error:
+            # If the data file cannot be read, building an index raises the error.
+            logger.info("building a new index: %s", error)
+            return None
+        if (reason := self._misfit(index)) is None:
+            return index
+        logger.info("building a new index: %s %s", printable(place), reason)
+        return None
+
+    def _misfit(self, index: RecordIndex) -> str | None:
+        """Return why an index that matches its data file is not used unless a user names it."""
+        if self.facts not in (None, index.facts):
+            return "is of another version of the object"
+        if self.compression not in ("auto", index.compression):
+            return "is of another compression"
+        if index.gaps:
+            # Scanning the file tells what is damaged, and finds all that a text index left out.
+            return "has gaps"
+        stamp, indexed = index.data_stamp, index.file.header.data_mtime_ns
+        is_touched = stamp is not None and stamp.mtime_ns != indexed
+        if is_touched and index.compression is None and not self.record_format.is_self_checking:
+            # Lines may have moved between the sampled ones, and reading them would not show it.
+            return "is of the file before its last change"
+        return None
+
+
+def find_matching(file: Location) -> RecordIndex | None:
+    """Return the index of a TFRecord file that exists; see :meth:`IndexSearch.find`."""
+    return IndexSearch(file).find()
+
+
+def keep_index(index: RecordIndex) -> None:
+    """Save a new index in the cache, if that can be written, unless its file is damaged."""
+    if not index.is_verified or index.damage is not None:
+        return
+    stamp = index.data_stamp if index.location.local_path is None else None
+    try:
+        index.file.save(cache_path(index.location, index.format, stamp), durable=False)
+    except OSError as error:  # for example a read-only home directory
+        logger.info("the index is not saved in the cache: %s", error)
+
+
+def open_indexes(
+    files: Sequence[Location],
+    index: IndexChoice,
+    compression: CompressionChoice,
+    record_format: RecordFormat = TFRECORD,
+    *,
+    allow_missing: bool = False,
+    max_index_bytes: int | None = None,
+    verify_crc: bool = True,
+) -> tuple[list[RecordIndex], list[TorchRecIOError]]:
+    """Return the indexes of several data files, opened in a pool of threads.
+
+    Args:
+        files: Data files.
+        index: ``"auto"`` to find or build each index (:class:`IndexSearch`); or the index file of
+            each data file, a path or several.
+        compression: Compression of the files: ``"auto"`` (by content), None, ``"gzip"``,
+            ``"zlib"`` or ``"zstd"``.
+        record_format: Record format of the files.
+        allow_missing: Whether given indexes may leave out records of their files.
+        max_index_bytes: Most bytes that a new index may have; see :meth:`RecordIndex.build`.
+        verify_crc: See :meth:`RecordIndex.build`.
+
+    Returns:
+        An index for each file, and the damages that ended building some of them early.
+
+    Raises:
+        StaleIndexError, IndexFormatError: If a given index does not match its file, leaves out
+            records of it, or is damaged.
+        IndexTooLargeError: If a new index would be too large.
+        ValueError: If ``index`` is neither, or does not have one path for each file.
+        FileNotFoundError, IsADirectoryError: If a file does not exist.
+    """
+    if index is None:
+        raise ValueError("index must be 'auto', a path or a list of paths, got None")
+    threads = threads_for(files)
+    if index == "auto":
+        is_local = all(file.local_path is not None for file in files)
+        listed = {} if is_local else find_facts(files, compression, record_format)
+
+        def find(file: Location) -> RecordIndex:
+            facts = listed.get(file)
+            search = IndexSearch(
+                file, compression, record_format, facts, max_index_bytes, verify_crc
+            )
+            if facts is None:
+                return search.find_or_build()
+            stamp, beside = file.stamp(), file.beside(SUFFIX).seen_stamp
+            later = functools.partial(search.find_listed, stamp, beside)
+            return RecordIndex(file, later, record_format, facts=facts, stamp=stamp)
+
+        indexes = map_in_threads(find, files, threads)
+    else:
+        names = [index] if isinstance(index, (str, os.PathLike)) else list(index)
+        if len(names) != len(files):
+            raise ValueError(
+                f"index must have {counted(len(files), 'path')}, one for each data file, got "
+                f"{len(names)}"
+            )
+        indexes = map_in_threads(
+            lambda pair: RecordIndex.load(*pair, format=record_format, allow_missing=allow_missing),
+            list(zip(names, files, strict=True)),
+            threads,
+        )
+    return indexes, [index.damage for index in indexes if index.damage is not None]
+
+
+def find_indexes(files: Sequence[Location]) -> list[RecordIndex | None]:
+    """Return the indexes of TFRecord files that exist, each beside its file or in the cache.
+
+    They are looked for in a pool of threads.
+
+    Args:
+        files: Data files.
+
+    Returns:
+        An index for each file; None if it does not exist.
+    """
+    listed = find_facts(files, "auto", TFRECORD)
+    searches = [IndexSearch(file, facts=listed.get(file)) for file in files]
+    return map_in_threads(IndexSearch.find, searches, threads_for(files))
+
+
+def load_deferred(indexes: Sequence[RecordIndex]) -> None:
+    """Load those indexes that load on first use, in a pool of threads if there are several."""
+    deferred = [index for index in indexes if not index.is_loaded]
+    if len(deferred) > 1:
+        logger.info("finding the indexes of %s", counted(len(deferred), "file"))
+        threads = threads_for(index.location for index in deferred)
+        map_in_threads(RecordIndex.check_unchanged, deferred, threads)

@@ -1,0 +1,89 @@
+"""Places that indexes of data files are written to, unless those that are there are up to date."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from .._storage.location import Location
+from ..errors import IndexFormatError, StaleIndexError
+from .formats import Progress
+from .index import RecordIndex
+from .index_file import SUFFIX
+
+IndexFormat: TypeAlias = Literal["tfidx", "text"]
+IndexState: TypeAlias = Literal["indexed", "up to date"]
+
+
+@dataclass(frozen=True)
+class IndexPlaces:
+    """The places of the indexes of data files.
+
+    Attributes:
+        index_format: Format of the indexes.
+        folder: Folder for all indexes, an absolute path. Default: each is beside its data file.
+    """
+
+    index_format: IndexFormat = "tfidx"
+    folder: Location | None = None
+
+    def index_of(self, file: Location) -> Location:
+        """Return the location of the index of a data file."""
+        target = file if self.folder is None else self.folder.child(file.basename)
+        return target.beside(SUFFIX if self.index_format == "tfidx" else ".idx")
+
+    def load(self, file: Location) -> RecordIndex:
+        """Load the index of a data file; see :meth:`RecordIndex.load`."""
+        load = RecordIndex.from_text if self.index_format == "text" else RecordIndex.load
+        return load(self.index_of(file), file)
+
+    def update(
+        self,
+        file: Location,
+        *,
+        force: bool = False,
+        seek_point_bytes: int | None = None,
+        max_index_bytes: int | None = None,
+        progress: Progress | None = None,
+    ) -> tuple[IndexState, RecordIndex]:
+        """Return the index of a file, which is built and written unless it is up to date.
+
+        Args:
+            file: Data file.
+            force: Whether an index that is up to date is built again, and another file in its place
+                is replaced.
+            seek_point_bytes: See :meth:`RecordIndex.build`.
+            max_index_bytes: See :meth:`RecordIndex.build`.
+            progress: See :meth:`RecordIndex.build`.
+
+        Raises:
+            IndexFormatError: If another file is in the place of a text index.
+            CorruptRecordError, TruncatedFileError: If the data file is damaged.
+            IndexTooLargeError: If the index would be too large.
+            OSError: If a file cannot be read or written.
+        """
+        if not force:
+            try:
+                index = self.load(file)
+                if not index.gaps:  # otherwise building it raises the error
+                    return "up to date", index
+            except (FileNotFoundError, StaleIndexError):
+                pass  # the index is missing or stale, so it is built
+            except IndexFormatError as error:
+                if self.index_format == "text":  # other programs use its suffix, too
+                    reason = f"{error.reason}; replace the file with --force, or move it away"
+                    raise IndexFormatError(reason, path=error.path) from None
+        index = RecordIndex.build(
+            file,
+            progress=progress,
+            seek_point_bytes=seek_point_bytes,
+            max_index_bytes=max_index_bytes,
+        )
+        target = self.index_of(file)
+        if self.index_format == "text":
+            index.to_text(target)
+        elif target.local_path is None:
+            index.upload(target)
+        else:
+            index.save(target)
+        return "indexed", index

@@ -1,0 +1,98 @@
+"""Lines of text as records."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from .._storage.byte_source import ByteBuffer, ByteSource, Ints, file_bytes_read, read_bytes
+from ..checks import check_integer
+from ..errors import TorchRecIOError
+from .formats import ExtractedRecords, Progress, RecordFormat, ScanResult
+
+_NEWLINE, _RETURN = 10, 13
+_CHUNK_BYTES = 1 << 20
+
+
+class TextLines(RecordFormat):
+    r"""Lines: a record ends at ``"\n"``, which is not part of it, nor is a ``"\r"`` before that.
+
+    The rules are those of TensorFlow's ``TextLineReader`` (2.21). Bytes are not decoded. Only a
+    ``"\r"`` at the end of a line is dropped. A last line needs no newline, but is not a record if
+    it is empty. Keys are ``"path:line"``, counted from 1, including skipped lines.
+
+    Args:
+        skip_header_lines: Number of lines to skip at the start of each file.
+
+    Raises:
+        ValueError: If ``skip_header_lines`` is not a non-negative integer.
+    """
+
+    def __init__(self, skip_header_lines: int = 0) -> None:
+        self.skip_header_lines = check_integer("skip_header_lines", skip_header_lines)
+        self.name = f"lines, skip_header_lines={self.skip_header_lines}"
+
+    def scan(self, source: ByteSource, progress: Progress) -> ScanResult:
+        buffer = np.empty(_CHUNK_BYTES, np.uint8)
+        found = [np.zeros(1, np.uint64)]  # starts of lines
+        at = last = lines = 0  # last: start of the last line
+        chunk = np.empty(0, np.uint8)
+        error: TorchRecIOError | None = None
+        while error is None:
+            got, error = source.read_before_damage(at, buffer.data)
+            if got == 0:
+                break
+            chunk = buffer[:got]
+            starts = np.flatnonzero(chunk == _NEWLINE)
+            starts += at + 1
+            found.append(starts.view(np.uint64))
+            if len(starts):
+                last = int(starts[-1])
+            at += got
+            lines += len(starts)
+            progress(file_bytes_read(source, at), lines)
+        left = at - last
+        # The last line of a damaged stream is not a record: it may have been longer.
+        if error is None and (left > 1 or (left == 1 and chunk[-1] != _RETURN)):
+            found.append(np.array([at], np.uint64))
+        bounds = np.concatenate(found)
+        if error is not None:
+            error.record = max(0, len(bounds) - 1 - self.skip_header_lines)
+        bounds = bounds[self.skip_header_lines :]
+        return ScanResult(bounds[:-1], int(bounds[-1]) if len(bounds) else at, error)
+
+    def extract(
+        self, buffer: ByteBuffer, frame_starts: Ints, frame_sizes: Ints, verify_crc: bool
+    ) -> ExtractedRecords:
+        del verify_crc
+        lengths = frame_sizes
+        for end in (_NEWLINE, _RETURN):
+            lengths = lengths - _ends_with(end, buffer, frame_starts, lengths)
+        return ExtractedRecords(buffer, frame_starts, lengths, ())
+
+    def key(self, path: str, record: int, offset: int) -> str:
+        del offset
+        return f"{path}:{record + self.skip_header_lines + 1}"
+
+    def covers(self, before: int, after: int) -> bool:
+        # A last line that is empty is no record, even if it ends with a "\r".
+        return after <= 1 and (before == 0 or self.skip_header_lines > 0)
+
+    def find_mismatch(self, file: ByteSource, starts: Ints, ends: Ints) -> int | None:
+        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+            is_line_start = start == 0 or read_bytes(file, start - 1, 1) == b"\n"
+            line = read_bytes(file, start, end - start)
+            newline = line.find(b"\n")
+            # Only the last line of a file may have no newline.
+            is_line_end = newline == len(line) - 1 or (newline < 0 and end == file.stamp.size)
+            if not is_line_start or not is_line_end or not line:
+                return int(start)
+        return None
+
+
+def _ends_with(end: int, buffer: ByteBuffer, starts: Ints, lengths: Ints) -> npt.NDArray[np.bool_]:
+    """Return which parts of a buffer end with a byte."""
+    if not len(buffer):
+        return np.zeros(len(starts), np.bool_)
+    ends: npt.NDArray[np.bool_] = buffer[np.maximum(starts + lengths - 1, 0)] == end
+    return ends & (lengths > 0)

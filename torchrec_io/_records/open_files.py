@@ -1,0 +1,230 @@
+"""The data files of a reader: opened when they are needed, and checked for changes."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from .. import _core
+from .._storage.byte_source import ByteBuffer, ByteSource, Ints, Stamp
+from .._storage.chunked_file import ChunkedFile
+from .._storage.file_limit import is_out_of_files, most_open_files, out_of_files
+from ..errors import StaleIndexError
+from .changes import changed_error, check_unchanged
+from .index import RecordIndex
+from .index_cache import load_deferred
+from .index_file import supply_pages
+
+_MAX_OPEN_FILES = 128
+# A plan may have more files than are kept open.
+_FILES_AT_ONCE = 64
+
+
+class OpenFiles:
+    """Indexed files, of which some are open. Safe to use from several threads, not after a fork.
+
+    A file and its index are checked for changes when they are first needed in an epoch.
+
+    Args:
+        indexes: Index of each file.
+        counts: Number of records of each file; int64 ``[n]``.
+        open_content: Function that opens the decompressed content of a compressed file; None if
+            there is none.
+
+    Attributes:
+        at_once: Largest number of files to open together.
+    """
+
+    def __init__(
+        self,
+        indexes: Sequence[RecordIndex],
+        counts: Ints,
+        open_content: Callable[[RecordIndex, ByteSource], ChunkedFile] | None,
+    ) -> None:
+        self._indexes = indexes
+        self._open_content = open_content
+        self._lock = threading.Lock()
+        self._epoch = 1  # until the first one begins
+        self._index_set = _core.IndexSet(counts)
+        self._sources: OrderedDict[int, ByteSource] = OrderedDict()  # opened last at the end
+        self._closed: set[int] = set()  # files that were open before, in this epoch
+        # Compressed files whose stream was found to end where the index does.
+        self._ended: weakref.WeakSet[ByteSource] = weakref.WeakSet()
+        # Several threads use files at the same time, and so do other parts of the process.
+        limit = most_open_files()
+        self.at_once = max(1, min(_FILES_AT_ONCE, limit // 8))
+        self._most_open = max(1, limit // 4)
+
+    def begin_epoch(self) -> None:
+        """Check each file again before it is used next."""
+        with self._lock:
+            self._epoch += 1
+            self._closed.clear()
+
+    def check_used(self) -> None:
+        """Check that no file was changed after it was used in this epoch.
+
+        Raises:
+            StaleIndexError: If a file was changed in place.
+            TruncatedFileError: If a file was truncated.
+        """
+        with self._lock:
+            used = {*self._sources} - {*self._index_set.unchecked([*self._sources], self._epoch)}
+            sources = [self._sources[file] for file in used]
+            closed = self._closed - {*self._sources}
+        check_unchanged(sources)
+        for file in closed:
+            index = self._indexes[file]
+            if not index.is_pinned:
+                with contextlib.suppress(FileNotFoundError):
+                    _check_same(index, index.location.stamp_now())
+
+    def find(self, numbers: Ints) -> _core.FrameLookup:
+        """Find the frames of records.
+
+        Args:
+            numbers: Numbers of the records, which continue from file to file; int64 ``[n]``.
+
+        Raises:
+            IndexError: If a number is out of range.
+            StaleIndexError, TruncatedFileError, FileNotFoundError: If a file, or its index, is not
+                what it was.
+        """
+        lookup = _core.FrameLookup(np.ascontiguousarray(numbers, np.int64))
+        epoch = self._epoch
+        while not self._index_set.find(lookup, epoch):
+            if lookup.unchecked_files:
+                self._check(lookup.unchecked_files, epoch)
+            else:
+                supply_pages(self._index_set, lookup, lambda file: self._indexes[file].file)
+        return lookup
+
+    def open(self, files: list[int]) -> list[ByteSource]:
+        """Return files as open sources of their decompressed content.
+
+        Not all of them stay open: those opened first are closed once nothing refers to them.
+
+        Args:
+            files: Numbers of the files.
+
+        Raises:
+            OSError: If a file cannot be opened.
+            StaleIndexError, TruncatedFileError: As for :meth:`find`.
+        """
+        epoch = self._epoch
+        if unchecked := self._index_set.unchecked(files, epoch):
+            self._check(unchecked, epoch)
+        with self._lock:
+            return [self._sources.get(file) or self._open(file) for file in files]
+
+    def read(self, file: int, ranges: Ints, out: ByteBuffer) -> bool:
+        """Read ranges of a file into a buffer.
+
+        Args:
+            file: Number of the file.
+            ranges: int64 ``[n, 3]``: stream offset, size, and offset in ``out``.
+            out: Buffer; uint8.
+
+        Returns:
+            Whether the file has all of them.
+
+        Raises:
+            TorchRecIOError: If the file is damaged, or was changed.
+            OSError: If it cannot be read.
+        """
+        [source] = self.open([file])
+        if source.read_ranges(ranges, out) is not None:
+            return False
+        check_unchanged([source])
+        self.check_end(file, source, ranges)
+        return True
+
+    def check_end(self, file: int, source: ByteSource, ranges: Ints) -> None:
+        """Check that the stream of a compressed file ends after its last record.
+
+        The index of a compressed file does not show that the stream has more records.
+
+        Args:
+            file: Number of the file.
+            source: The file.
+            ranges: Ranges that were read. Nothing is checked unless the last record is among them.
+
+        Raises:
+            StaleIndexError: If the stream continues.
+        """
+        index = self._indexes[file]
+        if not isinstance(source, ChunkedFile) or source in self._ended or index.gaps:
+            return
+        if int((ranges[:, 0] + ranges[:, 1]).max()) < index.stream_end:
+            return
+        if not source.ends():
+            raise StaleIndexError(
+                f"the index ends at byte {index.stream_bytes:,} of the decompressed stream, "
+                "which continues",
+                path=index.data_path,
+                offset=index.stream_bytes,
+            )
+        self._ended.add(source)
+
+    def _check(self, files: list[int], epoch: int) -> None:
+        """Check files and their indexes, unless that was done in an epoch."""
+        with self._lock:
+            # Another thread may have been faster.
+            unchecked = self._index_set.unchecked(files, epoch)
+            load_deferred([self._indexes[file] for file in unchecked])
+            for file in unchecked:
+                index = self._indexes[file]
+                index.check_unchanged()
+                self._closed.discard(file)  # it was not used in this epoch
+                source = self._sources.get(file)
+                if source is not None and (
+                    source.stamp != index.data_stamp  # replaced by a file with the same content
+                    or source.descriptor is None  # requests that have failed are made again
+                ):
+                    del self._sources[file]
+                self._index_set.mark_checked(file, index.file.core, epoch)
+
+    def _open(self, number: int) -> ByteSource:
+        index = self._indexes[number]
+        file = self._open_evicting(index)
+        if number in self._closed:
+            _check_same(index, file.stamp)
+        index.check_fresh(file)
+        if self._epoch > 1:
+            file.failures = []
+        source = file
+        if self._open_content is not None and index.compression is not None:
+            source = self._open_content(index, file)
+        while len(self._sources) >= min(_MAX_OPEN_FILES, self._most_open):
+            self._close_oldest()
+        self._sources[number] = source
+        return source
+
+    def _open_evicting(self, index: RecordIndex) -> ByteSource:
+        """Open a file; close others if the process has as many open files as it may have."""
+        while True:
+            try:
+                return index.open_data()
+            except OSError as error:
+                if not is_out_of_files(error):
+                    raise
+                if not self._sources:
+                    raise out_of_files(error) from None
+            for _ in range((len(self._sources) + 1) // 2):
+                self._close_oldest()
+
+    def _close_oldest(self) -> None:
+        number, _ = self._sources.popitem(last=False)
+        self._closed.add(number)
+
+
+def _check_same(index: RecordIndex, now: Stamp) -> None:
+    """Check that a file that was open before in this epoch was not changed in place since."""
+    before = index.data_stamp
+    if before is not None and now.file == before.file and now != before:
+        raise changed_error(index.data_path, before.size, now.size)

@@ -1,0 +1,85 @@
+"""Passes over records by their numbers, in blocks that threads read and visit."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import Any, TypeVar
+
+import numpy as np
+
+from .._storage.byte_source import Ints
+from .._storage.ordered_pool import OrderedPool
+from ..errors import TorchRecIOError
+from .reader import Reader
+
+Value = TypeVar("Value")
+
+# Usual limits of a block. A larger record gets a block of its own.
+BLOCK_RECORDS = 1 << 12
+BLOCK_BYTES = 1 << 22
+# Blocks of about this many bytes are read together, ahead of their visits.
+_AHEAD_BYTES = 1 << 24
+
+
+def scan(
+    reader: Reader,
+    numbers: Iterable[Ints],
+    visit: Callable[[Any], Value],
+    threads: int = 1,
+    *,
+    max_bytes: int = BLOCK_BYTES,
+) -> Generator[Value]:
+    """Visit records in blocks, in a pool of threads, and yield what the visits return, in order.
+
+    Close the generator if it is left early: then it waits only for the visits in progress.
+
+    Args:
+        reader: Reader of the records.
+        numbers: Numbers of the records in parts; int64 ``[n]`` each. A block has records of one
+            part.
+        visit: Function that is called with the reader's plan of each block.
+        threads: Number of threads; 1 is the calling thread.
+        max_bytes: Largest size of a block with more than one record, in bytes.
+
+    Raises:
+        Exception: What a visit raises, for the first such block.
+        StaleIndexError, TruncatedFileError, FileNotFoundError: If a file, or its index, is not what
+            it was.
+    """
+    plans: Iterator[Any] = itertools.chain.from_iterable(
+        _blocks(reader, part, max_bytes) for part in numbers
+    )
+    if reader.lookahead is not None:
+        plans = _read_ahead(reader, plans, min(_AHEAD_BYTES, reader.lookahead.most_bytes // 2))
+    with OrderedPool(visit, threads) as pool:
+        yield from pool.map(plans)
+
+
+def _blocks(reader: Reader, numbers: Ints, max_bytes: int) -> Iterator[Any]:
+    """Yield the plans of the blocks of some records."""
+    plan = reader.plan(numbers)
+    if plan.buffer_bytes <= max_bytes or len(numbers) == 1:
+        yield plan
+        return
+    for half in np.array_split(numbers, 2):
+        yield from _blocks(reader, half, max_bytes)
+
+
+def _read_ahead(reader: Reader, plans: Iterator[Any], most_bytes: int) -> Iterator[Any]:
+    """Yield plans. About so many bytes of those that follow are read meanwhile."""
+    waiting: list[Any] = []
+    while True:
+        following: list[Any] = []
+        size = 0
+        while size < most_bytes and (plan := next(plans, None)) is not None:
+            following.append(plan)
+            size += plan.buffer_bytes
+        # Errors are raised when a block itself is read.
+        with contextlib.suppress(TorchRecIOError, OSError, MemoryError, RuntimeError):
+            reader.read_ahead(following)
+        yield from waiting
+        if not following:
+            return
+        waiting = following

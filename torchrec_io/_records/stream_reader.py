@@ -1,0 +1,359 @@
+"""Reading of files from front to back, without an index. Works for pipes, too.
+
+Records are assigned to partitions without knowing their number: whole files if there are enough,
+single records otherwise. A shuffle is limited to a window of records.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _core
+from .._storage.byte_source import ByteSource
+from .._storage.compression import CompressionChoice, check_compression
+from .._storage.location import Location
+from ..checks import check_integer
+from ..errors import StaleIndexError, TorchRecIOError
+from ..timing.steps import checking, reading
+from .changes import check_unchanged
+from .formats import TFRECORD
+from .native_frames import Frames
+from .reader import Reader, RecordLocation, without_damaged
+from .record_block import RecordBlock
+from .record_size import MAX_RECORD_BYTES
+from .scanned_block import ScannedBlock
+from .sequential import iter_blocks
+from .shuffle_window import ShuffleWindow
+
+# Identity of a record: the number of its file, its number in the file, the offset of its frame.
+STREAM_LOCATION = np.dtype([("file", np.int32), ("record", np.int64), ("offset", np.int64)])
+
+_NO_NUMBERS = np.empty(0, np.int64)
+_NO_LOCATIONS = np.empty(0, STREAM_LOCATION)
+_NO_RECORDS = RecordBlock(np.empty(0, np.uint8), _NO_NUMBERS, _NO_NUMBERS, _NO_LOCATIONS)
+
+
+@dataclass(slots=True)
+class StreamChunk:
+    """Consecutive records of a stream, unchecked, and the damage that ended files after them.
+
+    It is its own plan: its records are in memory already.
+
+    Attributes:
+        block: Records, whose buffer has their whole frames. ``numbers`` has the dtype
+            :data:`STREAM_LOCATION`.
+        damage: Errors that ended files early.
+    """
+
+    block: RecordBlock
+    damage: list[TorchRecIOError]
+
+    def __len__(self) -> int:
+        return len(self.block)
+
+    @property
+    def numbers(self) -> npt.NDArray[np.void]:
+        """Location of each record; :data:`STREAM_LOCATION` ``[n]``."""
+        return self.block.numbers
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Size of the records' data in bytes."""
+        return int(self.block.lengths.sum())
+
+    def stored_bytes(self, begin: int, end: int) -> int:
+        """Return the number of bytes of the records from ``begin`` to ``end``, as stored."""
+        lengths = self.block.lengths[begin:end]
+        return int(lengths.sum()) + len(lengths) * TFRECORD.overhead_bytes
+
+    def plan(self, reader: StreamReader) -> StreamChunk:
+        """Return a plan to fetch the records: the chunk itself."""
+        return reader.plan(self)
+
+    def split(self, count: int) -> tuple[StreamChunk, StreamChunk]:
+        """Return the first ``count`` records, and the rest with the damage."""
+        count = min(count, len(self))
+        first, rest = self.block.rows(slice(count)), self.block.rows(slice(count, None))
+        return StreamChunk(first, []), StreamChunk(rest, self.damage)
+
+    @classmethod
+    def joined(cls, chunks: Sequence[StreamChunk]) -> StreamChunk:
+        """Return one chunk with the records and the damage of several."""
+        if len(chunks) == 1:
+            return chunks[0]
+        block = _copy_frames([chunk.block for chunk in chunks])
+        return cls(block, [error for chunk in chunks for error in chunk.damage])
+
+
+class StreamReader(Reader):
+    """Reads records of several files or pipes, each from front to back.
+
+    No file stays open between iterations.
+
+    Args:
+        files: Files or pipes.
+        compression: Compression of the files: ``"auto"`` (by content), None, ``"gzip"``,
+            ``"zlib"`` or ``"zstd"``.
+        verify_crc: Whether checksums are compared, those of lengths and of data.
+        max_record_bytes: Largest size of a record in bytes.
+
+    Attributes:
+        paths: Names of the files or pipes.
+        compression: Compression of the files, as given.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If ``compression`` is not one of its values.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[Location],
+        *,
+        compression: CompressionChoice = "auto",
+        verify_crc: bool = True,
+        max_record_bytes: int = MAX_RECORD_BYTES,
+    ) -> None:
+        check_compression(compression)
+        self.max_record_bytes = max_record_bytes
+        self.paths = tuple(each.name for each in files)
+        self.compression = compression
+        self.verify_crc = verify_crc
+        self._files = tuple(files)
+        self._pipes = [each for each in files if not each.is_seekable()]
+        # A batch from a pipe, or from far away, does not wait for those after it.
+        self.is_native = not self._pipes and all(each.local_path is not None for each in files)
+        self._is_started = False
+
+    def chunks(
+        self,
+        partition: int,
+        num_partitions: int,
+        *,
+        size: int,
+        window: int = 1,
+        seed: int = 0,
+        epoch: int = 0,
+        skip: int = 0,
+    ) -> Iterator[StreamChunk]:
+        """Iterate over the records of one partition.
+
+        Each record belongs to exactly one partition. With at least as many files as partitions,
+        whole files are assigned; otherwise single records are, and every partition reads all files.
+        Damage that ends a file also belongs to one partition.
+
+        Args:
+            partition: Number of the partition, from 0.
+            num_partitions: Number of partitions, which are read at the same time.
+            size: Number of records in each chunk but the last. That may have fewer, or none if it
+                only has damage to report.
+            window: Number of records that a shuffle picks from; 1 keeps the order.
+            seed: Seed of the shuffle, together with the epoch and the partition.
+            epoch: Number of the epoch.
+            skip: Number of records to skip, with the damage before them. The order of the others
+                does not depend on it.
+
+        Raises:
+            FileNotFoundError, IsADirectoryError: If a file was removed.
+            ValueError: If an argument is out of its range, or a pipe would be read by several
+                partitions or a second time.
+        """
+        check_integer("partition", partition)
+        check_integer("num_partitions", num_partitions, partition + 1)
+        check_integer("size", size, 1)
+        check_integer("window", window, 1, sys.maxsize)
+        check_integer("skip", skip)
+        self._check_pipes(num_partitions)
+        chunks = self._read_partition(partition, num_partitions)
+        if window > 1:
+            entropy = [seed % 2**64, epoch, partition]
+            chunks = _shuffle(chunks, ShuffleWindow(window, entropy, STREAM_LOCATION))
+        return _regroup(_skip_records(chunks, skip), size)
+
+    def begin_epoch(self, num_ranks: int = 1) -> None:
+        """Do nothing: files are opened again for each iteration."""
+
+    def end_epoch(self) -> None:
+        """Do nothing: files are checked while they are read."""
+
+    def plan(self, records: StreamChunk) -> StreamChunk:
+        """Return the chunk itself, whose records are in memory."""
+        return records
+
+    def fetch(self, plan: StreamChunk) -> tuple[RecordBlock, list[TorchRecIOError]]:
+        """Check the records of a chunk.
+
+        Returns:
+            The valid records; and an error for each damaged one, followed by the chunk's damage.
+        """
+        block = plan.block
+        frames = block.starts - TFRECORD.header_bytes
+        with checking():
+            faults = TFRECORD.check(block.buffer, frames, block.lengths, self.verify_crc)
+            valid, errors = without_damaged(self, block, faults)
+        for position, _, _ in faults:
+            self._drop_kept(block.numbers[position], int(block.lengths[position]))
+        return valid, [*errors, *plan.damage]
+
+    def _drop_kept(self, number: np.void, length: int) -> None:
+        """Drop what a cache has of a damaged record: the next reader loads it."""
+        file, _, offset = number.item()
+        if self._files[file].local_path is not None:
+            return
+        with contextlib.suppress(TorchRecIOError, OSError):  # the record is an error anyway
+            source = self._files[file].open_stream(self.compression)
+            source.drop_kept(np.array([(offset, length + TFRECORD.overhead_bytes, 0)]))
+            source.close()
+
+    def open_run(self, plans: Sequence[StreamChunk]) -> list[Frames]:
+        # Damage that ended a file is raised, or skipped, when the chunk is loaded by itself.
+        sound = itertools.takewhile(lambda plan: not plan.damage, plans)
+        return [Frames.of_block(plan.block) for plan in sound]
+
+    def locate(self, numbers: npt.NDArray[np.void] | Sequence[np.void]) -> list[RecordLocation]:
+        found = np.asarray(numbers, STREAM_LOCATION).tolist()
+        places = ((self.paths[file], record, at) for file, record, at in found)
+        return [RecordLocation(path, record, at, f"{path}:{at}") for path, record, at in places]
+
+    def check_no_pipe(self) -> None:
+        """Raise ValueError if there is a pipe, because a worker process cannot read it reliably.
+
+        The worker's pipe may not be that of the parent, as for standard input; and the worker of
+        the next epoch would not know that it was read.
+        """
+        if self._pipes:
+            raise ValueError(f"{self._pipes[0]!r} is a pipe: read it with num_workers=0")
+
+    def _check_pipes(self, num_partitions: int) -> None:
+        if not self._pipes:
+            return
+        if num_partitions > 1:
+            raise ValueError(
+                f"{self._pipes[0]!r} is a pipe: only one process can read it, not {num_partitions}"
+            )
+        if self._is_started:
+            raise ValueError(f"{self._pipes[0]!r} is a pipe: it can be read only once")
+        self._is_started = True
+
+    def _read_partition(self, partition: int, num_partitions: int) -> Iterator[StreamChunk]:
+        """Yield the records of a partition, in chunks as they are read."""
+        by_file = len(self._files) >= num_partitions
+        for file, location in enumerate(self._files):
+            if by_file and file % num_partitions != partition:
+                continue
+            # Restarts with each file, so that a file that grows does not move others' records.
+            count = file
+            source = location.open_stream(self.compression)
+            try:
+                for block in _read_blocks(source, self.verify_crc, self.max_record_bytes):
+                    first = (partition - count) % num_partitions
+                    rows = slice(None) if by_file else slice(first, None, num_partitions)
+                    yield StreamChunk(_copy_frames([_located(block, file, rows)]), [])
+                    count += len(block.block)
+                    for error in block.errors:  # of a record that is too large
+                        if by_file or count % num_partitions == partition:
+                            yield StreamChunk(_NO_RECORDS, [error])
+                        count += 1
+            except TorchRecIOError as damage:
+                # A change ends every partition. Damage is reported by the partition that the next
+                # record would belong to.
+                if isinstance(damage, StaleIndexError):
+                    raise
+                if by_file or count % num_partitions == partition:
+                    yield StreamChunk(_NO_RECORDS, [damage])
+            finally:
+                source.close()
+
+
+def _read_blocks(
+    source: ByteSource, verify_crc: bool, max_record_bytes: int
+) -> Iterator[ScannedBlock]:
+    """Yield the records of a stream, whose data is unchecked.
+
+    Raises:
+        StaleIndexError: If the file was changed in place, other than by appending to it.
+    """
+    blocks = iter_blocks(
+        source, verify_crc=verify_crc, checks_data=False, max_record_bytes=max_record_bytes
+    )
+    while True:
+        try:
+            with reading():
+                block = next(blocks, None)
+        finally:  # what looks like damage may be a change
+            check_unchanged([source], may_grow=True)
+        if block is None:
+            return
+        yield block
+
+
+def _located(found: ScannedBlock, file: int, rows: slice) -> RecordBlock:
+    """Return some records of a block, with their locations."""
+    block = found.block
+    numbers = np.empty(len(block.starts[rows]), STREAM_LOCATION)
+    numbers["file"] = file
+    numbers["record"] = block.numbers[rows]
+    numbers["offset"] = found.offsets[rows]
+    return RecordBlock(block.buffer, block.starts[rows], block.lengths[rows], numbers)
+
+
+def _copy_frames(blocks: Sequence[RecordBlock]) -> RecordBlock:
+    """Copy the frames of blocks to one buffer, in order and without gaps."""
+    lengths = np.concatenate([_NO_NUMBERS, *(block.lengths for block in blocks)])
+    sizes = lengths + TFRECORD.overhead_bytes
+    starts = np.cumsum(sizes) - sizes
+    buffer = _core.allocate(int(sizes.sum()))
+    first = 0
+    for block in blocks:
+        rows = slice(first, first + len(block))
+        begins = block.starts - TFRECORD.header_bytes
+        ranges = np.stack((begins, sizes[rows], starts[rows]), axis=1)
+        _core.gather(block.buffer, ranges, buffer)
+        first += len(block)
+    numbers = np.concatenate([_NO_LOCATIONS, *(block.numbers for block in blocks)])
+    return RecordBlock(buffer, starts + TFRECORD.header_bytes, lengths, numbers)
+
+
+def _regroup(chunks: Iterable[StreamChunk], size: int) -> Iterator[StreamChunk]:
+    """Yield the same records, ``size`` in each chunk but the last."""
+    pending: list[StreamChunk] = []
+    count = 0
+    try:
+        for chunk in chunks:
+            rest = chunk
+            while count + len(rest) >= size:
+                part, rest = rest.split(size - count)
+                yield StreamChunk.joined([*pending, part])
+                pending, count = [], 0
+            if len(rest) or rest.damage:
+                pending.append(rest)
+                count += len(rest)
+    except Exception:
+        if pending:  # the records before a file that cannot be read
+            yield StreamChunk.joined(pending)
+        raise
+    if pending:
+        yield StreamChunk.joined(pending)
+
+
+def _skip_records(chunks: Iterable[StreamChunk], skip: int) -> Iterator[StreamChunk]:
+    """Yield all but the first ``skip`` records, without the damage before them."""
+    for chunk in chunks:
+        skipped, rest = chunk.split(skip)
+        skip -= len(skipped)
+        if skip == 0:
+            yield rest
+
+
+def _shuffle(chunks: Iterable[StreamChunk], window: ShuffleWindow) -> Iterator[StreamChunk]:
+    """Yield the same records, each picked at random from those in the window."""
+    for chunk in chunks:
+        yield StreamChunk(window.push(chunk.block), chunk.damage)
+    yield from (StreamChunk(block, []) for block in window.drain())

@@ -1,0 +1,314 @@
+"""A schema from data: facts about each feature of some records, and a spec that fits them.
+
+The rules are those of :meth:`torchrec_io.Schema.infer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, TypeAlias
+
+from .._records.record_sample import MaxRecords, RecordSample, choose_records
+from .._storage.local import StrPath
+from .._storage.paths import expand_paths
+from .._storage.remote.options import StorageOptions
+from ..checks import check_choice, counted
+from ..errors import SchemaError
+from .checks import is_text
+from .feature import Feature
+from .image_spec import ImageFeature
+from .inspect import Kind
+from .sniff import IMAGES, TENSOR
+from .specs import FixedLenFeature, FixedLenSequenceFeature, VarLenFeature
+from .survey import FeatureSummary, Survey
+from .survey_files import survey_sample
+
+DTYPES: dict[str, str] = {"bytes": "string", "float": "float32", "int64": "int64"}
+
+
+class Inspected(NamedTuple):
+    """The number of records that a schema was inferred from.
+
+    Attributes:
+        records: Number of records inspected.
+        total: Number of all records of the files; None if it is unknown.
+    """
+
+    records: int
+    total: int | None
+
+    @property
+    def is_all(self) -> bool:
+        """True if all records were inspected."""
+        return self.records == self.total
+
+    def __str__(self) -> str:
+        if self.total is None:
+            return f"{counted(self.records, 'record')} inspected, of an unknown number"
+        return f"{self.records:,} of {counted(self.total, 'record')} inspected"
+
+    @property
+    def caution(self) -> str:
+        """Sentence about a possible difference in other records; "" if all were inspected."""
+        if self.is_all:
+            return ""
+        return "a feature that all inspected records have may still be missing in others"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Facts about a feature of some records, and the spec that fits them.
+
+    Attributes:
+        where: "context", also for the features of an Example, or "list" for a feature list.
+        kind: Stored kind of its values; "mixed" if records differ in it, "none" if there are no
+            values.
+        present: Number of records that have the feature. One without a list of values does not
+            count.
+        records: Number of records inspected.
+        counts: Smallest and largest number of values of a record, or of a step of a feature list.
+        steps: Smallest and largest number of steps of a feature list.
+        extent: Smallest and largest number; for bytes, length of the shortest and the longest
+            value. None if there is no value, or if kinds are mixed.
+        formats: Formats that its bytes seem to have, the most frequent first: "JPEG", "PNG",
+            "UTF-8 text", "serialized tensor", "bytes" and so on.
+        spec: The spec; None if the feature is left out.
+        why: Reason for the spec or for leaving the feature out, as a sentence.
+        total: Number of all records of the files; None if it is unknown. If it is more than
+            ``records``, other records may differ.
+    """
+
+    where: Literal["context", "list"]
+    kind: Kind | Literal["mixed"]
+    present: int
+    records: int
+    counts: tuple[int, int] | None
+    steps: tuple[int, int] | None
+    extent: tuple[float, float] | None
+    formats: tuple[str, ...]
+    spec: Feature | None
+    why: str
+    total: int | None = None
+
+
+class InferredParts(NamedTuple):
+    """The parts of an inferred schema, and the reasons for them.
+
+    Attributes:
+        parts: Specs by name of each part.
+        findings: Findings about all features.
+        inspected: Number of records inspected.
+        survey: Facts about the features.
+    """
+
+    parts: dict[str, dict[str, Feature]]
+    findings: dict[str, Finding]
+    inspected: Inspected
+    survey: Survey
+
+
+def infer_parts(
+    paths: StrPath | Iterable[StrPath],
+    max_records: MaxRecords,
+    on_error: Literal["raise", "skip"],
+    storage_options: StorageOptions,
+) -> InferredParts:
+    """Return the parts of a schema that fits the records of files."""
+    check_choice("on_error", on_error, ("raise", "skip"))
+    # Some records are enough.
+    files = expand_paths(paths, allow_missing=True, storage_options=storage_options)
+    sample = choose_records(files, max_records)
+    return infer_from(sample, skip_errors=on_error == "skip")
+
+
+def infer_from(
+    sample: RecordSample,
+    *,
+    skip_errors: bool,
+    jobs: int | None = None,
+    advanced: Callable[[int], None] = lambda _: None,
+) -> InferredParts:
+    """Return the parts of a schema that fits some records; see :func:`survey_sample`."""
+    survey = survey_sample(sample, skip_errors=skip_errors, jobs=jobs, advanced=advanced)
+    return infer_surveyed(survey, survey.records if sample.is_all else sample.total)
+
+
+def infer_surveyed(survey: Survey, total: int | None) -> InferredParts:
+    """Return the parts of a schema that fits some records.
+
+    Args:
+        survey: Facts about the records.
+        total: Number of all records of the files; None if it is unknown.
+
+    Raises:
+        SchemaError: If no feature can be read.
+    """
+    inspected = Inspected(survey.records, total)
+    findings = make_findings(survey, inspected)
+    specs: dict[str, dict[str, Feature]] = {"context": {}, "list": {}}
+    for name, finding in findings.items():
+        if finding.spec is not None:
+            specs[finding.where][name] = finding.spec
+    if not any(specs.values()):
+        raise SchemaError(_why_nothing(survey.records, findings))
+    parts = {"features": specs["context"]}
+    if survey.lists:
+        parts = {"context": specs["context"], "sequence": specs["list"]}
+    return InferredParts(parts, findings, inspected, survey)
+
+
+def _why_nothing(records: int, findings: Mapping[str, Finding]) -> str:
+    if not records:
+        return "a schema cannot be inferred without records, got none"
+    if not findings:
+        return (
+            f"a schema cannot be inferred: {counted(records, 'record')} inspected, but no features "
+            "found; the records may not be Examples"
+        )
+    name, finding = next(iter(findings.items()))
+    shown = repr(name if len(name) < 60 else f"{name[:60]}…")
+    rest = len(findings) - 1
+    more = f", and {rest:,} more {'is' if rest == 1 else 'are'} left out" if rest else ""
+    return f"no feature can be read: {shown} is left out ({finding.why}){more}"
+
+
+# ---- a spec for each feature ----
+
+# A spec, or None for a feature that is left out, and the reason.
+_Verdict: TypeAlias = "tuple[Feature | None, str]"
+
+
+def make_findings(survey: Survey, inspected: Inspected) -> dict[str, Finding]:
+    """Return the finding of each feature, by name."""
+    found = {
+        name: _find(name, summary, inspected, "context")
+        for name, summary in sorted(survey.context.items())
+    }
+    for name, summary in sorted(survey.lists.items()):
+        finding = _find(name, summary, inspected, "list")
+        other = found.pop(name, None)
+        if other is not None:
+            finding = _choose(other, finding)
+        found[name] = finding
+    return found
+
+
+def _choose(context: Finding, other: Finding) -> Finding:
+    """Return the finding to keep of a context feature and a feature list of the same name."""
+    if context.spec is None and other.spec is not None:
+        return replace(other, why=f"{other.why}; the context feature of this name is left out")
+    return replace(context, why=f"{context.why}; the feature list of this name is left out")
+
+
+def _find(
+    name: str, summary: FeatureSummary, inspected: Inspected, where: Literal["context", "list"]
+) -> Finding:
+    kind: Kind | Literal["mixed"] = next(iter(summary.kinds), "none")
+    if len(summary.kinds) > 1:
+        kind = "mixed"
+    spec, why = _verdict(name, summary, inspected, kind, where)
+    return Finding(
+        where,
+        kind,
+        summary.present,
+        inspected.records,
+        summary.counts,
+        summary.steps,
+        summary.extent,
+        tuple(format_ for format_, _ in summary.formats),
+        spec,
+        why,
+        inspected.total,
+    )
+
+
+def _verdict(
+    name: str, summary: FeatureSummary, inspected: Inspected, kind: str, where: str
+) -> _Verdict:
+    if not is_text(name):
+        return None, "the name is not UTF-8"
+    if kind == "none":
+        return None, f"no {_noun(inspected)} has values for it"
+    if kind == "mixed":
+        kinds = " and ".join(sorted(summary.kinds))
+        return None, f"it has {kinds} values in different records, and a spec reads only one kind"
+    is_everywhere = summary.present == inspected.records
+    if where == "list":
+        spec, why = _judge_list(summary, inspected, DTYPES[kind])
+    elif summary.counts == (1, 1) and is_everywhere and _is_image(summary):
+        formats = ", ".join(format_ for format_, _ in summary.formats)
+        return ImageFeature(), f"every {_noun(inspected)} has one image ({formats})"
+    else:
+        spec, why = _judge(summary, inspected, DTYPES[kind])
+    return spec, why + _remark(summary)
+
+
+def _noun(inspected: Inspected) -> str:
+    return "record" if inspected.is_all else "inspected record"
+
+
+def _is_image(summary: FeatureSummary) -> bool:
+    return _are_images(summary) and summary.are_images_sound
+
+
+def _are_images(summary: FeatureSummary) -> bool:
+    formats = {format_ for format_, _ in summary.formats}
+    return bool(formats) and formats <= {*IMAGES}
+
+
+def _judge(summary: FeatureSummary, inspected: Inspected, dtype: str) -> _Verdict:
+    assert summary.counts is not None
+    least, most = summary.counts
+    noun = _noun(inspected)
+    if summary.present < inspected.records:
+        return VarLenFeature(dtype), f"{_missing(summary, inspected)}, and no default is known"
+    if most == 0:
+        return VarLenFeature(dtype), f"it is empty in every {noun}"
+    if least < most:
+        return VarLenFeature(dtype), f"{noun}s have from {least:,} to {counted(most, 'value')}"
+    return FixedLenFeature(_shape(most), dtype), f"every {noun} has {counted(most, 'value')}"
+
+
+def _judge_list(summary: FeatureSummary, inspected: Inspected, dtype: str) -> _Verdict:
+    assert summary.counts is not None
+    least, most = summary.counts
+    if most == 0:
+        return VarLenFeature(dtype), "every step is empty"
+    if least < most:
+        return VarLenFeature(dtype), f"steps have from {least:,} to {counted(most, 'value')}"
+    is_missing = summary.present < inspected.records
+    why = f"every step has {counted(most, 'value')}"
+    if is_missing:
+        why += f", and {_missing(summary, inspected)}"
+    return FixedLenSequenceFeature(_shape(most), dtype, allow_missing=is_missing), why
+
+
+def _shape(count: int) -> list[int]:
+    return [] if count == 1 else [count]
+
+
+def _remark(summary: FeatureSummary) -> str:
+    """Return further facts about a feature that is read as it is stored."""
+    if summary.kinds == {"int64"} and summary.extent is not None and {*summary.extent} <= {0, 1}:
+        return '; all values are 0 or 1, which the dtype "bool" can also read'
+    formats = {format_ for format_, _ in summary.formats}
+    if formats == {TENSOR}:
+        return "; the values look like serialized tensors, which SerializedTensorFeature decodes"
+    return _remark_on_images(summary) if formats & {*IMAGES} else ""
+
+
+def _remark_on_images(summary: FeatureSummary) -> str:
+    if not _are_images(summary):
+        return "; only some of the values are images, so all stay bytes"
+    if not summary.are_images_sound:
+        return "; some of the images are damaged or too large, so all stay bytes"
+    if summary.steps is not None:
+        return "; images in a feature list stay bytes"
+    return "; ImageFeature needs one image in every record, so the images stay bytes"
+
+
+def _missing(summary: FeatureSummary, inspected: Inspected) -> str:
+    count = inspected.records - summary.present
+    verb = "lacks" if count == 1 else "lack"
+    return f"{count:,} of {counted(inspected.records, _noun(inspected))} {verb} it"

@@ -1,0 +1,214 @@
+"""Facts about the features of records whose schema is not known, found by native code.
+
+:mod:`torchrec_io._schema.inspect` reads single records in the same way, to show their values.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from .. import _core
+from .._records.record_block import RecordBlock, RecordList
+from ..errors import SchemaError
+from .image_spec import ImageFeature
+from .inspect import Kind
+from .sniff import EMPTY, OTHER, TENSOR, TEXT, image_size
+
+Ends: TypeAlias = "tuple[float, float] | None"
+
+_KINDS: dict[_core.Kind, Kind] = {
+    _core.Kind.bytes: "bytes",
+    _core.Kind.floats: "float",
+    _core.Kind.ints: "int64",
+}
+# The formats as :func:`torchrec_io._schema.sniff.sniff` names them.
+_FORMATS: dict[_core.ByteFormat, str] = {
+    _core.ByteFormat.empty: EMPTY,
+    _core.ByteFormat.text: TEXT,
+    _core.ByteFormat.jpeg: "JPEG",
+    _core.ByteFormat.png: "PNG",
+    _core.ByteFormat.gif: "GIF",
+    _core.ByteFormat.bmp: "BMP",
+    _core.ByteFormat.tiff: "TIFF",
+    _core.ByteFormat.webp: "WebP",
+    _core.ByteFormat.flac: "FLAC",
+    _core.ByteFormat.ogg: "Ogg",
+    _core.ByteFormat.mp3: "MP3",
+    _core.ByteFormat.numpy: "NumPy array",
+    _core.ByteFormat.zip: "zip",
+    _core.ByteFormat.gzip: "gzip",
+    _core.ByteFormat.wav: "WAV",
+    _core.ByteFormat.avi: "AVI",
+    _core.ByteFormat.tensor: TENSOR,
+    _core.ByteFormat.other: OTHER,
+}
+
+
+# Characters are divided into planes, most of which are empty.
+_PLANE = 1 << 16
+
+
+@dataclass(frozen=True)
+class FeatureSummary:
+    """Facts about a feature of some records.
+
+    Attributes:
+        records: Number of records that have the feature, also without a list of values.
+        present: Number of records that have a list of values, or the feature list.
+        kinds: Kinds of its values.
+        counts: Smallest and largest number of values of a record, or of a step of a feature list.
+        steps: Smallest and largest number of steps of a feature list.
+        extent: Smallest and largest number, or size of a bytes value; None if kinds are mixed.
+        formats: Formats that its bytes seem to have and the number of such values, the most
+            frequent first.
+        are_images_sound: Whether all images can be decoded. It has no meaning if the formats are
+            not all images.
+    """
+
+    records: int = 0
+    present: int = 0
+    kinds: frozenset[Kind] = frozenset()
+    counts: tuple[int, int] | None = None
+    steps: tuple[int, int] | None = None
+    extent: Ends = None
+    formats: tuple[tuple[str, int], ...] = ()
+    are_images_sound: bool = True
+
+    @classmethod
+    def of(cls, facts: _core.FeatureFacts) -> FeatureSummary:
+        """Return the facts that native code has found."""
+        kinds = frozenset(_KINDS[kind] for kind in facts.kinds)
+        extents: dict[Kind, Ends] = {
+            "bytes": facts.sizes,
+            "float": facts.floats,
+            "int64": facts.ints,
+        }
+        formats = ((_FORMATS[found], count) for found, count in facts.formats)
+        return cls(
+            facts.records,
+            facts.present,
+            kinds,
+            facts.counts,
+            facts.steps,
+            extents[next(iter(kinds))] if len(kinds) == 1 else None,
+            tuple(sorted(formats, key=lambda pair: -pair[1])),
+            not facts.has_unsound_image,
+        )
+
+
+class Survey(NamedTuple):
+    """Facts about the features of some records.
+
+    Attributes:
+        records: Number of records.
+        context: Facts about context features, by name, or about the features of Examples.
+        lists: Facts about feature lists, by name.
+    """
+
+    records: int
+    context: dict[str, FeatureSummary]
+    lists: dict[str, FeatureSummary]
+
+
+class Surveyor:
+    """Collects facts about the features of records.
+
+    One thread at a time may use it. Surveyors of several threads are merged.
+
+    Args:
+        with_lists: Whether records may be SequenceExamples. If not, only the features of Examples
+            are read.
+        with_values: Whether values are read. If not, only the presence and the kinds of features
+            are found, and damage inside of their values is not.
+    """
+
+    def __init__(self, *, with_lists: bool = True, with_values: bool = True) -> None:
+        self._options = {"with_lists": with_lists, "with_values": with_values}
+        self._core = _core.Survey(_printable(), with_lists, with_values)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self._options, self._core.state())
+
+    @property
+    def records(self) -> int:
+        """Number of records so far, without those that were rejected."""
+        return self._core.records
+
+    def add(self, block: RecordBlock | RecordList) -> _core.SurveyedBatch:
+        """Add the facts about some records.
+
+        Returns:
+            The positions of records that are not valid, and of the first that is only an Example.
+
+        Raises:
+            SchemaError: If there are too many features.
+        """
+        batch = self._core.add(block.native())
+        if batch.is_full:
+            raise _too_many()
+        for image in batch.images:
+            data = block.view(image.record)[image.offset : image.offset + image.size]
+            if not _is_sound_image(bytes(data)):
+                self._core.mark_unsound(image)
+        return batch
+
+    def merge(self, later: Surveyor) -> None:
+        """Add the facts about later records.
+
+        Raises:
+            SchemaError: If there are too many features.
+        """
+        if not self._core.merge(later._core):
+            raise _too_many()
+
+    def result(self) -> Survey:
+        """Return all facts."""
+        return Survey(
+            self.records,
+            {_name(key): FeatureSummary.of(facts) for key, facts in self._core.context.items()},
+            {_name(key): FeatureSummary.of(facts) for key, facts in self._core.lists.items()},
+        )
+
+
+def _restored(options: Mapping[str, bool], state: bytes) -> Surveyor:
+    """Return a surveyor that was pickled."""
+    surveyor = Surveyor(**options)
+    surveyor._core.restore(state)  # noqa: SLF001  # of this module
+    return surveyor
+
+
+def _name(key: bytes) -> str:
+    return key.decode("utf-8", "surrogateescape")
+
+
+def _too_many() -> SchemaError:
+    return SchemaError(
+        "the records have more than 100,000 different features, or names of features that take "
+        "more than 16 MiB; make a schema by hand, with the features to read"
+    )
+
+
+def _is_sound_image(data: bytes) -> bool:
+    size = image_size(data)
+    return size is not None and size[0] * size[1] <= ImageFeature().max_pixels
+
+
+@functools.cache
+def _printable() -> _core.CharacterSet:
+    """Return the characters that ``str.isprintable`` accepts."""
+    is_printable = np.zeros(_core.CHARACTER_SET_BYTES * 8, bool)
+    is_printable[0x20:0x7F] = True
+    for start in range(0, len(is_printable), _PLANE):
+        characters = np.arange(start, start + _PLANE, dtype="<u4")
+        characters = characters[(characters < 0xD800) | (characters > 0xDFFF)]
+        # The representation of a string escapes all characters, in ASCII, that are not printable.
+        shown = repr(characters.tobytes().decode("utf-32-le"))
+        if not shown.isascii():
+            found = np.frombuffer(shown.encode("utf-32-le"), "<u4")
+            is_printable[found[found >= 0x80]] = True
+    return _core.CharacterSet(np.packbits(is_printable, bitorder="little"))

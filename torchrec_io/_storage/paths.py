@@ -1,0 +1,227 @@
+"""Expansion of file names, glob patterns and directories to data files."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from .file_sets import check_one_set, file_sets, named_some
+from .local import StrPath
+from .location import Location, local_name
+from .remote.options import RemoteOptions, StorageOptions
+from .remote.urls import is_collapsed_url, is_url, public_url
+from .shard_names import check_complete
+
+# Names of TFRecord files, in a directory that also holds other files.
+_DATA_SUFFIX = re.compile(r"\.(tfrecords?|tfrecs?|tfr|records?|recordio)\b", re.IGNORECASE)
+_DATA_NAME = re.compile(r"-\d{5,}-of-\d{5,}|^part-")
+_COMPANION_NAME = re.compile(
+    r"\.(tfidx|idx|index|json|pbtxt|txt|md|crc|csv|sha256|md5)$", re.IGNORECASE
+)
+_INDEX_NAME = re.compile(r"\.(tfidx|idx|index)$")
+
+
+class _Given(NamedTuple):
+    """A path that was given, and the files that it stands for.
+
+    Attributes:
+        name: Name, pattern or directory.
+        files: Files in order.
+        data: Those of them that are data files; none if the path names a single file.
+        is_folder: Whether it is a directory.
+        options: Options for remote objects; None for local files.
+    """
+
+    name: str
+    files: list[str]
+    data: list[str]
+    is_folder: bool
+    options: RemoteOptions | None = None
+
+    def locations(self) -> list[Location]:
+        return [Location(file, self.options) for file in self.files]
+
+
+def expand_paths(
+    paths: StrPath | Iterable[StrPath],
+    *,
+    tfrecord_names: bool = True,
+    allow_missing: bool = False,
+    storage_options: StorageOptions = None,
+) -> list[Location]:
+    """Return the files that names, glob patterns and directories stand for, in order.
+
+    A directory stands for the files in it with the usual names of TFRecord files, sorted: with a
+    part ``.tfrecord``, ``.tfrecords``, ``.tfrec``, ``.tfrecs``, ``.tfr``, ``.record``, ``.records``
+    or ``.recordio``, in any case (``x.tfrecord.gz``, ``x.tfrecord-00000-of-00008``); and
+    ``name-00000-of-00008`` and ``part-*``. A pattern stands for its matches, sorted; ``**`` in a
+    pattern matches any number of directories.
+
+    The files of a directory must be one set: shards of one name, each either plain or compressed,
+    or files with other names, see :func:`~torchrec_io._storage.file_sets.file_sets`. A pattern may
+    stand for several sets.
+
+    Where a directory stands for shards ``name-00001-of-00003``, or a pattern with only wildcards in
+    the place of the shard's number (``name-*``, ``name-?????-of-00003``), all shards must exist.
+    Other names and patterns stand for what exists.
+
+    URLs of remote objects (``s3://``, ``gs://``, ``az://``, ``https://``) may be patterns and
+    folders, too, which are resolved by listing once; those of HTTP may not. In a URL,
+    ``{00000..01023}`` stands for the numbers of a range, all of which must exist. A location stands
+    for itself.
+
+    Args:
+        paths: A name, pattern or directory, or several.
+        tfrecord_names: Take only files with names of TFRecord files from a directory. If False, all
+            files are taken, except hidden ones and indexes (``*.tfidx``).
+        allow_missing: Whether shards may be missing.
+        storage_options: Options of an object store; by default those that its own tools use.
+
+    Raises:
+        FileNotFoundError: If a file does not exist, a pattern or directory has no matching file, or
+            shards are missing.
+        OSError: If a request to a store failed.
+        ValueError: If ``paths`` is empty, a URL is not valid, a directory has several sets of
+            files, or there are two sets of shards of one name.
+    """
+    given = _find(paths, tfrecord_names, allow_missing, storage_options)
+    for each in given:
+        if each.is_folder:
+            check_one_set(each.name, each.data)
+    _check_shards(given, allow_missing)
+    return [location for each in given for location in each.locations()]
+
+
+def expand_sets(
+    paths: StrPath | Iterable[StrPath],
+    *,
+    allow_missing: bool = False,
+    storage_options: StorageOptions = None,
+) -> list[list[Location]]:
+    """Return the files that paths stand for, by sets: see :func:`expand_paths`.
+
+    Each set of a directory that has several is by itself, and all other files are together.
+    """
+    given = _find(paths, True, allow_missing, storage_options)
+    _check_shards(given, allow_missing)
+    together: list[Location] = []
+    sets: list[list[Location]] = []
+    for each in given:
+        found = file_sets(each.data) if each.is_folder else []
+        if len(found) > 1:
+            sets += [each._replace(files=files).locations() for files in found]
+        else:
+            together += each.locations()
+    return [together, *sets] if together else sets
+
+
+def _check_shards(given: Iterable[_Given], allow_missing: bool) -> None:
+    """Check that no shard is missing of those that patterns and directories stand for."""
+    for each in given:
+        if not allow_missing:
+            check_complete(each.data, None if each.is_folder else each.name)
+
+
+def _find(
+    paths: StrPath | Iterable[StrPath],
+    tfrecord_names: bool,
+    allow_missing: bool,
+    storage_options: StorageOptions,
+) -> list[_Given]:
+    """Return the files that each path stands for."""
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    names = [local_name(path) for path in given]
+    urls = [name for path, name in zip(given, names, strict=True) if _is_given_url(path, name)]
+    found = _expand_urls(urls, tfrecord_names, storage_options, allow_missing) if urls else {}
+    companion = _COMPANION_NAME if tfrecord_names else _INDEX_NAME
+    for path, name in zip(given, names, strict=True):
+        if isinstance(path, Location):
+            found[name] = _Given(name, [name], [], False, path.options)
+        elif name not in found:
+            files = _expand(name, tfrecord_names)
+            data = [] if files == [name] else [file for file in files if not companion.search(file)]
+            found[name] = _Given(name, files, data, bool(data) and os.path.isdir(name))
+    if not any(given.files for given in found.values()):
+        raise ValueError("paths is empty: name at least one file")
+    return [found[name] for name in names]
+
+
+def _is_given_url(path: StrPath, name: str) -> bool:
+    return is_url(name) and not isinstance(path, Location)
+
+
+def _expand_urls(
+    urls: list[str], tfrecord_names: bool, storage_options: StorageOptions, allow_missing: bool
+) -> dict[str, _Given]:
+    """Return the objects that each URL stands for."""
+    from .remote.listing import expand_url, find_named  # noqa: PLC0415  # not for local files
+
+    options = RemoteOptions.of(storage_options)
+    find_named(urls, options)
+    is_data = _is_tfrecord_name if tfrecord_names else _is_data_name
+    companion = _COMPANION_NAME if tfrecord_names else _INDEX_NAME
+    given = {}
+    for url in urls:
+        found = expand_url(url, options, is_data, allow_missing=allow_missing)
+        data = [] if found.is_exact else [each for each in found.urls if not companion.search(each)]
+        is_folder = not (found.is_exact or glob.has_magic(url))
+        given[url] = _Given(public_url(url), found.urls, data, is_folder, options)
+    return given
+
+
+def _expand(name: str, tfrecord_names: bool) -> list[str]:
+    if os.path.isdir(name):
+        return _files_in(name, tfrecord_names)
+    if os.path.exists(name):
+        return [name]
+    if is_collapsed_url(name):
+        raise FileNotFoundError(f"no such file: {name!r}; a URL must be a str, not a pathlib.Path")
+    if not glob.has_magic(name):
+        raise FileNotFoundError(f"no such file: {name!r}")
+    matches = sorted(match for match in glob.glob(name, recursive=True) if os.path.isfile(match))
+    matches = [match for match in matches if not match.endswith(".tfidx")]
+    if not matches:
+        raise FileNotFoundError(f"the pattern {name!r} matches no file")
+    return matches
+
+
+def has_data_suffix(name: str) -> bool:
+    """Return whether a file name has one of the usual suffixes of TFRecord files."""
+    return _DATA_SUFFIX.search(name) is not None
+
+
+def _files_in(folder: str, tfrecord_names: bool) -> list[str]:
+    is_data = _is_tfrecord_name if tfrecord_names else _is_data_name
+    entries = sorted(os.scandir(folder), key=lambda entry: entry.path)
+    found = [entry.path for entry in entries if entry.is_file() and is_data(entry.name)]
+    if found:
+        return found
+    wanted = "file with the name of a TFRecord file" if tfrecord_names else "file"
+    below = [entry.path for entry in entries if entry.is_dir() and _has_data(entry.path, is_data)]
+    if below:
+        raise FileNotFoundError(
+            f"the directory {folder!r} holds no {wanted}, but directories in it do: "
+            f"{named_some(len(below), map(repr, below))}; pass one of these"
+        )
+    raise FileNotFoundError(f"the directory {folder!r} holds no {wanted}; use a pattern")
+
+
+def _has_data(folder: str, is_data: Callable[[str], bool]) -> bool:
+    """Return whether there is a data file in a directory; False if that cannot be listed."""
+    try:
+        with os.scandir(folder) as entries:
+            return any(entry.is_file() and is_data(entry.name) for entry in entries)
+    except OSError:
+        return False
+
+
+def _is_tfrecord_name(name: str) -> bool:
+    is_data = has_data_suffix(name) or _DATA_NAME.search(name)
+    return bool(is_data) and not _COMPANION_NAME.search(name) and not name.startswith((".", "_"))
+
+
+def _is_data_name(name: str) -> bool:
+    return not name.startswith(".") and not name.endswith(".tfidx")

@@ -1,0 +1,442 @@
+"""Batches whose columns share one buffer, the arena."""
+
+from __future__ import annotations
+
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import get_worker_info
+
+from .. import _core
+from .._parsing.layout import Column, Padding
+from .._schema.nesting import Path, nested
+from ..checks import UnknownNameError
+from . import interop
+from .column_store import ArenaColumns, OwnColumns
+from .ragged import Ragged
+from .sample import Sample
+from .views import count_rows, describe
+
+if TYPE_CHECKING:
+    from tensordict import TensorDict
+
+# Arenas up to this size are pickled as bytes. PyTorch moves the storage of a larger one to shared
+# memory when it is sent to another process. DataLoader workers first try transport.py.
+_INLINE_BYTES = 1 << 20
+
+# Name of the column with the number of tokens of each segment of a packed row.
+SEGMENT_LENGTHS = "segment_lengths"
+
+
+class Batch:
+    """A batch whose columns share one buffer.
+
+    A batch maps names to columns, like a dict. Where the schema has dicts of features, the batch
+    has plain dicts of columns: ``batch["objects"]["label"]``.
+
+    Methods such as :meth:`to` and :meth:`pin_memory` copy the buffer as a whole and make new views
+    of it. A batch is deliberately not a ``Mapping``: PyTorch's loaders would take it apart and
+    process each column separately. ``dict(batch)`` and ``**batch`` work.
+
+    Batches are made by datasets, parse functions and collate functions.
+
+    A batch is also a pytree node: ``torch.utils._pytree.tree_map`` applies a function to the
+    Tensors of its columns. The result owns its columns: it has no arena, and its methods go column
+    by column.
+    """
+
+    def __init__(
+        self,
+        arena: Tensor,
+        columns: Sequence[Column],
+        names: Sequence[str],
+        padded: Mapping[str, Padding] | None = None,
+        paths: Mapping[str, Path] | None = None,
+        *,
+        has_views: bool = True,
+    ) -> None:
+        """Create a batch and, except in DataLoader workers, the views of its columns.
+
+        Args:
+            arena: uint8 Tensor whose size is a multiple of 64.
+            columns: Positions of the columns in the arena.
+            names: Flat names of the columns, in the order of iteration.
+            padded: Padding of each padded column, by flat name.
+            paths: Keys of the dicts that lead to each nested column, by flat name.
+            has_views: Whether to create the views now rather than on first use.
+        """
+        self._set_up(ArenaColumns(arena, columns), names, padded, paths)
+        if has_views:
+            self.with_views()
+
+    def _set_up(
+        self,
+        store: ArenaColumns | OwnColumns,
+        names: Sequence[str],
+        padded: Mapping[str, Padding] | None,
+        paths: Mapping[str, Path] | None,
+    ) -> None:
+        self._store = store
+        self._names = tuple(names)
+        self._padded = padded or {}
+        self._paths = paths or {}
+        self._keys = top_keys(self._names, self._paths) if self._paths else self._names
+        # Source of the random numbers of the records, and the number of each, in a transform.
+        self.origins: tuple[Any, Any] | None = None
+        self.schema: Any = None  # that the records were parsed with, if it is known
+        self._made: dict[str, Any] | None = None
+        self._max_seqlen: int | None = None  # of packed rows, if it is known
+        # The views, nested in dicts. Without paths this is _made, with hidden columns.
+        self._shown: dict[str, Any] = {}
+
+    @classmethod
+    def of_columns(
+        cls,
+        columns: Mapping[str, Any],
+        names: Sequence[str],
+        padded: Mapping[str, Padding] | None = None,
+        paths: Mapping[str, Path] | None = None,
+    ) -> Batch:
+        """Return a batch that owns its columns, which have no common arena.
+
+        Args:
+            columns: All columns by flat name, including the hidden columns of lengths.
+            names: Flat names of the columns, in the order of iteration.
+            padded: Padding of each padded column, by flat name.
+            paths: Keys of the dicts that lead to each nested column, by flat name.
+        """
+        batch = cls.__new__(cls)
+        batch._set_up(OwnColumns(columns), names, padded, paths)  # noqa: SLF001  # of this class
+        return batch.with_views()
+
+    @classmethod
+    def without_views(cls, *parts: Any) -> Batch:
+        """Return a batch whose views are created by :meth:`with_views`, or on first use.
+
+        This is for threads that work ahead: creating views takes about as long as the rest of
+        their work, and needs the GIL.
+
+        Args:
+            *parts: Arguments of the constructor.
+        """
+        return cls(*parts, has_views=False)
+
+    def with_views(self) -> Batch:
+        """Create the views of the columns, and return this batch.
+
+        ``torch.compile`` accepts views, but not the code that creates them. In a DataLoader worker
+        no views are created, because a batch is sent as a whole.
+        """
+        if self.arena is None or get_worker_info() is None:
+            self.all_columns()
+        return self
+
+    def all_columns(self) -> dict[str, Any]:
+        """Return all columns by flat name, including the hidden columns of lengths."""
+        if self._made is None:
+            views = self._store.views()
+            self._shown = views
+            if self._paths:
+                self._shown = nested({name: views[name] for name in self._names}, self._paths)
+            self._made = views
+        return self._made
+
+    @property
+    def arena(self) -> Tensor | Any:
+        """uint8 ``[n]``, the data of all columns, each array aligned to 64 bytes.
+
+        None if the batch owns its columns.
+        """
+        return self._store.arena
+
+    @property
+    def _values(self) -> dict[str, Any]:
+        self.all_columns()
+        return {key: self._shown[key] for key in self._keys}
+
+    def flat_columns(self) -> dict[str, Any]:
+        """Return the columns by flat name, without dicts."""
+        views = self.all_columns()
+        return {name: views[name] for name in self._names}
+
+    @property
+    def lengths(self) -> dict[str, Tensor]:
+        """Lengths of the records of each padded column, int64 ``[B]``, by flat name.
+
+        For padded images, heights and widths: int64 ``[B, 2]``.
+        """
+        views = self.all_columns()
+        return {name: views[padding.lengths] for name, padding in self._padded.items()}
+
+    # ---- packed rows ----
+
+    @property
+    def cu_seqlens(self) -> Tensor:
+        """Ends of the segments of packed rows in the flattened tokens, int32 ``[segments + 1]``.
+
+        They begin with 0. Padding at the end of a row is a segment of its own. Attention kernels
+        for sequences of several lengths take them, with :attr:`max_seqlen`.
+
+        Raises:
+            ValueError: If the batch has no packed rows.
+        """
+        ends = self._checked_segments().cumsum(0, dtype=torch.int32)
+        return torch.nn.functional.pad(ends, (1, 0))
+
+    @property
+    def max_seqlen(self) -> int:
+        """Number of tokens of the longest segment of packed rows; padding is a segment, too.
+
+        Raises:
+            ValueError: If the batch has no packed rows.
+        """
+        if self._max_seqlen is None:
+            lengths = self._checked_segments()
+            self._max_seqlen = int(lengths.max()) if len(lengths) else 0
+        return self._max_seqlen
+
+    def _checked_segments(self) -> Tensor:
+        segments = self._segments()
+        if segments is None:
+            raise ValueError(
+                f"the batch has no packed rows: it has no column {SEGMENT_LENGTHS!r}, which a "
+                "dataset with pack=tio.Pack(...) makes"
+            )
+        return segments
+
+    def _segments(self) -> Tensor | None:
+        """Return the lengths of the segments of packed rows, if there are such rows."""
+        if SEGMENT_LENGTHS not in self._names:
+            return None
+        lengths = self.all_columns()[SEGMENT_LENGTHS]
+        if not isinstance(lengths, Ragged) or not isinstance(lengths.values, Tensor):
+            return None
+        return lengths.values if lengths.values.dtype == torch.int32 else None
+
+    # ---- like a dict ----
+
+    @overload
+    def __getitem__(self, key: str) -> Any: ...
+    @overload
+    def __getitem__(self, key: slice) -> Batch: ...
+    def __getitem__(self, key: str | slice) -> Any:
+        """Return a column or dict of columns by name, or a batch of a slice of the records."""
+        if isinstance(key, slice):
+            return self.select(key)
+        if key not in self._keys:
+            raise UnknownNameError(key, self._keys, "the batch has")
+        if self._made is None:
+            self.all_columns()
+        return self._shown[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return the column or dict of columns of that name, or ``default`` if it is missing."""
+        return self[key] if key in self._keys else default
+
+    def keys(self) -> KeysView[str]:
+        """Return the names of the columns and dicts of columns."""
+        return self._values.keys()
+
+    def values(self) -> ValuesView[Any]:
+        """Return the columns and dicts of columns."""
+        return self._values.values()
+
+    def items(self) -> ItemsView[str, Any]:
+        """Return the names with their columns or dicts of columns."""
+        return self._values.items()
+
+    # ---- as one buffer ----
+
+    def to(self, device: torch.device | str | int, non_blocking: bool = False) -> Batch:
+        """Copy the batch to another device in one copy.
+
+        Args:
+            device: Target device.
+            non_blocking: Whether to copy asynchronously, if possible; see ``Tensor.to``.
+
+        Returns:
+            The batch on the device, or this batch if it is there already.
+        """
+        return self._with(self._store.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> Batch:
+        """Copy the batch to page-locked memory. ``DataLoader(pin_memory=True)`` calls this.
+
+        Returns:
+            The batch in page-locked memory, or this batch if it is there already.
+        """
+        return self._with(self._store.pin_memory())
+
+    def is_pinned(self) -> bool:
+        """Return whether the batch is in page-locked memory."""
+        return self._store.is_pinned()
+
+    def record_stream(self, stream: Any) -> None:
+        """Keep the memory until ``stream`` is done with it; see ``Tensor.record_stream``."""
+        self._store.record_stream(stream)
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the data."""
+        return self._store.device
+
+    def _with(self, store: ArenaColumns | OwnColumns) -> Batch:
+        if store is self._store:
+            return self
+        other = self._copy_with(store)
+        if self.device.type == "cpu" and self._segments() is not None:
+            # To ask a device would wait for all of its work.
+            other._max_seqlen = self.max_seqlen  # noqa: SLF001  # of this class
+        return other
+
+    def _copy_with(self, store: ArenaColumns | OwnColumns) -> Batch:
+        other = Batch.__new__(Batch)
+        other._set_up(  # noqa: SLF001  # of this class
+            store, self._names, self._padded, self._paths
+        )
+        return other.with_views()
+
+    def with_columns(self, columns: Mapping[str, Any]) -> Batch:
+        """Internal interface: return a batch of the same structure that owns other columns.
+
+        Args:
+            columns: All columns by flat name, including the hidden columns of lengths.
+        """
+        return self._copy_with(OwnColumns(columns))
+
+    # ---- conversion ----
+
+    def to_tensordict(self) -> TensorDict:
+        """Return the columns as a ``TensorDict`` of batch size ``[B]``.
+
+        This needs the tensordict package. Tensors share memory with the batch, and so do Raggeds of
+        numbers, which become nested tensors of jagged layout. Other columns (bytes, rows of rows,
+        Sparse, lists) become a ``NonTensorStack`` of their rows, which are those of
+        :meth:`samples`. Dicts of columns become TensorDicts. The lengths of a padded column are
+        under ``("lengths", name)``, where ``name`` is its flat name.
+
+        Raises:
+            ValueError: If the batch has padded columns and a column named ``"lengths"``.
+        """
+        return interop.to_tensordict(self, [self.num_records] if self._names else [])
+
+    def to_keyed_jagged(
+        self, names: Sequence[str], lengths_dtype: torch.dtype = torch.int64
+    ) -> tuple[list[str], Tensor, Tensor]:
+        """Return keys, values and lengths for TorchRec's ``KeyedJaggedTensor``.
+
+        Use them as ``KeyedJaggedTensor(keys, values, lengths=lengths)``. The values of several
+        columns are concatenated in one copy. The values of a single column are not copied.
+
+        Args:
+            names: Flat names of columns that are Raggeds of numbers, Tensors ``[B]``, or Tensors
+                ``[B, n]`` with n values for each record.
+            lengths_dtype: dtype of the lengths, int32 or int64. Default: int64.
+
+        Returns:
+            The names; the values ``[total]``, column by column; and the lengths
+            ``[len(names) * B]``, in the same order.
+
+        Raises:
+            KeyError: If a column does not exist.
+            TypeError: If a column is of another type.
+            ValueError: If ``names`` is empty, or if the rows of a Ragged are not contiguous.
+        """
+        return interop.to_keyed_jagged(self.flat_columns(), names, lengths_dtype)
+
+    def __copy__(self) -> Batch:
+        return self._copy_with(self._store)  # shares the values, like the copy of a dict
+
+    @property
+    def layout(
+        self,
+    ) -> tuple[tuple[Column, ...], tuple[str, ...], Mapping[str, Padding], Mapping[str, Path]]:
+        """Arguments of the constructor after the arena: columns, names, padding and paths."""
+        return self._store.columns, self._names, self._padded, self._paths
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.arena is None:
+            return Batch.of_columns, (self.all_columns(), self._names, self._padded, self._paths)
+        if self.arena.device.type == "cpu" and self.arena.numel() <= _INLINE_BYTES:
+            return _from_bytes, (self.arena.numpy().tobytes(), *self.layout)
+        return Batch, (self.arena, *self.layout)
+
+    def __repr__(self) -> str:
+        return f"Batch({describe(self._values)})"
+
+    # ---- records ----
+
+    @property
+    def num_records(self) -> int:
+        """Number of records.
+
+        Raises:
+            TypeError: If a column is not made of Tensors, or a Tensor has no dimension.
+            ValueError: If columns have different numbers of records.
+        """
+        counts = {name: count_rows(value) for name, value in self.flat_columns().items()}
+        if len(set(counts.values())) > 1:
+            raise ValueError(f"the columns have different numbers of records: {counts}")
+        return next(iter(counts.values()), 0)
+
+    def select(self, index: Any) -> Batch:
+        """Return a batch of some of the records, in the given order.
+
+        The columns are those of a batch of these records alone, except that padded columns keep
+        their width. They share no memory with this batch. ``batch[:8]`` selects a slice.
+
+        Args:
+            index: Numbers of records, which may repeat and count from the end if they are negative,
+                or a mask with one bool for each record: a list, a Tensor or an array. Or a slice.
+
+        Raises:
+            IndexError: If a number is out of range, or a mask has another length.
+            TypeError: If the index is none of these, or a column is not made of Tensors.
+        """
+        from .selecting import select  # noqa: PLC0415  # rarely needed
+
+        return select(self, index)
+
+    def samples(self) -> list[Sample]:
+        """Return the records as samples, without padding. Their tensors share the arena."""
+        from .batch_rows import BatchRows  # noqa: PLC0415  # it needs this class
+
+        rows = BatchRows(self, schema=self.schema)
+        return Sample.of_rows(rows, range(self.num_records))
+
+
+class KeyedBatch(NamedTuple):
+    """A batch and the keys of its records. PyTorch's ``default_collate`` knows the class."""
+
+    keys: list[str]
+    batch: Batch
+
+
+def allocate_arena(size: int) -> Tensor:
+    """Allocate an arena aligned to 64 bytes. Its memory is reused once it has no views left."""
+    return torch.from_numpy(_core.allocate(size))
+
+
+def _from_bytes(data: bytes, *layout: Any) -> Batch:
+    _core.stay_if_exiting()
+    arena = allocate_arena(len(data))
+    # Copied because the memory of a bytes object must not be written to.
+    np.copyto(arena.numpy(), np.frombuffer(data, np.uint8))
+    return Batch(arena, *layout)
+
+
+def top_keys(names: Sequence[str], paths: Mapping[str, Path]) -> tuple[str, ...]:
+    """Return the keys of a batch: the names of its columns and dicts of columns."""
+    return tuple(dict.fromkeys(paths[name][0] if name in paths else name for name in names))

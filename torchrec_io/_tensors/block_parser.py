@@ -1,0 +1,310 @@
+"""Parsers of blocks of records: one for each kind of schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from .._parsing.failures import NO_FAILURES, Failures, complement
+from .._parsing.parser import ExampleParser, RecordFailure
+from .._parsing.record_random import RecordRandom
+from .._records.record_block import RecordBlock
+from .._schema.feature_mapping import FeatureMapping
+from .._schema.schema import Features, Schema
+from ..timing.steps import decoding
+from .join import join_dense
+from .native_run import LoadedBatch, load_run
+from .parse import ParsedRows, parse_block, parse_rows
+
+if TYPE_CHECKING:
+    from .._parsing.lengths import LengthFeature
+    from .._parsing.wrapping import FixedLengthWrapper, WholeFileWrapper
+
+Decoder: TypeAlias = Callable[[bytes], Any]
+_Rows: TypeAlias = npt.NDArray[np.int64]
+SchemaLike: TypeAlias = FeatureMapping | Features | Decoder | None
+
+
+class ItemRows(NamedTuple):
+    """Some rows of parsed items.
+
+    Attributes:
+        items: A :class:`Batch`, or a list of items.
+        rows: Rows to take; int64 ``[n]``.
+        block: The record of each row; None if the parser does not need it to join rows.
+    """
+
+    items: Any
+    rows: _Rows
+    block: RecordBlock | None
+
+
+class BlockParser:
+    """Base of parsers, which turn blocks of records into a batch or a list of items.
+
+    Attributes:
+        schema: Schema of the columns; None if items are not columns.
+        stored_by: Schema that says how the values of a sample are stored in an Example or a
+            SequenceExample. It is None if they do not make a record, and an empty dict if each
+            value is stored as it is.
+        is_native: Whether native code does all the work of a record, so that small batches are
+            better loaded together.
+        sample_kind: Kind of a sample. Only datasets of equal kinds can be mixed.
+        has_stored_names: Whether records hold the names of the schema's stored features.
+        reuses_buffers: Whether :meth:`parse_run` returns batches without their records.
+    """
+
+    schema: Any = None
+    stored_by: Any = None
+    is_native = False
+    sample_kind = "records"
+    has_stored_names = False
+    reuses_buffers = False
+
+    def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Any, list[RecordFailure]]:
+        """Parse the records of a block.
+
+        Args:
+            block: The records.
+            random: Random number generators of records.
+
+        Returns:
+            A :class:`Batch`, or a list of items, of the valid records in their order; and a failure
+            for each invalid record.
+        """
+        raise NotImplementedError
+
+    def parse_rows(self, block: RecordBlock, random: RecordRandom) -> ParsedRows:
+        """Parse the records of a block, like :meth:`parse`, into items that may have more rows.
+
+        Args:
+            block: The records.
+            random: Random number generators of records.
+        """
+        items, failed = self.parse(block, random)
+        if not failed:
+            return ParsedRows(items, NO_FAILURES)
+        failures = Failures.of(failed)
+        return ParsedRows(items, failures, complement(failures.positions, len(block)))
+
+    def parse_run(
+        self, reader: Any, plans: Sequence[Any], randoms: Sequence[RecordRandom]
+    ) -> list[LoadedBatch]:
+        """Read and parse several batches at once, up to the first one with an error.
+
+        Args:
+            reader: Reader that made the plans.
+            plans: Plan of each batch.
+            randoms: Random number generators of each batch.
+
+        Returns:
+            Batches of the first plans; maybe none. The others must be read one by one.
+        """
+        del reader, plans, randoms
+        return []
+
+    def join(self, parts: Sequence[ItemRows], random: RecordRandom, order: _Rows | None) -> Any:
+        """Join rows of parsed parts of a batch.
+
+        Args:
+            parts: The parts.
+            random: Random number generators of records.
+            order: Rows to take of all parts together, repeats allowed; by default all, in order.
+        """
+        blocks = [part.block for part in parts if part.block is not None]
+        assert len(blocks) == len(parts)
+        rows = [part.rows for part in parts]
+        begins = np.cumsum([0, *map(len, blocks[:-1])])
+        taken = np.concatenate([begin + row for begin, row in zip(begins, rows, strict=True)])
+        if order is not None:
+            taken = taken[order]
+        return self.parse(RecordBlock.joined(blocks).rows(taken), random)[0]
+
+    def length_features(self) -> Mapping[str, LengthFeature]:
+        """Return the features whose number of values may be the length of a record, by name."""
+        return {}
+
+    def of_whole_records(self) -> BlockParser:
+        """Return the parser whose samples are whole records."""
+        return self
+
+    def of_features(self, names: Sequence[str]) -> BlockParser:
+        """Return a parser of some features of the schema, and of others only if it needs them.
+
+        Args:
+            names: Names of features, or of dicts, which stand for all features in them.
+        """
+        del names
+        return self
+
+    def for_mixture(self, parsers: Sequence[Any]) -> BlockParser:
+        """Return the parser of records whose numbers continue from dataset to dataset.
+
+        Args:
+            parsers: Parsers of the datasets, all of the same kind and schema.
+        """
+        del parsers
+        return self
+
+
+class BytesParser(BlockParser):
+    """Yields records as bytes."""
+
+    def parse(
+        self, block: RecordBlock, random: RecordRandom
+    ) -> tuple[list[Any], list[RecordFailure]]:
+        del random
+        return [block[i] for i in range(len(block))], []
+
+    def join(
+        self, parts: Sequence[ItemRows], random: RecordRandom, order: _Rows | None
+    ) -> list[Any]:
+        del random
+        items = [part.items[row] for part in parts for row in part.rows.tolist()]
+        return items if order is None else [items[row] for row in order.tolist()]
+
+
+class FunctionParser(BytesParser):
+    """Calls a function with the bytes of each record.
+
+    Args:
+        decode: The function.
+    """
+
+    def __init__(self, decode: Decoder) -> None:
+        self._decode = decode
+
+    def parse(
+        self, block: RecordBlock, random: RecordRandom
+    ) -> tuple[list[Any], list[RecordFailure]]:
+        del random
+        items: list[Any] = []
+        failures: list[RecordFailure] = []
+        with decoding():
+            for position in range(len(block)):
+                try:
+                    items.append(self._decode(block[position]))
+                except Exception as error:  # noqa: BLE001  # a user's function may raise anything
+                    reason = f"the schema function raised {type(error).__name__}: {error}"
+                    failures.append(RecordFailure(position, None, None, reason, error))
+        return items, failures
+
+    def join(
+        self, parts: Sequence[ItemRows], random: RecordRandom, order: _Rows | None
+    ) -> list[Any]:
+        items = super().join(parts, random, order)
+        if order is None:
+            return items
+        # A change of an item must not change its repeats.
+        sources = [(part, row) for part in parts for row in part.rows.tolist()]
+        _, firsts = np.unique(order, return_index=True)
+        for repeat in complement(firsts, len(order)).tolist():
+            part, row = sources[int(order[repeat])]
+            assert part.block is not None
+            items[repeat] = self._decode(part.block[row])
+        return items
+
+
+class ExampleBlockParser(BlockParser):
+    """Parses ``tf.train.Example`` or ``SequenceExample`` messages.
+
+    Args:
+        schema: Schema of the messages.
+
+    Attributes:
+        native: Parser of the messages.
+    """
+
+    has_stored_names = True
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema: Schema = schema
+        self.stored_by = schema
+        self.native = ExampleParser.of(schema)
+        self.reuses_buffers = self.native.is_fixed
+        self.is_native = not any(spec.is_slow for spec in schema.values())
+
+    def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Any, list[RecordFailure]]:
+        return parse_block(self.native, block, random)
+
+    def parse_rows(self, block: RecordBlock, random: RecordRandom) -> ParsedRows:
+        return parse_rows(self.native, block, random)
+
+    def parse_run(
+        self, reader: Any, plans: Sequence[Any], randoms: Sequence[RecordRandom]
+    ) -> list[LoadedBatch]:
+        return load_run(self.native, reader, plans, randoms)
+
+    def of_features(self, names: Sequence[str]) -> ExampleBlockParser:
+        return ExampleBlockParser(self.schema.narrow(names))
+
+    def join(self, parts: Sequence[ItemRows], random: RecordRandom, order: _Rows | None) -> Any:
+        joined = join_dense([part.items for part in parts], [part.rows for part in parts], order)
+        return super().join(parts, random, order) if joined is None else joined
+
+    def length_features(self) -> Mapping[str, LengthFeature]:
+        from .._parsing.lengths import LengthFeature  # noqa: PLC0415  # rarely needed
+
+        return LengthFeature.all_of(self.schema)
+
+
+class WrappedParser(BlockParser):
+    """Parses records of other formats by putting each of them into an Example.
+
+    Args:
+        wrapping: Puts records into Examples.
+        schema: Features to parse. Default: all that the Examples have.
+    """
+
+    def __init__(
+        self, wrapping: FixedLengthWrapper | WholeFileWrapper, schema: Schema | None = None
+    ) -> None:
+        self.schema: Schema = wrapping.schema if schema is None else schema
+        self.stored_by = self.schema
+        self._wrapping = wrapping
+
+    def of_features(self, names: Sequence[str]) -> WrappedParser:
+        return WrappedParser(self._wrapping, self.schema.narrow(names))
+
+    def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Any, list[RecordFailure]]:
+        parser = ExampleParser.of(self.schema)
+        batch, failures = parse_block(parser, self._wrapping.wrap(block), random)
+        # Offsets in the Example are not offsets in the record.
+        return batch, [failure._replace(offset=None) for failure in failures]
+
+
+def parser_of_messages(schema: Any) -> BlockParser:
+    """Return the parser of records that are messages.
+
+    Args:
+        schema: A :class:`Schema` or a dict of features, another schema with a method
+            ``message_parser()``, a function that takes bytes, or None for bytes.
+
+    Raises:
+        SchemaError: If the schema is inconsistent.
+        ValueError: If it is something else.
+    """
+    if hasattr(schema, "message_parser"):
+        parser: BlockParser = schema.message_parser()
+        return parser
+    if isinstance(schema, Mapping):
+        return ExampleBlockParser(Schema.of(schema))
+    return parser_of_bytes(schema)
+
+
+def parser_of_bytes(schema: Any) -> BlockParser:
+    """Return the parser that calls a function with each record, or yields bytes for None.
+
+    Raises:
+        ValueError: If the schema is neither.
+    """
+    if schema is None:
+        return BytesParser()
+    if callable(schema):
+        return FunctionParser(schema)
+    raise ValueError(
+        f"schema must be a Schema, a dict of features, a function or None, got {schema!r}"
+    )

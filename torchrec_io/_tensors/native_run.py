@@ -1,0 +1,253 @@
+"""Reading and parsing of several batches in a few native calls.
+
+Threads that enter and leave Python for each small step wait for each other most of the time. So
+several batches are loaded together. At the first batch with an error
+this stops, and that batch is loaded again on its own to find the error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from torch import Tensor
+
+from .. import _core
+from .._parsing.columns.base import LocatedBlock
+from .._parsing.failures import NO_FAILURES, Failures, Ints
+from .._parsing.layout import Column
+from .._parsing.parser import ExampleParser
+from .._parsing.record_random import RecordRandom
+from .._records.native_frames import Frames, NativeReads
+from .._records.reader import Plan, Reader
+from .._records.record_block import RecordBlock
+from .._storage.byte_source import ByteBuffer
+from .._storage.several_sources import find_changed
+from .arena import allocate_for
+from .batch import Batch
+from .parse import image_threads
+
+_Loaded = TypeVar("_Loaded")
+
+
+class LoadedBatch(NamedTuple):
+    """A batch that was loaded with others.
+
+    Attributes:
+        batch: The batch. It has a row for each record, also for those with values out of range.
+        block: The records; None if their buffer is used again.
+        refused: The records with values out of range.
+    """
+
+    batch: Batch
+    block: RecordBlock | None = None
+    refused: Failures = NO_FAILURES
+
+
+def load_run(
+    parser: ExampleParser,
+    reader: Reader,
+    plans: Sequence[Plan],
+    randoms: Sequence[RecordRandom],
+) -> list[LoadedBatch]:
+    """Return the batches of the first plans, up to the first one with an error.
+
+    Records with values out of range are no such error; see :class:`LoadedBatch`.
+
+    Args:
+        parser: Parser of the schema.
+        reader: Reader that made the plans.
+        plans: Plan of each batch.
+        randoms: Random number generators of each batch.
+
+    Raises:
+        OSError: If the first plan cannot be read.
+    """
+
+    def load(frames: Sequence[Frames]) -> list[LoadedBatch]:
+        if parser.is_fixed:
+            return _load_fixed(parser, reader, frames)
+        return _load_any(parser, reader, frames, randoms[: len(frames)])
+
+    return _run(reader, plans, load)
+
+
+def locate_run(
+    parser: ExampleParser,
+    reader: Reader,
+    plans: Sequence[Plan],
+    randoms: Sequence[RecordRandom],
+    positions: Sequence[Ints | None],
+) -> list[LocatedBlock]:
+    """Return the located records of the first plans, up to the first one with an error.
+
+    Args:
+        parser: Parser of the schema.
+        reader: Reader that made the plans.
+        plans: The plans.
+        randoms: Random number generators of each plan's records.
+        positions: Positions of the records of each plan that are located, repeats allowed; None
+            for all, in order.
+
+    Raises:
+        OSError: If the first plan cannot be read.
+    """
+
+    def locate(frames: Sequence[Frames]) -> list[LocatedBlock]:
+        reads = _chosen_reads(frames, positions)
+        return parser.load(
+            reads, randoms[: len(frames)], image_threads(), verify_crc=reader.verify_crc
+        )
+
+    return _run(reader, plans, locate)
+
+
+class RowsToWrite(NamedTuple):
+    """Packed rows whose documents are not loaded yet.
+
+    Attributes:
+        writer: Writer of the rows.
+        format: Columns of the rows that have a value for each token.
+        others_at: Offset of the other columns in the arena, in bytes.
+        arena: Arena of all columns.
+        columns: The columns.
+    """
+
+    writer: _core.RowWriter
+    format: _core.RowFormat
+    others_at: int
+    arena: Tensor
+    columns: Sequence[Column]
+
+
+def load_rows_run(
+    parser: ExampleParser,
+    reader: Reader,
+    plans: Sequence[Plan],
+    positions: Sequence[Ints | None],
+    open_rows: Callable[[int, LocatedBlock], RowsToWrite],
+) -> list[RowsToWrite]:
+    """Write the rows of the documents of the first plans, up to the first one with an error.
+
+    Args:
+        parser: Parser of the documents, whose layout depends on their number alone.
+        reader: Reader that made the plans.
+        plans: The plans.
+        positions: As for :func:`locate_run`.
+        open_rows: Function that returns the rows of a plan by its number and its documents, whose
+            values are not located yet.
+
+    Raises:
+        OSError: If the first plan cannot be read.
+    """
+
+    def load(frames: Sequence[Frames]) -> list[RowsToWrite]:
+        reads = _chosen_reads(frames, positions, _shared_buffer(frames))
+        blocks = [LocatedBlock(parser, read.block) for read in reads]
+        if not all(block.is_sized for block in blocks):
+            return []
+        rows = [open_rows(number, block) for number, block in enumerate(blocks)]
+        loaded = _core.load_rows(
+            parser.native,
+            [read.for_core(block.records) for read, block in zip(reads, blocks, strict=True)],
+            [each.writer for each in rows],
+            [each.format for each in rows],
+            [block.targets for block in blocks],
+            np.array([each.others_at for each in rows], np.int64),
+            [each.arena.numpy() for each in rows],
+            reader.verify_crc,
+        )
+        return rows[:loaded]
+
+    return _run(reader, plans, load)
+
+
+def _chosen_reads(
+    frames: Sequence[Frames],
+    positions: Sequence[Ints | None],
+    buffer: ByteBuffer | None = None,
+) -> list[NativeReads]:
+    """Return reads of frames, with the records at some positions; None is for all."""
+    reads = [NativeReads.of(each, buffer) for each in frames]
+    return [
+        read if rows is None else read._replace(block=read.block.rows(rows))
+        for read, rows in zip(reads, positions, strict=False)
+    ]
+
+
+def _run(
+    reader: Reader, plans: Sequence[Plan], load: Callable[[Sequence[Frames]], list[_Loaded]]
+) -> list[_Loaded]:
+    """Call a function with the frames of the first plans; return nothing if a file was changed."""
+    frames = reader.open_run(plans)
+    if not frames:
+        return []
+    try:
+        loaded = load(frames)
+    except MemoryError:
+        # Loading the batches one by one shows whether one of them or their sum is too large.
+        return []
+    # If a file was changed, loading the first batch on its own raises the error.
+    return loaded if find_changed({file for each in frames for file in each.files}) is None else []
+
+
+def _load_any(
+    parser: ExampleParser,
+    reader: Reader,
+    frames: Sequence[Frames],
+    randoms: Sequence[RecordRandom],
+) -> list[LoadedBatch]:
+    reads = [NativeReads.of(each) for each in frames]
+    located = parser.load(reads, randoms, image_threads(), verify_crc=reader.verify_crc)
+    arenas = [_arena_of(block) for block in located]
+    done = parser.fill(located, [arena.numpy() for arena in arenas])
+    return [
+        LoadedBatch(
+            _batch_of(parser, block, arena),
+            read.block,
+            _refused_by(block),
+        )
+        for arena, block, read in zip(arenas[:done], located, reads, strict=False)
+    ]
+
+
+def _load_fixed(
+    parser: ExampleParser,
+    reader: Reader,
+    frames: Sequence[Frames],
+) -> list[LoadedBatch]:
+    buffer = _shared_buffer(frames)
+    reads = [NativeReads.of(each, buffer) for each in frames]
+    blocks = [LocatedBlock(parser, read.block) for read in reads]
+    if not all(block.is_fixed for block in blocks):
+        return []
+    arenas = [_arena_of(block) for block in blocks]
+    done = parser.load_fixed(
+        reads, blocks, [arena.numpy() for arena in arenas], verify_crc=reader.verify_crc
+    )
+    return [
+        LoadedBatch(_batch_of(parser, block, arena), None, _refused_by(block))
+        for arena, block in zip(arenas[:done], blocks, strict=False)
+    ]
+
+
+def _shared_buffer(frames: Sequence[Frames]) -> ByteBuffer:
+    """Return a buffer that batches share, so that data is parsed while it is in the fastest cache.
+
+    It is large enough for the largest batch whose frames are not in memory.
+    """
+    sizes = [each.plan.buffer_bytes for each in frames if each.block is None]
+    return _core.allocate(max(sizes, default=0))
+
+
+def _refused_by(block: LocatedBlock) -> Failures:
+    return Failures.refused(block.refusals) if block.refusals else NO_FAILURES
+
+
+def _batch_of(parser: ExampleParser, block: LocatedBlock, arena: Tensor) -> Batch:
+    return Batch.without_views(arena, block.columns, parser.names, parser.padded, parser.paths)
+
+
+def _arena_of(block: LocatedBlock) -> Tensor:
+    return allocate_for(block.arena_bytes, block.columns, len(block))

@@ -1,0 +1,276 @@
+"""Batches of packed rows, made from a batch of documents."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from .. import _core
+from .._order.pack import Pack
+from .._parsing.columns.base import ColumnBuilder, LocatedBlock
+from .._parsing.layout import (
+    ArenaLayout,
+    BytesColumn,
+    Column,
+    DenseColumns,
+    Numbers,
+    RaggedColumn,
+)
+from .._parsing.parser import ExampleParser
+from .arena import allocate_for
+from .batch import SEGMENT_LENGTHS, Batch
+from .native_run import RowsToWrite
+from .ragged import BytesArray, Ragged
+
+_Ints: TypeAlias = npt.NDArray[np.int64]
+
+_LABELS = {"same": _core.Labels.same, "next": _core.Labels.next}
+_NO_LABELS = (torch.bool, torch.uint64)
+
+
+class _TokenColumns(NamedTuple):
+    """The columns with a value for each token, which an arena of rows begins with.
+
+    Attributes:
+        columns: The columns.
+        size: Size of these columns and of the offsets, in bytes.
+        format: Positions of the columns, for the core.
+        piece_offsets: Number of the first piece of each row, and of all pieces.
+        segment_offsets: The same of segments.
+    """
+
+    columns: Sequence[DenseColumns]
+    size: int
+    format: _core.RowFormat
+    piece_offsets: Numbers
+    segment_offsets: Numbers
+
+
+def _token_dtype(batch: Batch, name: str) -> torch.dtype | None:
+    """Return the dtype of the values of a feature; None if it has not one for each token."""
+    column = batch.flat_columns()[name]
+    if isinstance(column, Ragged) and isinstance(column.values, Tensor):
+        return column.values.dtype if column.values.dim() == 1 else None
+    is_padded = isinstance(column, Tensor) and column.dim() == 2 and name in batch.lengths
+    return column.dtype if is_padded else None
+
+
+def check_columns(batch: Batch, pack: Pack) -> None:
+    """Raise ValueError if documents with the columns of a batch cannot be packed."""
+    assert pack.key is not None
+    columns = batch.flat_columns()
+    for name in (pack.key, *pack.also):
+        if name not in columns:
+            raise ValueError(f"pack needs the feature {name!r}, which the schema does not have")
+        if _token_dtype(batch, name) is None:
+            raise ValueError(
+                f"the feature {name!r} cannot be packed: it must be a VarLenFeature, a "
+                "RaggedFeature without partitions or a FixedLenSequenceFeature of shape [], of "
+                "numbers"
+            )
+    for name, column in columns.items():
+        if name in (pack.key, *pack.also):
+            continue
+        if name in batch.lengths or not isinstance(column, (Tensor, BytesArray, Ragged)):
+            raise ValueError(
+                f"the feature {name!r} cannot be packed by document: read it as a VarLenFeature or "
+                "RaggedFeature, or leave it out of the schema"
+            )
+    taken = [name for name in made_columns(pack) if name in columns or name in batch]
+    if taken:
+        raise ValueError(
+            f"packed rows have a column {taken[0]!r}, and so has the schema: rename the feature, "
+            f"as in {{'other_name': tio.RaggedFeature(..., value_key={taken[0]!r})}}"
+        )
+    dtype = _token_dtype(batch, pack.key)
+    assert dtype is not None
+    _check_tokens(dtype, pack)
+
+
+def _check_tokens(dtype: torch.dtype, pack: Pack) -> None:
+    if pack.labels is not None and (dtype.is_floating_point or dtype in _NO_LABELS):
+        raise ValueError(f"labels need tokens of an integer dtype such as int64, got {dtype}")
+    if dtype.is_floating_point or dtype == torch.bool:
+        return
+    limits = torch.iinfo(dtype)
+    for name, value in (("separator", pack.separator), ("pad_id", pack.pad_id)):
+        if value is not None and not limits.min <= value <= limits.max:
+            raise ValueError(f"{name} must fit the tokens, which are {dtype}, got {value}")
+
+
+def made_columns(pack: Pack) -> list[str]:
+    """Return the names of the columns that packed rows have in addition to the schema's."""
+    labels = [] if pack.labels is None else ["labels"]
+    return [*labels, "segment_ids", "position_ids", SEGMENT_LENGTHS, "record_numbers"]
+
+
+def count_tokens(batch: Batch, name: str) -> _Ints:
+    """Return the number of values that a packed feature has in each document; int64 ``[B]``."""
+    column = batch.flat_columns()[name]
+    counts = column.offsets.diff() if isinstance(column, Ragged) else batch.lengths[name]
+    return counts.to(torch.int64).numpy()
+
+
+class RowSources(NamedTuple):
+    """The records that rows are made from.
+
+    Attributes:
+        records: Positions of the records that are located, repeats allowed; None for all, in order.
+        documents: Position of each document's record among those that are located; -1 if it is
+            lost. None if they are the same.
+    """
+
+    records: _Ints | None
+    documents: _Ints | None
+
+
+class RowLayout:
+    """The columns of packed rows of documents of one schema.
+
+    Args:
+        pack: The options.
+        parser: Parser of the documents that only locates the packed features.
+    """
+
+    def __init__(self, pack: Pack, parser: ExampleParser) -> None:
+        assert pack.key is not None
+        self._pack = pack
+        self._packed = (pack.key, *pack.also)
+        self._builders = [parser.builder(name) for name in self._packed]
+        self._names = (*self._packed, *made_columns(pack), *parser.names)
+        self._paths = {name: parser.paths[name] for name in self._names if name in parser.paths}
+        self._has_others = len(parser.names) > 0
+        # Batches usually have two numbers of rows.
+        self._token_columns = functools.lru_cache(maxsize=8)(self._lay_out)
+
+    def sources(self, plan: _core.RowPlan, found: _Ints | None = None) -> RowSources:
+        """Return the records that are located for the rows of a plan.
+
+        The columns that are not packed have a row for each piece of a document. If there are such
+        columns, the record of a document in several pieces is located for each of them.
+
+        Args:
+            plan: The rows.
+            found: Position of each document's record; -1 if it is lost. None if the records are
+                those of the plan.
+        """
+        pieces = plan.documents
+        if not self._has_others or (found is None and len(pieces) == len(plan.numbers)):
+            return RowSources(None, found)
+        kept = pieces if found is None else pieces[found[pieces] >= 0]
+        documents, first_pieces = np.unique(kept, return_index=True)
+        of_documents = np.full(len(plan.numbers), -1, np.int64)
+        of_documents[documents] = first_pieces
+        return RowSources(kept if found is None else found[kept], of_documents)
+
+    def open(
+        self, plan: _core.RowPlan, located: LocatedBlock, documents: _Ints | None
+    ) -> RowsToWrite:
+        """Return the rows of a plan, with all but the values of the documents.
+
+        Args:
+            plan: The rows.
+            located: The records, laid out.
+            documents: Position of each document's record among those; -1 if it is lost. Its place
+                becomes padding at the end of the row. None if they are the same.
+        """
+        writer = _core.row_writer(plan, self._pack.length, len(located), documents)
+        layout = self._token_columns(len(plan))
+        room = ArenaLayout(layout.size)
+        numbers = room.reserve_numbers("int64", (writer.num_pieces,))
+        lengths = room.reserve_numbers("int32", (writer.num_segments,))
+        columns: list[Column] = [
+            *layout.columns,
+            RaggedColumn("record_numbers", (layout.piece_offsets,), numbers),
+            RaggedColumn(SEGMENT_LENGTHS, (layout.segment_offsets,), lengths),
+            *_by_piece(located.columns, layout.piece_offsets, room.size),
+        ]
+        arena = allocate_for(room.size + located.arena_bytes, columns, len(plan))
+        writer.write_pieces(
+            arena.numpy(),
+            layout.piece_offsets.at,
+            numbers.at,
+            layout.segment_offsets.at,
+            lengths.at,
+        )
+        return RowsToWrite(writer, layout.format, room.size, arena, columns)
+
+    def write(self, rows: RowsToWrite, located: LocatedBlock) -> bool:
+        """Write the values of the documents.
+
+        Returns:
+            False if a document is not valid, or not as long as planned.
+        """
+        out = rows.arena.numpy()
+        if not rows.writer.write(located.located, rows.format, out):
+            return False
+        _, failures = located.fill_rows(out[rows.others_at :])
+        return not failures and not located.refusals
+
+    def batch_of(self, rows: RowsToWrite) -> Batch:
+        """Return the batch of rows that were written."""
+        return Batch.without_views(rows.arena, rows.columns, self._names, None, self._paths)
+
+    def _lay_out(self, rows: int) -> _TokenColumns:
+        """Lay out the columns with a value for each token, of a number of rows."""
+        pack = self._pack
+        by_dtype: dict[str, list[str]] = {}
+        for builder in self._builders:
+            by_dtype.setdefault(builder.feature.dtype, []).append(builder.name)
+        if pack.labels is not None:
+            by_dtype.setdefault("int64", []).append("labels")
+        by_dtype.setdefault("int32", []).extend(("segment_ids", "position_ids"))
+        room = ArenaLayout()
+        shape = (rows, pack.length)
+        columns = [room.reserve_dense(tuple(by_dtype[dtype]), dtype, shape) for dtype in by_dtype]
+        places = {name: array.at for column in columns for name, array in column.arrays()}
+        row_format = _core.RowFormat(
+            [self._packed_column(builder, places[builder.name]) for builder in self._builders],
+            segments_at=places["segment_ids"],
+            positions_at=places["position_ids"],
+            continues=pack.positions == "continue",
+            labels=None if pack.labels is None else _LABELS[pack.labels],
+            labels_at=places.get("labels", 0),
+            separator=pack.separator,
+        )
+        offsets = [room.reserve_numbers("int64", (rows + 1,)) for _ in range(2)]
+        return _TokenColumns(columns, room.size, row_format, *offsets)
+
+    def _packed_column(self, builder: ColumnBuilder, at: int) -> _core.PackedColumn:
+        dtype, pack = builder.feature.dtype, self._pack
+        is_key = builder.name == pack.key
+        padding = _item(pack.pad_id if is_key else 0, dtype)
+        has_separator = is_key and pack.separator is not None
+        separator = _item(pack.separator, dtype) if has_separator else None
+        return _core.PackedColumn(builder.first_spec, at, padding, separator)
+
+
+def _by_piece(columns: Iterable[Column], offsets: Numbers, base: int) -> Iterator[RaggedColumn]:
+    """Yield columns with a row for each piece as columns with the pieces of each row.
+
+    Args:
+        columns: The columns.
+        offsets: Number of the first piece of each row, and of all pieces.
+        base: Distance by which the columns are moved in the arena, in bytes.
+    """
+    for column in columns:
+        moved = column.moved(lambda at, _: base + at)
+        if isinstance(moved, RaggedColumn):
+            yield RaggedColumn(moved.name, (offsets, *moved.splits), moved.values)
+        else:
+            assert isinstance(moved, (DenseColumns, BytesColumn))  # check_columns refuses others
+            for name, values in moved.arrays():
+                yield RaggedColumn(name, (offsets,), values)
+
+
+@functools.lru_cache(64)
+def _item(value: int, dtype: str) -> bytes:
+    """Return a number as the bytes of a dtype."""
+    item = torch.tensor([value], dtype=getattr(torch, dtype))
+    return item.view(torch.uint8).numpy().tobytes()

@@ -1,0 +1,266 @@
+"""Parsing of records in memory, like ``tf.io.parse_example`` and related functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from torch.utils.data import get_worker_info
+
+from .._parsing.columns.base import ElementSelection
+from .._parsing.failures import NO_FAILURES, Failures, Ints, complement
+from .._parsing.parser import ExampleParser, RecordFailure
+from .._parsing.record_random import DEFAULT_RANDOM, RecordRandom
+from .._records.record_block import RecordBlock, RecordList
+from .._schema.schema import Features, Schema
+from ..checks import counted
+from ..errors import DecodeError, SchemaError
+from .arena import allocate_for
+from .batch import Batch
+from .sample import Sample
+
+Record: TypeAlias = "bytes | bytearray | memoryview"
+_Block = TypeVar("_Block", RecordBlock, RecordList)
+_Parsed = TypeVar("_Parsed")
+
+
+class ParsedRows(NamedTuple):
+    """Parsed records of a block, and those that failed.
+
+    Attributes:
+        items: A :class:`Batch` or a list of items. Rows of failed records are not to be used.
+        failures: The failed records, by their positions in the block.
+        kept: Position in the block of each row of ``items``; None if all records have a row.
+    """
+
+    items: Any
+    failures: Failures
+    kept: Ints | None = None
+
+
+def parse_block(
+    parser: ExampleParser, block: _Block, random: RecordRandom = DEFAULT_RANDOM
+) -> tuple[Batch, list[RecordFailure]]:
+    """Parse a block without the records that cannot be parsed.
+
+    Args:
+        parser: Parser of the schema.
+        block: The records.
+        random: Source of random numbers.
+
+    Returns:
+        The batch of the valid records, in their order, and a failure for each invalid record, by
+        its position in ``block``.
+
+    Raises:
+        MemoryError: If there is not enough memory for the batch.
+    """
+    return parse_sound(block, lambda part: parse_all(parser, part, random))
+
+
+def parse_rows(parser: ExampleParser, block: RecordBlock, random: RecordRandom) -> ParsedRows:
+    """Parse a block into a batch that also has rows of the records with values out of range.
+
+    Args:
+        parser: Parser of the schema.
+        block: The records.
+        random: Source of random numbers.
+
+    Raises:
+        MemoryError: If there is not enough memory for the batch.
+    """
+
+    def parse(part: RecordBlock) -> ParsedRows | list[RecordFailure]:
+        return _parse_refusing(parser, part, random)
+
+    parsed, failed = parse_sound(block, parse)
+    if not failed:
+        return parsed
+    failures = Failures.of(failed)
+    kept = complement(failures.positions, len(block))
+    return parsed._replace(failures=failures.merged(parsed.failures, kept), kept=kept)
+
+
+def parse_sound(
+    block: _Block, parse: Callable[[_Block], _Parsed | list[RecordFailure]]
+) -> tuple[_Parsed, list[RecordFailure]]:
+    """Parse a block as :func:`parse_block` does, with another function.
+
+    Args:
+        block: The records.
+        parse: Function that returns the result of all records of a block, or a list of failures
+            of some of them.
+    """
+    found = parse(block)
+    failures: dict[int, RecordFailure] = {}
+    kept: Sequence[int] = range(len(block))
+    while isinstance(found, list):  # parsing the others may find more failures
+        for failure in found:
+            position = kept[failure.position]
+            failures.setdefault(position, failure._replace(position=position))
+        kept = [position for position in range(len(block)) if position not in failures]
+        found = parse(block.without(list(failures)))
+    return found, [failures[position] for position in sorted(failures)]
+
+
+def parse_all(
+    parser: ExampleParser,
+    block: _Block,
+    random: RecordRandom,
+    selection: ElementSelection | None = None,
+) -> Batch | list[RecordFailure]:
+    """Return the batch of all records of a block, or failures of some of them.
+
+    Args:
+        parser: Parser of the schema.
+        block: The records.
+        random: Random number generators of records.
+        selection: Elements of sequences to decode; see :meth:`ExampleParser.locate`.
+
+    Raises:
+        MemoryError: If there is not enough memory for the batch.
+    """
+    found = _parse_refusing(parser, block, random, selection)
+    if isinstance(found, list):
+        return found
+    refused = found.failures
+    return [refused[index] for index in range(len(refused))] or found.items
+
+
+def _parse_refusing(
+    parser: ExampleParser,
+    block: _Block,
+    random: RecordRandom,
+    selection: ElementSelection | None = None,
+) -> ParsedRows | list[RecordFailure]:
+    """Return the batch of all records and those that are refused, or failures of some records."""
+    try:
+        located = parser.locate(block, random, image_threads(), selection)
+    except MemoryError as error:
+        raise _no_memory(block, error) from error
+    if located.failures:
+        return located.failures
+    arena = allocate_for(located.arena_bytes, located.columns, len(block), parser.padded)
+    try:
+        columns, bad = located.fill_rows(arena.numpy())
+    except MemoryError as error:
+        raise _no_memory(block, error) from error
+    if bad:
+        return bad
+    refused = Failures.refused(located.refusals) if located.refusals else NO_FAILURES
+    layout = (columns, parser.names, parser.padded, parser.paths)
+    # Nobody sees the batch if some of its rows are refused.
+    batch = Batch(arena, *layout, has_views=not len(refused))
+    return ParsedRows(batch, refused)
+
+
+def image_threads() -> int | None:
+    """Return the number of threads that decode the images of a batch; None for one per CPU."""
+    # In DataLoader workers, the number of workers sets the number of busy CPUs.
+    return None if get_worker_info() is None else 1
+
+
+def _no_memory(block: RecordBlock | RecordList, error: MemoryError) -> MemoryError:
+    return MemoryError(
+        f"not enough memory to parse a batch of {counted(len(block), 'record')}, "
+        f"{counted(block.native().total_bytes, 'byte')} as stored ({error}): reduce batch_size"
+    )
+
+
+def parse_examples(examples: Iterable[Record], schema: Schema | Features) -> Batch:
+    """Parse serialized ``tf.train.Example`` messages, as ``tf.io.parse_example`` does.
+
+    Args:
+        examples: Any number of messages, including none. Bytes objects are not copied.
+        schema: Features to read. Reusing a :class:`Schema` is faster than passing a dict.
+
+    Returns:
+        One column for each feature; see the feature classes for their types and shapes.
+
+    Raises:
+        DecodeError: If a record does not match the schema. ``record`` is its position, ``offset``
+            the byte in it.
+        SchemaError: If the schema is inconsistent, or is for SequenceExamples.
+    """
+    made = Schema.of(schema)
+    if made.is_sequence:
+        raise SchemaError(
+            "schema must be for Examples, got one with context and sequence: use "
+            "parse_sequence_examples"
+        )
+    return _parse(examples, made)
+
+
+def parse_example(example: bytes, schema: Schema | Features) -> Sample:
+    """Parse one serialized ``tf.train.Example``, as ``tf.io.parse_single_example`` does.
+
+    Args:
+        example: The message.
+        schema: Features to read.
+
+    Returns:
+        Values without a batch dimension: a Tensor of the feature's shape, bytes for a scalar
+        string, a 1-D Tensor or BytesArray for a VarLenFeature.
+
+    Raises:
+        DecodeError: If the record does not match the schema.
+        SchemaError: If the schema is inconsistent, or is for SequenceExamples.
+    """
+    return parse_examples([example], schema).samples()[0]
+
+
+def parse_sequence_examples(examples: Iterable[Record], schema: Schema) -> Batch:
+    """Parse serialized ``SequenceExample`` messages, as ``tf.io.parse_sequence_example`` does.
+
+    Args:
+        examples: Any number of messages, including none. Bytes objects are not copied.
+        schema: A ``Schema(context=..., sequence=...)``.
+
+    Returns:
+        One column for each feature of the context and each feature list. ``batch.lengths[name]`` is
+        the number of steps of each record for a FixedLenSequenceFeature.
+
+    Raises:
+        DecodeError: If a record does not match the schema.
+        SchemaError: If the schema is not for SequenceExamples.
+    """
+    if not isinstance(schema, Schema) or not schema.is_sequence:
+        raise SchemaError(
+            "schema must be a Schema(context=..., sequence=...) for SequenceExamples, "
+            f"got {schema!r}"
+        )
+    return _parse(examples, schema)
+
+
+def parse_sequence_example(example: bytes, schema: Schema) -> Sample:
+    """Parse one ``SequenceExample``, as ``tf.io.parse_single_sequence_example`` does.
+
+    Args:
+        example: The message.
+        schema: A ``Schema(context=..., sequence=...)``.
+
+    Returns:
+        Values without a batch dimension: for a feature list a Tensor ``[steps, ...]``, or a
+        :class:`Ragged` of steps.
+
+    Raises:
+        DecodeError: If the record does not match the schema.
+        SchemaError: If the schema is not for SequenceExamples.
+    """
+    return parse_sequence_examples([example], schema).samples()[0]
+
+
+def _parse(examples: Iterable[Record], schema: Schema) -> Batch:
+    batch = all_or_error(*parse_block(ExampleParser.of(schema), RecordList.of(examples)))
+    batch.schema = schema
+    return batch
+
+
+def all_or_error(batch: Batch, failures: list[RecordFailure]) -> Batch:
+    """Return the batch of all records, or raise a DecodeError for the first failure."""
+    if failures:
+        first = failures[0]
+        raise DecodeError(
+            first.message(), record=first.position, offset=first.offset, feature=first.feature
+        )
+    return batch

@@ -1,0 +1,176 @@
+"""Batches, samples and columns as nodes of PyTorch's pytrees."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from torch.utils._pytree import GetAttrKey, MappingKey, register_pytree_node
+
+from .._parsing.layout import Padding
+from .._schema.nesting import Path
+from .batch import Batch
+from .column_store import are_same
+from .ragged import BytesArray, Ragged, Sparse, TensorParts
+from .sample import Hints, Sample
+
+
+class BatchStructure:
+    """Structure of a batch without its columns.
+
+    Structures are equal if their batches have the same columns, so that a function can be applied
+    to the Tensors of two batches.
+
+    Args:
+        names: Flat names of the columns.
+        padded: Padding of each padded column, by flat name.
+        paths: Keys of the dicts that lead to each nested column, by flat name.
+        batch: Batch that was taken apart, if it may still exist.
+
+    Attributes:
+        names: Flat names of the columns.
+        padded: Padding of each padded column, by flat name.
+        paths: Keys of the dicts that lead to each nested column, by flat name.
+    """
+
+    def __init__(
+        self,
+        names: tuple[str, ...],
+        padded: Mapping[str, Padding],
+        paths: Mapping[str, Path],
+        batch: Batch | None = None,
+    ) -> None:
+        self.names = names
+        self.padded = padded
+        self.paths = paths
+        # Structures may live long, for example with a compiled function.
+        self._batch = None if batch is None else weakref.ref(batch)
+
+    @property
+    def all_names(self) -> list[str]:
+        """Flat names of all columns, including the hidden columns of lengths."""
+        return [*self.names, *(padding.lengths for padding in self.padded.values())]
+
+    def batch_of(self, columns: list[Any]) -> Batch:
+        """Return the batch that was taken apart if these are its columns, else a new one."""
+        batch = None if self._batch is None else self._batch()
+        if batch is not None and are_same(columns, columns_of(batch, self)):
+            return batch
+        named = dict(zip(self.all_names, columns, strict=True))
+        return Batch.of_columns(named, self.names, self.padded, self.paths)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, BatchStructure):
+            return NotImplemented
+        mine, others = ((each.names, dict(each.padded), dict(each.paths)) for each in (self, other))
+        return mine == others
+
+    def __hash__(self) -> int:
+        return hash(self.names)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BatchStructure, (self.names, self.padded, self.paths)
+
+    def __repr__(self) -> str:
+        return f"BatchStructure({list(self.names)})"
+
+
+def columns_of(batch: Batch, structure: BatchStructure) -> list[Any]:
+    """Return all columns of a batch in the order of its structure."""
+    columns = batch.all_columns()
+    return [columns[name] for name in structure.all_names]
+
+
+def _flatten_batch(batch: Batch) -> tuple[list[Any], BatchStructure]:
+    _, names, padded, paths = batch.layout
+    structure = BatchStructure(names, padded, paths, batch)
+    return columns_of(batch, structure), structure
+
+
+def _flatten_batch_with_keys(batch: Batch) -> tuple[list[tuple[Any, Any]], BatchStructure]:
+    columns, structure = _flatten_batch(batch)
+    keys: list[Any] = [MappingKey(name) for name in structure.names]
+    keys += [GetAttrKey(f"lengths[{name!r}]") for name in structure.padded]
+    return list(zip(keys, columns, strict=True)), structure
+
+
+def _unflatten_batch(columns: Iterable[Any], structure: BatchStructure) -> Batch:
+    return structure.batch_of(list(columns))
+
+
+class SampleStructure(NamedTuple):
+    """Structure of a sample without its values.
+
+    Attributes:
+        names: Top-level keys.
+        hints: Hints about values of different lengths.
+    """
+
+    names: tuple[str, ...]
+    hints: Hints
+
+    def __hash__(self) -> int:
+        return hash(self.names)  # hints have dicts
+
+
+def _flatten_sample(sample: Sample) -> tuple[list[Any], SampleStructure]:
+    structure = SampleStructure(tuple(sample), sample.hints)
+    return [sample[name] for name in structure.names], structure
+
+
+def _flatten_sample_with_keys(
+    sample: Sample,
+) -> tuple[list[tuple[Any, Any]], SampleStructure]:
+    values, structure = _flatten_sample(sample)
+    return list(zip(map(MappingKey, structure.names), values, strict=True)), structure
+
+
+def _unflatten_sample(values: Iterable[Any], structure: SampleStructure) -> Sample:
+    return Sample(zip(structure.names, values, strict=True), *structure.hints)
+
+
+def _register_parts(kind: type[TensorParts], names: tuple[str, ...], shape: str | None) -> None:
+    """Register a class of columns.
+
+    Args:
+        kind: The class.
+        names: Names of its parts.
+        shape: Name of its attribute that holds a shape.
+    """
+
+    def flatten(value: TensorParts) -> tuple[list[Any], Any]:
+        return value.parts, None if shape is None else getattr(value, shape)
+
+    def flatten_with_keys(value: TensorParts) -> tuple[list[tuple[Any, Any]], Any]:
+        parts, context = flatten(value)
+        return list(zip(map(GetAttrKey, names), parts, strict=True)), context
+
+    def unflatten(parts: Iterable[Any], context: Any) -> TensorParts:
+        # The constructor would refuse parts that are not Tensors.
+        value = kind.__new__(kind)
+        for name, part in zip(names, parts, strict=True):
+            setattr(value, name, part)
+        if shape is not None:
+            setattr(value, shape, context)
+        return value
+
+    register_pytree_node(kind, flatten, unflatten, flatten_with_keys_fn=flatten_with_keys)
+
+
+def register() -> None:
+    """Register the classes with PyTorch."""
+    register_pytree_node(
+        Batch,
+        _flatten_batch,
+        _unflatten_batch,
+        flatten_with_keys_fn=_flatten_batch_with_keys,
+    )
+    register_pytree_node(
+        Sample,
+        _flatten_sample,
+        _unflatten_sample,
+        flatten_with_keys_fn=_flatten_sample_with_keys,
+    )
+    for kind, shape in ((Ragged, None), (BytesArray, "shape"), (Sparse, "dense_shape")):
+        _register_parts(kind, kind.PARTS, shape)
