@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import multiprocessing
 from collections.abc import Callable, Iterator
@@ -27,9 +26,6 @@ from tests.support.states import rest_of, through_json
 from torchrec_io._images import native as native_module
 from torchrec_io._loading import loader as loader_module
 from torchrec_io._loading.loader import Loader
-
-# torchdata 0.11 causes this warning when it creates a loader.
-pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
 
 SIZES = [13, 0, 7, 10]
 WORKERS = [0, 2]
@@ -379,18 +375,42 @@ def test_mismatched_states(paths: list[str]) -> None:
         loader.load_state_dict(by_number.state_dict())
 
 
-def test_without_torchdata(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing(name: str) -> None:
-        assert name == "torchdata"
+@pytest.mark.parametrize("sort", OF_WORKERS)
+def test_states_of_workers_need_as_many(paths: list[str], sort: str) -> None:
+    loader = make(paths, sort, 2)
+    before = through_json(loader.state_dict())
+    first = ids_of(itertools.islice(loader, 3))
+    inside = loader.state_dict()
+    with pytest.raises(tio.StateMismatchError, match=r"a loader with 2 workers.* this one has 3"):
+        make(paths, sort, 3).load_state_dict(inside)
+    with pytest.raises(tio.StateMismatchError, match="not a state of a dataset"):
+        make(paths, sort).load_state_dict(inside)
+    with pytest.raises(tio.StateMismatchError, match="not a state of a loader"):
+        loader.load_state_dict({"version": 1, "epoch": 0, "left": 5, "workers": None})
+    # Nothing was taken, so any number of workers can start.
+    other = make(paths, sort, 2)
+    other.load_state_dict(before)
+    assert ids_of(itertools.islice(other, 3)) == first
 
-    monkeypatch.setattr(importlib.util, "find_spec", nothing)
-    loader = make(paths, "skipping", 2)
-    assert sorted(itertools.chain(*ids_of(loader))) == list(range(sum(SIZES)))
-    with pytest.raises(RuntimeError, match="Install torchdata"):
-        loader.state_dict()
-    assert "torchdata is not installed" in loader.describe()
-    # Counted batches do not need it.
-    assert make(paths, "batches", 2).state_dict()["version"] == 1
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sort", OF_WORKERS)
+@pytest.mark.parametrize("context", ["spawn", "forkserver"])
+def test_workers_of_other_start_methods_resume(paths: list[str], sort: str, context: str) -> None:
+    loader = make(paths, sort, 2, multiprocessing_context=context)
+    first = ids_of(itertools.islice(loader, 3))
+    state = through_json(loader.state_dict())
+    whole = ids_of(loader)
+    loader.load_state_dict(state)  # its workers run
+    assert first + ids_of(loader) == whole
+    loader.load_state_dict(state)
+    loader.set_epoch(1)
+    following = ids_of(loader)  # the whole epoch
+    assert len(following) == len(whole)
+    loader.load_state_dict(state)
+    loader.set_epoch(0)
+    assert first + ids_of(loader) == whole
+    assert ids_of(loader) == following
 
 
 # ---- descriptions and errors ----
@@ -423,7 +443,9 @@ def test_description(paths: list[str]) -> None:
         "device: cpu, nothing to copy",
         "states: counted batches; can be resumed with any number of workers",
     ]
-    assert "StatefulDataLoader" in make(paths, "stream", 2).describe()
+    assert "those of the workers; must be resumed with as many" in (
+        make(paths, "stream", 2).describe()
+    )
     made = make(paths, "batches", collate_fn=tio.pad_collate(buckets=(4,))).describe()
     assert "collated by: pad_collate(fill=0, max_len=None, buckets=(4,), pin_memory=False)" in made
     assert "samples, one by one" in make(paths, "samples").describe()

@@ -10,9 +10,6 @@ import pytest
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, open_records, write_files
 
-# torchdata 0.11 causes this warning when it creates a loader.
-pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
-
 
 def ids(loader: Any) -> list[list[int]]:
     return [batch["id"].tolist() for batch in loader]

@@ -16,9 +16,6 @@ from tests.support.images import encoded, noise, write_images
 from tests.support.statistics import check_times, counts_of, expected, frame_bytes, total
 from torchrec_io._loading.loop_stats import describe_bottleneck
 
-# torchdata 0.11 causes this warning when it creates a loader.
-pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
-
 SIZES = [13, 0, 7, 10]
 COUNT = sum(SIZES)
 STORED = sum(frame_bytes(record(number)) for number in range(COUNT))

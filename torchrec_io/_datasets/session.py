@@ -10,7 +10,7 @@ import logging
 import multiprocessing
 import os
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from torch.utils.data import get_worker_info
 
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from .packing import RowAssembler
 
 logger = logging.getLogger("torchrec_io")
+
+# A position: how far a process is, and which one it is.
+Place: TypeAlias = "tuple[Progress, ProcessLayout]"
 
 _EPOCHS_OF_RANKS = (
     "another epoch starts in DataLoader workers, which run ahead of the training loop: ranks may "
@@ -85,6 +88,8 @@ class Session:
             in which Accelerate would split the whole.
         follows_loader: Whether new iterations take their epoch from a loader of this package, which
             moves the clock. Its workers may start late.
+        places: Where the first iterations of the workers of such a loader start, if its state was
+            loaded. They take the numbers of the workers there, of which the first one comes next.
     """
 
     def __init__(self, pipeline: Pipeline, dealer: type[Dealer]) -> None:
@@ -97,8 +102,9 @@ class Session:
         self._pickled_in: PickledIn | None = None
         self._latest = LatestPosition()  # of the iterations in this process
         # Where this worker's next iteration starts, if a state was loaded in the worker.
-        self._loaded: tuple[Progress, ProcessLayout] | None = None
+        self._loaded: Place | None = None
         self.follows_loader = False
+        self.places: list[Place] | None = None
         # Number of iterations that this process began as a worker.
         self._times_begun = 0
         self._meter: IterationMeter | None = None  # of the last iteration in this process
@@ -256,10 +262,13 @@ class Session:
             if number == 0 and not self.follows_loader and loses_position():
                 self.state.warn_once(logger, Subject.positions, LOST_POSITION)
             _share_memory_with_parent()
+            if self.places is not None:
+                self._loaded, self.places = self.places[number], None
+                number = self._loaded[1].worker
             self._latest = LatestPosition()  # an iteration of the parent does not run here
             report_lost_items(latest=self._latest_record)
         layout = dealer.layout(number, max(1, workers))
-        turn = self._new_turn(number, workers)
+        turn = self._new_turn(0 if worker is None else worker.id, workers)
         position = self._start_of(turn, dealer, layout, workers)
         threads = self.pipeline.options["num_threads"]
         if threads is None:
@@ -318,9 +327,7 @@ class Session:
             turn.resume(dealer, position, is_at_end=is_at_end)
         return position
 
-    def _current(
-        self, resumed: tuple[Progress, ProcessLayout] | None
-    ) -> tuple[Progress, ProcessLayout] | None:
+    def _current(self, resumed: tuple[Progress, ProcessLayout] | None) -> Place | None:
         """Return where the dataset was resumed, if that is in the epoch that comes next."""
         is_current = resumed is not None and resumed[0].is_in(self.epoch)
         return resumed if is_current else None
@@ -357,12 +364,12 @@ class Session:
         if position is not None:
             position.turn.take_back(position.first_epoch)
 
-    def next_start(self) -> tuple[Progress, ProcessLayout]:
+    def next_start(self) -> Place:
         """Return where the next iteration of this rank starts."""
         resumed = self._current(self.state.untaken_resume())
         return resumed or self.start(self.dealer.layout())
 
-    def start(self, layout: ProcessLayout) -> tuple[Progress, ProcessLayout]:
+    def start(self, layout: ProcessLayout) -> Place:
         """Return the start of the next epoch."""
         epoch = self.state.clock.epoch
         return Progress(epoch, epoch), layout
@@ -391,7 +398,7 @@ class Session:
                 "a torchdata StatefulDataLoader, or count batches and call "
                 "resume(epoch=..., batches=...)"
             )
-        return self.to_state(*self._reached())
+        return self.to_state(*self.place())
 
     def to_state(self, progress: Progress, layout: ProcessLayout) -> dict[str, Any]:
         """Return a progress as a state."""
@@ -405,7 +412,8 @@ class Session:
         size: int | None = self.pipeline.options["batch_size"]
         return size if not self.dealer.deals_batches else None
 
-    def _reached(self) -> tuple[Progress, ProcessLayout]:
+    def place(self) -> Place:
+        """Return the position of the iteration that yielded last."""
         position = self._latest.get()
         if position is not None:
             progress = position.progress
@@ -435,19 +443,45 @@ class Session:
         Raises:
             StateMismatchError: If the state belongs to another order.
         """
+        progress, layout = self.from_state(state)
+        if get_worker_info() is None:
+            if self.enter(progress, is_at_end=self._is_at_end(progress, layout)):
+                self.state.resume_from(progress, layout)
+        elif not self._is_dropped(progress):
+            self._loaded = (progress, layout)
+
+    def from_state(self, state: Mapping[str, Any]) -> Place:
+        """Return the position of a state.
+
+        Raises:
+            StateMismatchError: If the state belongs to another order.
+        """
         dealer = self.dealer
         progress, layout = from_state(
             state, self.pipeline.order.describe(), self._state_batch_size, dealer.world_size
         )
         dealer.check_state(progress, layout)
+        return progress, layout
+
+    def enter(self, progress: Progress, *, is_at_end: bool) -> bool:
+        """Enter the epoch of a position that was loaded, or the next one after its end.
+
+        Returns:
+            False if another epoch was set: that comes next, and the position is dropped.
+        """
+        if self._is_dropped(progress):
+            return False
+        self._enter(progress, is_at_end=is_at_end)
+        return True
+
+    def _is_dropped(self, progress: Progress) -> bool:
+        """Return whether a position that is loaded is dropped, as another epoch was set."""
         self._latest.clear()
-        if self.is_sent_elsewhere(progress, self.state.times_seen):
+        is_dropped = self.is_sent_elsewhere(progress, self.state.times_seen)
+        if is_dropped:
             logger.info("set_epoch was called for another epoch than the state's: it comes next")
             self.state.drop_resume()
-        elif get_worker_info() is not None:
-            self._loaded = (progress, layout)
-        else:
-            self.resume(progress, layout)
+        return is_dropped
 
     def resume(self, progress: Progress, layout: ProcessLayout) -> None:
         """Start the next iteration at a progress.
@@ -456,11 +490,14 @@ class Session:
         nothing is left of that.
         """
         self._latest.clear()
-        self.state.is_in_workers = False
+        self._enter(progress, is_at_end=self._is_at_end(progress, layout))
         self.state.resume_from(progress, layout)
+
+    def _enter(self, progress: Progress, *, is_at_end: bool) -> None:
+        self.state.is_in_workers = False
+        self.state.drop_resume()
         if self.is_epoch_set and progress.is_in(self.state.clock.epoch):
             return
-        is_at_end = self._is_at_end(progress, layout)
         self.state.clock.set(
             self.dealer.epoch_after(progress) if is_at_end else progress.first_epoch
         )

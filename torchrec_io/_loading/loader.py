@@ -5,10 +5,9 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
-import importlib.util
 import multiprocessing
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sized
+from typing import Any, cast
 
 import torch
 from torch.utils.data import (
@@ -18,6 +17,7 @@ from torch.utils.data import (
     IterableDataset,
     Sampler,
     SequentialSampler,
+    default_convert,
 )
 
 from .._datasets.base import RecordDataset
@@ -26,6 +26,7 @@ from .._datasets.description import describe_records, describe_share
 from .._datasets.lost_items import report_lost_items
 from .._datasets.options import ReplaceOptions, change_options
 from .._datasets.selecting import SelectingDataset
+from .._datasets.session import Place
 from .._datasets.statistics import LoadingStats
 from .._order.distributed import resolve_rank
 from .._storage.exit import close_at_exit
@@ -37,11 +38,10 @@ from .loop_end import announced_end
 from .loop_stats import LoopStats
 from .position import (
     CountedPosition,
-    DatasetPosition,
     Loop,
     LoopPosition,
+    RecordsPosition,
     SamplerPosition,
-    UnknownPosition,
     WorkersPosition,
 )
 
@@ -284,34 +284,30 @@ class _Batches:
 
     Attributes:
         dataset: The dataset that is read.
-        loader: Its DataLoader.
+        make: Returns a DataLoader of it, whose workers have not started.
         position: Position of the loader.
         what: Description of its items.
         in_batches: Whether its items are batches.
+        loader: The DataLoader.
         newest: Position of the iteration that was started last.
     """
 
     dataset: Any
-    loader: Any
+    make: Callable[[], Any]
     position: LoopPosition
     what: str
     in_batches: bool
+    loader: Any = dataclasses.field(init=False)
     newest: Loop = dataclasses.field(default_factory=Loop)
+
+    def __post_init__(self) -> None:
+        self.loader = self.make()
 
     def __iter__(self) -> Iterator[Any]:
         self.newest = loop = self.position.begin()
-        return self._counted(loop.open(self.loader), loop)
-
-    def _counted(self, items: Iterator[Any], loop: Loop) -> Iterator[Any]:
-        for item in items:
-            loop.count()
-            yield item
-        if loop.planned is not None and loop.num_yielded < loop.planned:
-            raise RuntimeError(
-                f"the workers ended after {counted(loop.num_yielded, 'item')} of {loop.planned}, "
-                "before the last item of the epoch: an item was lost between a worker process and "
-                "the loop"
-            )
+        if loop.needs_new_workers:
+            self.loader = self.make()
+        return loop.items(self.loader)
 
     def __len__(self) -> int:
         return len(self.loader)
@@ -346,23 +342,43 @@ def _of_records(
         and isinstance(dealer, EpochDealer)
         and (dealer.options["on_error"] == "raise" or dealer.replaces_lost)
     )
-    load: Any = DataLoader
-    if options["num_workers"] > 0 and not is_countable and _has_torchdata():
-        from torchdata.stateful_dataloader import StatefulDataLoader  # noqa: PLC0415
-
-        load = StatefulDataLoader
-    given = dataset if options["num_workers"] == 0 else _for_workers(dataset)
-    loader = load(given, batch_size=None, collate_fn=collate_fn, **options)
-    position: LoopPosition
-    if options["num_workers"] == 0:
-        position = DatasetPosition(dataset)
-    elif is_countable:
+    num_workers = options["num_workers"]
+    given: Any = dataset
+    position: LoopPosition = RecordsPosition(dataset)
+    if num_workers > 0:
+        given = _for_workers(dataset)
         position = CountedPosition(dataset)
-    elif load is DataLoader:
-        position = UnknownPosition(dataset)
-    else:
-        position = WorkersPosition(dataset, loader)
-    return _Batches(dataset, loader, position, _about_batches(dataset), dealer.in_batches)
+        if not is_countable:
+            position = WorkersPosition(dataset, given, num_workers)
+            given = _PlacedItems(given)
+            collate_fn = functools.partial(_collate_placed, collate_fn or default_convert)
+    make = functools.partial(DataLoader, given, batch_size=None, collate_fn=collate_fn, **options)
+    return _Batches(dataset, make, position, _about_batches(dataset), dealer.in_batches)
+
+
+class _PlacedItems(IterableDataset[Any]):
+    """The items of a dataset in a worker, each with the position of the worker after it.
+
+    Args:
+        dataset: The dataset.
+    """
+
+    def __init__(self, dataset: RecordDataset) -> None:
+        self._dataset = dataset
+
+    def __iter__(self) -> Iterator[tuple[Any, Place]]:
+        for item in self._dataset:
+            yield item, self._dataset.session.place()
+
+    def __len__(self) -> int:
+        return len(cast("Sized", self._dataset))
+
+
+def _collate_placed(
+    collate_fn: Callable[[Any], Any], placed: tuple[Any, Place]
+) -> tuple[Any, Place]:
+    item, place = placed
+    return collate_fn(item), place
 
 
 def _for_workers(dataset: RecordDataset) -> RecordDataset:
@@ -417,32 +433,19 @@ def _of_numbers(
     position = SamplerPosition(given, batch_size, identity)
     if batch_size is None:
         what = "samples, one by one"
-        loader = DataLoader(
-            dataset,
-            batch_size=None,
-            sampler=position.unused(given),
-            collate_fn=collate_fn,
-            **options,
-        )
+        items: dict[str, Any] = {"batch_size": None, "sampler": position.unused(given)}
     else:
         check_integer("batch_size", batch_size, 1)
         what = f"batches of {counted(batch_size, 'record')}, by number"
         batches = BatchSampler(given, batch_size, drop_last=False)
-        loader = DataLoader(
-            dataset,
-            batch_sampler=position.unused(batches),
-            collate_fn=collate_fn or collate,
-            **options,
-        )
-    return _Batches(dataset, loader, position, what, batch_size is not None)
+        items = {"batch_sampler": position.unused(batches)}
+        collate_fn = collate_fn or collate
+    make = functools.partial(DataLoader, dataset, collate_fn=collate_fn, **items, **options)
+    return _Batches(dataset, make, position, what, batch_size is not None)
 
 
 def _knows_rank(sampler: Any) -> bool:
     return isinstance(sampler, SequentialSampler) or hasattr(sampler, "num_replicas")
-
-
-def _has_torchdata() -> bool:
-    return importlib.util.find_spec("torchdata") is not None
 
 
 # ---- descriptions ----

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 from .._datasets.base import RecordDataset
 from .._datasets.dealing import EpochDealer
 from .._datasets.indexed import CountedDataset
-from .._order.progress import ProcessLayout, Progress
-from ..checks import check_integer
+from .._datasets.session import Place
+from ..checks import check_integer, counted
 from ..errors import StateMismatchError
 
 # Items of a sampler that are compared after those that were used, so that few used ones suffice.
@@ -24,18 +24,35 @@ class Loop:
     Attributes:
         planned: Number of items that it has; None if that is not known.
         num_yielded: Number of items that it has yielded.
+        needs_new_workers: Whether worker processes that run do not know where it starts.
     """
 
     planned: int | None = None
     num_yielded = 0
+    needs_new_workers = False
 
-    def open(self, loader: Any) -> Iterator[Any]:
-        """Start the iteration over a DataLoader."""
-        return iter(loader)
+    def items(self, loader: Any) -> Iterator[Any]:
+        """Start the iteration over a DataLoader, and return its items.
 
-    def count(self) -> None:
-        """Note that the iteration yields an item."""
-        self.num_yielded += 1
+        Raises:
+            RuntimeError: At the end, if an item is missing.
+        """
+        return self._counted(iter(loader))
+
+    def _counted(self, items: Iterator[Any]) -> Iterator[Any]:
+        for item in items:
+            self.num_yielded += 1
+            yield self.move(item)
+        if self.planned is not None and self.num_yielded < self.planned:
+            raise RuntimeError(
+                f"the workers ended after {counted(self.num_yielded, 'item')} of {self.planned}, "
+                "before the last item of the epoch: an item was lost between a worker process and "
+                "the loop"
+            )
+
+    def move(self, item: Any) -> Any:
+        """Move to the end of an item of the DataLoader, and return what the loop gets of it."""
+        return item
 
     def is_at_end(self) -> bool:
         """Return whether the last item was yielded, as far as this is known."""
@@ -53,7 +70,7 @@ class Loop:
         raise NotImplementedError
 
 
-class LoopPosition:
+class LoopPosition(Protocol):
     """The position of a loader: that of the loop that yielded last, or one that was set.
 
     Attributes:
@@ -64,23 +81,17 @@ class LoopPosition:
 
     def begin(self) -> Loop:
         """Return the position of an iteration that starts."""
-        raise NotImplementedError
 
     def repeat_epoch(self) -> None:
         """Start the last epoch again: its last batches were not used."""
-        raise NotImplementedError
 
-    def set_epoch(self, epoch: int) -> None:
-        raise NotImplementedError
+    def set_epoch(self, epoch: int) -> None: ...
+    def resume(self, epoch: int, batches: int) -> None: ...
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
 
-    def resume(self, epoch: int, batches: int) -> None:
-        raise NotImplementedError
 
-    def state_dict(self) -> dict[str, Any]:
-        raise NotImplementedError
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        raise NotImplementedError
+# ---- datasets with epochs of their own ----
 
 
 class RecordsLoop(Loop):
@@ -91,31 +102,37 @@ class RecordsLoop(Loop):
 
     Args:
         dataset: The dataset that is read.
+        start: Where it starts, if workers were resumed. By default where the dataset was resumed,
+            or at its next epoch.
 
     Attributes:
         first_epoch: Epoch with which it starts.
         times_set: Number of calls of ``set_epoch`` before it.
     """
 
-    def __init__(self, dataset: RecordDataset) -> None:
+    def __init__(self, dataset: RecordDataset, start: Place | None = None) -> None:
         self._session = session = dataset.session
         self._dealer = session.dealer
-        self._start = session.next_start()
+        self._start = start or session.next_start()
         self.first_epoch = session.state.loader_epoch = self._start[0].first_epoch
         self.times_set = session.state.times_set
         self._clock = session.state.clock
         self._epoch, _ = self._clock.begin(self._clock.new_iteration())
         self._times_moved = self._clock.times_set
 
-    def num_left(self) -> int | None:
-        """Return the number of items of the whole iteration; None if it is not known."""
-        if not isinstance(self._dealer, EpochDealer) or self._dealer.options["epochs"] is None:
-            return None
-        return self._dealer.num_left(*self.start())
+    def items(self, loader: Any) -> Iterator[Any]:
+        self._session.follows_loader = True
+        try:
+            return super().items(loader)
+        finally:
+            self._session.follows_loader = False
 
-    def start(self) -> tuple[Progress, ProcessLayout]:
-        """Return where this rank starts."""
-        now = self._dealer.layout()
+    def is_at_end(self) -> bool:
+        return self._session.is_at_end()
+
+    def start(self, worker: int = 0, num_workers: int = 1) -> Place:
+        """Return where a worker of this rank starts, or the rank itself."""
+        now = self._dealer.layout(worker, num_workers)
         return self._dealer.moved(*self._start, now), now
 
     def num_unrepeated(self) -> int | None:
@@ -135,23 +152,22 @@ class RecordsLoop(Loop):
             self._clock.take_back(self.first_epoch, self.first_epoch + epochs)
 
 
-class RecordsPosition(LoopPosition):
-    """Base of positions in a dataset with epochs of its own.
+class RecordsPosition:
+    """The dataset's own position: this process reads the dataset, without reading ahead.
 
     Args:
         dataset: The dataset that is read.
     """
+
+    description = "the dataset's own; can be resumed with any number of workers"
 
     def __init__(self, dataset: RecordDataset) -> None:
         self._dataset = dataset
         self._loop: Any = None  # the last one; None if a position was set since
 
     def begin(self) -> Loop:
-        self._loop = self._new_loop()
+        self._loop = RecordsLoop(self._dataset)
         return self._loop  # type: ignore[no-any-return]
-
-    def _new_loop(self) -> RecordsLoop:
-        return RecordsLoop(self._dataset)
 
     def repeat_epoch(self) -> None:
         if self._loop is not None:
@@ -159,6 +175,9 @@ class RecordsPosition(LoopPosition):
 
     def set_epoch(self, epoch: int) -> None:
         self._dataset.set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        return self._dataset.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._dataset.load_state_dict(state)
@@ -173,43 +192,11 @@ class RecordsPosition(LoopPosition):
         self._dataset.resume(epoch=epoch, batches=batches)
         self._loop = None
 
-
-class DatasetLoop(RecordsLoop):
-    """An iteration of this process over the dataset, without reading ahead."""
-
-    def open(self, loader: Any) -> Iterator[Any]:
-        self._session.follows_loader = True
-        try:
-            return iter(loader)
-        finally:
-            self._session.follows_loader = False
-
-    def is_at_end(self) -> bool:
-        return self._session.is_at_end()
-
-
-class DatasetPosition(RecordsPosition):
-    """The dataset's own position: this process reads the dataset, without reading ahead."""
-
-    description = "the dataset's own; can be resumed with any number of workers"
-
-    def _new_loop(self) -> RecordsLoop:
-        return DatasetLoop(self._dataset)
-
-    def state_dict(self) -> dict[str, Any]:
-        return self._dataset.state_dict()
-
-
-class UnknownPosition(RecordsPosition):
-    """No position: only the worker processes know it, and they cannot be asked for it."""
-
-    description = "not available: worker processes read ahead, and torchdata is not installed"
-
-    def state_dict(self) -> dict[str, Any]:
-        raise RuntimeError(
-            "this loader has no state: DataLoader workers read ahead of what was used, and their "
-            "batches cannot be counted. Install torchdata, whose StatefulDataLoader saves it"
-        )
+    def _next_state(self) -> dict[str, Any]:
+        """Return the state at the start of the next iteration."""
+        session = self._dataset.session
+        now = session.dealer.layout()
+        return session.to_state(session.dealer.moved(*session.next_start(), now), now)
 
 
 class CountedLoop(RecordsLoop):
@@ -219,23 +206,24 @@ class CountedLoop(RecordsLoop):
         dataset: The dataset that is read.
 
     Attributes:
-        progress: Progress of the iteration.
-        layout: Layout of this rank.
+        place: Position of this rank.
     """
 
     _dealer: EpochDealer  # batches of streams are not counted
 
     def __init__(self, dataset: RecordDataset) -> None:
         super().__init__(dataset)
-        self.progress, self.layout = self.start()
-        self.planned = self.num_left()
+        self.place = self.start()
+        if self._dealer.options["epochs"] is not None:
+            self.planned = self._dealer.num_left(*self.place)
 
-    def count(self) -> None:
-        super().count()
-        self.progress = self._dealer.advanced(self.progress, self.layout, 1)
+    def move(self, item: Any) -> Any:
+        progress, layout = self.place
+        self.place = self._dealer.advanced(progress, layout, 1), layout
+        return item
 
     def is_at_end(self) -> bool:
-        return self._dealer.is_done(self.progress, self.layout)
+        return self._dealer.is_done(*self.place)
 
 
 class CountedPosition(RecordsPosition):
@@ -247,123 +235,132 @@ class CountedPosition(RecordsPosition):
 
     description = "counted batches; can be resumed with any number of workers"
 
-    def _new_loop(self) -> RecordsLoop:
-        return CountedLoop(self._dataset)
+    def begin(self) -> Loop:
+        self._loop = CountedLoop(self._dataset)
+        return self._loop  # type: ignore[no-any-return]
 
     def state_dict(self) -> dict[str, Any]:
         session, loop = self._dataset.session, self._loop
-        if loop is None or session.is_sent_elsewhere(loop.progress, loop.times_set):
-            now = session.dealer.layout()
-            return session.to_state(session.dealer.moved(*session.next_start(), now), now)
-        return session.to_state(loop.progress, loop.layout)
+        if loop is None or session.is_sent_elsewhere(loop.place[0], loop.times_set):
+            return self._next_state()
+        return session.to_state(*loop.place)
 
 
 class WorkersLoop(RecordsLoop):
-    """An iteration over items of a StatefulDataLoader.
+    """An iteration over items from worker processes, each with the position of its worker after it.
 
     Args:
         dataset: The dataset that is read.
-        loaded: State of the loader from which it starts.
+        num_workers: Number of workers.
+        resumed: Where the workers were resumed.
 
     Attributes:
-        left: Number of items left at most; None if it is not known.
+        places: Position of each worker after the items that were yielded, by its number, and in the
+            order in which the workers come next.
+        has_ended: Whether the loop has taken the last item.
     """
 
-    def __init__(self, dataset: RecordDataset, loaded: Mapping[str, Any] | None) -> None:
-        super().__init__(dataset)
-        is_current = loaded is not None and loaded["epoch"] == self.first_epoch
-        self.left: int | None = loaded["left"] if loaded and is_current else self.num_left()
+    def __init__(
+        self, dataset: RecordDataset, num_workers: int, resumed: Sequence[Place] | None
+    ) -> None:
+        super().__init__(dataset, None if resumed is None else resumed[0])
+        self.needs_new_workers = resumed is not None
+        starts = resumed or [self.start(worker, num_workers) for worker in range(num_workers)]
+        self.places = {layout.worker: (progress, layout) for progress, layout in starts}
+        self.has_ended = False
 
-    def open(self, loader: Any) -> Iterator[Any]:
-        # A StatefulDataLoader would begin another iteration if its state was taken after the end.
-        return iter(()) if self.left == 0 else super().open(loader)
-
-    def count(self) -> None:
-        super().count()
-        if self.left is not None:
-            self.left -= 1
+    def move(self, item: Any) -> Any:
+        own, (progress, layout) = item
+        del self.places[layout.worker]
+        self.places[layout.worker] = progress, layout
+        return own
 
     def is_at_end(self) -> bool:
-        return self.left == 0
+        return self.has_ended or all(self._is_done(*place) for place in self.places.values())
+
+    def _is_done(self, progress: Any, layout: Any) -> bool:
+        if not self._dealer.is_last_epoch(progress):
+            return False
+        units = self._dealer.num_units(progress, layout)
+        return units is not None and progress.consumed >= units
 
     def end(self) -> None:
         super().end()
-        self.left = 0
+        self.has_ended = True
 
 
 class WorkersPosition(RecordsPosition):
-    """The positions of the workers, which a StatefulDataLoader collects.
+    """The positions of the workers, which come with their items.
 
     Args:
         dataset: The dataset that is read.
-        loader: The StatefulDataLoader.
+        sent: The same dataset as workers get it.
+        num_workers: Number of workers.
     """
 
-    description = "saved by torchdata's StatefulDataLoader; must be resumed with as many workers"
+    description = "those of the workers; must be resumed with as many workers"
 
-    def __init__(self, dataset: RecordDataset, loader: Any) -> None:
+    def __init__(self, dataset: RecordDataset, sent: RecordDataset, num_workers: int) -> None:
         super().__init__(dataset)
-        self._loader = loader
-        # State that the next iteration loads.
-        self._loaded: Mapping[str, Any] | None = None
-        # Whether the epoch was set by a state, not by the user.
-        self._is_set_by_state = False
+        self._sent = sent
+        self._num_workers = num_workers
+        # Where the workers of the next iteration start, if that is in its epoch.
+        self._resumed: list[Place] | None = None
 
-    def _new_loop(self) -> RecordsLoop:
-        loaded, self._loaded = self._loaded, None
-        self._is_set_by_state = False
-        return WorkersLoop(self._dataset, loaded)
+    def begin(self) -> Loop:
+        resumed, self._resumed = self._current(), None
+        self._sent.session.places = resumed
+        self._loop = WorkersLoop(self._dataset, self._num_workers, resumed)
+        return self._loop  # type: ignore[no-any-return]
+
+    def _current(self) -> list[Place] | None:
+        epoch = self._dataset.session.epoch
+        is_current = self._resumed is not None and self._resumed[0][0].is_in(epoch)
+        return self._resumed if is_current else None
 
     def set_epoch(self, epoch: int) -> None:
-        self._is_set_by_state = False
-        if epoch != self._next_epoch:
-            self._loop = None  # a state that was loaded may be in the new epoch
         super().set_epoch(epoch)
-
-    @property
-    def _next_epoch(self) -> int:
-        return self._dataset.session.state.clock.epoch
-
-    def state_dict(self) -> dict[str, Any]:
-        if self._loop is not None:
-            # A StatefulDataLoader would start its workers only to return their first states.
-            workers = self._loader.state_dict()
-            epoch, left = self._loop.first_epoch, self._loop.left
-            return {"version": 1, "epoch": epoch, "left": left, "workers": workers}
-        if self._loaded is not None and self._next_epoch == self._epoch_after(self._loaded):
-            return dict(self._loaded)
-        return {"version": 1, "epoch": self._next_epoch, "left": None, "workers": None}
+        self._resumed = self._current()
 
     def resume(self, epoch: int, batches: int) -> None:
         super().resume(epoch, batches)
-        self._loaded = None
+        self._resumed = None
 
-    def _epoch_after(self, state: Mapping[str, Any]) -> int:
-        """Return the epoch of the iteration that follows a state."""
-        epoch = int(state["epoch"])
-        if state["left"] != 0:
-            return epoch
-        return epoch + int(self._dataset.session.pipeline.options["epochs"])
+    def state_dict(self) -> dict[str, Any]:
+        session, loop = self._dataset.session, self._loop
+        if loop is not None:
+            places = [*loop.places.values()]
+            if not session.is_sent_elsewhere(places[0][0], loop.times_set):
+                return self._state(places, has_ended=loop.has_ended)
+        resumed = self._current()
+        return self._next_state() if resumed is None else self._state(resumed)
+
+    def _state(self, places: Sequence[Place], *, has_ended: bool = False) -> dict[str, Any]:
+        states = [self._dataset.session.to_state(*place) for place in places]
+        return {"has_ended": has_ended, "workers": states}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        session = self._dataset.session
-        if self._is_set_by_state:
-            self._is_set_by_state = False
-            session.state.times_seen = session.state.times_set
-        if "order" in state:  # saved by a loader without workers
+        if "order" in state:  # of a loader without workers, or before the first item
             super().load_state_dict(state)
+            self._resumed = None
             return
+        session = self._dataset.session
         try:
-            following, workers = self._epoch_after(state), state["workers"]
-        except (KeyError, TypeError, ValueError) as error:
+            places = [session.from_state(each) for each in state["workers"]]
+            has_ended = bool(state["has_ended"])
+        except (KeyError, TypeError) as error:
             raise StateMismatchError(f"this is not a state of a loader: {error!r}") from None
-        if not session.is_epoch_set:
-            # Workers follow an epoch that was set: they do not go on at the end of another one.
-            self._dataset.set_epoch(following)
-            self._is_set_by_state = True
-        self._loader.load_state_dict(workers or {})
-        self._loaded = None if workers is None else dict(state)
+        if len(places) != self._num_workers:
+            raise StateMismatchError(
+                f"the state belongs to a loader with {counted(len(places), 'worker')}: only as "
+                f"many can resume from it, and this one has {self._num_workers}"
+            )
+        is_at_end = has_ended or all(session.dealer.is_done(*place) for place in places)
+        self._resumed = places if session.enter(places[0][0], is_at_end=is_at_end) else None
         self._loop = None
+
+
+# ---- map-style datasets ----
 
 
 class SamplerLoop(Loop):
@@ -386,10 +383,10 @@ class SamplerLoop(Loop):
         self.used = used
         self.moves_epoch = True
 
-    def count(self) -> None:
-        super().count()
+    def move(self, item: Any) -> Any:
         self.used += 1
         self._position.note(self)
+        return item
 
     def is_at_end(self) -> bool:
         return self._position.is_last(self.used)
@@ -398,7 +395,7 @@ class SamplerLoop(Loop):
         self._position.end(self)
 
 
-class SamplerPosition(LoopPosition):
+class SamplerPosition:
     """The number of items of a sampler that were used, for map-style datasets.
 
     Args:
