@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import griffe
 
-MODULE = "datasets.options"
+MODULE = "_datasets.options"
 
 
 class Definition(NamedTuple):
