@@ -8,7 +8,7 @@ VENV := .venv
 TF_VENV := .venv-tf
 BIN := $(CURDIR)/$(VENV)/bin
 # Fuzzing time per target; $(JOBS) targets run at a time. Run longer with `make fuzz SECONDS=3600`.
-SECONDS ?= 5
+SECONDS ?= 3
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
 export PATH := $(BIN):$(PATH)
