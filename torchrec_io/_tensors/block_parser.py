@@ -15,7 +15,7 @@ from .._records.record_block import RecordBlock
 from .._schema.feature_mapping import FeatureMapping
 from .._schema.schema import Features, Schema
 from ..timing.steps import decoding
-from .join import join_dense
+from .gather import gather, spans_of
 from .native_run import LoadedBatch, load_run
 from .parse import ParsedRows, parse_block, parse_rows
 
@@ -242,7 +242,9 @@ class ExampleBlockParser(BlockParser):
         return ExampleBlockParser(self.schema.narrow(names))
 
     def join(self, parts: Sequence[ItemRows], random: RecordRandom, order: _Rows | None) -> Any:
-        joined = join_dense([part.items for part in parts], [part.rows for part in parts], order)
+        spans = np.concatenate([spans_of(part.rows, each) for each, part in enumerate(parts)])
+        spans = spans if order is None else spans[order]
+        joined = gather([part.items for part in parts], spans)
         return super().join(parts, random, order) if joined is None else joined
 
     def length_features(self) -> Mapping[str, LengthFeature]:
