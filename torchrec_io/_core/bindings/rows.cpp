@@ -11,6 +11,9 @@
 namespace tio {
 namespace {
 
+// Copies of fewer bytes take less time than other threads need to wake up.
+constexpr std::size_t kLongCopyBytes = 16384;
+
 // Returns the rows of a table of int64 as objects of as many int64 fields.
 template <class Row>
 std::vector<Row> to_rows(const Matrix<std::int64_t>& table) {
@@ -29,6 +32,15 @@ std::vector<Bytes> sources_of(const Items<Buffer>& arenas) {
   return sources;
 }
 
+// Returns about how many offsets the plan of a copy reads.
+std::size_t count_offsets(const std::vector<ArrayForm>& forms, const std::vector<RowSpans>& spans) {
+  std::size_t rows = 0;
+  for (const RowSpans& selection : spans) {
+    for (const RowSpan& span : selection) rows += static_cast<std::size_t>(span.count);
+  }
+  return rows * forms.size();
+}
+
 void init_gather(RowGather* self, const Sequence<Buffer>& sources,
                  const Matrix<std::int64_t>& arrays, const Matrix<std::int64_t>& places,
                  const Sequence<Matrix<std::int64_t>>& selections) {
@@ -39,7 +51,7 @@ void init_gather(RowGather* self, const Sequence<Buffer>& sources,
   const std::vector<Bytes> bytes = sources_of(arenas);
   std::vector<ArrayForm> forms = to_rows<ArrayForm>(arrays);
   std::vector<ArrayPlace> found = to_rows<ArrayPlace>(places);
-  const ReleasedGil unlocked;
+  const ReleasedGil unlocked(count_offsets(forms, spans) >= kManyNumbers);
   new (self) RowGather(bytes, std::move(forms), std::move(found), std::move(spans));
 }
 
@@ -48,7 +60,7 @@ void bind_write(const RowGather& self, const Sequence<Buffer>& sources,
   const Items<Buffer> arenas(sources);
   const std::vector<Bytes> bytes = sources_of(arenas);
   const std::vector<ArrayTarget> places = to_rows<ArrayTarget>(targets);
-  const ReleasedGil unlocked;
+  const ReleasedGil unlocked(out.size() >= kLongCopyBytes);
   self.write(bytes, places, writable_bytes(out));
 }
 
