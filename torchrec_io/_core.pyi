@@ -1579,6 +1579,62 @@ class ViewRule:
             augment: Random part that is then used.
         """
 
+class ArrayKind(enum.Enum):
+    """The kind of an array of a column."""
+
+    items = 0
+    """Items; the last array of a column."""
+
+    offsets = 1
+    """Where the values of a row begin in the next array."""
+
+    indices = 2
+    """Sparse indices of the values in the next array."""
+
+class RowGather:
+    """
+    Copies rows of columns from several arenas into a new one.
+
+    A column is a chain of arrays, outermost first, that ends with items.
+    """
+
+    def __init__(self, sources: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]], arrays: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], places: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], selections: Sequence[Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)]]) -> None:
+        """
+        Plan the copy. Rows that offsets place outside of the next array are cut.
+
+        Args:
+            sources: The arenas. They are not kept.
+            arrays: int64 [arrays, 6]: kind, bytes of an item, selection that the column
+                begins with, items in a row of the copy, number of arrays of items with the
+                same rows, and an item that fills rows that are too short.
+            places: int64 [sources * arrays, 4], all arrays of a source before those of the
+                next one: offset in the arena, rows, items in a row, and bytes from each of
+                the arrays of items to the next one.
+            selections: int64 [n, 3] each: source, first row and number of rows.
+
+        Raises:
+            ValueError: If an array or a row lies outside of its source.
+            OverflowError: If the copy needs larger offsets than its type has.
+        """
+
+    @property
+    def sizes(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """Number of rows of each array of the copy; of indices, their number."""
+
+    def write(self, sources: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]], targets: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> None:
+        """
+        Copy the rows.
+
+        Args:
+            sources: The arenas, of the same sizes.
+            targets: int64 [arrays, 2]: offset in the arena of the copy, and bytes from each
+                of the arrays of items to the next one.
+            out: The arena of the copy.
+
+        Raises:
+            ValueError: If an arena has another size, or an array lies outside of `out`.
+        """
+
 class ByteFormat(enum.Enum):
     """Format that bytes seem to have."""
 

@@ -126,9 +126,20 @@ class TestTheLargestColumnIsNamed:
         samples = [{"x": torch.zeros(1000), "n": 1}] * 3
         with pytest.raises(MemoryError, match=r"of 3 records.* column 'x', float32\[3, 1000\]"):
             tio.collate(samples)
-        ragged = [tio.Sample({"x": torch.zeros(size)}, {"x": "int64"}) for size in (10, 1000)]
-        with pytest.raises(MemoryError, match=r"float32\[2, 1000\].* or a smaller max_len$"):
-            tio.pad_collate(ragged)
+
+
+def test_padding_that_needs_more_memory_than_the_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    allocate = _core.allocate
+
+    def at_most(size: int) -> Any:
+        if size > 5000:
+            raise MemoryError("std::bad_alloc")
+        return allocate(size)
+
+    monkeypatch.setattr(_core, "allocate", at_most)
+    ragged = [tio.Sample({"x": torch.zeros(size)}, {"x": "int64"}) for size in (10, 1000)]
+    with pytest.raises(MemoryError, match=r"float32\[2, 1000\].* or a smaller max_len$"):
+        tio.pad_collate(ragged)
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,9 @@ from .._parsing.layout import Column, Padding, SmallLayout
 from .._parsing.record_random import RecordRandom
 from .._schema.nesting import Path, leaves_of, nested
 from ..checks import UnknownNameError
+from .arena import allocate_for
 from .batch import Batch, allocate_arena, top_keys
-from .gather import CannotGatherError, GatheredRuns, Run, gather
+from .gather import copy_rows, gather
 from .ragged import Ragged, TensorParts, integers
 from .sample import Constant, GivenRows, Hints, Origin, Rows, Sample
 from .views import list_rows, name_dtype
@@ -27,8 +28,6 @@ from .views import list_rows, name_dtype
 # collects a batch uses samples of several blocks, and joins them faster if they are not copied.
 _MOST_BLOCKS = 16
 _MOST_BLOCK_BYTES = 16 << 20
-# Samples in more runs than this are joined value by value.
-_MOST_RUNS = 64
 # What getrefcount() counts for an object that is in one list alone. If that is less than it says
 # for a sample, somebody may refer to the sample; weak references then tell.
 _ALONE = sum(map(getrefcount, [object()]))
@@ -121,21 +120,16 @@ class BatchRows(Rows):
         return _is_in_memory(self.batch) and not self.has_changed_dicts
 
     def own(self, row: int) -> Rows:
+        room, copy = SmallLayout(), None
         if self.can_be_gathered:
-            room = SmallLayout()
-            try:
-                gathered = GatheredRuns([Run(self.batch, row, row + 1)], room)
-            except CannotGatherError:
-                pass
-            else:
-                data = bytearray(room.arena_size)
-                gathered.write(np.frombuffer(data, np.uint8))
-                layout: Layout = (tuple(gathered.columns), *self.batch.layout[1:])
-                if layout != self._own_layout:  # never, without values of any length
-                    self._own_layout = layout
-                return OwnRow(
-                    data, self._own_layout, self.origin(row), self.becomes_dict, self.schema
-                )
+            copy = copy_rows([self.batch], [(0, row, 1)], room)
+        if copy is not None:
+            layout: Layout = (tuple(copy.lay_out()), *self.batch.layout[1:])
+            data = bytearray(room.arena_size)
+            copy.write(np.frombuffer(data, np.uint8))
+            if layout != self._own_layout:  # never, without values of any length
+                self._own_layout = layout
+            return OwnRow(data, self._own_layout, self.origin(row), self.becomes_dict, self.schema)
         # A copy of each value.
         values = {name: _copied(self[name][row]) for name in self.names}
         return GivenRows(values, self.hints, self.schema)
@@ -334,15 +328,35 @@ def gather_samples(
     Returns:
         None if the samples must be joined value by value.
     """
-    runs = []
-    for rows, begin, end in Sample.runs_of(samples, _MOST_RUNS):
-        if not isinstance(rows, BatchRows) or not rows.can_be_gathered:
-            return None
-        runs.append(Run(rows.batch, begin, end))
-    first = runs[0].batch.layout[1:]
-    if any(run.batch.layout[1:] != first for run in runs[1:]):
-        return None
-    return gather(runs, allocate) if sum(r.end - r.begin for r in runs) == len(samples) else None
+    sources: dict[int, int] = {}  # numbers of the batches, by the identity of their rows
+    batches: list[Batch] = []
+    spans = []
+    for rows, begin, end in Sample.runs_of(samples):
+        source = sources.get(id(rows))
+        if source is None:
+            if not isinstance(rows, BatchRows) or not rows.can_be_gathered:
+                return None
+            source = sources[id(rows)] = len(batches)
+            batches.append(rows.batch)
+        spans.append((source, begin, end - begin))
+    if len(spans) == 1 and spans[0][1:] == (0, _count_rows(batches[0])):
+        return _copy_of(batches[0], allocate)
+    batch = gather(batches, spans, allocate)
+    return None if batch is None else batch.with_views()
+
+
+def _count_rows(batch: Batch) -> int:
+    """Return the number of records of a batch with an arena; -1 if it has no columns."""
+    return next((column.num_records for column in batch.layout[0]), -1)
+
+
+def _copy_of(batch: Batch, allocate: Callable[[int], Tensor]) -> Batch:
+    """Return a copy of a batch, which is copied in one piece."""
+    columns, names, padded, paths = batch.layout
+    size = batch.arena.numel()
+    arena = allocate_for(size, columns, columns[0].num_records, padded, allocate=allocate)
+    np.copyto(arena.numpy(), batch.arena.numpy())
+    return Batch(arena, columns, names, padded, paths)
 
 
 def _is_in_memory(batch: Batch) -> bool:

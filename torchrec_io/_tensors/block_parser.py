@@ -15,7 +15,7 @@ from .._records.record_block import RecordBlock
 from .._schema.feature_mapping import FeatureMapping
 from .._schema.schema import Features, Schema
 from ..timing.steps import decoding
-from .join import join_dense
+from .gather import gather, spans_of
 from .native_run import LoadedBatch, load_run
 from .parse import ParsedRows, parse_block, parse_rows
 
@@ -114,6 +114,11 @@ class BlockParser:
             random: Random number generators of records.
             order: Rows to take of all parts together, repeats allowed; by default all, in order.
         """
+        spans = np.concatenate([spans_of(part.rows, each) for each, part in enumerate(parts)])
+        joined = gather([part.items for part in parts], spans if order is None else spans[order])
+        if joined is not None:
+            return joined
+        # The records are parsed again.
         blocks = [part.block for part in parts if part.block is not None]
         assert len(blocks) == len(parts)
         rows = [part.rows for part in parts]
@@ -240,10 +245,6 @@ class ExampleBlockParser(BlockParser):
 
     def of_features(self, names: Sequence[str]) -> ExampleBlockParser:
         return ExampleBlockParser(self.schema.narrow(names))
-
-    def join(self, parts: Sequence[ItemRows], random: RecordRandom, order: _Rows | None) -> Any:
-        joined = join_dense([part.items for part in parts], [part.rows for part in parts], order)
-        return super().join(parts, random, order) if joined is None else joined
 
     def length_features(self) -> Mapping[str, LengthFeature]:
         from .._parsing.lengths import LengthFeature  # noqa: PLC0415  # rarely needed

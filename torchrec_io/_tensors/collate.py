@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias, overload
 
 from torch import Tensor
@@ -173,15 +173,17 @@ def _collate(
     if len(data) and isinstance(data[0], tuple):
         keys, samples = zip(*data, strict=True)
         return list(keys), _collate(samples, pad, allocate)
-    batch = _gather(data, pad, allocate)
-    return _join(data, pad, allocate) if batch is None else batch
+    batch, unpadded = _join(data, allocate if pad is None else allocate_arena)
+    return batch if pad is None else pad_batch(batch, *pad, allocate, unpadded)
 
 
-def _join(
-    data: Any, pad: tuple[float, PaddedLength] | None, allocate: Callable[[int], Tensor]
-) -> Batch:
-    """Join samples value by value."""
-    for sample in data:
+def _join(data: Any, allocate: Callable[[int], Tensor]) -> tuple[Batch, Collection[str]]:
+    """Join samples without padding, and return the names of Raggeds that are never padded."""
+    if set(map(type, data)) == {Sample}:
+        batch = gather_samples(data, allocate)
+        if batch is not None:
+            return batch, ()
+    for sample in data:  # value by value
         if not isinstance(sample, Mapping):
             raise TypeError(
                 f"samples must be a list of dicts, got a list with {type(sample).__name__}"
@@ -190,21 +192,8 @@ def _join(
         raise ValueError("samples must contain at least one sample, got none")
     first = next((sample for sample in data if isinstance(sample, Sample)), data[0])
     flat, paths = _flatten(data)
-    return SampleColumns(first, flat, pad).build(paths, allocate)
-
-
-def _gather(
-    samples: Sequence[Any],
-    pad: tuple[float, PaddedLength] | None,
-    allocate: Callable[[int], Tensor],
-) -> Batch | None:
-    """Join samples that are rows of batches; return None if their values must be joined."""
-    if set(map(type, samples)) != {Sample}:
-        return None
-    if pad is None:
-        return gather_samples(samples, allocate)
-    batch = gather_samples(samples)
-    return None if batch is None else pad_batch(batch, *pad, allocate)
+    columns = SampleColumns(first, flat)
+    return columns.build(paths, allocate), columns.unhinted
 
 
 def _flatten(

@@ -1,16 +1,18 @@
-"""Copies of runs of records from parsed batches into a new arena."""
+"""Copies of rows of batches into a new arena."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from .._parsing.columns.base import Arena
+from .. import _core
+from .._parsing.columns.base import Arena, Ints, view_of
 from .._parsing.layout import (
     ArenaLayout,
     BytesColumn,
@@ -29,416 +31,372 @@ from .._schema.dtypes import item_bytes, numeric_bytes
 from .arena import allocate_for
 from .batch import Batch, allocate_arena
 
-_Ints: TypeAlias = npt.NDArray[np.int64]
+_ITEMS = _core.ArrayKind.items.value
+_OFFSETS = _core.ArrayKind.offsets.value
+_INDICES = _core.ArrayKind.indices.value
 
-# Sizes of items that NumPy copies as one integer.
-_INTEGER_BYTES = (1, 2, 4, 8)
+# An array in the arena of one source: offset, rows, items in a row, and distance of its copies.
+_Place: TypeAlias = tuple[int, int, int, int]
 
 
-class Run(NamedTuple):
-    """Records beside each other in a batch that has an arena in the memory of the CPU.
+class Selection(NamedTuple):
+    """Rows of the sources of a :class:`RowCopy`.
 
     Attributes:
-        batch: The batch.
-        begin: First record.
-        end: Record after the last one.
+        number: Position among the selections.
+        shape: Shape that the rows have in the copy.
     """
 
-    batch: Batch
-    begin: int
-    end: int
+    number: int
+    shape: tuple[int, ...]
 
 
-class CannotGatherError(Exception):
-    """The records of some batches cannot be copied as they are."""
-
-
-class _Part(NamedTuple):
-    """Items beside each other in an array of an arena: those that a run of records has."""
-
-    arena: Arena
-    array: Any
-    begin: int
-    end: int
-
-    @property
-    def length(self) -> int:
-        return self.end - self.begin
-
-    @property
-    def items(self) -> npt.NDArray[Any]:
-        """The items, of an array of numbers."""
-        items: npt.NDArray[Any] = array_of(self.arena, self.array)[self.begin : self.end]
-        return items
-
-
-class GatheredRuns:
-    """The layout of runs of records in a new arena.
+def spans_of(rows: Ints, source: int = 0) -> Ints:
+    """Return single rows of a source as spans, int64 ``[n, 3]``.
 
     Args:
-        runs: The runs, of batches of one schema.
-        room: Layout of the arena.
+        rows: Numbers of the rows, int64 ``[n]``.
+        source: Number of the source.
+    """
+    spans = np.ones((len(rows), 3), np.int64)
+    spans[:, 0] = source
+    spans[:, 1] = rows
+    return spans
 
-    Attributes:
-        columns: Columns of the new batch.
 
-    Raises:
-        CannotGatherError: If the records must be joined value by value.
+class RowCopy:
+    """Copies rows of columns from several arenas into a new one.
+
+    Columns are added first. Then :meth:`lay_out` reserves their memory, and :meth:`write` copies.
+    Each column is given as it lies in each source. Rows that offsets place outside of their values
+    are cut.
+
+    Args:
+        arenas: Arenas of the sources, uint8 ``[n]`` each.
+        room: Layout of the new arena.
     """
 
-    def __init__(self, runs: Sequence[Run], room: ArenaLayout) -> None:
-        self._room = room
-        self._runs = runs
-        self._writes: list[Callable[[Arena], object]] = []
-        self._padded: Mapping[str, Padding] = runs[0].batch.layout[2]
-        self._count = sum(run.end - run.begin for run in runs)
-        self._arenas = [run.batch.arena.numpy() for run in runs]
-        self.columns: list[Column] = []
-        layouts = [run.batch.layout[0] for run in runs]
-        if any([*map(_kind, layout)] != [*map(_kind, layouts[0])] for layout in layouts[1:]):
-            raise CannotGatherError
-        for columns in zip(*layouts, strict=True):
-            self.columns.append(self._column(self._parts(columns)))
+    def __init__(self, arenas: Sequence[Arena], room: ArenaLayout) -> None:
+        self.room = room
+        self._arenas = arenas
+        self._selections: list[Ints] = []
+        self._arrays: list[tuple[int, ...]] = []
+        self._places: list[list[_Place]] = [[] for _ in arenas]
+        self._lay_outs: list[Callable[[], Column]] = []
+        self._targets: list[tuple[int, int]] = []
+        self._sizes: list[int] = []
+        self._gather: _core.RowGather | None = None
+        self._windows: list[tuple[Numbers, Ints]] = []
 
-    def write(self, arena: Arena) -> None:
-        """Copy the records into the arena."""
-        for write in self._writes:
-            write(arena)
-
-    def _parts(self, arrays: Sequence[Any]) -> list[_Part]:
-        """Return the records of each run in an array."""
-        return [
-            _Part(arena, array, run.begin, run.end)
-            for arena, array, run in zip(self._arenas, arrays, self._runs, strict=True)
-        ]
-
-    def _column(self, parts: list[_Part]) -> Column:
-        first = parts[0].array
-        padding = self._padded.get(names_of(first)[0])
-        if isinstance(first, DenseColumns):
-            return self._fixed(parts) if padding is None else self._padded_rows(parts, padding)
-        if isinstance(first, BytesColumn):
-            inside = [part._replace(array=part.array.values) for part in parts]
-            made = self._texts(inside) if padding is None else self._padded_texts(inside, padding)
-            return BytesColumn(first.name, made)
-        if isinstance(first, RaggedColumn):
-            return self._ragged(parts)
-        if isinstance(first, SparseColumn):
-            return self._sparse(parts)
-        return self._list(parts)
-
-    # ---- columns of a fixed shape, and padded ones ----
-
-    def _fixed(self, parts: list[_Part]) -> DenseColumns:
-        first: DenseColumns = parts[0].array
-        _check_equal(part.array.shape[1:] for part in parts)
-        shape = (self._count, *first.shape[1:])
-        column = self._room.reserve_dense(first.names, first.dtype, shape)
-
-        def write(arena: Arena) -> None:
-            target = rows_of(arena, column)
-            begin = 0
-            for part in parts:
-                rows = rows_of(part.arena, part.array)
-                target[:, begin : begin + part.length] = rows[:, part.begin : part.end]
-                begin += part.length
-
-        self._writes.append(write)
-        return column
-
-    def _padded_rows(self, parts: list[_Part], padding: Padding) -> DenseColumns:
-        first: DenseColumns = parts[0].array
-        _check_equal(part.array.shape[2:] for part in parts)
-        width = self._width(padding)
-        shape = (self._count, width, *first.shape[2:])
-        column = self._room.reserve_dense(first.names, first.dtype, shape)
-        inside = [part._replace(array=_numbers_of(part.array)) for part in parts]
-        fill = np.frombuffer(numeric_bytes([padding.fill], first.dtype), _item_dtype(first.dtype))
-
-        def write(arena: Arena) -> None:
-            target = array_of(arena, _numbers_of(column))
-            begin = 0
-            for part in inside:
-                rows = part.items[:, :width]
-                end = begin + part.length
-                target[begin:end, : rows.shape[1]] = rows
-                target[begin:end, rows.shape[1] :] = fill[0]
-                begin = end
-
-        self._writes.append(write)
-        return column
-
-    def _padded_texts(self, parts: list[_Part], padding: Padding) -> Texts:
-        if padding.fill != b"":
-            raise CannotGatherError  # it takes space between the values
-        _check_equal(part.array.shape[2:] for part in parts)
-        width, inner = self._width(padding), parts[0].array.shape[2:]
-        per_item = math.prod(inner)
-        offsets = []
-        data = []
-        base = 0
-        for part in parts:
-            before = part.array.shape[1]
-            starts, (first, last) = _text_bounds(part, before * per_item)
-            sizes = np.zeros((part.length, width * per_item), np.int64)
-            kept = min(width, before) * per_item
-            sizes[:, :kept] = np.diff(starts).reshape(part.length, before * per_item)[:, :kept]
-            offsets.append(base + np.cumsum(sizes.ravel()))
-            data.append((part, first, last))
-            base += last - first
-        return self._reserve_texts((self._count, width, *inner), offsets, data)
-
-    def _width(self, padding: Padding) -> int:
-        """Return the number of values to which a column is padded: those of the longest record."""
-        if padding.axes != (0,):
-            raise CannotGatherError
-        lengths = [
-            next(c for c in run.batch.layout[0] if names_of(c)[0] == padding.lengths)
-            for run in self._runs
-        ]
-        parts = self._parts([_numbers_of(each) for each in lengths])
-        return max((int(part.items.max()) for part in parts if part.length), default=0)
-
-    # ---- columns of values of any number and size ----
-
-    def _numbers(self, parts: list[_Part]) -> Numbers:
-        """Lay out the numbers of all parts, one after another."""
-        first: Numbers = parts[0].array
-        _check_equal(part.array.shape[1:] for part in parts)
-        count = sum(part.length for part in parts)
-        numbers = self._room.reserve_numbers(first.dtype, (count, *first.shape[1:]))
-        self._writes.append(lambda to: _copy_items(to, numbers, [part.items for part in parts]))
-        return numbers
-
-    def _texts(self, parts: list[_Part]) -> Texts:
-        """Lay out the bytes values of all parts, one after another."""
-        _check_equal(part.array.shape[1:] for part in parts)
-        inner = parts[0].array.shape[1:]
-        offsets = []
-        data = []
-        base = 0
-        for part in parts:
-            starts, (first, last) = _text_bounds(part, math.prod(inner))
-            offsets.append(starts[1:] + (base - first))
-            data.append((part, first, last))
-            base += last - first
-        return self._reserve_texts((sum(part.length for part in parts), *inner), offsets, data)
-
-    def _reserve_texts(
-        self, shape: tuple[int, ...], offsets: list[_Ints], data: list[tuple[_Part, int, int]]
-    ) -> Texts:
-        """Lay out bytes values.
+    def select(self, spans: Any, shape: tuple[int, ...] | None = None) -> Selection:
+        """Add a selection of rows.
 
         Args:
-            shape: Shape of their array.
-            offsets: Offset of the end of each value.
-            data: Parts of arrays with the first and the last byte to copy.
+            spans: Source, first row and number of rows of each run of rows; int64 ``[n, 3]``.
+            shape: Shape of the rows in the copy. Default: one dimension. A Ragged has a level of
+                offsets for the second dimension.
         """
-        texts = self._room.reserve_texts(shape, sum(last - first for _, first, last in data))
-        ends = Numbers("int64", (math.prod(shape) + 1,), texts.offsets_at)
-        joined = Numbers("uint8", (texts.data_bytes,), texts.data_at)
-        sources = [
-            array_of(part.arena, Numbers("uint8", (part.array.data_bytes,), part.array.data_at))[
-                first:last
-            ]
-            for part, first, last in data
-        ]
-        zero = np.zeros(1, np.int64)
-        self._writes.append(lambda to: _copy_items(to, ends, [zero, *offsets]))
-        self._writes.append(lambda to: _copy_items(to, joined, sources))
-        return texts
+        spans = np.ascontiguousarray(spans, np.int64).reshape(-1, 3)
+        self._selections.append(spans)
+        count = int(spans[:, 2].sum()) if shape is None else 0
+        return Selection(len(self._selections) - 1, (count,) if shape is None else shape)
 
-    def _values(self, parts: list[_Part]) -> Values:
-        if isinstance(parts[0].array, Texts):
-            return self._texts(parts)
-        return self._numbers(parts)
+    def add(
+        self, columns: Sequence[Any], rows: Selection, width: int | None = None, fill: Any = 0
+    ) -> None:
+        """Add a column.
 
-    def _ragged(self, parts: list[_Part]) -> RaggedColumn:
-        column: RaggedColumn = parts[0].array
-        splits = []
-        for level in range(len(column.splits)):
-            offsets = []
-            inside = []
-            base = 0
-            for part in parts:
-                starts = _starts_of(part, level)
-                first, last = int(starts[0]), int(starts[-1])
-                offsets.append(starts[1:] - first + base)
-                inside.append(part._replace(begin=first, end=last))
-                base += last - first
-            splits.append(self._offsets(column.splits[level].dtype, offsets))
-            parts = inside
-        return RaggedColumn(
-            column.name,
-            tuple(splits),
-            self._values([part._replace(array=part.array.values) for part in parts]),
-        )
+        Args:
+            columns: The column in each source, of one form. There must be one source if it is a
+                list.
+            rows: Rows to copy.
+            width: Length to which the first axis of a record's value is padded or cut. Default: its
+                own length.
+            fill: Padding of numbers. Bytes values are padded with empty ones.
+        """
+        first = columns[0]
+        if isinstance(first, DenseColumns):
+            self._lay_outs.append(self._dense(columns, rows, width, fill))
+            return
+        if isinstance(first, ListColumn):
+            spans = self._selections[rows.number].tolist()
+            taken = [each for _, at, count in spans for each in first.arrays[at : at + count]]
+            self.add_list(first.name, [self._whole(array) for array in taken])
+            return
+        inside = [column.values for column in columns]
+        if isinstance(first, BytesColumn):
+            texts = self._texts(inside, rows, width)
+            self._lay_outs.append(lambda: BytesColumn(first.name, texts()))
+        elif isinstance(first, RaggedColumn):
+            self._lay_outs.append(self._ragged(columns, rows))
+        else:
+            indices = self._numbers([each.indices for each in columns], rows, _INDICES)
+            values = self._values(inside, None)
+            shape = (*rows.shape, *first.shape[1:])
+            self._lay_outs.append(lambda: SparseColumn(first.name, shape, indices(), values()))
 
-    def _offsets(self, dtype: str, offsets: list[npt.NDArray[Any]]) -> Numbers:
-        numbers = self._room.reserve_numbers(dtype, (sum(map(len, offsets)) + 1,))
-        zero = np.zeros(1, dtype)
-        self._writes.append(lambda to: _copy_items(to, numbers, [zero, *offsets]))
-        return numbers
+    def add_list(self, name: str, arrays: list[Callable[[], Values | RaggedColumn]]) -> None:
+        """Add a column of arrays that :meth:`add_array` added."""
+        self._lay_outs.append(lambda: ListColumn(name, tuple(lay_out() for lay_out in arrays)))
 
-    def _sparse(self, parts: list[_Part]) -> SparseColumn:
-        column: SparseColumn = parts[0].array
-        _check_equal(part.array.shape[1:] for part in parts)
-        inside = []
-        records = []
-        base = 0
-        for part in parts:
-            known = array_of(part.arena, part.array.indices)[:, 0]
-            begin, end = np.searchsorted(known, (part.begin, part.end)).tolist()
-            inside.append(part._replace(begin=begin, end=end))
-            records.append(known[begin:end] + (base - part.begin))
-            base += part.length
-        indices = self._numbers([part._replace(array=part.array.indices) for part in inside])
-        self._writes.append(lambda to: _copy_items(to, indices, records, column=0))
-        values = self._values([part._replace(array=part.array.values) for part in inside])
-        return SparseColumn(column.name, (self._count, *column.shape[1:]), indices, values)
-
-    def _list(self, parts: list[_Part]) -> ListColumn:
-        arrays = [
-            self._whole(part._replace(array=part.array.arrays[record]))
-            for part in parts
-            for record in range(part.begin, part.end)
-        ]
-        return ListColumn(parts[0].array.name, tuple(arrays))
-
-    def _whole(self, part: _Part) -> Values | RaggedColumn:
-        """Lay out a copy of the array of one record."""
-        array: Values | RaggedColumn = part.array
+    def add_array(
+        self, array: Values | RaggedColumn, rows: Selection
+    ) -> Callable[[], Values | RaggedColumn]:
+        """Add rows of the array of one record, of the only source, for :meth:`add_list`."""
         if isinstance(array, RaggedColumn):
-            return self._ragged([part._replace(begin=0, end=array.splits[0].shape[0] - 1)])
-        flat = part._replace(
-            array=array._replace(shape=(math.prod(array.shape),)),
-            begin=0,
-            end=math.prod(array.shape),
+            return self._ragged([array], rows)
+        return self._values([array], rows)
+
+    def _whole(self, array: Values | RaggedColumn) -> Callable[[], Values | RaggedColumn]:
+        if isinstance(array, RaggedColumn):
+            return self.add_array(array, self.select([0, 0, array.num_records]))
+        count = math.prod(array.shape)
+        flat = array._replace(shape=(count,))
+        return self.add_array(flat, self.select([0, 0, count], array.shape))
+
+    def lay_out(self) -> list[Column]:
+        """Reserve the memory of the columns, and return them.
+
+        Raises:
+            ValueError: If a row or an array lies outside of its source.
+            OverflowError: If there are too many values for offsets of 32 bits.
+        """
+        places = [place for of_source in self._places for place in of_source]
+        self._gather = _core.RowGather(
+            self._arenas, _table(self._arrays, 6), _table(places, 4), self._selections
         )
-        return self._values([flat])._replace(shape=array.shape)
+        self._sizes = self._gather.sizes.tolist()
+        return [lay_out() for lay_out in self._lay_outs]
+
+    def write(self, arena: Arena) -> None:
+        """Copy the rows into the arena."""
+        assert self._gather is not None
+        self._gather.write(self._arenas, _table(self._targets, 2), arena)
+        for offsets, values in self._windows:
+            view_of(arena, offsets)[...] = values
+
+    # ---- columns ----
+
+    def _dense(
+        self, columns: Sequence[DenseColumns], rows: Selection, width: int | None, fill: Any
+    ) -> Callable[[], DenseColumns]:
+        first = columns[0]
+        inner = _padded_shape(first.shape, width)
+        item = item_bytes(first.dtype)
+        places = [(each.at, *_rows_of(each.shape), each.stride) for each in columns]
+        padding = numeric_bytes([fill], first.dtype)[:8] if width is not None else b""
+        self._array(
+            (_ITEMS, item, rows.number, math.prod(inner), len(first.names), _integer(padding)),
+            places,
+        )
+
+        def lay_out() -> DenseColumns:
+            shape = (*rows.shape, *inner)
+            column = self.room.reserve_dense(first.names, first.dtype, shape)
+            self._targets.append((column.at, column.stride))
+            return column
+
+        return lay_out
+
+    def _ragged(
+        self, columns: Sequence[RaggedColumn], rows: Selection
+    ) -> Callable[[], RaggedColumn]:
+        first = columns[0]
+        levels: Any = zip(*(column.splits for column in columns), strict=True)
+        values: Any = [column.values for column in columns]
+        inside: Selection | None = rows
+        splits = []
+        for level in levels:
+            places = [(each.at, each.shape[0] - 1, 1, 0) for each in level]
+            splits.append(self._offsets(level[0].dtype, places, inside))
+            inside = None
+        lay_out_values = self._values(values, None)
+
+        def lay_out() -> RaggedColumn:
+            dtype = first.splits[0].dtype
+            windows = () if len(rows.shape) < 2 else (self._lay_out_windows(dtype, *rows.shape),)
+            taken = tuple(lay_out() for lay_out in splits)
+            return RaggedColumn(first.name, (*windows, *taken), lay_out_values())
+
+        return lay_out
+
+    def _lay_out_windows(self, dtype: str, count: int, window: int) -> Numbers:
+        """Reserve the offsets of rows of one length."""
+        offsets = self.room.reserve_numbers(dtype, (count + 1,))
+        self._windows.append((offsets, np.arange(count + 1) * window))
+        return offsets
+
+    # ---- arrays ----
+
+    def _values(self, arrays: Sequence[Any], rows: Selection | None) -> Callable[[], Values]:
+        """Add numbers or bytes values: the given rows, or those that the last array leads to."""
+        if isinstance(arrays[0], Texts):
+            return self._texts(arrays, rows)
+        return self._numbers(arrays, rows)
+
+    def _numbers(
+        self, arrays: Sequence[Numbers], rows: Selection | None, kind: int = _ITEMS
+    ) -> Callable[[], Numbers]:
+        first = arrays[0]
+        inner = first.shape[1:]
+        places = [(each.at, *_rows_of(each.shape), 0) for each in arrays]
+        form = (kind, item_bytes(first.dtype), _number(rows), math.prod(inner), 1, 0)
+        index = self._array(form, places)
+
+        def lay_out() -> Numbers:
+            lead = (self._sizes[index],) if rows is None or kind == _INDICES else rows.shape
+            numbers = self.room.reserve_numbers(first.dtype, (*lead, *inner))
+            self._targets.append((numbers.at, 0))
+            return numbers
+
+        return lay_out
+
+    def _texts(
+        self, arrays: Sequence[Texts], rows: Selection | None, width: int | None = None
+    ) -> Callable[[], Texts]:
+        inner = _padded_shape(arrays[0].shape, width)
+        places = [(each.offsets_at, *_rows_of(each.shape), 0) for each in arrays]
+        ends = self._array((_OFFSETS, 8, _number(rows), math.prod(inner), 1, 0), places)
+        data = self._array(
+            (_ITEMS, 1, 0, 1, 1, 0), [(each.data_at, each.data_bytes, 1, 0) for each in arrays]
+        )
+
+        def lay_out() -> Texts:
+            lead = (self._sizes[ends],) if rows is None else rows.shape
+            texts = self.room.reserve_texts((*lead, *inner), self._sizes[data])
+            self._targets += [(texts.offsets_at, 0), (texts.data_at, 0)]
+            return texts
+
+        return lay_out
+
+    def _offsets(
+        self, dtype: str, places: list[_Place], rows: Selection | None
+    ) -> Callable[[], Numbers]:
+        index = self._array((_OFFSETS, item_bytes(dtype), _number(rows), 1, 1, 0), places)
+
+        def lay_out() -> Numbers:
+            numbers = self.room.reserve_numbers(dtype, (self._sizes[index] + 1,))
+            self._targets.append((numbers.at, 0))
+            return numbers
+
+        return lay_out
+
+    def _array(self, form: tuple[int, ...], places: Sequence[_Place]) -> int:
+        """Add an array and return its number."""
+        self._arrays.append(form)
+        for of_source, place in zip(self._places, places, strict=True):
+            of_source.append(place)
+        return len(self._arrays) - 1
 
 
-def gather(runs: Sequence[Run], allocate: Callable[[int], Tensor] = allocate_arena) -> Batch | None:
-    """Return a batch of runs of records, one after another, in an arena of its own.
+def gather(
+    batches: Sequence[Batch], spans: Any, allocate: Callable[[int], Tensor] = allocate_arena
+) -> Batch | None:
+    """Return a batch of rows of batches, without its views, in an arena of its own.
 
     Args:
-        runs: The runs, of batches of one schema.
+        batches: Batches that have arenas in the memory of the CPU.
+        spans: Batch, first row and number of rows of each run of rows; int64 ``[n, 3]``.
         allocate: Function that allocates the arena.
 
     Returns:
-        None if the records must be joined value by value.
+        None if the records must be joined value by value: if the columns of the batches differ in
+        form, or if they could differ from those of a batch of these records.
 
     Raises:
         MemoryError: If there is not enough memory.
     """
-    if len(runs) == 1 and _is_whole(runs[0]):
-        return _copy_of(runs[0].batch, allocate)
-    if any(isinstance(column, ListColumn) for column in runs[0].batch.layout[0]):
+    old_columns, names, padded, paths = batches[0].layout
+    if any(isinstance(column, ListColumn) for column in old_columns):
         return None  # some of the records alone may have equal shapes
-    room = ArenaLayout()
-    try:
-        gathered = GatheredRuns(runs, room)
-    except CannotGatherError:
+    copy = copy_rows(batches, spans, ArenaLayout())
+    if copy is None:
         return None
-    _, names, padded, paths = runs[0].batch.layout
-    records = sum(run.end - run.begin for run in runs)
-    arena = allocate_for(room.size, gathered.columns, records, padded, allocate=allocate)
-    gathered.write(arena.numpy())
-    return Batch(arena, gathered.columns, names, padded, paths)
+    columns = copy.lay_out()
+    arena = allocate_for(copy.room.size, columns, _count(spans), padded, allocate=allocate)
+    copy.write(arena.numpy())
+    return Batch.without_views(arena, columns, names, padded, paths)
 
 
-def _is_whole(run: Run) -> bool:
-    """Return whether a run has all records of its batch."""
-    first = next(iter(run.batch.layout[0]), None)
-    return first is not None and (run.begin, run.end) == (0, first.num_records)
+def copy_rows(batches: Sequence[Batch], spans: Any, room: ArenaLayout) -> RowCopy | None:
+    """Return a copy of rows of batches, which is not laid out yet; None as :func:`gather` does.
 
-
-def _copy_of(batch: Batch, allocate: Callable[[int], Tensor]) -> Batch:
-    """Return a copy of a batch, which is copied in one piece."""
-    columns, names, padded, paths = batch.layout
-    size = batch.arena.numel()
-    arena = allocate_for(size, columns, columns[0].num_records, padded, allocate=allocate)
-    np.copyto(arena.numpy(), batch.arena.numpy())
-    return Batch(arena, columns, names, padded, paths)
-
-
-def _kind(column: Column) -> tuple[Any, ...]:
-    """Return what columns must have in common."""
-    if isinstance(column, DenseColumns):
-        return column.names, column.dtype
-    if isinstance(column, RaggedColumn):
-        return column.name, len(column.splits), type(column.values)
-    return type(column), column.name
-
-
-def _check_equal(shapes: Iterable[tuple[int, ...]]) -> None:
-    if len(set(shapes)) > 1:
-        raise CannotGatherError
-
-
-# ---- arrays ----
-
-
-def array_of(arena: Arena, numbers: Numbers) -> npt.NDArray[Any]:
-    """Return an array of numbers as items that are copied as they are."""
-    return np.ndarray(numbers.shape, _item_dtype(numbers.dtype), arena, numbers.at)
-
-
-def _item_dtype(dtype: str) -> str:
-    """Return a NumPy dtype of items of the same size, signed so that they are also offsets."""
-    size = item_bytes(dtype)
-    return f"i{size}" if size in _INTEGER_BYTES else f"V{size}"
-
-
-def _numbers_of(column: Any) -> Numbers:
-    """Return the array of a dense column with one name."""
-    return Numbers(column.dtype, column.shape, column.at)
-
-
-def rows_of(arena: Arena, column: DenseColumns) -> npt.NDArray[Any]:
-    """Return the rows of all columns as items that are copied as one; ``[columns, rows]``."""
-    count, *shape = column.shape
-    size = math.prod(shape) * item_bytes(column.dtype)
-    dtype = f"u{size}" if size in _INTEGER_BYTES else f"V{size}"
-    if size == 0:
-        return np.empty((len(column.names), count), "V0")
-    return np.ndarray(
-        (len(column.names), count), dtype, arena, column.at, strides=(column.stride, size)
-    )
-
-
-def _copy_items(
-    arena: Arena, to: Numbers, items: Sequence[npt.NDArray[Any]], column: int | None = None
-) -> None:
-    """Copy arrays one after another into an array, or into one of its columns."""
-    target = array_of(arena, to)
-    target = target if column is None else target[:, column]
-    begin = 0
-    for each in items:
-        target[begin : begin + len(each)] = each
-        begin += len(each)
-
-
-def _text_bounds(part: _Part, per_item: int) -> tuple[_Ints, tuple[int, int]]:
-    """Return the offsets of the bytes values of a part, the first and the last one."""
-    texts: Texts = part.array
-    offsets = array_of(
-        part.arena, Numbers("int64", (math.prod(texts.shape) + 1,), texts.offsets_at)
-    )
-    starts = offsets[part.begin * per_item : part.end * per_item + 1]
-    return starts, (int(starts[0]), int(starts[-1]))
-
-
-def _starts_of(part: _Part, level: int) -> npt.NDArray[Any]:
-    """Return the offsets of the rows of a part on a level.
-
-    Raises:
-        CannotGatherError: If they do not ascend, because they were not validated.
+    Args:
+        batches: Batches that have arenas in the memory of the CPU.
+        spans: Batch, first row and number of rows of each run of rows; int64 ``[n, 3]``.
+        room: Layout of the new arena.
     """
-    column: RaggedColumn = part.array
-    starts = array_of(part.arena, column.splits[level])[part.begin : part.end + 1]
-    inner = column.splits[level + 1 :]
-    total = inner[0].shape[0] - 1 if inner else column.values.shape[0]
-    if starts[0] < 0 or starts[-1] > total or (starts[1:] < starts[:-1]).any():
-        raise CannotGatherError
-    return starts
+    padded = batches[0].layout[2]
+    if any(_forms(one) != _forms(other) for one, other in itertools.pairwise(batches)):
+        return None
+    copy = RowCopy([batch.arena.numpy() for batch in batches], room)
+    rows = copy.select(spans)
+    for columns in zip(*(batch.layout[0] for batch in batches), strict=True):
+        padding = padded.get(names_of(columns[0])[0])
+        if padding is None:
+            copy.add(columns, rows)
+            continue
+        is_bytes = isinstance(columns[0], BytesColumn)
+        if padding.axes != (0,) or (is_bytes and padding.fill != b""):
+            return None
+        copy.add(columns, rows, _longest(batches, spans, padding), padding.fill)
+    return copy
+
+
+def _longest(batches: Sequence[Batch], spans: Any, padding: Padding) -> int:
+    """Return the length of the longest row of a padded column."""
+    lengths = []
+    for batch in batches:
+        column = next(c for c in batch.layout[0] if names_of(c)[0] == padding.lengths)
+        assert isinstance(column, DenseColumns)
+        lengths.append(view_of(batch.arena.numpy(), next(column.arrays())[1]))
+    found = [lengths[source][begin : begin + count] for source, begin, count in spans]
+    return max((int(each.max()) for each in found if len(each)), default=0)
+
+
+def _forms(batch: Batch) -> tuple[Any, ...]:
+    """Return what batches must have in common."""
+    columns, names, padded, paths = batch.layout
+    return [_form(column, padded) for column in columns], names, padded, paths
+
+
+def _form(column: Any, padded: Mapping[str, Padding]) -> tuple[Any, ...]:
+    """Return what columns must have in common."""
+    axes = 2 if names_of(column)[0] in padded else 1  # that may have other sizes
+    if isinstance(column, DenseColumns):
+        return DenseColumns, column.names, column.dtype, column.shape[axes:]
+    if isinstance(column, BytesColumn):
+        return BytesColumn, column.name, column.values.shape[axes:]
+    if isinstance(column, ListColumn):
+        return ListColumn, column.name
+    values = column.values
+    form = (column.name, values.shape[1:], getattr(values, "dtype", "string"))
+    if isinstance(column, SparseColumn):
+        return SparseColumn, column.shape[1:], *form
+    return RaggedColumn, *form, *(level.dtype for level in column.splits)
+
+
+def _count(spans: Any) -> int:
+    return sum(count for _, _, count in spans)
+
+
+def _rows_of(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Return the number of rows of an array, and of items in each."""
+    return shape[0], math.prod(shape[1:])
+
+
+def _padded_shape(shape: tuple[int, ...], width: int | None) -> tuple[int, ...]:
+    """Return the shape of a row, padded to a width."""
+    return shape[1:] if width is None else (width, *shape[2:])
+
+
+def _number(rows: Selection | None) -> int:
+    return 0 if rows is None else rows.number
+
+
+def _integer(data: bytes) -> int:
+    return int.from_bytes(data, "little", signed=True)
+
+
+def _table(rows: Sequence[tuple[int, ...]], columns: int) -> npt.NDArray[np.int64]:
+    return np.array(rows, np.int64).reshape(-1, columns)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
@@ -17,7 +17,11 @@ from .ragged import BytesArray, Ragged
 
 
 def pad_batch(
-    batch: Batch, fill: float, to: PaddedLength, allocate: Callable[[int], Tensor]
+    batch: Batch,
+    fill: float,
+    to: PaddedLength,
+    allocate: Callable[[int], Tensor],
+    unpadded: Collection[str] = (),
 ) -> Batch:
     """Return a batch whose Raggeds are padded, and whose padded columns have another length.
 
@@ -26,6 +30,7 @@ def pad_batch(
         fill: Fill value after the end of shorter rows of a Ragged of numbers.
         to: Length of padded rows.
         allocate: Function that allocates an arena of a number of bytes.
+        unpadded: Names of Raggeds that are copied.
 
     Raises:
         ValueError: If a row is longer than the last bucket.
@@ -35,14 +40,16 @@ def pad_batch(
     if batch.arena is None:
         batch = gathered(batch, batch.device)
     _, names, _, paths = batch.layout
-    padded = _PaddedColumns(batch, fill, to)
+    padded = _PaddedColumns(batch, fill, to, unpadded)
     return padded.builder.build(padded.records, names, paths, allocate)
 
 
 class _PaddedColumns:
     """The columns of a batch, padded."""
 
-    def __init__(self, batch: Batch, fill: float, to: PaddedLength) -> None:
+    def __init__(
+        self, batch: Batch, fill: float, to: PaddedLength, unpadded: Collection[str]
+    ) -> None:
         self.builder = BatchBuilder()
         self._fill = fill
         self._to = to
@@ -55,7 +62,7 @@ class _PaddedColumns:
         values = batch.flat_columns()
         self.records = len(next(iter(values.values()), ()))
         for column in columns:
-            if isinstance(column, RaggedColumn):
+            if isinstance(column, RaggedColumn) and column.name not in unpadded:
                 self._pad(column.name, values[column.name])
                 continue
             for part in _split(column, self._fills.keys() | hidden):

@@ -132,13 +132,8 @@ class Sample(dict[str, Any]):
         return samples
 
     @staticmethod
-    def runs_of(samples: Iterable[Sample], most: int) -> list[tuple[Rows, int, int]]:
-        """Internal interface: return rows that hold samples, and the begin and end of each run.
-
-        Args:
-            samples: The samples.
-            most: Maximum number of runs, at which the others are left out.
-        """
+    def runs_of(samples: Iterable[Sample]) -> list[tuple[Rows, int, int]]:
+        """Internal interface: return rows that hold samples, and the begin and end of each run."""
         runs: list[tuple[Rows, int, int]] = []
         rows: Rows | None = None
         begin = end = 0
@@ -149,8 +144,6 @@ class Sample(dict[str, Any]):
                 continue
             if rows is not None:
                 runs.append((rows, begin, end))
-                if len(runs) == most:
-                    return runs
             rows, begin, end = here, row, row + 1
         if rows is not None:
             runs.append((rows, begin, end))

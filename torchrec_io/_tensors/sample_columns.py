@@ -14,7 +14,6 @@ from .._parsing.layout import ListColumn, RaggedColumn, SparseColumn
 from .._schema.nesting import Path
 from .batch import Batch
 from .batch_builder import BatchBuilder
-from .padding import PaddedLength
 from .ragged import BytesArray, Ragged, Sparse
 from .sample import Sample
 from .views import name_dtype
@@ -26,23 +25,18 @@ class SampleColumns:
     Args:
         first: First sample. If it is a :class:`Sample`, it knows which values are ragged or padded.
         flat: All samples, with flat names.
-        pad: Fill value and padded length of ragged values; None if they are not padded.
+
+    Attributes:
+        unhinted: Names of Raggeds whose values are not known to be ragged. They are not padded.
 
     Raises:
         ValueError: If the keys of the samples differ, or if the values of a name cannot be joined.
         TypeError: If there is no kind of column for the values of a name.
     """
 
-    def __init__(
-        self,
-        first: Mapping[str, Any],
-        flat: Sequence[Mapping[str, Any]],
-        pad: tuple[float, PaddedLength] | None,
-    ) -> None:
+    def __init__(self, first: Mapping[str, Any], flat: Sequence[Mapping[str, Any]]) -> None:
         self._hints = first if isinstance(first, Sample) else Sample()
-        self._pads_ragged = pad is not None
-        self._fill: float
-        self._fill, self._to = pad or (0, PaddedLength())
+        self.unhinted: set[str] = set()
         self._builder = BatchBuilder()
         self._records = len(flat)
         self._names = tuple(flat[0])
@@ -88,7 +82,7 @@ class SampleColumns:
             )
 
     def _add_tensors(self, name: str, values: list[Tensor]) -> None:
-        fill = self._fill_of(name)
+        fill = self._hints.padded.get(name)
         axes = self._hints.axes.get(name, (0,))
         are_rows = all(value.dim() > 0 for value in values)
         if fill is not None and axes != (0,) and _differ_only_in(axes, values):
@@ -109,7 +103,7 @@ class SampleColumns:
     def _add_bytes_arrays(self, name: str, values: list[BytesArray]) -> None:
         shapes = {value.shape for value in values}
         are_rows = all(shape and shape[1:] == values[0].shape[1:] for shape in shapes)
-        fill = self._fill_of(name)
+        fill = self._hints.padded.get(name)
         if fill is not None and are_rows:
             self._add_padded_bytes(name, values, fill if isinstance(fill, bytes) else b"")
         elif len(shapes) == 1 and not (are_rows and name in self._hints.ragged):
@@ -118,6 +112,8 @@ class SampleColumns:
             self._builder.add_bytes(name, BytesArray(array.data, array.offsets, shape))
         elif are_rows:
             self._add_rows(name, values)
+            if name not in self._hints.ragged:
+                self.unhinted.add(name)
         else:
             raise ValueError(f"the arrays of bytes of {name!r} have different shapes: {shapes}")
 
@@ -125,20 +121,8 @@ class SampleColumns:
         if not _have_equal_shapes(values):
             rows = tuple(self._rows_column(name, [], [value], "int64") for value in values)
             self._builder.columns.append(ListColumn(name, rows))
-        elif not self._pads_ragged:
-            self._add_rows(name, values)
         else:
-            padded = _promote([value.to_padded(self._fill) for value in values])
-            # Inner dimensions get their largest size. The first one is padded like other rows.
-            inner = [max(sizes) for sizes in zip(*(v.shape[1:] for v in padded), strict=True)]
-            enlarged = [_enlarge(value, (len(value), *inner), self._fill) for value in padded]
-            self._add_padded(name, enlarged, self._fill)
-
-    def _fill_of(self, name: str) -> Any:
-        """Return the fill value of a padded column; None if the column is not padded."""
-        if name in self._hints.padded:
-            return self._hints.padded[name]
-        return self._fill if self._pads_ragged and name in self._hints.ragged else None
+            self._add_rows(name, values)
 
     # ---- columns ----
 
@@ -163,12 +147,12 @@ class SampleColumns:
         return RaggedColumn(name, tuple(splits), self._builder.take_values(_join(values)))
 
     def _add_padded(self, name: str, values: list[Tensor], fill: Any) -> None:
-        lengths, longest = self._add_lengths(name, values, fill)
+        longest = self._add_lengths(name, values, fill)
 
         def write(to: Tensor) -> None:
             to.fill_(fill)
-            for row, value, length in zip(to, values, lengths, strict=True):
-                row[:length] = value[:length]
+            for row, value in zip(to, values, strict=True):
+                row[: len(value)] = value
 
         shape = (len(values), longest, *values[0].shape[1:])
         self._builder.add_dense_later(name, values[0].dtype, shape, write)
@@ -185,24 +169,22 @@ class SampleColumns:
         self._builder.add_dense(name, padded)
 
     def _add_padded_bytes(self, name: str, values: list[BytesArray], fill: bytes) -> None:
-        lengths, longest = self._add_lengths(name, values, fill)
+        longest = self._add_lengths(name, values, fill)
         inner = values[0].shape[1:]
         count = math.prod(inner)
         texts: list[bytes] = []
-        for value, length in zip(values, lengths, strict=True):
-            row = value.flat()[: length * count]
+        for value in values:
+            row = value.flat()
             texts += row + [fill] * (longest * count - len(row))
         array = BytesArray.from_list(texts)
         shape = (len(values), longest, *inner)
         self._builder.add_bytes(name, BytesArray(array.data, array.offsets, shape))
 
-    def _add_lengths(self, name: str, values: list[Any], fill: Any) -> tuple[list[int], int]:
-        """Add the lengths of values; return the lengths after cutting, and the padded length."""
+    def _add_lengths(self, name: str, values: list[Any], fill: Any) -> int:
+        """Add the lengths of values, and return the largest one."""
         lengths = [len(value) for value in values]
-        longest = self._to.length(max(lengths), name)
-        lengths = [self._to.cut(length) for length in lengths]
         self._builder.add_lengths(name, torch.tensor(lengths), fill)
-        return lengths, longest
+        return max(lengths)
 
     def _add_sparse(self, name: str, values: list[Sparse]) -> None:
         shapes = {value.dense_shape for value in values}
@@ -247,13 +229,6 @@ def _differ_only_in(axes: tuple[int, ...], values: list[Tensor]) -> bool:
         tuple(size for axis, size in enumerate(value.shape) if axis not in axes) for value in values
     }
     return len(others) == 1 and min(value.dim() for value in values) > max(axes)
-
-
-def _enlarge(value: Tensor, shape: tuple[int, ...], fill: float) -> Tensor:
-    """Pad a Tensor at the end of its dimensions."""
-    large = value.new_full(shape, fill)
-    large[tuple(slice(size) for size in value.shape)] = value
-    return large
 
 
 def _promote(values: list[Any]) -> list[Tensor]:

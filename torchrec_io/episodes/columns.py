@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from .._parsing.columns.base import Arena, Ints, offsets_of, view_of
+from .._parsing.columns.base import Arena, Ints, view_of
 from .._parsing.layout import (
     ArenaLayout,
     BytesColumn,
     Column,
     DenseColumns,
     ListColumn,
-    Numbers,
     RaggedColumn,
-    SparseColumn,
     Texts,
     Values,
     names_of,
 )
 from .._tensors.arena import allocate_for
 from .._tensors.batch import Batch
+from .._tensors.gather import RowCopy, spans_of
 
 
 class StepRows(NamedTuple):
@@ -83,209 +80,80 @@ def gather(batch: Batch, names: Iterable[str], rows: Ints, steps: Mapping[str, S
         steps: Steps of each sample, by the name of the column.
     """
     old_columns, _, old_padded, paths = batch.layout
-    gathering = _Gathering(batch.arena.numpy())
-    columns: list[Column] = []
-    for column in old_columns:
-        if isinstance(column, DenseColumns):
-            columns += gathering.dense(column, rows, steps)
-        elif column.name in steps:
-            columns.append(gathering.steps_of(column, steps[column.name]))
-        else:
-            columns.append(gathering.rows_of(column, rows))
+    arena = batch.arena.numpy()
+    copy = RowCopy([arena], ArenaLayout())
+    whole = copy.select(spans_of(rows))
+    for column in _separated(old_columns, steps):
+        name = names_of(column)[0]
+        if name in steps:
+            _add_steps(copy, arena, column, steps[name])
+        elif name.partition("\0")[0] not in steps:  # steps have no padding
+            copy.add([column], whole)
+    columns = copy.lay_out()
     padded = {name: how for name, how in old_padded.items() if name not in steps}
-    tensor = allocate_for(gathering.room.size, columns, len(rows), padded)
-    arena = tensor.numpy()
-    for fill in gathering.fills:
-        fill(arena)
+    tensor = allocate_for(copy.room.size, columns, len(rows), padded)
+    copy.write(tensor.numpy())
     return Batch.without_views(tensor, columns, tuple(names), padded, dict(paths))
 
 
-class _Gathering:
-    """Columns that are gathered from an arena: laid out first, then filled in one arena.
+def _separated(columns: Iterable[Column], steps: Mapping[str, StepRows]) -> Iterator[Column]:
+    """Yield columns, those with steps apart from those without."""
+    for column in columns:
+        names = {name.partition("\0")[0] for name in names_of(column)}
+        if isinstance(column, DenseColumns) and not (
+            names <= steps.keys() or names.isdisjoint(steps)
+        ):
+            for name, array in column.arrays():
+                yield DenseColumns((name,), *array, column.stride)
+        else:
+            yield column
 
-    Args:
-        source: Arena of the columns that are gathered from.
 
-    Attributes:
-        room: Layout of the new arena.
-        fills: Functions that fill the new arena.
-    """
-
-    def __init__(self, source: Arena) -> None:
-        self._source = source
-        self.room = ArenaLayout()
-        self.fills: list[Callable[[Arena], None]] = []
-
-    def dense(
-        self, column: DenseColumns, rows: Ints, steps: Mapping[str, StepRows]
-    ) -> list[DenseColumns]:
-        """Gather rows of the columns without steps, and steps of the others."""
-        arrays = dict(column.arrays())
-        stepped = {name: array for name, array in arrays.items() if name in steps}
-        whole = {
-            name: array
-            for name, array in arrays.items()
-            if name.partition("\0")[0] not in steps  # steps have no padding
-        }
-        found = []
-        if whole:
-            found.append(self._take_dense(whole, rows, rows.shape))
-        if stepped:
-            taken = steps[next(iter(stepped))]  # equal for all columns of one dtype and shape
-            count, size, *inner = column.shape
-            shape = (count * size, *inner)
-            joined = {name: array._replace(shape=shape) for name, array in stepped.items()}
-            entries = taken.entries(taken.rows * size)
-            found.append(self._take_dense(joined, entries, taken.steps.shape))
-        return found
-
-    def _take_dense(
-        self, sources: dict[str, Numbers], index: Ints, lead: tuple[int, ...]
-    ) -> DenseColumns:
-        """Gather the same rows of columns of one dtype and shape."""
-        alike = next(iter(sources.values()))
-        shape = (*lead, *alike.shape[1:])
-        column = self.room.reserve_dense(tuple(sources), alike.dtype, shape)
-        for source, (_, target) in zip(sources.values(), column.arrays(), strict=True):
-            self._copy(view_of(self._source, source), index, target)
-        return column
-
-    def rows_of(self, column: Column, rows: Ints) -> Column:
-        """Gather rows of a column that is not dense."""
-        if isinstance(column, BytesColumn):
-            return BytesColumn(column.name, self._take_texts(column.values, rows, rows.shape))
-        if isinstance(column, RaggedColumn):
-            return self._take_ragged(column, rows)
-        if isinstance(column, ListColumn):
-            arrays = [self._take_whole(column.arrays[row]) for row in rows.tolist()]
-            return ListColumn(column.name, tuple(arrays))
-        assert isinstance(column, SparseColumn)
-        return self._take_sparse(column, rows)
-
-    def steps_of(self, column: Column, taken: StepRows) -> Column:
-        """Gather steps of a column that is not dense."""
-        if isinstance(column, BytesColumn):
-            rows, size, *inner = column.values.shape
-            joined = column.values._replace(shape=(rows * size, *inner))
-            entries = taken.entries(taken.rows * size)
-            return BytesColumn(column.name, self._take_texts(joined, entries, taken.steps.shape))
-        if isinstance(column, RaggedColumn):
-            return self._ragged_steps(column, taken)
+def _add_steps(copy: RowCopy, arena: Arena, column: Column, taken: StepRows) -> None:
+    """Add a column of the steps of samples."""
+    shape = taken.steps.shape
+    if isinstance(column, DenseColumns):
+        rows = copy.select(spans_of(taken.entries(taken.rows * column.shape[1])), shape)
+        copy.add([column._replace(shape=_joined(column.shape))], rows)
+    elif isinstance(column, BytesColumn):
+        rows = copy.select(spans_of(taken.entries(taken.rows * column.values.shape[1])), shape)
+        texts = column.values._replace(shape=_joined(column.values.shape))
+        copy.add([BytesColumn(column.name, texts)], rows)
+    elif isinstance(column, RaggedColumn):
+        firsts = view_of(arena, column.splits[0])[taken.rows].astype(np.int64)
+        rows = copy.select(spans_of(taken.entries(firsts)), shape)
+        copy.add([_inner_rows(column)], rows)
+    else:
         assert isinstance(column, ListColumn)
-        arrays = [
-            self._steps_of_one(column.arrays[row], steps)
-            for row, steps in zip(taken.rows.tolist(), taken.steps, strict=True)
-        ]
-        return ListColumn(column.name, tuple(arrays))
+        pairs = zip(taken.rows.tolist(), taken.steps, strict=True)
+        arrays = [_steps_of_one(copy, arena, column.arrays[row], steps) for row, steps in pairs]
+        copy.add_list(column.name, arrays)
 
-    def _steps_of_one(self, value: Values | RaggedColumn, steps: Ints) -> Values | RaggedColumn:
-        """Gather a step, or a window of steps, of one record's array."""
-        if not isinstance(value, RaggedColumn):
-            return self._take(value, steps.reshape(-1), steps.shape)
-        if steps.ndim:
-            return self._take_ragged(value, steps)
-        edges = view_of(self._source, value.splits[0])
-        entries = np.arange(int(edges[steps]), int(edges[steps + 1]))
-        if len(value.splits) == 1:
-            return self._take(value.values, entries, entries.shape)
-        return self._take_ragged(value._replace(splits=value.splits[1:]), entries)
 
-    def _ragged_steps(self, column: RaggedColumn, taken: StepRows) -> Column:
-        firsts = view_of(self._source, column.splits[0])[taken.rows].astype(np.int64)
-        entries = taken.entries(firsts)
-        shape = taken.steps.shape
-        if len(column.splits) > 1:
-            outer = [np.arange(shape[0] + 1) * shape[1]] if len(shape) > 1 else []
-            return self._take_ragged(column._replace(splits=column.splits[1:]), entries, outer)
-        if isinstance(column.values, Texts):
-            return BytesColumn(column.name, self._take_texts(column.values, entries, shape))
-        return self._take_dense({column.name: column.values}, entries, shape)
+def _steps_of_one(
+    copy: RowCopy, arena: Arena, value: Values | RaggedColumn, steps: Ints
+) -> Callable[[], Values | RaggedColumn]:
+    """Add a step, or a window of steps, of one record's array."""
+    if not isinstance(value, RaggedColumn) or steps.ndim:
+        return copy.add_array(value, copy.select(spans_of(steps.reshape(-1)), steps.shape))
+    inside: Values | RaggedColumn = value.values
+    if len(value.splits) > 1:
+        inside = value._replace(splits=value.splits[1:])
+    # Offsets that were not validated may have any values.
+    edges = view_of(arena, value.splits[0])[int(steps) : int(steps) + 2]
+    begin, end = np.clip(edges, 0, _rows_in(inside)).tolist()
+    return copy.add_array(inside, copy.select([0, begin, max(0, end - begin)]))
 
-    def _take_ragged(
-        self, column: RaggedColumn, rows: Ints, outer: Sequence[Ints] = ()
-    ) -> RaggedColumn:
-        """Gather rows of a column; ``outer`` has the offsets of levels above these rows."""
-        splits = column.splits
-        levels = list(outer)
-        below = [level.shape[0] - 1 for level in splits[1:]] + [column.values.shape[0]]
-        for level, most in zip(splits, below, strict=True):
-            # Offsets that were not validated may have any values.
-            edges = np.clip(view_of(self._source, level).astype(np.int64), 0, most)
-            sizes = np.maximum(edges[rows + 1] - edges[rows], 0)
-            ends = offsets_of(sizes)
-            levels.append(ends)
-            rows = np.repeat(edges[rows] - ends[:-1], sizes) + np.arange(ends[-1])
-        places = self.room.reserve_splits([len(level) - 1 for level in levels], splits[0].dtype)
-        for place, ends in zip(places, levels, strict=True):
-            self._write(place, ends)
-        return RaggedColumn(column.name, places, self._take(column.values, rows, rows.shape))
 
-    def _take_sparse(self, column: SparseColumn, rows: Ints) -> SparseColumn:
-        indices = view_of(self._source, column.indices)
-        # Entries are sorted by record, but not necessarily within a record.
-        edges = np.searchsorted(indices[:, 0], np.arange(column.shape[0] + 1))
-        starts, sizes = edges[rows], edges[rows + 1] - edges[rows]
-        ends = offsets_of(sizes)
-        entries = np.repeat(starts - ends[:-1], sizes) + np.arange(ends[-1])
-        taken = indices[entries]
-        taken[:, 0] = np.repeat(np.arange(len(rows)), sizes)
-        place = self.room.reserve_numbers("int64", taken.shape)
-        self._write(place, taken)
-        values = self._take(column.values, entries, entries.shape)
-        return SparseColumn(column.name, (len(rows), *column.shape[1:]), place, values)
+def _joined(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of an array with its first two dimensions joined."""
+    return (shape[0] * shape[1], *shape[2:])
 
-    # ---- values ----
 
-    def _take(self, values: Values, index: Ints, lead: tuple[int, ...]) -> Values:
-        """Gather rows of an array into one whose first dimensions are ``lead``."""
-        if isinstance(values, Texts):
-            return self._take_texts(values, index, lead)
-        place = self.room.reserve_numbers(values.dtype, (*lead, *values.shape[1:]))
-        self._copy(view_of(self._source, values), index, place)
-        return place
-
-    def _take_whole(self, value: Values | RaggedColumn) -> Values | RaggedColumn:
-        if isinstance(value, RaggedColumn):
-            return self._take_ragged(value, np.arange(value.splits[0].shape[0] - 1))
-        joined = value._replace(shape=(1, *value.shape))
-        return self._take(joined, np.zeros(1, np.int64), ())
-
-    def _take_texts(self, texts: Texts, index: Ints, lead: tuple[int, ...]) -> Texts:
-        inner = texts.shape[1:]
-        count = math.prod(inner)
-        offsets = Numbers("int64", (count * texts.shape[0] + 1,), texts.offsets_at)
-        starts = view_of(self._source, offsets)
-        values = (index[:, np.newaxis] * count + np.arange(count)).reshape(-1)
-        ends = offsets_of(starts[values + 1] - starts[values])
-        place = self.room.reserve_texts((*lead, *inner), int(ends[-1]))
-        self._write(Numbers("int64", ends.shape, place.offsets_at), ends)
-        data = self._source[texts.data_at : texts.data_at + texts.data_bytes]
-        # Consecutive values are copied together.
-        cuts = np.flatnonzero(np.diff(values, prepend=-2, append=-2) != 1)
-        runs = zip(
-            starts[values[cuts[:-1]]].tolist(),
-            starts[values[cuts[1:] - 1] + 1].tolist(),
-            ends[cuts[:-1]].tolist(),
-            strict=True,
-        )
-
-        def fill(target: Arena) -> None:
-            bytes_of_place = target[place.data_at :]
-            for begin, end, at in runs:
-                bytes_of_place[at : at + end - begin] = data[begin:end]
-
-        self.fills.append(fill)
-        return place
-
-    def _copy(self, source: npt.NDArray[Any], index: Ints, place: Numbers) -> None:
-        def fill(target: Arena) -> None:
-            out = view_of(target, place).reshape(len(index), *source.shape[1:])
-            np.take(source, index, axis=0, out=out, mode="clip")  # mode="raise" copies twice
-
-        self.fills.append(fill)
-
-    def _write(self, place: Numbers, values: Ints) -> None:
-        def fill(target: Arena) -> None:
-            view_of(target, place)[...] = values
-
-        self.fills.append(fill)
+def _inner_rows(column: RaggedColumn) -> DenseColumns | BytesColumn | RaggedColumn:
+    """Return the rows in the rows of a Ragged as a column."""
+    if len(column.splits) > 1:
+        return column._replace(splits=column.splits[1:])
+    if isinstance(column.values, Texts):
+        return BytesColumn(column.name, column.values)
+    return DenseColumns((column.name,), *column.values, 0)

@@ -34,6 +34,7 @@ NB_MODULE(_core, module) {
   tio::bind_example_list(module);
   tio::bind_encode(module);
   tio::bind_image(module);
+  tio::bind_rows(module);
   tio::bind_survey(module);
   tio::bind_timing(module);
 }

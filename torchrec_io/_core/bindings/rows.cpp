@@ -1,0 +1,104 @@
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "bindings/arguments.h"
+#include "bindings/arrays.h"
+#include "rows/row_gather.h"
+
+namespace tio {
+namespace {
+
+// Copies of fewer bytes take less time than other threads need to wake up.
+constexpr std::size_t kLongCopyBytes = 16384;
+
+// Returns the rows of a table of int64 as objects of as many int64 fields.
+template <class Row>
+std::vector<Row> to_rows(const Matrix<std::int64_t>& table) {
+  constexpr std::size_t kFields = sizeof(Row) / sizeof(std::int64_t);
+  if (table.shape(1) != kFields) throw nb::value_error("a table has another number of columns");
+  std::vector<Row> rows(table.shape(0));
+  static_assert(std::is_trivially_copyable_v<Row>);
+  auto* to = static_cast<void*>(rows.data());
+  if (!rows.empty()) std::memcpy(to, table.data(), rows.size() * sizeof(Row));
+  return rows;
+}
+
+std::vector<Bytes> sources_of(const Items<Buffer>& arenas) {
+  std::vector<Bytes> sources;
+  for (const Buffer& arena : arenas.values()) sources.push_back(bytes_of(arena));
+  return sources;
+}
+
+// Returns about how many offsets the plan of a copy reads.
+std::size_t count_offsets(const std::vector<ArrayForm>& forms, const std::vector<RowSpans>& spans) {
+  std::size_t rows = 0;
+  for (const RowSpans& selection : spans) {
+    for (const RowSpan& span : selection) rows += static_cast<std::size_t>(span.count);
+  }
+  return rows * forms.size();
+}
+
+void init_gather(RowGather* self, const Sequence<Buffer>& sources,
+                 const Matrix<std::int64_t>& arrays, const Matrix<std::int64_t>& places,
+                 const Sequence<Matrix<std::int64_t>>& selections) {
+  const Items<Buffer> arenas(sources);
+  const Items<Matrix<std::int64_t>> tables(selections);
+  std::vector<RowSpans> spans;
+  for (const auto& table : tables.values()) spans.push_back(to_rows<RowSpan>(table));
+  const std::vector<Bytes> bytes = sources_of(arenas);
+  std::vector<ArrayForm> forms = to_rows<ArrayForm>(arrays);
+  std::vector<ArrayPlace> found = to_rows<ArrayPlace>(places);
+  const ReleasedGil unlocked(count_offsets(forms, spans) >= kManyNumbers);
+  new (self) RowGather(bytes, std::move(forms), std::move(found), std::move(spans));
+}
+
+void bind_write(const RowGather& self, const Sequence<Buffer>& sources,
+                const Matrix<std::int64_t>& targets, const WritableBuffer& out) {
+  const Items<Buffer> arenas(sources);
+  const std::vector<Bytes> bytes = sources_of(arenas);
+  const std::vector<ArrayTarget> places = to_rows<ArrayTarget>(targets);
+  const ReleasedGil unlocked(out.size() >= kLongCopyBytes);
+  self.write(bytes, places, writable_bytes(out));
+}
+
+}  // namespace
+
+void bind_rows(nb::module_& m) {
+  nb::enum_<ArrayKind>(m, "ArrayKind", "The kind of an array of a column.")
+      .value("items", ArrayKind::items, "Items; the last array of a column.")
+      .value("offsets", ArrayKind::offsets, "Where the values of a row begin in the next array.")
+      .value("indices", ArrayKind::indices, "Sparse indices of the values in the next array.");
+  nb::class_<RowGather>(m, "RowGather",
+                        "Copies rows of columns from several arenas into a new one.\n\n"
+                        "A column is a chain of arrays, outermost first, that ends with items.")
+      .def("__init__", &init_gather, "sources"_a, "arrays"_a, "places"_a, "selections"_a,
+           "Plan the copy. Rows that offsets place outside of the next array are cut.\n\n"
+           "Args:\n"
+           "    sources: The arenas. They are not kept.\n"
+           "    arrays: int64 [arrays, 6]: kind, bytes of an item, selection that the column\n"
+           "        begins with, items in a row of the copy, number of arrays of items with the\n"
+           "        same rows, and an item that fills rows that are too short.\n"
+           "    places: int64 [sources * arrays, 4], all arrays of a source before those of the\n"
+           "        next one: offset in the arena, rows, items in a row, and bytes from each of\n"
+           "        the arrays of items to the next one.\n"
+           "    selections: int64 [n, 3] each: source, first row and number of rows.\n\n"
+           "Raises:\n"
+           "    ValueError: If an array or a row lies outside of its source.\n"
+           "    OverflowError: If the copy needs larger offsets than its type has.")
+      .def_prop_ro("sizes", array_of(&RowGather::sizes), nb::rv_policy::reference_internal,
+                   "Number of rows of each array of the copy; of indices, their number.")
+      .def("write", &bind_write, "sources"_a, "targets"_a, "out"_a,
+           "Copy the rows.\n\n"
+           "Args:\n"
+           "    sources: The arenas, of the same sizes.\n"
+           "    targets: int64 [arrays, 2]: offset in the arena of the copy, and bytes from each\n"
+           "        of the arrays of items to the next one.\n"
+           "    out: The arena of the copy.\n\n"
+           "Raises:\n"
+           "    ValueError: If an arena has another size, or an array lies outside of `out`.");
+}
+
+}  // namespace tio

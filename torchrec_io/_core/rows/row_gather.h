@@ -1,0 +1,109 @@
+// Copies rows of columns from several arenas into a new one.
+//
+// A column is a chain of arrays, outermost first: any number of arrays of offsets, or one of sparse
+// indices, each of which gives the rows of the next array that belong to its own rows; and an array
+// of items at the end. Bytes values are offsets, and items of one byte.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "wire/bytes.h"
+
+namespace tio {
+
+// Rows beside each other in the arrays of one source.
+struct RowSpan {
+  std::int64_t source = 0;
+  std::int64_t begin = 0;
+  std::int64_t count = 0;
+};
+using RowSpans = std::vector<RowSpan>;
+
+enum class ArrayKind : std::int64_t {
+  items,    // [copies, rows, width]; the last array of a column
+  offsets,  // [rows * width + 1]: where the values of each row begin in the next array
+  indices,  // int64 [n, width], ascending by the first number, which is the row of the next array
+};
+
+// An array, as all sources and the copy have it.
+struct ArrayForm {
+  ArrayKind kind = ArrayKind::items;
+  std::int64_t item_bytes = 1;  // 1 to 16 for items, 4 or 8 for offsets, 8 for indices
+  std::int64_t selection = 0;   // the selection of rows that a column begins with
+  std::int64_t width = 1;       // items, offsets or numbers in each row of the copy
+  std::int64_t copies = 1;      // arrays of items that have the same rows
+  std::int64_t fill = 0;        // the first bytes of an item that fills rows that are too short
+};
+
+// An array in the arena of a source.
+struct ArrayPlace {
+  std::int64_t at = 0;      // its first byte
+  std::int64_t rows = 0;    // for indices, their number
+  std::int64_t width = 0;   // as in the form, or another number of items or offsets
+  std::int64_t stride = 0;  // bytes from each of the arrays of items to the next one
+};
+
+// An array in the arena of the copy.
+struct ArrayTarget {
+  std::int64_t at = 0;
+  std::int64_t stride = 0;
+};
+
+class RowGather {
+ public:
+  // Plans the copy of rows. Rows that `offsets` place outside of the next array are cut.
+  //
+  // Args:
+  //   sources: The arenas. They are not kept.
+  //   forms: The arrays of all columns.
+  //   places: The arrays of each source: all of its places, then those of the next source.
+  //   selections: Rows of the sources.
+  //
+  // Throws:
+  //   std::invalid_argument: If an array or a row lies outside of its source.
+  //   std::overflow_error: If the copy needs larger offsets than its type has.
+  RowGather(std::span<const Bytes> sources, std::vector<ArrayForm> forms,
+            std::vector<ArrayPlace> places, std::vector<RowSpans> selections);
+
+  // Number of rows of each array of the copy; of indices, their number.
+  std::vector<std::int64_t> sizes;
+
+  // Copies the rows.
+  //
+  // Args:
+  //   sources: The arenas, of the same sizes.
+  //   targets: Where each array lies in the arena of the copy.
+  //   out: The arena of the copy.
+  //
+  // Throws:
+  //   std::invalid_argument: If an arena has another size, or an array lies outside of `out`.
+  void write(std::span<const Bytes> sources, std::span<const ArrayTarget> targets,
+             MutableBytes out) const;
+
+ private:
+  // The rows of one array.
+  struct Taken {
+    std::int64_t spans = 0;          // position of its rows in spans_
+    std::vector<std::int64_t> ends;  // of each row in the next array; of offsets, after a 0
+  };
+
+  const ArrayPlace& place(std::int64_t source, std::size_t array) const;
+  RowSpans follow_offsets(std::span<const Bytes> sources, std::size_t array, const RowSpans& spans,
+                          std::vector<std::int64_t>& ends) const;
+  RowSpans follow_indices(std::span<const Bytes> sources, std::size_t array, const RowSpans& spans,
+                          std::vector<std::int64_t>& ends) const;
+  void write_items(std::span<const Bytes> sources, std::size_t array, const ArrayTarget& target,
+                   MutableBytes out) const;
+  void write_offsets(std::size_t array, MutableBytes out) const;
+  void write_indices(std::span<const Bytes> sources, std::size_t array, MutableBytes out) const;
+
+  std::vector<ArrayForm> forms_;
+  std::vector<ArrayPlace> places_;
+  std::vector<std::size_t> source_sizes_;
+  std::vector<RowSpans> spans_;  // the selections, and the rows that arrays lead to
+  std::vector<Taken> taken_;
+};
+
+}  // namespace tio
