@@ -148,7 +148,7 @@ class Iteration:
         state: Counts the errors that are skipped.
         meter: Measures what is yielded and the time that it takes.
         makes_dicts: Whether ``default_collate`` makes dicts, although this process of a spawned
-            worker has no ``Accelerator``.
+            worker has no trainer.
         transform: Calls the user's function.
         assembler: Loads rows, if the dataset packs records.
         watch: Looks for features that records may lack.

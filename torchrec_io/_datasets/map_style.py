@@ -20,7 +20,7 @@ from .._storage.local import StrPath
 from .._storage.remote.options import StorageOptions
 from .._storage.thread_pool import most_storage_threads
 from .._tensors.block_parser import SchemaLike, parser_of_messages
-from .._tensors.registration import is_accelerated
+from .._tensors.registration import makes_dicts
 from ..checks import counted
 from .bad_records import ErrorHandler
 from .description import changed_options, describe_files, describe_records, describe_schema
@@ -144,8 +144,8 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
         return cls(files, plan.schema, verify_crc=verify_crc, with_key=with_key)
 
     def __getstate__(self) -> dict[str, Any]:
-        # A spawned worker cannot know whether its parent has an Accelerator.
-        return {**self.__dict__, "_makes_dicts": is_accelerated()}
+        # A spawned worker cannot ask the trainer; this process can.
+        return {**self.__dict__, "_makes_dicts": makes_dicts()}
 
     @property
     def schema(self) -> Any:

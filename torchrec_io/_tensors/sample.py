@@ -37,8 +37,8 @@ class Rows(dict[str, Any]):
 
     Attributes:
         names: Top-level keys of each record.
-        becomes_dict: Whether ``default_collate`` makes a dict of Tensors, which Accelerate can
-            split, and no Batch.
+        becomes_dict: Whether ``default_collate`` makes a dict of Tensors, which trainers can split,
+            and no Batch.
         schema: Schema that the records were parsed with; None if it is not known; an empty dict if
             the values were given.
     """
@@ -104,8 +104,8 @@ class Sample(dict[str, Any]):
         axes: Axes that are padded, for padded values. Default: the first axis.
     """
 
-    # The base class makes a sample a dict for code that asks for one, such as the Trainer of
-    # transformers. Its own storage is always empty.
+    # The base class makes a sample a dict for code that asks for one, such as a trainer.
+    # Its own storage is always empty.
     __slots__ = ("__weakref__", "_row", "_rows")
 
     def __init__(
