@@ -59,7 +59,7 @@ EVERYWHERE = {"_core", "_jpeg", "_png", "__version__"}
 # and the room. "TYPE_CHECKING" stands for imports that only type checkers see.
 FACADE = {
     ("_schema/schema.py", "Schema.from_tfds", "tfds"),
-    ("_tensors/trainers.py", "imported_trainers", "integrations"),
+    ("_tensors/trainers.py", "trainer_hooks", "integrations"),
     ("_datasets/tfrecord.py", "TFRecordDataset.from_tfds", "tfds"),
     ("_datasets/tfrecord.py", "TFRecordDataset.steps", "episodes"),
     ("_datasets/tfrecord.py", "TYPE_CHECKING", "tfds"),

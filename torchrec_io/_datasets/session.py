@@ -16,8 +16,7 @@ from torch.utils.data import get_worker_info
 
 from .._order.progress import ProcessLayout, Progress, from_state, to_state
 from .._storage.exit import close_at_exit
-from .._tensors.registration import makes_dicts
-from .._tensors.trainers import ReadDataset, TrainerLoader, imported_trainers
+from .._tensors.trainers import ReadDataset, TrainerLoader, make_dicts, makes_dicts, trainer_hooks
 from ..checks import check_integer
 from ..errors import StateMismatchError
 from .bad_records import ErrorHandler
@@ -177,11 +176,8 @@ class Session:
             makes_batches(options),
             self._other_columns,
         )
-        for trainer in imported_trainers():
-            loader = trainer.find_loader(dataset)
-            if loader is not None:
-                return loader
-        return None if parent is None else parent.loader
+        loader = trainer_hooks().find_loader(dataset)
+        return parent.loader if loader is None and parent is not None else loader
 
     def _check_trainer(self) -> None:
         """Raise ValueError if the loader that is being iterated cannot read the dataset."""
@@ -245,11 +241,15 @@ class Session:
         dealer = self.dealer
         if worker is not None:
             dealer.check_in_worker(self.pipeline.loader.reader)
-            if number == 0 and not self.follows_loader:
-                self._warn_of_lost_position()
+            warning = trainer_hooks().position_warning()
+            if number == 0 and not self.follows_loader and warning is not None:
+                self.state.warn_once(logger, Subject.positions, warning)
             _share_memory_with_parent()
             self._latest = LatestPosition()  # an iteration of the parent does not run here
             report_lost_items(latest=self._latest_record)
+            parent = self._pickled_in_parent()
+            if parent is not None and parent.makes_dicts:
+                make_dicts()
         layout = dealer.layout(number, max(1, workers))
         turn = self._new_turn(number, workers)
         position = self._start_of(turn, dealer, layout, workers)
@@ -257,14 +257,12 @@ class Session:
         if threads is None:
             threads = 2 if worker is None else 1
         self._meter = IterationMeter(self.state.counters, threads)
-        parent = self._pickled_in_parent()
         watch = self._watch(layout)
         iteration = Iteration(
             self.pipeline.loader,
             dealer,
             self.state,
             self._meter,
-            parent is not None and parent.makes_dicts,
             Transform.of(dealer.options, self.pipeline.loader.reader),
             self._assembler(watch),
             watch,
@@ -273,13 +271,6 @@ class Session:
         followed = self._latest.followed(items, position, in_batches=dealer.in_batches)
         close_at_exit(followed)
         return followed if dealer.in_batches else itertools.chain.from_iterable(followed)
-
-    def _warn_of_lost_position(self) -> None:
-        """Log a warning if a trainer cannot save the loader of which this process is a worker."""
-        for trainer in imported_trainers():
-            warning = trainer.position_warning()
-            if warning is not None:
-                self.state.warn_once(logger, Subject.positions, warning)
 
     def _new_turn(self, worker: int, workers: int) -> Turn:
         """Return the turn of a new iteration of this process, worker 0 of 0 without workers."""

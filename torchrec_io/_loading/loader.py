@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import dataclasses
 import functools
@@ -32,7 +31,7 @@ from .._order.distributed import resolve_rank
 from .._storage.exit import close_at_exit
 from .._tensors.collate import collate
 from .._tensors.device import DevicePrefetcher, can_pin, check_device
-from .._tensors.trainers import imported_trainers
+from .._tensors.trainers import trainer_hooks
 from ..checks import check_integer, counted
 from .images import describe_images
 from .loop_stats import LoopStats
@@ -92,16 +91,12 @@ class Loader:
             items = iter(self._given)
             loop = self._batches.newest
             taken = 0
-            with contextlib.ExitStack() as loops:
-                mark_ends = [
-                    loops.enter_context(trainer.registered_loop())
-                    for trainer in imported_trainers()
-                ]
+            with trainer_hooks().registered_loop() as mark_end:
                 for item in self._stats.measured(items):
                     taken += 1
                     # Copies to the device may be ahead of the loop.
                     if taken == loop.num_yielded and loop.is_at_end():
-                        for mark_end in mark_ends:
+                        if mark_end is not None:
                             mark_end(loop.num_unrepeated())
                         loop.end()
                     yield item

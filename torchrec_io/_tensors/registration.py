@@ -14,7 +14,7 @@ from . import pytree
 from .batch import Batch, KeyedBatch
 from .ragged import BytesArray, Ragged, Sparse
 from .sample import Sample
-from .trainers import imported_trainers
+from .trainers import makes_dicts
 
 
 def _collate_values(values: list[Any], *, collate_fn_map: Any) -> Any:
@@ -29,13 +29,7 @@ def _collate_samples(samples: list[Any], *, collate_fn_map: Any) -> Any:
     from .collate import collate  # noqa: PLC0415
 
     batch = collate(samples)
-    makes_dict = makes_dicts() or samples[0].place[0].becomes_dict
-    return dict(batch) if makes_dict else batch
-
-
-def makes_dicts() -> bool:
-    """Return whether a trainer of this process needs dicts of Tensors in place of a Batch."""
-    return any(trainer.makes_dicts() for trainer in imported_trainers())
+    return dict(batch) if makes_dicts() else batch
 
 
 def _refuse_batches(batches: list[Any], *, collate_fn_map: Any) -> None:

@@ -37,8 +37,6 @@ class Rows(dict[str, Any]):
 
     Attributes:
         names: Top-level keys of each record.
-        becomes_dict: Whether ``default_collate`` makes a dict of Tensors, which trainers can split,
-            and no Batch.
         schema: Schema that the records were parsed with; None if it is not known; an empty dict if
             the values were given.
     """
@@ -46,7 +44,6 @@ class Rows(dict[str, Any]):
     __slots__ = ()
 
     names: tuple[str, ...]
-    becomes_dict: bool
     schema: Any
 
     @property
@@ -302,12 +299,11 @@ class GivenRows(Rows):
         schema: Schema that the record was parsed with; None if it is not known.
     """
 
-    __slots__ = ("_hints", "becomes_dict", "names", "schema")
+    __slots__ = ("_hints", "names", "schema")
 
     def __init__(self, values: dict[str, Any], hints: Hints, schema: Any = _GIVEN) -> None:
         super().__init__({name: Constant(value) for name, value in values.items()})
         self.names = tuple(values)
-        self.becomes_dict = False
         self.schema = schema
         self._hints = hints
 

@@ -1,6 +1,7 @@
 """The interface between datasets and the libraries that run a training.
 
-The core does not know the libraries. :mod:`torchrec_io.integrations` implements :class:`Trainer`.
+The core does not know the libraries: :mod:`torchrec_io.integrations` makes their
+:class:`TrainerHooks`.
 """
 
 from __future__ import annotations
@@ -52,34 +53,47 @@ class TrainerLoader:
     is_iterating: bool = True
 
 
-class Trainer:
-    """A training library that this process has imported. By default, it changes nothing."""
+class TrainerHooks(NamedTuple):
+    """Functions of the training libraries that this process has imported.
 
-    def makes_dicts(self) -> bool:
-        """Return whether ``default_collate`` makes a dict of Tensors of samples, and no Batch."""
-        return False
+    Attributes:
+        makes_dicts: Returns whether ``default_collate`` makes a dict of Tensors of samples, and no
+            Batch.
+        find_loader: Returns the trainer's loader that reads a dataset; None if there is none.
+        position_warning: Returns a warning if the trainer cannot save the loader of this DataLoader
+            worker.
+        registered_loop: Returns a context in which a loop over :func:`make_loader` runs. Its value
+            is called, if there is one, when the loop gets its last batch, with the number of
+            records in the last step of all processes, without repeated ones: 0 if none is repeated,
+            None if it is not known.
+    """
 
-    def find_loader(self, dataset: ReadDataset) -> TrainerLoader | None:
-        """Return the loader that divides the items of a dataset; None if the trainer does not."""
-        del dataset
-        return None
-
-    def position_warning(self) -> str | None:
-        """Return a warning if the trainer cannot save the loader of this DataLoader worker."""
-        return None
-
-    def registered_loop(self) -> AbstractContextManager[Callable[[int | None], None]]:
-        """Return a context in which a loop over :func:`make_loader` runs.
-
-        Its value is called when the loop gets its last batch, with the number of records in the
-        last step of all processes, without repeated ones: 0 if none is repeated, None if it is not
-        known.
-        """
-        return contextlib.nullcontext(lambda _: None)
+    makes_dicts: Callable[[], bool] = lambda: False
+    find_loader: Callable[[ReadDataset], TrainerLoader | None] = lambda _: None
+    position_warning: Callable[[], str | None] = lambda: None
+    registered_loop: Callable[[], AbstractContextManager[Callable[[int | None], None] | None]] = (
+        contextlib.nullcontext
+    )
 
 
-def imported_trainers() -> Sequence[Trainer]:
-    """Return the trainers that this process has imported."""
+def trainer_hooks() -> TrainerHooks:
+    """Return the hooks of the trainers that this process has imported."""
     from ..integrations import trainers  # noqa: PLC0415  # an optional room
 
-    return trainers.imported_trainers()
+    return trainers.imported_hooks()
+
+
+# Whether the process that started this DataLoader worker makes dicts. A spawned worker has no
+# trainer of its own.
+_parent_makes_dicts = False
+
+
+def makes_dicts() -> bool:
+    """Return whether ``default_collate`` makes a dict of Tensors of samples, and no Batch."""
+    return _parent_makes_dicts or trainer_hooks().makes_dicts()
+
+
+def make_dicts() -> None:
+    """Make dicts in this DataLoader worker, as the process does that started it."""
+    global _parent_makes_dicts  # noqa: PLW0603  # a worker serves one loader
+    _parent_makes_dicts = True

@@ -1,22 +1,24 @@
-"""The trainers that a process has imported."""
+"""The hooks of the trainers that a process has imported."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
-from .._tensors.trainers import Trainer
+from .._tensors.trainers import TrainerHooks
 
 
-def imported_trainers() -> Sequence[Trainer]:
-    """Return the trainers that this process has imported. It does not import others."""
-    trainers: list[Trainer] = []
+def imported_hooks() -> TrainerHooks:
+    """Return the hooks of the trainers that this process has imported. It does not import others.
+
+    Programs may import several trainers. Their hooks are different ones.
+    """
+    hooks = TrainerHooks()
     if {"accelerate", "accelerate.state"} <= sys.modules.keys():
-        from .accelerate_trainer import AccelerateTrainer  # noqa: PLC0415  # imports Accelerate
+        from .accelerate_hooks import HOOKS  # noqa: PLC0415  # imports Accelerate
 
-        trainers.append(AccelerateTrainer())
+        hooks = HOOKS
     if {"lightning.pytorch", "pytorch_lightning"} & sys.modules.keys():
-        from .lightning_trainer import LightningTrainer  # noqa: PLC0415  # rarely needed
+        from .lightning_hooks import position_warning  # noqa: PLC0415  # rarely needed
 
-        trainers.append(LightningTrainer())
-    return trainers
+        hooks = hooks._replace(position_warning=position_warning)
+    return hooks

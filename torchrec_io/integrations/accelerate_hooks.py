@@ -22,7 +22,7 @@ from torch.utils.data import default_collate, get_worker_info
 from torch.utils.data._utils.collate import default_convert
 
 from .._tensors.collate import collate
-from .._tensors.trainers import ReadDataset, Trainer, TrainerLoader
+from .._tensors.trainers import ReadDataset, TrainerHooks, TrainerLoader
 from .prepared_loader import MISSING, PreparedLoader
 
 logger = logging.getLogger("torchrec_io")
@@ -38,66 +38,21 @@ _NOT_APPLIED = (
 )
 
 
-class AccelerateTrainer(Trainer):
-    """Accelerate, if this process has imported it."""
-
-    def makes_dicts(self) -> bool:
-        """Return whether this process has an ``Accelerator``, which splits dicts of Tensors."""
-        return bool(is_initialized())
-
-    def find_loader(self, dataset: ReadDataset) -> TrainerLoader | None:
-        """Return the prepared loader that reads a dataset.
-
-        Several processes must not read all records: without a loader, that is a problem.
-        """
-        loader = _prepared_loader(dataset.part)
-        if loader is not None:
-            return loader.reading(dataset)
-        is_whole = not dataset.has_own_share and is_initialized()
-        return MISSING if is_whole and PartialState().num_processes > 1 else None
-
-    @contextlib.contextmanager
-    def registered_loop(self) -> Iterator[Callable[[int | None], None]]:
-        """Register a loop as Accelerate's own loaders do, if the program has an ``Accelerator``.
-
-        A loop that ends without a last batch logs a warning if gradients may be lost.
-        """
-        if not GradientState._shared_state:  # noqa: SLF001  # no Accelerator
-            yield lambda _: None
-            return
-        state = GradientState()
-        loop = _RegisteredLoop()
-        state._add_dataloader(loop)  # noqa: SLF001  # as accelerate.data_loader does
-        try:
-            yield loop.end
-            is_applied = loop.end_of_dataloader or state.sync_gradients
-            if not is_applied and torch.is_grad_enabled():  # not in an evaluation
-                logger.warning(_NOT_APPLIED)
-        finally:
-            state._remove_dataloader(loop)  # noqa: SLF001
+def _makes_dicts() -> bool:
+    """Return whether this process has an ``Accelerator``, which splits dicts of Tensors."""
+    return bool(is_initialized())
 
 
-class _RegisteredLoop:
-    """A loop in the place of a loader in Accelerate's ``GradientState``, with its names.
+def _find_loader(dataset: ReadDataset) -> TrainerLoader | None:
+    """Return the prepared loader that reads a dataset.
 
-    Attributes:
-        end_of_dataloader: Whether the loop has the last batch, so that gradients are applied.
-        remainder: Number of records in the last step of all processes that are not repeated, which
-            ``gather_for_metrics`` keeps. 0 keeps all of them, and so does -1: it is not known.
-        dataset: None: Accelerate does not read the dataset.
+    Several processes must not read all records: without a loader, that is a problem.
     """
-
-    dataset = None
-    end_of_dataloader = False
-    remainder = -1
-
-    def end(self, num_unrepeated: int | None) -> None:
-        """Mark the last batch of the loop."""
-        self.end_of_dataloader = True
-        self.remainder = -1 if num_unrepeated is None else num_unrepeated
-
-
-# ---- prepared loaders ----
+    loader = _prepared_loader(dataset.part)
+    if loader is not None:
+        return loader.reading(dataset)
+    is_whole = not dataset.has_own_share and is_initialized()
+    return MISSING if is_whole and PartialState().num_processes > 1 else None
 
 
 def _prepared_loader(part: object) -> PreparedLoader | None:
@@ -149,3 +104,50 @@ def _parts_of(owner: object) -> Iterator[object]:
         yield from owner
     elif hasattr(owner, "__dict__") and not isinstance(owner, type):
         yield from vars(owner).values()
+
+
+# ---- loops ----
+
+
+@contextlib.contextmanager
+def _registered_loop() -> Iterator[Callable[[int | None], None] | None]:
+    """Register a loop as Accelerate's own loaders do, if the program has an ``Accelerator``.
+
+    A loop that ends without a last batch logs a warning if gradients may be lost.
+    """
+    if not GradientState._shared_state:  # noqa: SLF001  # no Accelerator
+        yield None
+        return
+    state = GradientState()
+    loop = _RegisteredLoop()
+    state._add_dataloader(loop)  # noqa: SLF001  # as accelerate.data_loader does
+    try:
+        yield loop.end
+        is_applied = loop.end_of_dataloader or state.sync_gradients
+        if not is_applied and torch.is_grad_enabled():  # not in an evaluation
+            logger.warning(_NOT_APPLIED)
+    finally:
+        state._remove_dataloader(loop)  # noqa: SLF001
+
+
+class _RegisteredLoop:
+    """A loop in the place of a loader in Accelerate's ``GradientState``, with its names.
+
+    Attributes:
+        end_of_dataloader: Whether the loop has the last batch, so that gradients are applied.
+        remainder: Number of records in the last step of all processes that are not repeated, which
+            ``gather_for_metrics`` keeps. 0 keeps all of them, and so does -1: it is not known.
+        dataset: None: Accelerate does not read the dataset.
+    """
+
+    dataset = None
+    end_of_dataloader = False
+    remainder = -1
+
+    def end(self, num_unrepeated: int | None) -> None:
+        """Mark the last batch of the loop."""
+        self.end_of_dataloader = True
+        self.remainder = -1 if num_unrepeated is None else num_unrepeated
+
+
+HOOKS = TrainerHooks(_makes_dicts, _find_loader, registered_loop=_registered_loop)
