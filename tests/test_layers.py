@@ -59,6 +59,7 @@ EVERYWHERE = {"_core", "_jpeg", "_png", "__version__"}
 # and the room. "TYPE_CHECKING" stands for imports that only type checkers see.
 FACADE = {
     ("_schema/schema.py", "Schema.from_tfds", "tfds"),
+    ("_tensors/trainers.py", "trainer_hooks", "integrations"),
     ("_datasets/tfrecord.py", "TFRecordDataset.from_tfds", "tfds"),
     ("_datasets/tfrecord.py", "TFRecordDataset.steps", "episodes"),
     ("_datasets/tfrecord.py", "TYPE_CHECKING", "tfds"),
@@ -213,8 +214,19 @@ def test_only_some_rooms_import_torch() -> None:
         room = room_of(module_of(path))
         tops = {imported.partition(".")[0] for imported, _ in imports_of(path)}
         assert not tops & {"torchvision", "tensorflow"}, path
-        if room not in WITH_TORCH | {"episodes", "ranking", "csv"}:
+        if room not in WITH_TORCH | {"episodes", "ranking", "csv", "integrations"}:
             assert "torch" not in tops, path
+
+
+def test_the_core_names_no_trainer() -> None:
+    """What knows a training library stands in ``integrations``."""
+    core = ROOMS[:FIRST_OPTIONAL]
+    for path in SOURCES:
+        if room_of(module_of(path)) in core:
+            found = re.search(
+                "accelerat|lightning|transformers", path.read_text("utf-8"), re.IGNORECASE
+            )
+            assert found is None, f"{path} has {found}"
 
 
 def loaded_after(statement: str) -> set[str]:
@@ -245,7 +257,10 @@ def test_parts_that_start_without_torch() -> None:
 
 @pytest.mark.slow
 def test_a_dataset_loads_only_what_its_schema_needs(tmp_path: Path) -> None:
-    """No optional room, no images and no decompressor is loaded for plain features."""
+    """No optional room, no images and no decompressor is loaded for plain features.
+
+    Of the trainers, only the module is loaded that looks for them among the imported modules.
+    """
     write_tfrecord(tmp_path / "a.tfrecord", [example_of(x=[1])] * 4)
     loaded = loaded_after(
         "import torchrec_io as tio\n"
@@ -255,7 +270,9 @@ def test_a_dataset_loads_only_what_its_schema_needs(tmp_path: Path) -> None:
     )
     rooms = {f"torchrec_io.{room}" for room in (*ROOMS[FIRST_OPTIONAL:], "_images", "_writing")}
     assert "torchrec_io._datasets.tfrecord" in loaded
-    assert not loaded & {*rooms, "PIL", "isal", "google.protobuf", "pyarrow", "typer"}
+    trainers = {name for name in loaded if name.startswith("torchrec_io.integrations")}
+    assert trainers <= {"torchrec_io.integrations", "torchrec_io.integrations.trainers"}
+    assert not loaded & {*rooms - trainers, "PIL", "isal", "google.protobuf", "pyarrow", "typer"}
     lazy = ("_tensors.collate", "_tensors.transport", "_records.stream_reader", "_parsing.lengths")
     assert not loaded & {f"torchrec_io.{module}" for module in lazy}
     assert "torchrec_io.convert" in loaded_after("import torchrec_io; torchrec_io.convert.from_csv")

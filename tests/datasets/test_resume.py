@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import random
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,10 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
-from torchdata.stateful_dataloader import StatefulDataLoader
 
 import torchrec_io as tio
-from tests.support.datasets import SCHEMA, open_records, record, write_files
+from tests.support.datasets import open_records, record, write_files
 from tests.support.states import iterations_of, rest_of, states_of, through_json
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io._records.record_reader import RecordReader
@@ -537,31 +534,3 @@ class TestRefused:
     def test_another_version(self, paths: list[str], state: dict[str, Any]) -> None:
         with pytest.raises(tio.StateMismatchError, match="version 2, this release reads 1"):
             make(paths, shuffle=True).load_state_dict({**state, "version": 2})
-
-
-# ---- what a trainer cannot save ----
-
-
-@pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
-@pytest.mark.parametrize("load", [DataLoader, StatefulDataLoader])
-@pytest.mark.parametrize("trainer", ["lightning.pytorch", "another"])
-def test_a_position_that_lightning_cannot_save_is_said_once(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    load: Any,
-    trainer: str,
-) -> None:
-    for name in ("lightning.pytorch", "pytorch_lightning"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    monkeypatch.setitem(sys.modules, trainer, sys)
-    handler = logging.FileHandler(tmp_path / "log")  # also of the workers
-    logger = logging.getLogger("torchrec_io")
-    logger.addHandler(handler)
-    dataset = tio.TFRecordDataset(write_files(tmp_path, [40]), SCHEMA, batch_size=4)
-    loader = load(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
-    for _ in range(2):
-        assert len(list(loader)) == 10
-    logger.removeHandler(handler)
-    handler.close()
-    said = (tmp_path / "log").read_text().count("has no position that Lightning could save")
-    assert said == (load is DataLoader and trainer == "lightning.pytorch")

@@ -63,6 +63,22 @@ def test_gradients_of_the_last_batches_are_applied(
     assert steps(accelerator, accelerator.prepare(of_torch)) == [3, 7, 10]
 
 
+@pytest.mark.parametrize("kind", ["records", "by number"])
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_workers_make_dicts(
+    paths: list[str], accelerator: Accelerator, kind: str, context: str
+) -> None:
+    """A spawned worker does not have the ``Accelerator``, which splits dicts of Tensors."""
+    del accelerator
+    own: Any = tio.TFRecordDataset if kind == "records" else tio.TFRecordMapDataset
+    loader: Any = torch.utils.data.DataLoader(
+        own(paths, SCHEMA), batch_size=11, num_workers=1, multiprocessing_context=context
+    )
+    batches = list(loader)
+    assert {type(batch) for batch in batches} == {dict}
+    assert torch.cat([batch["id"] for batch in batches]).tolist() == list(range(55))
+
+
 def test_an_evaluation_inside_an_epoch(paths: list[str], accelerator: Accelerator) -> None:
     """The end of the inner loop is not that of the outer one."""
     training = tio.make_loader(tio.TFRecordDataset(paths, SCHEMA, batch_size=5))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,9 +12,10 @@ from typing import Any
 
 import pytest
 from torch.utils.data import DataLoader
+from torchdata.stateful_dataloader import StatefulDataLoader
 
 import torchrec_io as tio
-from tests.support.datasets import open_records, write_files
+from tests.support.datasets import SCHEMA, open_records, write_files
 
 
 def ids(loader: Any) -> list[int]:
@@ -45,6 +47,31 @@ def test_set_epoch_reaches_what_is_ours(kind: str, place: str, tmp_path: Path) -
     other.set_epoch(7)
     assert found == ids(other)
     assert sorted(found) == list(range(50))
+
+
+@pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
+@pytest.mark.parametrize("load", [DataLoader, StatefulDataLoader])
+@pytest.mark.parametrize("trainer", ["lightning.pytorch", "another"])
+def test_a_position_that_lightning_cannot_save_is_said_once(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    load: Any,
+    trainer: str,
+) -> None:
+    for name in ("lightning.pytorch", "pytorch_lightning"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, trainer, sys)
+    handler = logging.FileHandler(tmp_path / "log")  # also of the workers
+    logger = logging.getLogger("torchrec_io")
+    logger.addHandler(handler)
+    dataset = tio.TFRecordDataset(write_files(tmp_path, [40]), SCHEMA, batch_size=4)
+    loader = load(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
+    for _ in range(2):
+        assert len(list(loader)) == 10
+    logger.removeHandler(handler)
+    handler.close()
+    said = (tmp_path / "log").read_text().count("has no position that Lightning could save")
+    assert said == (load is DataLoader and trainer == "lightning.pytorch")
 
 
 @pytest.mark.slow

@@ -620,6 +620,16 @@ def test_a_sampler_without_ranks_is_refused_on_several_ranks(
         tio.make_loader(dataset, sampler=sampler)
 
 
+def test_several_ranks_need_a_sampler(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = tio.TFRecordMapDataset(paths, SCHEMA)
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ValueError, match=r"sampler must be given .* with 2 ranks: .*Distributed"):
+        tio.make_loader(dataset, batch_size=3)
+    loader = tio.make_loader(dataset, sampler=SequentialSampler(dataset), batch_size=3)
+    assert [n for batch in loader for n in batch["id"]] == list(range(len(dataset)))
+
+
 @pytest.mark.parametrize("batch_size", [None, 4])
 def test_a_random_sampler_cannot_be_resumed_in_an_epoch(
     paths: list[str], batch_size: int | None

@@ -12,7 +12,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 from torch.utils.data import default_collate, default_convert
 
@@ -343,12 +342,3 @@ def test_unvalidated_rows_are_joined_value_by_value() -> None:
     first, second = tio.collate(batch.samples())["x"]
     assert first.tolist() == [[1, 2], [], [2, 3]]
     assert second.tolist() == [[4]]
-
-
-def test_a_collated_dict_is_what_accelerate_splits() -> None:
-    rows = tio.parse_examples([example_of(x=[1])] * 3, {"x": tio.FixedLenFeature([], "int64")})
-    [first, *_] = samples = rows.samples()
-    first.place[0].becomes_dict = True
-    found = default_collate(samples)
-    assert type(found) is dict
-    assert isinstance(found["x"], Tensor)

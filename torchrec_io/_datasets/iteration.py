@@ -147,8 +147,6 @@ class Iteration:
         dealer: Assigns records to this process.
         state: Counts the errors that are skipped.
         meter: Measures what is yielded and the time that it takes.
-        makes_dicts: Whether ``default_collate`` makes dicts, although this process of a spawned
-            worker has no ``Accelerator``.
         transform: Calls the user's function.
         assembler: Loads rows, if the dataset packs records.
         watch: Looks for features that records may lack.
@@ -158,7 +156,6 @@ class Iteration:
     dealer: Dealer
     state: WorkerState
     meter: IterationMeter
-    makes_dicts: bool = False
     transform: Transform | None = None
     assembler: RowAssembler | None = None
     watch: FeatureWatch | None = None
@@ -388,7 +385,7 @@ class Iteration:
 
     def _samples_of(self, loaded: Loaded, job: LoadJob) -> list[Any]:
         schema = self.loader.parser.stored_by
-        return loaded.samples(self._random(job), becomes_dict=self.makes_dicts, schema=schema)
+        return loaded.samples(self._random(job), schema=schema)
 
     def _load(self, jobs: Sequence[LoadJob]) -> list[Outcome]:
         """Read and parse batches."""

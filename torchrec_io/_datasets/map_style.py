@@ -20,7 +20,7 @@ from .._storage.local import StrPath
 from .._storage.remote.options import StorageOptions
 from .._storage.thread_pool import most_storage_threads
 from .._tensors.block_parser import SchemaLike, parser_of_messages
-from .._tensors.registration import is_accelerated
+from .._tensors.trainers import make_dicts, makes_dicts
 from ..checks import counted
 from .bad_records import ErrorHandler
 from .description import changed_options, describe_files, describe_records, describe_schema
@@ -144,8 +144,8 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
         return cls(files, plan.schema, verify_crc=verify_crc, with_key=with_key)
 
     def __getstate__(self) -> dict[str, Any]:
-        # A spawned worker cannot know whether its parent has an Accelerator.
-        return {**self.__dict__, "_makes_dicts": is_accelerated()}
+        # A spawned worker cannot ask the trainer; this process can.
+        return {**self.__dict__, "_makes_dicts": makes_dicts()}
 
     @property
     def schema(self) -> Any:
@@ -208,6 +208,8 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
         if get_worker_info() is not None and len(numbers):
             read = ReadRecord(self._loader.reader, numbers[0])
             report_lost_items(latest=lambda: read)
+            if self._makes_dicts:
+                make_dicts()
         meter = IterationMeter(self._counters)
         meter.begin()
         try:
@@ -244,7 +246,7 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
         if len(loaded.failures):
             raise self._loader.error_of(loaded, 0)
         schema = self._loader.parser.stored_by
-        samples = loaded.samples(becomes_dict=self._makes_dicts, schema=schema)
+        samples = loaded.samples(schema=schema)
         transform = Transform.of(self._options, reader)
         if transform is not None:
             samples, error = transform.of_samples(loaded, samples)

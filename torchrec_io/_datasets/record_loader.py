@@ -78,18 +78,11 @@ class Loaded(NamedTuple):
         rows = np.arange(len(self.numbers)) if self.rows is None else self.rows
         return ItemRows(self.items, rows, self.block)
 
-    def samples(
-        self,
-        random: RecordRandom = DEFAULT_RANDOM,
-        *,
-        becomes_dict: bool = False,
-        schema: Any = None,
-    ) -> list[Any]:
+    def samples(self, random: RecordRandom = DEFAULT_RANDOM, *, schema: Any = None) -> list[Any]:
         """Return one item for each loaded record.
 
         Args:
             random: Random number generators of records.
-            becomes_dict: Whether ``default_collate`` makes a dict of samples, and no Batch.
             schema: Schema that the records were parsed with; None if it is not known.
         """
         rows, numbers = range(len(self.numbers)), self.numbers
@@ -100,7 +93,7 @@ class Loaded(NamedTuple):
         if not isinstance(self.items, Batch):
             return [self.items[row] for row in rows]
         origins = random, numbers
-        block = BatchRows(self.items, origins, becomes_dict=becomes_dict, schema=schema)
+        block = BatchRows(self.items, origins, schema=schema)
         return Sample.of_rows(block, rows)
 
     def count_sound(self, planned: npt.NDArray[Any]) -> int:

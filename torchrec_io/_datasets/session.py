@@ -16,19 +16,17 @@ from torch.utils.data import get_worker_info
 
 from .._order.progress import ProcessLayout, Progress, from_state, to_state
 from .._storage.exit import close_at_exit
-from .._tensors.registration import is_accelerated
+from .._tensors.trainers import ReadDataset, TrainerLoader, make_dicts, makes_dicts, trainer_hooks
 from ..checks import check_integer
 from ..errors import StateMismatchError
-from .accelerate import UNPREPARED, PreparedReader, find_reader, is_shared
 from .bad_records import ErrorHandler
 from .dealing import Dealer
 from .epoch_clock import worker_iteration
 from .feature_watch import FeatureWatch, first_blocks
 from .iteration import Iteration, Position
 from .latest_position import LatestPosition
-from .lightning import LOST_POSITION, loses_position
 from .lost_items import ReadRecord, report_lost_items
-from .options import resolved_rank
+from .options import makes_batches, resolved_rank
 from .pipeline import Pipeline
 from .statistics import IterationMeter, LoadingStats, StatsWindow
 from .transform import Transform
@@ -58,18 +56,16 @@ class PickledIn(NamedTuple):
         world_size: Number of ranks.
         pid: Its process identifier.
         times: Number of times that the dataset was pickled before.
-        is_whole: Whether the dataset yields all records, which Accelerate splits.
-        reader: The loader of Accelerate that was reading it.
-        is_accelerated: Whether that process has an ``Accelerator``.
+        loader: The loader of a trainer that was reading it.
+        makes_dicts: Whether ``default_collate`` made dicts of its samples.
     """
 
     rank: int
     world_size: int
     pid: int
     times: int
-    is_whole: bool
-    reader: PreparedReader | None
-    is_accelerated: bool
+    loader: TrainerLoader | None
+    makes_dicts: bool
 
 
 class Session:
@@ -85,7 +81,7 @@ class Session:
     Attributes:
         pipeline: The parts of the dataset.
         is_own_share: Whether a loader of this package reads the share of this process, in a program
-            in which Accelerate would split the whole.
+            in which a trainer would split the whole.
         follows_loader: Whether new iterations take their epoch from a loader of this package, which
             moves the clock. Its workers may start late.
         places: Where the first iterations of the workers of such a loader start, if its state was
@@ -133,7 +129,7 @@ class Session:
         return {
             **self.__dict__,
             "_pickled_in": PickledIn(
-                *self._rank(), os.getpid(), times, self._is_whole, self._reader, is_accelerated()
+                *self._rank(), os.getpid(), times, self._trainer_loader, makes_dicts()
             ),
             "_own_state": self.state,
             "_latest": LatestPosition(),
@@ -151,16 +147,16 @@ class Session:
     def dealer(self) -> Dealer:
         """Assigns records to this process, by its rank."""
         pipeline = self.pipeline
-        reader = self._reader
-        at_once = None if reader is None else reader.samples_at_once
+        loader = self._trainer_loader
+        at_once = None if loader is None else loader.samples_at_once
         return self._dealer_class(pipeline.order, pipeline.options, *self._rank(), at_once)
 
     def _rank(self) -> tuple[int, int]:
         parent = self._pickled_in_parent()
         if parent is not None:
             return parent.rank, parent.world_size
-        if self._is_whole:
-            return 0, 1
+        if self.pipeline.options["rank"] is None and self._trainer_loader is not None:
+            return 0, 1  # the trainer divides what the dataset yields
         # Another training process has a rank of its own.
         return resolved_rank(self.pipeline.options)
 
@@ -175,37 +171,29 @@ class Session:
     # ---- trainers ----
 
     @property
-    def _reader(self) -> PreparedReader | None:
-        """The loader of Accelerate that reads the dataset."""
+    def _trainer_loader(self) -> TrainerLoader | None:
+        """The loader of a trainer that divides the items of the dataset."""
         parent = self._pickled_in_parent()
-        return find_reader(self) or (None if parent is None else parent.reader)
-
-    @property
-    def _is_whole(self) -> bool:
-        """True if this process must yield all records, which Accelerate splits."""
-        parent = self._pickled_in_parent()
-        if parent is not None:
-            return parent.is_whole
-        if self.pipeline.options["rank"] is not None or not is_shared():
-            return False
-        return not self.is_own_share or find_reader(self) is not None
+        options = self.pipeline.options
+        dataset = ReadDataset(
+            self,
+            self.is_own_share or parent is not None or options["rank"] is not None,
+            options["world_size"],
+            makes_batches(options),
+            self._other_columns,
+        )
+        loader = trainer_hooks().find_loader(dataset)
+        return parent.loader if loader is None and parent is not None else loader
 
     def _check_trainer(self) -> None:
         """Raise ValueError if the loader that is being iterated cannot read the dataset."""
-        reader = self._reader
-        if reader is None:
-            if self._is_whole:
-                raise ValueError(UNPREPARED)
+        loader = self._trainer_loader
+        if loader is None:
             return
-        if reader.warning is not None:
-            self.state.warn_once(logger, Subject.cost, reader.warning)
-        problem = reader.problem_with(
-            self.pipeline.options["world_size"],
-            in_batches=self.dealer.in_batches,
-            other_columns=self._other_columns(),
-        )
-        if problem is not None:
-            raise ValueError(problem)
+        if loader.warning is not None:
+            self.state.warn_once(logger, Subject.cost, loader.warning)
+        if loader.problem is not None:
+            raise ValueError(loader.problem)
 
     def _other_columns(self) -> list[str]:
         """Return the names of the columns that are no Tensors, where that is known."""
@@ -259,14 +247,18 @@ class Session:
         dealer = self.dealer
         if worker is not None:
             dealer.check_in_worker(self.pipeline.loader.reader)
-            if number == 0 and not self.follows_loader and loses_position():
-                self.state.warn_once(logger, Subject.positions, LOST_POSITION)
+            warning = trainer_hooks().position_warning()
+            if number == 0 and not self.follows_loader and warning is not None:
+                self.state.warn_once(logger, Subject.positions, warning)
             _share_memory_with_parent()
             if self.places is not None:
                 self._loaded, self.places = self.places[number], None
                 number = self._loaded[1].worker
             self._latest = LatestPosition()  # an iteration of the parent does not run here
             report_lost_items(latest=self._latest_record)
+            parent = self._pickled_in_parent()
+            if parent is not None and parent.makes_dicts:
+                make_dicts()
         layout = dealer.layout(number, max(1, workers))
         turn = self._new_turn(0 if worker is None else worker.id, workers)
         position = self._start_of(turn, dealer, layout, workers)
@@ -274,14 +266,12 @@ class Session:
         if threads is None:
             threads = 2 if worker is None else 1
         self._meter = IterationMeter(self.state.counters, threads)
-        parent = self._pickled_in_parent()
         watch = self._watch(layout)
         iteration = Iteration(
             self.pipeline.loader,
             dealer,
             self.state,
             self._meter,
-            parent is not None and parent.is_accelerated,
             Transform.of(dealer.options, self.pipeline.loader.reader),
             self._assembler(watch),
             watch,
@@ -377,7 +367,8 @@ class Session:
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next iteration."""
         check_integer("epoch", epoch)
-        if self._reader is not None:  # it starts an iteration
+        loader = self._trainer_loader
+        if loader is not None and loader.is_iterating:  # it starts an iteration
             self._check_trainer()
         self.state.set_epoch(epoch)
         resumed = self.state.peek_resume()

@@ -32,9 +32,9 @@ from .._order.distributed import resolve_rank
 from .._storage.exit import close_at_exit
 from .._tensors.collate import collate
 from .._tensors.device import DevicePrefetcher, can_pin, check_device
+from .._tensors.trainers import trainer_hooks
 from ..checks import check_integer, counted
 from .images import describe_images
-from .loop_end import announced_end
 from .loop_stats import LoopStats
 from .position import (
     CountedPosition,
@@ -81,7 +81,7 @@ class Loader:
     def _taken(self) -> Generator[Any, None, None]:
         """Yield items, and move to the next epoch when the loop has taken the last one.
 
-        Nothing starts before the first item is taken: Lightning makes an iterator only to check
+        Nothing starts before the first item is taken: a trainer makes an iterator only to check
         that this is possible, and sets the epoch and the position after it has made another one.
         """
         if self._has_loop:
@@ -91,13 +91,13 @@ class Loader:
             items = iter(self._given)
             loop = self._batches.newest
             taken = 0
-            with announced_end() as end:
+            with trainer_hooks().registered_loop() as mark_end:
                 for item in self._stats.measured(items):
                     taken += 1
                     # Copies to the device may be ahead of the loop.
                     if taken == loop.num_yielded and loop.is_at_end():
-                        if end is not None:
-                            end.note(loop.num_unrepeated())
+                        if mark_end is not None:
+                            mark_end(loop.num_unrepeated())
                         loop.end()
                     yield item
             loop.end()

@@ -44,28 +44,22 @@ class BatchRows(Rows):
     Args:
         batch: The batch.
         origins: Source of the random numbers of its records, and their numbers, if known.
-        becomes_dict: Whether ``default_collate`` makes a dict of Tensors.
         schema: Schema that the records were parsed with; None if it is not known.
     """
 
-    __slots__ = (
-        *("_hints", "_nested", "_origins", "_own_layout", "batch", "becomes_dict", "names"),
-        "schema",
-    )
+    __slots__ = ("_hints", "_nested", "_origins", "_own_layout", "batch", "names", "schema")
 
     def __init__(
         self,
         batch: Batch,
         origins: tuple[RecordRandom, Sequence[Any] | npt.NDArray[Any]] | None = None,
         *,
-        becomes_dict: bool = False,
         schema: Any = None,
     ) -> None:
         super().__init__()
         self.batch = batch
         self.schema = schema
         self.names = tuple(batch)
-        self.becomes_dict = becomes_dict
         self._origins = origins
         self._hints: Hints | None = None
         self._own_layout: Any = None  # shared by the copies of single rows
@@ -129,7 +123,7 @@ class BatchRows(Rows):
             copy.write(np.frombuffer(data, np.uint8))
             if layout != self._own_layout:  # never, without values of any length
                 self._own_layout = layout
-            return OwnRow(data, self._own_layout, self.origin(row), self.becomes_dict, self.schema)
+            return OwnRow(data, self._own_layout, self.origin(row), self.schema)
         # A copy of each value.
         values = {name: _copied(self[name][row]) for name in self.names}
         return GivenRows(values, self.hints, self.schema)
@@ -147,19 +141,13 @@ class OwnRow(Rows):
         data: Arena of a batch of this record.
         layout: Layout of the batch: columns, names, padding and paths.
         origin: The record in its dataset, if known.
-        becomes_dict: Whether ``default_collate`` makes a dict of Tensors.
         schema: Schema that the record was parsed with; None if it is not known.
     """
 
-    __slots__ = ("_data", "_layout", "_made", "_origin", "becomes_dict", "schema")
+    __slots__ = ("_data", "_layout", "_made", "_origin", "schema")
 
     def __init__(
-        self,
-        data: bytearray,
-        layout: Layout,
-        origin: Origin | None,
-        becomes_dict: bool = False,
-        schema: Any = None,
+        self, data: bytearray, layout: Layout, origin: Origin | None, schema: Any = None
     ) -> None:
         super().__init__()
         self.schema = schema
@@ -167,7 +155,6 @@ class OwnRow(Rows):
         self._layout = layout
         self._origin = origin
         self._made: BatchRows | None = None
-        self.becomes_dict = becomes_dict
 
     @property
     def names(self) -> tuple[str, ...]:  # type: ignore[override]

@@ -5,7 +5,6 @@ The functions that do the work are imported on first use.
 
 from __future__ import annotations
 
-import sys
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -15,6 +14,7 @@ from . import pytree
 from .batch import Batch, KeyedBatch
 from .ragged import BytesArray, Ragged, Sparse
 from .sample import Sample
+from .trainers import makes_dicts
 
 
 def _collate_values(values: list[Any], *, collate_fn_map: Any) -> Any:
@@ -29,17 +29,7 @@ def _collate_samples(samples: list[Any], *, collate_fn_map: Any) -> Any:
     from .collate import collate  # noqa: PLC0415
 
     batch = collate(samples)
-    makes_dict = is_accelerated() or samples[0].place[0].becomes_dict
-    return dict(batch) if makes_dict else batch
-
-
-def is_accelerated() -> bool:
-    """Return whether this process has an ``Accelerator``, as that of transformers' Trainer.
-
-    Accelerate splits batches that are dicts of Tensors.
-    """
-    state: Any = sys.modules.get("accelerate.state")
-    return state is not None and bool(state.is_initialized())
+    return dict(batch) if makes_dicts() else batch
 
 
 def _refuse_batches(batches: list[Any], *, collate_fn_map: Any) -> None:

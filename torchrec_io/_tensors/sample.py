@@ -37,8 +37,6 @@ class Rows(dict[str, Any]):
 
     Attributes:
         names: Top-level keys of each record.
-        becomes_dict: Whether ``default_collate`` makes a dict of Tensors, which Accelerate can
-            split, and no Batch.
         schema: Schema that the records were parsed with; None if it is not known; an empty dict if
             the values were given.
     """
@@ -46,7 +44,6 @@ class Rows(dict[str, Any]):
     __slots__ = ()
 
     names: tuple[str, ...]
-    becomes_dict: bool
     schema: Any
 
     @property
@@ -104,8 +101,8 @@ class Sample(dict[str, Any]):
         axes: Axes that are padded, for padded values. Default: the first axis.
     """
 
-    # The base class makes a sample a dict for code that asks for one, such as the Trainer of
-    # transformers. Its own storage is always empty.
+    # The base class makes a sample a dict for code that asks for one, such as a trainer.
+    # Its own storage is always empty.
     __slots__ = ("__weakref__", "_row", "_rows")
 
     def __init__(
@@ -295,12 +292,11 @@ class GivenRows(Rows):
         schema: Schema that the record was parsed with; None if it is not known.
     """
 
-    __slots__ = ("_hints", "becomes_dict", "names", "schema")
+    __slots__ = ("_hints", "names", "schema")
 
     def __init__(self, values: dict[str, Any], hints: Hints, schema: Any = _GIVEN) -> None:
         super().__init__({name: Constant(value) for name, value in values.items()})
         self.names = tuple(values)
-        self.becomes_dict = False
         self.schema = schema
         self._hints = hints
 

@@ -6,9 +6,8 @@ Lightning saves the positions of loaders that have a ``state_dict`` method.
 from __future__ import annotations
 
 import inspect
-import sys
 
-LOST_POSITION = (
+_LOST_POSITION = (
     "a plain DataLoader with workers has no position that Lightning could save: after a checkpoint "
     "in the middle of an epoch, the epoch starts again. Use tio.make_loader, or a "
     "StatefulDataLoader"
@@ -17,16 +16,14 @@ LOST_POSITION = (
 _STATEFUL_LOADER = "torchdata.stateful_dataloader"
 
 
-def loses_position() -> bool:
-    """Return whether Lightning cannot save the loader of which this process is a worker.
+def position_warning() -> str | None:
+    """Return a warning if this process is a worker of a plain DataLoader.
 
     A worker cannot ask its loader, but sees which module runs it.
     """
-    if not {"lightning.pytorch", "pytorch_lightning"} & sys.modules.keys():
-        return False
     frame = inspect.currentframe()
     while frame is not None:
         if frame.f_globals.get("__name__", "").startswith(_STATEFUL_LOADER):
-            return False
+            return None
         frame = frame.f_back
-    return True
+    return _LOST_POSITION

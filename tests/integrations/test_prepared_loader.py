@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,8 @@ from torch.utils.data import ChainDataset, DataLoader
 
 import torchrec_io as tio
 from tests.support.datasets import write_files
-from torchrec_io._datasets.accelerate import PreparedReader
+from torchrec_io._tensors.trainers import ReadDataset
+from torchrec_io.integrations.prepared_loader import PreparedLoader
 
 NUMBERS = {"id": tio.FixedLenFeature([], "int64")}
 STRINGS = {**NUMBERS, "name": tio.FixedLenFeature([], "string")}
@@ -117,50 +117,30 @@ def test_what_cannot_be_divided_is_an_error_that_says_what_to_write(
     assert "tio.make_loader(dataset" in outcomes[name]
 
 
-def reader(**changes: Any) -> PreparedReader:
-    values = {
-        "num_processes": 2,
-        "is_dispatcher": False,
-        "batch_size": 6,
-        "split_batches": False,
-        "keeps_columns": True,
-    }
-    return PreparedReader(**{**values, **changes})
+DATASET = ReadDataset(
+    part=object(), has_own_share=False, world_size=None, in_batches=False, other_columns=list
+)
 
 
 @pytest.mark.parametrize(
-    ("changes", "expected"),
+    ("loader", "expected"),
     [
-        ({}, 12),
-        ({"split_batches": True}, 6),
-        ({"is_dispatcher": True}, 6),
-        ({"batch_size": None}, None),
-        ({"num_processes": 1}, None),
+        (PreparedLoader(2, 6), 12),
+        (PreparedLoader(2, 6, split_batches=True), 6),
+        (PreparedLoader(2, 6, is_dispatcher=True), 6),
+        (PreparedLoader(2, None), None),
+        (PreparedLoader(1, 6), None),
     ],
 )
 def test_workers_yield_what_is_divided_at_once(
-    changes: dict[str, Any], expected: int | None
+    loader: PreparedLoader, expected: int | None
 ) -> None:
-    assert reader(**changes).samples_at_once == expected
+    assert loader.reading(DATASET).samples_at_once == expected
 
 
 def test_a_rank_of_its_own_is_refused() -> None:
-    problem = reader().problem_with(2, in_batches=False, other_columns=())
+    loader = PreparedLoader(2, 6)
+    problem = loader.reading(DATASET._replace(world_size=2)).problem
     assert problem is not None
     assert problem.startswith("world_size must be None")
-    assert reader().problem_with(1, in_batches=False, other_columns=()) is None
-
-
-def test_map_style_datasets_of_several_ranks_need_a_sampler(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    dataset = tio.TFRecordMapDataset(write_files(tmp_path, [9]), NUMBERS)
-    monkeypatch.setenv("RANK", "1")
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(ValueError, match=r"sampler must be given .* with 2 ranks: .*Distributed"):
-        tio.make_loader(dataset, batch_size=3)
-    alone = torch.utils.data.SequentialSampler(dataset)
-    found = [
-        n for batch in tio.make_loader(dataset, sampler=alone, batch_size=3) for n in batch["id"]
-    ]
-    assert found == list(range(9))
+    assert loader.reading(DATASET._replace(world_size=1)).problem is None
