@@ -15,7 +15,7 @@ import numpy.typing as npt
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
-from torchrec_io._order.lanes import LaneBlocks
+from torchrec_io._order.lanes import Blocks
 from torchrec_io._order.plan import EpochPlan
 from torchrec_io._order.selection import Span
 from torchrec_io._order.shuffle import Shuffle, ShuffleChoice, lanes_of, records_at
@@ -97,7 +97,7 @@ def blocks_of(records: Numbers, shuffle: Shuffle) -> Numbers:
     if shuffle.lanes is None:
         return records // shuffle.block
     whole = Span(0, NUM_RECORDS, NUM_RECORDS)
-    return LaneBlocks(whole, shuffle.block, shuffle.lanes).block_of(records)
+    return Blocks(whole, shuffle.block, shuffle.lanes).block_of(records)
 
 
 def block_reads(batches: Numbers, shuffle: Shuffle) -> float:

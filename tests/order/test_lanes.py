@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.orders import Numbers, chi_square_is_plausible, whole_order
-from torchrec_io._order.lanes import LaneBlocks, check_lanes
+from torchrec_io._order.lanes import Blocks, check_lanes
 from torchrec_io._order.plan import EpochPlan
 from torchrec_io._order.selection import Selection, Span, Subset
 from torchrec_io._order.shuffle import Shuffle, check_shuffle, records_at
@@ -152,7 +152,7 @@ def selections(draw: st.DrawFn) -> Selection:
 def test_blocks_are_those_of_the_order(selection: Selection, block: int, lanes: int) -> None:
     size = len(selection)
     block = min(block, max(1, size))
-    found = LaneBlocks(selection, block, lanes)
+    found = Blocks(selection, block, lanes)
     numbers = selection.numbers_at(np.arange(size))
     units = units_of(size, block, lanes)
     assert [found.numbers_of(i).tolist() for i in range(len(units))] == [

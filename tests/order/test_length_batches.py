@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 
 from torchrec_io._datasets.dealing import EpochDealer
 from torchrec_io._order import length_batches as module
-from torchrec_io._order.length_batches import LengthBatchedOrder, Lengths
+from torchrec_io._order.length_batches import LengthBatchedOrder
 from torchrec_io._order.orders import RecordOrder
 from torchrec_io._order.plan import UNEVEN_CHOICES
 from torchrec_io._order.progress import ProcessLayout, Progress
 from torchrec_io._order.selection import Selection, Span, Subset
 from torchrec_io._order.shuffle import Shuffle, ShuffleChoice
+from torchrec_io._order.windows import Lengths
 
 SHUFFLES: list[ShuffleChoice] = [False, True, 7, Shuffle(block=4, window=9)]
 LEAST, BATCHES = 5, 3
@@ -58,8 +59,12 @@ def orders(draw: st.DrawFn) -> LengthBatchedOrder:
 
 
 def batches_of(order: LengthBatchedOrder, epoch: int) -> list[list[int]]:
-    found = order.epoch(epoch)
-    return [found.records(number).tolist() for number in range(order.count(epoch))]
+    return [batch_of(order, epoch, number) for number in range(order.count(epoch))]
+
+
+def batch_of(order: LengthBatchedOrder, epoch: int, number: int) -> list[int]:
+    records: list[int] = order.plan_units(np.array([number]), epoch).tolist()
+    return records
 
 
 def cut(
@@ -138,13 +143,15 @@ def test_all_access_methods_agree(order: LengthBatchedOrder, epoch: int, random:
     numbers = list(range(len(whole)))
     random.shuffle(numbers)
     for number in numbers:
-        found = other.epoch(epoch)
-        assert found.records(number).tolist() == whole[number]
-        other.epoch(epoch + random.randrange(4))
-    assert not other.epoch(epoch).reaches(len(whole))
+        assert batch_of(other, epoch, number) == whole[number]
+        other.reaches(number, epoch + random.randrange(4))
+    if numbers:
+        records = [record for number in numbers for record in whole[number]]
+        assert other.records_of(np.array(numbers), epoch).tolist() == records
+    assert not other.reaches(len(whole), epoch)
     for number in (-1, len(whole)):
-        with pytest.raises(IndexError, match=f"no batch {number}"):
-            other.epoch(epoch).records(number)
+        with pytest.raises(IndexError, match=f"no units {number}"):
+            batch_of(other, epoch, number)
 
 
 def many(shuffle: Any, seed: int = 1) -> LengthBatchedOrder:
@@ -178,22 +185,22 @@ def test_only_one_batch_is_short_without_a_budget(size: int) -> None:
 
 
 def test_only_requested_windows_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    order = many(True)
     asked: list[int] = []
-    find = module._Windows.find
+    plan = LengthBatchedOrder._plan_window
 
-    def noted(windows: Any, number: int, epoch: int) -> Any:
+    def noted(order: LengthBatchedOrder, number: int, epoch: int) -> Any:
         asked.append(number)
-        return find(windows, number, epoch)
+        return plan(order, number, epoch)
 
-    monkeypatch.setattr(module._Windows, "find", noted)
-    order.epoch(0).records(0)
+    monkeypatch.setattr(LengthBatchedOrder, "_plan_window", noted)
+    order = many(True)
+    batch_of(order, 0, 0)
     assert asked == [0]
     count = order.count(0)
-    windows = list(range(-(-300 // order.window)))
+    windows = list(range(-(-300 // order.size)))
     assert asked == windows
     assert order.count(0) == count
-    assert order.epoch(0).reaches(count - 1)
+    assert order.reaches(count - 1, 0)
     assert asked == windows
 
 

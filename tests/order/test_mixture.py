@@ -23,6 +23,7 @@ from torchrec_io import _core
 from torchrec_io._order import mixture as mixed
 from torchrec_io._order.mixture import CELL, STOP_CHOICES, MixedOrder, Stop, cell_counts
 from torchrec_io._order.orders import ENDLESS, PositionOrder
+from torchrec_io._order.selection import Mask
 from torchrec_io._order.shuffle import records_at
 
 weight_lists = st.lists(st.one_of(st.integers(1, 9), st.floats(1e-3, 1e3)), min_size=1, max_size=4)
@@ -39,6 +40,9 @@ class Shuffled(PositionOrder):
 
     def __len__(self) -> int:
         return self.size
+
+    def contains(self, numbers: Numbers) -> Mask:
+        return (numbers >= 0) & (numbers < self.size)
 
     def at(self, positions: Numbers, epoch: int) -> Numbers:
         return records_at(positions, self.size, True, self.seed, epoch)

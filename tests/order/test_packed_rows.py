@@ -15,13 +15,12 @@ import torchrec_io as tio
 from tests.support.examples import example_of
 from tests.support.packing import Row, Token, model_rows
 from torchrec_io import _core
-from torchrec_io._order import packed_rows as module
-from torchrec_io._order.length_batches import Lengths
 from torchrec_io._order.mixture import MixedOrder
 from torchrec_io._order.orders import ENDLESS, RecordOrder
-from torchrec_io._order.packed_rows import PackedOrder, PackedRows
+from torchrec_io._order.packed_rows import PackedOrder, PackedRows, WholeDocuments, pack_rows
 from torchrec_io._order.plan import EpochPlan
 from torchrec_io._order.selection import Span, Subset
+from torchrec_io._order.windows import Lengths
 
 lengths_of_documents = st.lists(st.one_of(st.integers(0, 12), st.integers(0, 60)), max_size=60)
 
@@ -46,7 +45,7 @@ def packs(draw: st.DrawFn) -> tio.Pack:
 def order_of(lengths: list[int], pack: tio.Pack, **options: Any) -> PackedOrder:
     count = len(lengths)
     whole = RecordOrder(Span(0, count, count), **options)
-    return PackedOrder(whole, Lengths(np.array(lengths, np.int64)), pack)
+    return pack_rows(whole, Lengths(np.array(lengths, np.int64)), pack)
 
 
 def rows_of(plan: _core.RowPlan) -> Iterator[Row]:
@@ -62,11 +61,11 @@ def rows_of(plan: _core.RowPlan) -> Iterator[Row]:
 
 
 def all_rows(order: PackedOrder, epoch: int = 0) -> list[Row]:
-    return list(rows_of(order.epoch(epoch).plan(np.arange(order.count(epoch)))))
+    return list(rows_of(order.plan_units(np.arange(order.count(epoch)), epoch).rows))
 
 
 def expected(order: PackedOrder, lengths: list[int], epoch: int = 0) -> list[list[Row]]:
-    numbers = order.whole.at(np.arange(len(order)), epoch).tolist()
+    numbers = order.record_order.at(np.arange(len(order)), epoch).tolist()
     windows = model_rows([lengths[number] for number in numbers], order.pack)
     return [
         [[[Token(numbers[at], place) for at, place in piece] for piece in row] for row in window]
@@ -106,7 +105,7 @@ class TestRows:
             return
         whole = all_rows(order)
         units = data.draw(st.lists(st.integers(0, count - 1), min_size=1, max_size=9))
-        plan = order_of(lengths, pack, shuffle=True).epoch(0).plan(np.array(units))
+        plan = order_of(lengths, pack, shuffle=True).plan_units(np.array(units), 0).rows
         assert list(rows_of(plan)) == [whole[unit] for unit in units]
         assert plan.lengths.tolist() == [lengths[number] for number in plan.numbers]
         cut = data.draw(st.integers(0, len(units)))
@@ -129,24 +128,24 @@ class TestRows:
                     return EpochPlan(count, size, 0, rank, world, worker, workers)
 
                 # Of a copy, which counts no more windows than it needs.
-                dealt = pickle.loads(pickle.dumps(order)).deal(0, plan_of, 0)
-                found += [row for some in dealt for row in rows_of(some.rows)]
+                batches = pickle.loads(pickle.dumps(order)).batches(0, plan_of, 0)
+                found += [row for some in batches for row in rows_of(some.rows)]
         assert sorted(found) == sorted(rows)
 
     def test_golden_rows(self) -> None:
         """These rows must never change: runs are resumed with other releases."""
         lengths = np.random.default_rng(3).integers(1, 9, 20).tolist()
         order = order_of(lengths, tio.Pack(10, "tokens", window=7), shuffle=True, seed=2)
-        plan = order.epoch(1).plan(np.arange(order.count(1)))
+        plan = order.plan_units(np.arange(order.count(1)), 1).rows
         assert plan.numbers[plan.documents].tolist() == GOLDEN
         assert np.diff(plan.row_begins).tolist() == GOLDEN_SIZES
 
     def test_a_row_that_does_not_exist(self) -> None:
         order = order_of([3, 3], tio.Pack(4, "tokens"))
-        with pytest.raises(IndexError, match=r"epoch 0 has no rows 0\.\.2"):
-            order.epoch(0).plan(np.arange(3))
-        with pytest.raises(IndexError, match=r"epoch 0 has no rows -1\.\.0"):
-            order.epoch(0).plan(np.arange(-1, 1))
+        with pytest.raises(IndexError, match=r"epoch 0 has no units 0\.\.2"):
+            order.plan_units(np.arange(3), 0)
+        with pytest.raises(IndexError, match=r"epoch 0 has no units -1\.\.0"):
+            order.plan_units(np.arange(-1, 1), 0)
 
     def test_windows_are_planned_when_they_are_needed(
         self, monkeypatch: pytest.MonkeyPatch
@@ -154,17 +153,17 @@ class TestRows:
         lengths = [3] * 1000
         order = order_of(lengths, tio.Pack(6, "tokens", window=10))
         seen: list[int] = []
-        measure = module._Fits.measure
+        measure = WholeDocuments._measure
 
         def watched(self: Any, begin: int, end: int, epoch: int) -> Any:
             seen.append(end)
             return measure(self, begin, end, epoch)
 
-        monkeypatch.setattr(module._Fits, "measure", watched)
-        dealt = order.deal(0, lambda count: EpochPlan(count, 2), 0)
-        assert len(next(dealt)) == 2
+        monkeypatch.setattr(WholeDocuments, "_measure", watched)
+        batches = order.batches(0, lambda count: EpochPlan(count, 2), 0)
+        assert len(next(batches)) == 2
         assert seen == [1]
-        assert len(list(dealt)) == 249
+        assert len(list(batches)) == 249
 
 
 class TestMixtures:
@@ -181,7 +180,7 @@ class TestMixtures:
         parts = [RecordOrder(Span(0, size, size), is_shuffled) for size in sizes]
         bases = (np.cumsum(sizes) - sizes).tolist()
         whole = MixedOrder(parts, [1.0] * len(sizes), 0, "all_exhausted", bases=bases)
-        order = PackedOrder(whole, Lengths(np.array(lengths)), pack)
+        order = pack_rows(whole, Lengths(np.array(lengths)), pack)
         windows = expected(order, lengths)
         rows = [row for window in windows for row in window]
         assert order.count(0) == len(rows)
@@ -191,11 +190,11 @@ class TestMixtures:
     def test_endless_mixtures(self) -> None:
         parts = [RecordOrder(Span(0, size, size), shuffle=True) for size in (3, 50)]
         whole = MixedOrder(parts, [1, 1], 0, "endless", bases=[0, 3])
-        order = PackedOrder(whole, Lengths(np.arange(53)), tio.Pack(64, "tokens", window=100))
+        order = pack_rows(whole, Lengths(np.arange(53)), tio.Pack(64, "tokens", window=100))
         assert order.count(0) == ENDLESS
-        dealt = order.deal(0, lambda count: EpochPlan(count, 8), 0)
-        plans = [next(dealt) for _ in range(30)]
-        later = next(order.deal(0, lambda count: EpochPlan(count, 8), 29 * 8))
+        batches = order.batches(0, lambda count: EpochPlan(count, 8), 0)
+        plans = [next(batches) for _ in range(30)]
+        later = next(order.batches(0, lambda count: EpochPlan(count, 8), 29 * 8))
         assert list(rows_of(later.rows)) == list(rows_of(plans[-1].rows))
 
     def test_contained_records(self) -> None:

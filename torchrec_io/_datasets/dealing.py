@@ -286,7 +286,7 @@ class EpochDealer(Dealer):
         self, reader: Any, progress: Progress, layout: ProcessLayout
     ) -> Iterator[Chunk]:
         del reader
-        batches = self.order.deal(
+        batches = self.order.batches(
             progress.epoch,
             lambda count: self._plan_of(count, layout, progress),
             progress.consumed,

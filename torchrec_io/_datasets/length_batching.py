@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .._order.length_batches import LengthBatchedOrder, Lengths
+from .._order.length_batches import LengthBatchedOrder
 from .._order.orders import RecordOrder
+from .._order.windows import Lengths
 from .._parsing.lengths import LengthFeature, find_lengths
 from .._records.record_reader import RecordReader
 from .._tensors.block_parser import BlockParser

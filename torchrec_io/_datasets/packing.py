@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._order.length_batches import Lengths
 from .._order.orders import ENDLESS, PositionOrder
 from .._order.pack import Pack
-from .._order.packed_rows import PackedOrder, PackedRows
+from .._order.packed_rows import PackedOrder, PackedRows, pack_rows
 from .._order.selection import Numbers
+from .._order.windows import Lengths
 from .._parsing.columns.base import LocatedBlock
 from .._parsing.failures import Failures, Ints
 from .._parsing.lengths import LengthFeature, find_lengths
@@ -66,7 +66,7 @@ def pack_documents(
     check_columns(loader.empty_items(), pack)
     if known is None or known.feature != (feature,):
         known = _find_lengths(reader, feature)
-    return PackedOrder(order, known, pack), {**options, "pack": pack}
+    return pack_rows(order, known, pack), {**options, "pack": pack}
 
 
 def _find_lengths(reader: RecordReader, feature: LengthFeature) -> Lengths:
@@ -85,7 +85,7 @@ def _find_lengths(reader: RecordReader, feature: LengthFeature) -> Lengths:
 def left_out_documents(
     order: PackedOrder, reader: RecordReader, on_error: Any
 ) -> list[TorchRecIOError]:
-    """Return errors of the documents that no row can have.
+    """Find the documents that are left out of all rows, and return an error for each reason.
 
     Raises:
         ValueError: If there are some and ``on_error`` is ``"raise"``.
@@ -99,7 +99,7 @@ def left_out_documents(
         found.append((np.flatnonzero(values > most), f"has {tail}", f"have {tail}"))
     errors = []
     for numbers, one, many in found:
-        numbers = numbers[order.whole.contains(numbers)] if len(numbers) else numbers  # noqa: PLW2901
+        numbers = numbers[order.record_order.contains(numbers)] if len(numbers) else numbers  # noqa: PLW2901
         if len(numbers):
             errors.append(_left_out(order, reader, numbers, one if len(numbers) == 1 else many))
     if errors and on_error == "raise":
@@ -116,7 +116,7 @@ def _check_any_fits(order: PackedOrder) -> None:
     """Raise ValueError if no document fits in a row: an endless mixture would search forever."""
     values, pack = order.lengths.values, order.pack
     most = values.max() if pack.splits_long else pack.length - pack.extra
-    if not order.whole.contains(np.flatnonzero((values > 0) & (values <= most))).any():
+    if not order.record_order.contains(np.flatnonzero((values > 0) & (values <= most))).any():
         raise ValueError(
             "an endless mixture needs documents with tokens that fit in a row, and has none"
         )
@@ -126,7 +126,7 @@ def _left_out(
     order: PackedOrder, reader: RecordReader, numbers: Numbers, what: str
 ) -> TorchRecIOError:
     [place] = reader.locate(numbers[:1])
-    shown = f"{len(numbers):,} of {counted(order.whole.total, 'record')} {what}"
+    shown = f"{len(numbers):,} of {counted(order.record_order.total, 'record')} {what}"
     if len(numbers) > 1:
         shown += "; this is the first one"
     return DecodeError(shown, **place.where, feature=order.pack.key)
@@ -261,7 +261,7 @@ class RowAssembler:
         # Parsing all features finds each error, as it does where rows are not packed.
         documents = self._loader.load(plan, random)
         with parsing():
-            return self._rows_of_sound(documents, batch, random)
+            return self._rows_of_valid(documents, batch, random)
 
     def _locate(self, block: RecordBlock, random: RecordRandom) -> LocatedBlock:
         return self._parser.locate(block, random, image_threads())
@@ -282,8 +282,8 @@ class RowAssembler:
         assert isinstance(located.block, RecordBlock)
         return len(parse_rows(self._checked, located.block, DEFAULT_RANDOM).failures) > 0
 
-    def _rows_of_sound(self, documents: Loaded, batch: PackedRows, random: RecordRandom) -> Loaded:
-        """Return the rows of the valid documents, and the errors of the others.
+    def _rows_of_valid(self, documents: Loaded, batch: PackedRows, random: RecordRandom) -> Loaded:
+        """Put the valid documents into rows. The result has the errors of the invalid ones.
 
         Args:
             documents: The documents, with all of their features.
@@ -302,7 +302,7 @@ class RowAssembler:
         located = self._locate(block, random)
         rows = self._layout.open(plan, located, source.documents)
         is_written = self._layout.write(rows, located)
-        assert is_written  # all documents are sound
+        assert is_written  # all documents are valid
         lost = np.append(np.flatnonzero(found[plan.documents] < 0), len(plan.documents))
         packed = Loaded(
             self._layout.batch_of(rows),

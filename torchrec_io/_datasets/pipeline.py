@@ -27,7 +27,7 @@ from .options import has_length_batches
 from .record_loader import RecordLoader
 
 if TYPE_CHECKING:
-    from .._order.length_batches import Lengths
+    from .._order.windows import Lengths
 
 # Makes the parser of a schema that the user gave.
 MakeParser: TypeAlias = Callable[[Any], BlockParser]

@@ -27,7 +27,7 @@ def resolve_rank(rank: int | None, world_size: int | None) -> tuple[int, int]:
 
 
 def rank_source(rank: int | None) -> str:
-    """Return where :func:`resolve_rank` finds the rank, if there are several ranks.
+    """Return the name of the source that :func:`resolve_rank` takes the rank from.
 
     Args:
         rank: Explicit rank, if there is one.

@@ -1,4 +1,4 @@
-"""Lanes of an order: groups of records that are shuffled apart, so that each rank reads its own."""
+"""Blocks of records that a shuffle keeps together, and lanes of blocks that ranks own."""
 
 from __future__ import annotations
 
@@ -11,53 +11,54 @@ from .selection import Numbers, Selection
 
 
 @dataclass(frozen=True)
-class LaneBlocks:
-    """Blocks and pieces of consecutive selected records, which a shuffle with lanes keeps together.
+class Blocks:
+    """Blocks of consecutive selected records, which a shuffle by blocks keeps together.
 
-    They are the same in every epoch. The whole blocks come first, then a piece for each lane: equal
-    parts of the records that are too few for another block in every lane. The first pieces have one
-    record more if these cannot be divided evenly.
+    They are the same in every epoch. The whole blocks come first, equally many for each lane. Then
+    comes a rest for each lane: equal parts of the records that are too few for another block in
+    every lane. The first of these have one record more if they cannot be divided evenly. So without
+    lanes, the last block may have fewer records.
 
     Attributes:
         selection: The selected records.
         size: Number of records in a whole block.
-        lanes: Number of lanes.
+        lanes: Number of lanes; 1 without lanes.
     """
 
     selection: Selection
     size: int
-    lanes: int
+    lanes: int = 1
 
     @property
-    def _num_blocks(self) -> int:
+    def _num_whole(self) -> int:
         return len(self.selection) // self.size // self.lanes * self.lanes
 
-    def _pieces(self) -> tuple[int, int, int]:
-        """Return the first position of the pieces, the size of most, and how many are longer."""
-        begin = self._num_blocks * self.size
+    def _rests(self) -> tuple[int, int, int]:
+        """Return the first position of the rests, their size, and the number of longer ones."""
+        begin = self._num_whole * self.size
         return begin, *divmod(len(self.selection) - begin, self.lanes)
 
     def block_of(self, numbers: Numbers) -> Numbers:
-        """Return the number of the block or piece of each record."""
+        """Return the number of the block or rest of each record."""
         positions = self.selection.positions_of(numbers)
-        begin, piece, extra = self._pieces()
+        begin, size, extra = self._rests()
         if len(positions) == 0 or positions.max() < begin:  # as in most batches
             return positions // self.size
-        # Position in the pieces, as if the longer ones had the size of the others or these theirs.
+        # Position in the rests, as if the longer ones had the size of the others or these theirs.
         inside = positions - begin
-        longer = inside // (piece + 1)
-        others = (inside - extra) // max(1, piece)
-        in_pieces = self._num_blocks + np.where(longer < extra, longer, others)
-        return np.where(positions < begin, positions // self.size, in_pieces)
+        longer = inside // (size + 1)
+        others = (inside - extra) // max(1, size)
+        in_rests = self._num_whole + np.where(longer < extra, longer, others)
+        return np.where(positions < begin, positions // self.size, in_rests)
 
     def numbers_of(self, block: int) -> Numbers:
-        """Return the records of a block or piece, in ascending order."""
-        number = block - self._num_blocks
+        """Return the records of a block or rest, in ascending order."""
+        number = block - self._num_whole
         if number < 0:
             first, last = block * self.size, (block + 1) * self.size
         else:
-            begin, piece, extra = self._pieces()
-            first, last = (begin + each * piece + min(each, extra) for each in (number, number + 1))
+            begin, size, extra = self._rests()
+            first, last = (begin + each * size + min(each, extra) for each in (number, number + 1))
         return self.selection.numbers_at(np.arange(first, last, dtype=np.int64))
 
 

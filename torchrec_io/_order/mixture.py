@@ -33,7 +33,7 @@ _CACHED_CELLS = 16
 
 
 class MixedOrder(PositionOrder):
-    """Several orders mixed by weight. An :class:`~torchrec_io._order.orders.Order`.
+    """Several orders mixed by weight.
 
     The part chosen at a position depends on the seed, the weights and, if parts drop out, on their
     numbers of records. It is the same in every epoch. The record does change: the i-th choice of a
@@ -72,7 +72,6 @@ class MixedOrder(PositionOrder):
         weights: Sequence[float],
         seed: int,
         stop: Stop,
-        *,
         bases: Sequence[int],
     ) -> None:
         check_choice("stop", stop, STOP_CHOICES)
@@ -109,7 +108,7 @@ class MixedOrder(PositionOrder):
         return f"weights={list(self._weights)}, stop={self._stop!r}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self._parts, self._weights, self._seed, self._stop, self._bases)
+        return MixedOrder, (self._parts, self._weights, self._seed, self._stop, self._bases)
 
     @property
     def seed(self) -> int:
@@ -117,7 +116,7 @@ class MixedOrder(PositionOrder):
         return self._seed
 
     def contains(self, numbers: Numbers) -> Mask:
-        """Return which records may come in an epoch; see :meth:`PositionOrder.contains`."""
+        """Return whether each record may come in an epoch; see :meth:`PositionOrder.contains`."""
         part_of = np.searchsorted(self._bases, numbers, side="right") - 1
         found = np.empty(len(numbers), np.bool_)
         for part in np.unique(part_of).tolist():
@@ -138,11 +137,11 @@ class MixedOrder(PositionOrder):
         Raises:
             IndexError: If a position is out of its range.
         """
-        chosen, turns = self.choices(positions)
+        chosen, ordinals = self.choices(positions)
         numbers = np.empty(len(positions), np.int64)
         for part in np.unique(chosen).tolist():
             at = np.flatnonzero(chosen == part)
-            numbers[at] = self._records_of(part, turns[at], epoch) + self._bases[part]
+            numbers[at] = self._records_of(part, ordinals[at], epoch) + self._bases[part]
         return numbers
 
     def describe(self) -> dict[str, Any]:
@@ -155,7 +154,7 @@ class MixedOrder(PositionOrder):
         }
 
     def choices(self, positions: Numbers) -> tuple[Numbers, Numbers]:
-        """Return the part chosen at each position, and how often it was chosen before.
+        """Return the part chosen at each position, and the number of its earlier choices.
 
         Args:
             positions: int64 ``[n]``, each in ``0..len-1``.
@@ -169,21 +168,21 @@ class MixedOrder(PositionOrder):
         if len(positions) and not 0 <= positions.min() <= positions.max() < self._size:
             raise IndexError(f"a position lies outside 0..{self._size - 1}")
         chosen = np.empty(len(positions), np.int64)
-        turns = np.empty(len(positions), np.int64)
+        ordinals = np.empty(len(positions), np.int64)
         phases = self._phases()
         begins = [phase.begin for phase in phases]
         for at, number in _groups(np.searchsorted(begins, positions, side="right") - 1):
             phase = phases[number]
             of_alive, since = phase.mix.choices(positions[at] - phase.begin)
             chosen[at] = phase.parts[of_alive]
-            turns[at] = since + phase.taken[of_alive]
-        return chosen, turns
+            ordinals[at] = since + phase.taken[of_alive]
+        return chosen, ordinals
 
-    def _records_of(self, part: int, turns: Numbers, epoch: int) -> Numbers:
+    def _records_of(self, part: int, ordinals: Numbers, epoch: int) -> Numbers:
         if self._stop != "endless":
-            return self._parts[part].at(turns, epoch)
-        numbers = np.empty(len(turns), np.int64)
-        cycles, positions = np.divmod(turns, self._sizes[part])
+            return self._parts[part].at(ordinals, epoch)
+        numbers = np.empty(len(ordinals), np.int64)
+        cycles, positions = np.divmod(ordinals, self._sizes[part])
         for at, cycle in _groups(cycles):
             numbers[at] = self._parts[part].at(positions[at], epoch + cycle)
         return numbers
@@ -244,13 +243,13 @@ class _Cell(NamedTuple):
 
     Attributes:
         chosen: Part chosen at each position of the cell, uint16 ``[CELL]``.
-        turns: Number of times it was chosen before in the cell, int32 ``[CELL]``.
+        ordinals: Number of its earlier choices in the cell, int32 ``[CELL]``.
         positions: Positions of the first part, in order, then those of the second, and so on;
             int32 ``[CELL]``.
     """
 
     chosen: npt.NDArray[np.uint16]
-    turns: npt.NDArray[np.int32]
+    ordinals: npt.NDArray[np.int32]
     positions: npt.NDArray[np.int32]
 
 
@@ -263,26 +262,26 @@ class _Choices:
         self._name = name
 
     def choices(self, positions: Numbers) -> tuple[Numbers, Numbers]:
-        """Return the part chosen at each position, and how often it was chosen before."""
+        """Return the part chosen at each position, and the number of its earlier choices."""
         chosen = np.empty(len(positions), np.int64)
-        turns = np.empty(len(positions), np.int64)
+        ordinals = np.empty(len(positions), np.int64)
         for at, number in _groups(positions >> CELL_BITS):
             cell = _cell_of(self, number)
             inside = positions[at] & (CELL - 1)
             chosen[at] = cell.chosen[inside]
-            turns[at] = cell.turns[inside] + number * self._counts[chosen[at]]
-        return chosen, turns
+            ordinals[at] = cell.ordinals[inside] + number * self._counts[chosen[at]]
+        return chosen, ordinals
 
     def end(self, sizes: Sequence[int]) -> int:
         """Return the first position that chooses a part more than ``sizes[part]`` times."""
-        cells, turns = np.divmod(np.array(sizes, np.int64), self._counts)
+        cells, ordinals = np.divmod(np.array(sizes, np.int64), self._counts)
         number = int(cells.min())
         first = np.flatnonzero(cells == number)
-        positions = _cell_of(self, number).positions[self._begins[first] + turns[first]]
+        positions = _cell_of(self, number).positions[self._begins[first] + ordinals[first]]
         return number * CELL + int(positions.min())
 
     def counts_before(self, position: int) -> Numbers:
-        """Return how often each part is chosen before a position; int64 ``[parts]``."""
+        """Return the number of choices of each part before a position; int64 ``[parts]``."""
         number, inside = divmod(position, CELL)
         in_cell = np.bincount(_cell_of(self, number).chosen[:inside], minlength=len(self._counts))
         return self._counts * number + in_cell
@@ -293,9 +292,9 @@ class _Choices:
         in_parts = np.repeat(np.arange(len(self._counts), dtype=np.uint16), self._counts)
         chosen = in_parts[_core.permute(np.arange(CELL), CELL, key)]
         positions = np.argsort(chosen, kind="stable").astype(np.int32)
-        turns = np.empty(CELL, np.int32)
-        turns[positions] = np.arange(CELL) - np.repeat(self._begins, self._counts)
-        return _Cell(chosen, turns, positions)
+        ordinals = np.empty(CELL, np.int32)
+        ordinals[positions] = np.arange(CELL) - np.repeat(self._begins, self._counts)
+        return _Cell(chosen, ordinals, positions)
 
 
 # A function cache needs no lock of our own, which a fork could leave locked.
@@ -305,7 +304,7 @@ def _cell_of(choices: _Choices, number: int) -> _Cell:
 
 
 def cell_counts(weights: Sequence[float]) -> list[int]:
-    """Return how many choices of a cell each part has.
+    """Return the number of choices of each part in a cell.
 
     Each part's exact number is rounded down, and the rest goes to the parts that lost most by
     rounding. A part without any then takes one from the part that has most. Ties go to the first.
@@ -343,13 +342,3 @@ def _groups(values: Numbers) -> list[tuple[slice | Numbers, int]]:
     ordered = values[order]
     starts = np.flatnonzero(np.diff(ordered, prepend=ordered[0] - 1))
     return list(zip(np.split(order, starts[1:]), ordered[starts].tolist(), strict=True))
-
-
-def _rebuild(
-    parts: Sequence[PositionOrder],
-    weights: Sequence[float],
-    seed: int,
-    stop: Stop,
-    bases: Sequence[int],
-) -> MixedOrder:
-    return MixedOrder(parts, weights, seed, stop, bases=bases)

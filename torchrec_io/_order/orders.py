@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from .._records.block_reader import BlockReader
 from .._records.reader import Reader
 from .._records.record_reader import RecordReader
 from .._storage.digest import digest_text
-from .lanes import LaneBlocks
+from .lanes import Blocks
 from .plan import EpochPlan
 from .selection import Mask, Numbers, Selection
 from .shuffle import (
@@ -35,41 +36,48 @@ ENDLESS = 2**62
 PlanOf: TypeAlias = "Callable[[int], EpochPlan]"
 
 
-class Order(Protocol):
+class Order(ABC):
     """The records of an epoch in their order, as a function of the position.
 
     The units of an order are assigned to ranks and workers. They are records, whole batches where
     these are made by length, or rows that are packed with records.
     """
 
-    has_batches: bool
+    has_batches: ClassVar[bool] = False
     """True if a unit is a whole batch."""
 
-    has_rows: bool
+    has_rows: ClassVar[bool] = False
     """True if a unit is a row that is packed with records."""
 
     @property
+    @abstractmethod
     def seed(self) -> int:
         """Seed of the random choices in an epoch, together with the epoch's number."""
 
     @property
     def lanes(self) -> int | None:
         """Number of lanes that units come from in turn and ranks own; None without lanes."""
+        return None
 
     @property
+    @abstractmethod
     def total(self) -> int:
-        """Number of records that those of an epoch are selected from."""
+        """Number of records of the dataset, selected or not."""
 
+    @abstractmethod
     def __len__(self) -> int:
         """Return the number of records in an epoch."""
 
+    @abstractmethod
     def count(self, epoch: int) -> int:
         """Return the number of units in an epoch."""
 
     def guess_count(self) -> int:
-        """Return about the number of units in an epoch, quickly."""
+        """Return about the number of units in an epoch, quickly: by default one for each record."""
+        return len(self)
 
-    def deal(self, epoch: int, plan_of: PlanOf, consumed: int) -> Iterator[Any]:
+    @abstractmethod
+    def batches(self, epoch: int, plan_of: PlanOf, consumed: int) -> Iterator[Any]:
         """Yield the record numbers of each batch that a plan assigns to one process.
 
         Args:
@@ -78,9 +86,10 @@ class Order(Protocol):
             consumed: Number of the process's units to skip.
 
         Yields:
-            int64 ``[n]``; a :class:`~torchrec_io._order.packed_rows.RowPlan` if units are rows.
+            int64 ``[n]``; :class:`~torchrec_io._order.packed_rows.PackedRows` if units are rows.
         """
 
+    @abstractmethod
     def records_of(self, units: Numbers, epoch: int) -> Numbers:
         """Return the record numbers of some units, in their order.
 
@@ -92,46 +101,40 @@ class Order(Protocol):
             int64, one for each record.
         """
 
+    @abstractmethod
     def describe(self) -> dict[str, Any]:
         """Return all that the order depends on, as JSON values; it differs for other orders."""
 
     def fit_reader(self, reader: RecordReader, at_once: int) -> Reader:
-        """Return the reader that reads this order best.
+        """Return the reader that reads this order best: by default the reader of single records.
 
         Args:
             reader: Reader of single records.
             at_once: Number of records in a batch.
         """
+        del at_once
+        return reader
 
 
-class PositionOrder:
+class PositionOrder(Order):
     """Base of orders whose units are records, computed from their positions."""
-
-    has_batches = False
-    has_rows = False
-
-    def __len__(self) -> int:
-        raise NotImplementedError
-
-    @property
-    def seed(self) -> int:
-        """Seed of the random choices in an epoch, together with the epoch's number."""
-        raise NotImplementedError
-
-    @property
-    def lanes(self) -> int | None:
-        """Number of lanes that records come from in turn; None without lanes."""
-        return None
-
-    def contains(self, numbers: Numbers) -> Mask:
-        """Return which records may come in an epoch; bool ``[n]``."""
-        raise NotImplementedError
 
     @property
     def total(self) -> int:
-        """Number of records that those of an epoch are selected from."""
         return len(self)
 
+    @abstractmethod
+    def contains(self, numbers: Numbers) -> Mask:
+        """Return whether each record may come in an epoch.
+
+        Args:
+            numbers: Record numbers; int64 ``[n]``.
+
+        Returns:
+            bool ``[n]``.
+        """
+
+    @abstractmethod
     def at(self, positions: Numbers, epoch: int) -> Numbers:
         """Return the record numbers at positions of an epoch's order.
 
@@ -142,34 +145,20 @@ class PositionOrder:
         Returns:
             int64 ``[n]``.
         """
-        raise NotImplementedError
 
     def count(self, epoch: int) -> int:
         """Return the number of records in an epoch: the same in all."""
         del epoch
         return len(self)
 
-    def guess_count(self) -> int:
-        """Return the number of records in an epoch."""
-        return len(self)
-
-    def deal(self, epoch: int, plan_of: PlanOf, consumed: int) -> Iterator[Numbers]:
-        """Yield the record numbers of each batch of a process; see :meth:`Order.deal`."""
+    def batches(self, epoch: int, plan_of: PlanOf, consumed: int) -> Iterator[Numbers]:
+        """Yield the record numbers of each batch of a process; see :meth:`Order.batches`."""
         for positions in plan_of(len(self)).batches(consumed):
             yield self.at(positions, epoch)
 
     def records_of(self, units: Numbers, epoch: int) -> Numbers:
         """Return the record numbers of some units, which are records; see :meth:`at`."""
         return self.at(units, epoch)
-
-    def fit_reader(self, reader: RecordReader, at_once: int) -> Reader:
-        """Return the reader of single records."""
-        del at_once
-        return reader
-
-    def describe(self) -> dict[str, Any]:
-        """Return all that the order depends on; see :meth:`Order.describe`."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -252,12 +241,9 @@ class RecordOrder(PositionOrder):
         reader.report_decodings(size)
         # Where one window follows another, the records of both are in use.
         in_use = max(min(self.shuffle.window, most), min(at_once, most))
-        if self.lanes is None:
-            return self._block_reader(reader, size, 2 * (in_use // size + 2))
-        blocks = LaneBlocks(self.selection, size, self.lanes)
-        # A window may have the lane's piece, too.
-        keep = 2 * (in_use // size + 3)
-        return BlockReader(reader, blocks.block_of, blocks.numbers_of, keep, self.lanes)
+        # A window of a lane may have the rest of its records, too.
+        rest = 0 if self.lanes is None else 1
+        return self._block_reader(reader, size, 2 * (in_use // size + 2 + rest))
 
     def mixture_reader(self, reader: RecordReader, orders: Sequence[Any]) -> Reader:
         """Return the reader of a mixture.
@@ -270,8 +256,9 @@ class RecordOrder(PositionOrder):
         return reader
 
     def _block_reader(self, reader: RecordReader, size: int, keep: int) -> Reader:
-        blocks = Blocks(self.selection, size)
-        return BlockReader(reader, blocks.block_of, blocks.numbers_of, keep)
+        lanes = self.lanes or 1
+        blocks = Blocks(self.selection, size, lanes)
+        return BlockReader(reader, blocks.block_of, blocks.numbers_of, keep, lanes)
 
 
 @dataclass(frozen=True)
@@ -299,29 +286,6 @@ class StreamOrder:
             "shuffle": str(self.shuffle),
             "seed": self.seed,
         }
-
-
-@dataclass(frozen=True)
-class Blocks:
-    """Blocks of consecutive selected records, which a block shuffle keeps together.
-
-    Attributes:
-        selection: The selected records.
-        size: Number of records in a block.
-    """
-
-    selection: Selection
-    size: int
-
-    def block_of(self, numbers: Numbers) -> Numbers:
-        """Return the block of each record."""
-        return self.selection.positions_of(numbers) // self.size
-
-    def numbers_of(self, block: int) -> Numbers:
-        """Return the records of a block, in ascending order."""
-        begin = block * self.size
-        end = min(begin + self.size, len(self.selection))
-        return self.selection.numbers_at(np.arange(begin, end, dtype=np.int64))
 
 
 def files_fingerprint(files: Sequence[tuple[int, int, int]]) -> str:

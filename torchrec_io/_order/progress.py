@@ -152,15 +152,7 @@ def from_state(
         if progress.first_epoch > progress.epoch:
             raise ValueError(f"epoch {progress.epoch} is before {progress.first_epoch}, the first")
         layout = ProcessLayout(**_numbers(state, ProcessLayout, "by_"))
-        EpochPlan(
-            0,
-            layout.batch_size,
-            0,
-            layout.rank,
-            layout.world_size,
-            layout.worker,
-            layout.num_workers,
-        )
+        EpochPlan(0, **dataclasses.asdict(layout))  # checks the ranges
         saved = dict(state["order"])
     except (KeyError, TypeError, ValueError) as error:
         raise StateMismatchError(f"this is not a state of a dataset: {error!r}") from None

@@ -58,7 +58,7 @@ class Selection(Protocol):
         """
 
     def mask(self, begin: int, end: int) -> Mask:
-        """Return which of the records ``begin..end-1`` are selected: bool ``[end - begin]``."""
+        """Return a mask of the selected records among ``begin..end-1``: bool ``[end - begin]``."""
 
     def fingerprint(self) -> str:
         """Return a short text that is equal for equal selections of equal totals."""
@@ -117,6 +117,7 @@ class Subset:
 
     Attributes:
         total: Number of records of the dataset.
+        words: The bit array: record i is selected if bit ``i % 64`` of ``words[i // 64]`` is set.
     """
 
     def __init__(self, total: int, words: npt.NDArray[np.uint64]) -> None:
@@ -131,7 +132,7 @@ class Subset:
         if total % 64 and int(words[-1]) >> total % 64:
             raise ValueError(f"a bit after the last of {total} records is set")
         self.total = total
-        self._words = words
+        self.words = words
         self._counts = _core.count_bits(words)
         self._fingerprint: str | None = None  # part of every saved state
 
@@ -161,26 +162,21 @@ class Subset:
         return int(self._counts[-1])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Subset, (self.total, self._words)
+        return Subset, (self.total, self.words)
 
     def __repr__(self) -> str:
         return f"Subset({len(self)} of {self.total} records)"
 
-    @property
-    def words(self) -> npt.NDArray[np.uint64]:
-        """The bit array: record i is selected if bit ``i % 64`` of ``words[i // 64]`` is set."""
-        return self._words
-
     def numbers_at(self, positions: Numbers) -> Numbers:
-        return _core.select_bits(self._words, self._counts, positions)
+        return _core.select_bits(self.words, self._counts, positions)
 
     def positions_of(self, numbers: Numbers) -> Numbers:
         _check_range(numbers, self.total + 1, "number")
-        return _core.count_bits_below(self._words, self._counts, numbers)
+        return _core.count_bits_below(self.words, self._counts, numbers)
 
     def mask(self, begin: int, end: int) -> Mask:
         skipped = begin % 8
-        packed = self._words.view(np.uint8)[begin // 8 : -(-end // 8)]
+        packed = self.words.view(np.uint8)[begin // 8 : -(-end // 8)]
         bits = np.unpackbits(packed, count=skipped + end - begin, bitorder="little")
         return bits[skipped:].view(np.bool_)
 
@@ -194,7 +190,7 @@ class Subset:
         first, last = self.numbers_at(np.array([0, size - 1])).tolist() if size else (0, -1)
         if last - first + 1 == size:  # equal to a span
             return Span(first, size, self.total).fingerprint()
-        return digest_text(f"bits:{self.total}:", self._words.data)
+        return digest_text(f"bits:{self.total}:", self.words.data)
 
 
 class SubsetBuilder:

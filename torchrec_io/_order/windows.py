@@ -1,0 +1,235 @@
+"""Orders whose units are planned window by window, from the lengths of records."""
+
+from __future__ import annotations
+
+import functools
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .._records.reader import Reader
+from .._records.record_reader import RecordReader
+from .._storage.digest import digest_text
+from .._storage.thread_pool import map_in_threads
+from .orders import ENDLESS, Order, PlanOf, PositionOrder
+from .selection import Numbers
+
+# Records that a thread counts at a time: few enough for the caches of the processor.
+_AT_ONCE = 1 << 18
+# Such groups that are counted together until a unit is found.
+_GROUPS_AT_ONCE = 16
+# Units of a batch may come from two windows, and those of a padded epoch from its start. A thread
+# that prefetches may be in the next epoch already.
+_WINDOWS_KEPT = 4
+_EPOCHS_KEPT = 2
+
+
+class Lengths:
+    """The length of each record of some files, by record number.
+
+    Args:
+        values: Integers ``[N]``, none of them negative.
+        feature: Feature whose lengths these are, if they were found in the records.
+
+    Attributes:
+        values: int32 ``[N]``, or int64 if a length needs it.
+        feature: Feature whose lengths these are; None if they were given.
+
+    Raises:
+        ValueError: If a length is negative.
+    """
+
+    def __init__(self, values: npt.NDArray[Any], feature: object = None) -> None:
+        if len(values) and values.min() < 0:
+            record = int(np.argmin(values))
+            raise ValueError(
+                f"lengths must not be negative, got {values[record]} for record {record}"
+            )
+        is_narrow = len(values) == 0 or values.max() < 2**31
+        self.values: npt.NDArray[np.int32 | np.int64]
+        self.values = values.astype(np.int32 if is_narrow else np.int64)  # a copy of our own
+        self.feature = feature
+        self._fingerprint: str | None = None
+
+    def fingerprint(self) -> str:
+        """Return a short text that is equal for equal lengths."""
+        if self._fingerprint is None:
+            self._fingerprint = digest_text(f"{self.values.dtype}:", self.values.data)
+        return self._fingerprint
+
+
+class WindowedOrder(Order):
+    """Base of orders whose units are planned from the lengths of records.
+
+    The order of the records is cut into windows of consecutive records, and the units of a window
+    are planned when they are needed. So the units of an epoch depend on the order of the records
+    and their lengths alone, and units are assigned to ranks and workers as records are in other
+    orders.
+
+    Instances are thread-safe and can be pickled. They keep the latest windows and a number for each
+    window that was counted. No lock is needed: threads that plan the same window get the same
+    result.
+
+    Args:
+        record_order: Order of the records.
+        lengths: Lengths of all records that ``record_order`` selects from.
+        size: Maximum number of records in a window.
+
+    Attributes:
+        record_order: Order of the records.
+        lengths: Lengths of all records that ``record_order`` selects from.
+        size: Maximum number of records in a window.
+        num_windows: Number of windows in an epoch.
+    """
+
+    def __init__(self, record_order: PositionOrder, lengths: Lengths, size: int) -> None:
+        self.record_order = record_order
+        self.lengths = lengths
+        self.size = size
+        self.num_windows = -(-len(record_order) // size)
+        # By epoch: measure of all windows before each window that was counted, and of all of these.
+        self._bounds: dict[int, Numbers] = {}
+        self._counts: dict[int, int] = {}
+        self._window = functools.lru_cache(maxsize=_WINDOWS_KEPT)(self._plan_window)
+
+    def __len__(self) -> int:
+        return len(self.record_order)
+
+    @property
+    def total(self) -> int:
+        return self.record_order.total
+
+    @property
+    def seed(self) -> int:
+        return self.record_order.seed
+
+    def count(self, epoch: int) -> int:
+        """Return the number of units in an epoch. The first call counts all of its windows."""
+        if len(self) == ENDLESS:
+            return ENDLESS
+        if epoch not in self._counts:
+            bounds = self._extend(epoch, self._counted(epoch), self.num_windows)
+            self._counts[epoch] = self._units_in(int(bounds[-1]), is_all=True)
+        return self._counts[epoch]
+
+    def batches(self, epoch: int, plan_of: PlanOf, consumed: int) -> Iterator[Any]:
+        """Yield the units of each batch of a process; see :meth:`Order.batches`.
+
+        The number of batches follows from all lengths of the epoch. Until they are known, a step is
+        complete if the last of its units exists.
+        """
+        plan = plan_of(ENDLESS)
+        step = plan.world_size * plan.batch_size
+        for units in plan.batches(consumed):
+            done = int(units[0]) - plan.begin
+            if not self.reaches(plan.begin + (done // step + 1) * step - 1, epoch):
+                break
+            yield self.plan_units(units, epoch)
+            consumed += len(units)
+        for units in plan_of(self.count(epoch)).batches(consumed):
+            yield self.plan_units(units, epoch)
+
+    def describe(self) -> dict[str, Any]:
+        return {**self.record_order.describe(), "lengths": self.lengths.fingerprint()}
+
+    def fit_reader(self, reader: RecordReader, at_once: int) -> Reader:
+        """Return the reader that fits the order of the records, window by window."""
+        del at_once
+        return self.record_order.fit_reader(reader, self.size)
+
+    def reaches(self, unit: int, epoch: int) -> bool:
+        """Return whether an epoch has a unit; counts no more windows than needed."""
+        return self._bounds_to(unit, epoch) is not None
+
+    @abstractmethod
+    def plan_units(self, units: Numbers, epoch: int) -> Any:
+        """Return some units, as :meth:`Order.batches` yields them.
+
+        Args:
+            units: Numbers of the units; int64 ``[n]``, at least one.
+            epoch: Number of the epoch.
+
+        Raises:
+            IndexError: If the epoch has no such unit.
+        """
+
+    @abstractmethod
+    def _measure(self, begin: int, end: int, epoch: int) -> Numbers:
+        """Return the number of units, or another measure, of each window from begin to end."""
+
+    @abstractmethod
+    def _plan_window(self, number: int, epoch: int) -> Any:
+        """Plan the units of a window. The latest results are kept by ``_window``."""
+
+    def _units_in(self, measure: int, *, is_all: bool) -> int:
+        """Return the number of units in the first windows of an epoch.
+
+        Args:
+            measure: Sum of the measures of these windows.
+            is_all: Whether these are all windows of the epoch.
+        """
+        del is_all
+        return measure
+
+    def _window_begin(self, number: int) -> int:
+        """Return the position at which a window begins."""
+        return min(number * self.size, len(self))
+
+    def _records(self, begin: int, end: int, epoch: int) -> tuple[Numbers, Numbers]:
+        """Return the records of some windows, and where each window begins and the last ends."""
+        cuts = np.array([self._window_begin(number) for number in range(begin, end + 1)], np.int64)
+        positions = np.arange(cuts[0], cuts[-1], dtype=np.int64)
+        return self.record_order.at(positions, epoch), cuts - cuts[0]
+
+    def _find_bounds(self, units: Numbers, epoch: int) -> Numbers:
+        """Return the bounds of the windows up to the last of some units.
+
+        Raises:
+            IndexError: If the epoch has no such unit.
+        """
+        first, last = int(units.min()), int(units.max())
+        bounds = self._bounds_to(last, epoch) if first >= 0 else None
+        if bounds is None:
+            raise IndexError(f"epoch {epoch} has no units {first}..{last}")
+        return bounds
+
+    def _bounds_to(self, unit: int, epoch: int) -> Numbers | None:
+        """Return the bounds of the windows up to that of a unit; None if it does not exist."""
+        bounds = self._counted(epoch)
+        while True:
+            counted = len(bounds) - 1
+            is_all = counted >= self.num_windows
+            units = self._units_in(int(bounds[-1]), is_all=is_all)
+            if unit < units:
+                return bounds
+            if is_all:
+                return None
+            # A run that is resumed needs many windows: about as many as their mean suggests.
+            missing = max(1, (unit + 1 - units) * counted // max(1, units))
+            most = max(1, _GROUPS_AT_ONCE * _AT_ONCE // self.size)
+            end = min(self.num_windows, counted + min(missing, most))
+            bounds = self._extend(epoch, bounds, end)
+
+    def _counted(self, epoch: int) -> Numbers:
+        return self._bounds.get(epoch, np.zeros(1, np.int64))
+
+    def _extend(self, epoch: int, bounds: Numbers, end: int) -> Numbers:
+        """Count the windows up to ``end``, in threads if they are many; return their bounds."""
+        begin = len(bounds) - 1
+        size = max(1, _AT_ONCE // self.size)
+        groups = [(at, min(at + size, end)) for at in range(begin, end, size)]
+        if not groups:
+            return bounds
+        if len(groups) == 1:
+            found = self._measure(begin, end, epoch)
+        else:
+            measured = map_in_threads(lambda group: self._measure(*group, epoch), groups)
+            found = np.concatenate(measured)
+        bounds = np.concatenate((bounds, bounds[-1] + np.cumsum(found)))
+        # Replaced as a whole: other threads may use the old one.
+        others = [(each, kept) for each, kept in self._bounds.items() if each != epoch]
+        self._bounds = dict([*others[1 - _EPOCHS_KEPT :], (epoch, bounds)])
+        return bounds
