@@ -41,7 +41,9 @@ def open_chunks(
     if disk is not None:
         from .._storage.cache.object_blocks import chunk_blocks  # noqa: PLC0415  # seldom needed
 
-        chunks.stored = chunk_blocks(disk, index.location, file.stamp, chunks.starts)
+        identity = index.location.content_identity(file.stamp)
+        if identity is not None:
+            chunks.stored = chunk_blocks(disk, identity, chunks.starts)
     return ChunkedFile(file, chunks, cache)
 
 

@@ -212,7 +212,7 @@ def _valid_bytes(data: ByteBuffer, checks: npt.NDArray[np.uint32]) -> int:
 
 
 def _is_at_end(inflater: Inflater) -> bool:
-    """Return whether no bytes of the stream follow what was decoded."""
+    """Return whether the stream was decoded to its end."""
     try:
         return not inflater.read(1)
     except TorchRecIOError:

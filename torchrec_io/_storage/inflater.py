@@ -84,7 +84,7 @@ class Inflater:
         return self._position if self._decoder is None else self._start.file_offset
 
     @property
-    def sound_end(self) -> int:
+    def valid_end(self) -> int:
         """Stream offset where the members end that were decoded to their ends without an error."""
         return self._stream_offset if self._decoder is None else self._start.stream_offset
 

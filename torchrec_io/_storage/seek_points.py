@@ -124,7 +124,7 @@ class SeekPoints:
         return self.stream_offsets[point_of] + part * _MOST_SPAN_BYTES, point_of
 
     def spans_to_reach(self, stream_bytes: int) -> float:
-        """Return how many spans are decoded on average to reach one: 1 if all have points."""
+        """Return the mean number of spans decoded to reach a span: 1 if all spans have points."""
         counts = self._count_spans(stream_bytes)
         return float((counts * (counts + 1)).sum() / 2 / counts.sum())
 
@@ -144,7 +144,11 @@ class SeekPoints:
         return bounds if bounds[-1] == len(self.checks) else None
 
     def up_to(self, stream_bytes: int) -> SeekPoints:
-        """Return the points in a stream that may end earlier than what was decoded."""
+        """Return the points of the first part of the stream.
+
+        Args:
+            stream_bytes: Size of the part.
+        """
         left = max(1, int(np.searchsorted(self.stream_offsets, stream_bytes, side="right")))
         counts = _count_checks(self.stream_offsets[:left], stream_bytes)
         if left == len(self) and len(self.checks) in (0, counts.sum()):

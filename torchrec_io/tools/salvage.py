@@ -161,8 +161,8 @@ class SalvagedFile(DecodedStream):
     def _after_damage(self, damaged: Inflater, error: TorchRecIOError) -> int | None:
         """Return the file offset of the next member that can be decoded, None if there is none."""
         size = self._file.stamp.size
-        if damaged.sound_end < self._end:
-            self.damaged_members.append((damaged.sound_end, self._end))
+        if damaged.valid_end < self._end:
+            self.damaged_members.append((damaged.valid_end, self._end))
         member = self._find_member(damaged.member_offset + 1)
         end = size if member is None else member
         start = damaged.damage_offset

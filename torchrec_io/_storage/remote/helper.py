@@ -174,7 +174,7 @@ def _limit_memory(shared: int) -> None:
 
 
 def main() -> None:
-    """Serve the process that started this one; the arguments are those of the client."""
+    """Serve the process that started this one, which passes the command-line arguments."""
     connection, memory, parent = map(int, sys.argv[1:4])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # it ends where memory is short

@@ -214,6 +214,6 @@ def stamp_of_info(info: ObjectInfo) -> Stamp:
 
 
 def info_of(stamp: Stamp) -> ObjectInfo:
-    """Return what a stamp says about an object."""
+    """Return the size and version of an object from its stamp."""
     etag, version = map(str, stamp.file)
     return ObjectInfo("", stamp.size, etag, version, stamp.mtime_ns // _NANOSECONDS)
