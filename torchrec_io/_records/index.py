@@ -475,7 +475,10 @@ class RecordIndex:
         return self.location.is_versioned and self.data_stamp is not None
 
     def find_change_time(self) -> int | tuple[int | str, ...]:
-        """Return what differs once the data file was changed: its time, or its ETag if remote."""
+        """Return a value that differs once the data file has changed.
+
+        It is the time of the last change, or the ETag or version of a remote object.
+        """
         if self.is_pinned and self.data_stamp is not None:
             return self.data_stamp.file
         return self.location.stamp_now().mtime_ns

@@ -255,7 +255,7 @@ class Location(os.PathLike[str]):
 
     @property
     def fetch_bytes(self) -> int | None:
-        """Memory for ranges that are fetched ahead, in bytes; None for a local file."""
+        """Memory for prefetched ranges, in bytes; None for a local file."""
         return None if self.options is None else self.options.fetch_bytes
 
 
