@@ -164,17 +164,17 @@ def test_each_block_not_in_memory_is_prefetched_once(
 def test_what_is_prefetched_is_dropped_with_its_plan(indexes: list[RecordIndex]) -> None:
     reader = RecordReader(indexes)
     prefetcher = reader._prefetcher_of_process
-    assert ahead is not None
+    assert prefetcher is not None
     plans = [reader.plan(np.arange(at, at + 10)) for at in (0, 10, 20)]
     reader.prefetch(plans[:2])
     reader.prefetch(plans[2:])
     sizes = [plan.buffer_bytes for plan in plans]
-    assert ahead.held_bytes == sum(sizes)
+    assert prefetcher.held_bytes == sum(sizes)
     assert reader.read(plans[0]).tobytes() == RecordReader(indexes).read(plans[0]).tobytes()
     del plans[2]
-    assert ahead.held_bytes == sum(sizes[:2])  # of one buffer
+    assert prefetcher.held_bytes == sum(sizes[:2])  # of one buffer
     plans.clear()
-    assert ahead.held_bytes == 0
+    assert prefetcher.held_bytes == 0
 
 
 # ---- threads and processes ----

@@ -165,7 +165,10 @@ def _open(data: memoryview) -> ImageFile.ImageFile:
 
 
 def _rotation_of(image: ImageFile.ImageFile, feature: ImageFeature) -> Rotation | None:
-    """Return how to rotate an opened image, and decode it if its size is not known before."""
+    """Return the rotation of an opened image; None if it is not rotated.
+
+    The image is decoded if its size is not known before.
+    """
     if image.format not in _SIZED_FORMATS:
         image.load()
     if feature.apply_exif_orientation and image.format != "TIFF":

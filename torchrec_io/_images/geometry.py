@@ -134,7 +134,7 @@ def find_view(feature: ImageFeature, height: int, width: int, make_key: KeyFacto
 
 
 def fit_of(feature: ImageFeature) -> _core.Fit:
-    """Return how images become values of a feature's ``size``."""
+    """Return the rule that resizes images to a feature's ``size``."""
     return _fit((feature.size or (1, 1)), feature.resize, feature.short_side)
 
 
