@@ -245,7 +245,7 @@ class TestCache:
     @pytest.mark.parametrize(("most", "width"), [(2**31 - 1, 4), (2**31, 8)])
     def test_wide_lengths(self, tmp_path: Path, most: int, width: int) -> None:
         index = tio.RecordIndex.build(write(tmp_path / "data", [1, 2]))
-        file = module._File(index, 1, TOKENS, RecordReader([index]))
+        file = module._FileLengths(index, 1, TOKENS, RecordReader([index]))
         file.save(np.array([0, 7, most, 9]))
         found = np.zeros(4, np.int64)
         assert file.load(found)

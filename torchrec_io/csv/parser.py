@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from .._parsing.parser import RecordFailure
+from .._parsing.failures import RecordFailure
 from .._parsing.record_random import RecordRandom
 from .._records.record_block import RecordBlock
 from .._tensors.batch import Batch

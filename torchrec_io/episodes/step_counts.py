@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from .._parsing.columns.base import Ints, LocatedBlock
+from .._parsing.failures import RecordFailure
 from .._parsing.lengths import locate_sound
-from .._parsing.parser import ExampleParser, RecordFailure
+from .._parsing.parser import ExampleParser
 from .._records.record_block import RecordBlock
 from .._schema.dtypes import stored_dtype
 from .._schema.feature import Feature

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from .._parsing.columns.base import LocatedBlock, view_of
+from .._parsing.failures import RecordFailure
 from .._parsing.layout import (
     ArenaLayout,
     BytesColumn,
@@ -16,7 +17,7 @@ from .._parsing.layout import (
     Numbers,
     RaggedColumn,
 )
-from .._parsing.parser import ExampleParser, RecordFailure
+from .._parsing.parser import ExampleParser
 from .._parsing.record_random import DEFAULT_RANDOM, RecordRandom
 from .._records.record_block import RecordBlock
 from .._tensors.arena import allocate_for

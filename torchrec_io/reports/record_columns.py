@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from .._parsing.parser import RecordFailure
+from .._parsing.failures import RecordFailure
 from .._records.record_block import RecordBlock
 from .._schema.infer import DTYPES, Finding
 from .._schema.schema import Schema
