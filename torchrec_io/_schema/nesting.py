@@ -66,7 +66,7 @@ def nested(values: Mapping[str, Any], paths: Mapping[str, Path]) -> dict[str, An
 
 
 def check_paths(names: Iterable[str], paths: Mapping[str, Path]) -> None:
-    """Check that no feature and dict have the same path.
+    """Check that features and dicts have different paths.
 
     Args:
         names: Flat names of all features of a schema.

@@ -150,7 +150,7 @@ class FileOutcome(Generic[T]):
         return self.file.name
 
     def as_json(self, found: Mapping[str, Any]) -> str:
-        """Return a JSON object with the file, what was found in it, and the error."""
+        """Return a JSON object with the file, its findings, and the error."""
         error = {} if self.error is None else {"error": error_members(self.error)}
         sizes = {"file_bytes": self.file_bytes, "seconds": self.seconds}
         return json.dumps({"file": self.path, **found, **sizes, **error})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -13,7 +14,9 @@ from .._tensors.batch import Batch
 from .._tensors.batch_builder import BatchBuilder
 from .._tensors.block_parser import BlockParser
 from .._tensors.ragged import BytesArray
-from .schema import Schema
+
+if TYPE_CHECKING:
+    from .schema import Schema
 
 
 class CsvParser(BlockParser):

@@ -119,7 +119,7 @@ class _Gathering:
     def dense(
         self, column: DenseColumns, rows: Ints, steps: Mapping[str, StepRows]
     ) -> list[DenseColumns]:
-        """Gather rows of the columns without steps, and steps of the others."""
+        """Gather rows of the columns without steps, and steps of the columns with steps."""
         arrays = dict(column.arrays())
         stepped = {name: array for name, array in arrays.items() if name in steps}
         whole = {

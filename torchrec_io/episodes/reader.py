@@ -121,7 +121,7 @@ class StepReader(Reader):
         self._reader.end_epoch()
 
     def plan(self, records: _Ints) -> StepPlan:
-        """Plan how to fetch samples.
+        """Make a plan for fetching samples.
 
         Args:
             records: Numbers of the samples; int64 ``[n]``.

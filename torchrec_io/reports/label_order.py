@@ -106,7 +106,7 @@ class LabelOrderStatistics:
         )
 
     def _neighbors(self) -> float | None:
-        """Return how much more often neighbors have equal labels than by chance, from 0 to 1."""
+        """Return the excess of neighbors with equal labels over chance, from 0 to 1."""
         totals = self._by_part.sum(axis=0)
         if not self._pairs or np.count_nonzero(totals) < 2:
             return None

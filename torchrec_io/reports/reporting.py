@@ -203,7 +203,7 @@ def _title(files: Sequence[Location]) -> str:
 
 
 def _title_of_set(files: Sequence[Location]) -> str:
-    """Return a title that differs from those of the other sets of the directory."""
+    """Return a title that is different for each set of files of a directory."""
     name = files[0].basename
     return name if len(files) == 1 else f"{name} and {counted(len(files) - 1, 'other file')}"
 
