@@ -53,7 +53,7 @@ def report(
     watcher: Watcher | None = None,
     storage_options: StorageOptions = None,
 ) -> Report:
-    """Find out what files hold and whether they are sound, as a page to look at.
+    """Find out what files hold and whether they are valid, as a page to look at.
 
     Numbers and sizes of records are always exact, because the files are indexed. The values of
     features are read from some records, chosen evenly from all files and from all parts of them, or
