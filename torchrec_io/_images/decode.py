@@ -302,7 +302,7 @@ def _target_mode(image: Image.Image, feature: ImageFeature) -> str:
 
 
 def _blacken(image: Image.Image) -> Image.Image:
-    """Return a frame of a GIF with black in place of what is transparent, as in TensorFlow."""
+    """Return a frame of a GIF with black in place of transparent pixels, as in TensorFlow."""
     if image.mode != "RGBA" and "transparency" not in image.info:
         return image
     black = Image.new("RGB", image.size)

@@ -18,7 +18,7 @@ from .random_crop import choose_builtin, generator_of, is_builtin
 
 
 class CropKey(NamedTuple):
-    """What the random crop of a record's image depends on.
+    """Key of the random crop of a record's image. Equal keys give equal crops.
 
     Attributes:
         key: Key of the random numbers; 16 bytes.

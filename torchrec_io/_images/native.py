@@ -278,7 +278,7 @@ def _decode_view(
 
 
 def _read_stored(data: memoryview) -> _StoredImage:
-    """Read and check what is known of an image before it is decoded."""
+    """Read and check the header of an image, without decoding the image."""
     header = read_header(data)
     if header is not None:
         channels = CHANNELS[header.color_type]

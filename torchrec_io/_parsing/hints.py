@@ -1,4 +1,4 @@
-"""Hints about records that cannot be parsed: what they look like, and what reads them.
+"""Hints about records that cannot be parsed: their likely format, and the spec that reads them.
 
 They end the messages of errors. A record is examined only when its error is shown.
 """

@@ -159,7 +159,7 @@ class BlockReader(Reader):
             return Frames.of_plan(plan.frames, self._copy(plan))
 
     def fetch(self, plan: BlockPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
-        """Copy the records of a plan from their blocks, reading those not in memory.
+        """Copy the records of a plan from their blocks. Blocks that are not in memory are read.
 
         Returns:
             The valid records, in the order of the plan, and an error for each damaged one.

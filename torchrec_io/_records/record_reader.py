@@ -170,7 +170,7 @@ class RecordReader(Reader):
         return block, [*damaged, *errors]
 
     def _drop_kept(self, plan: ReadPlan) -> bool:
-        """Drop what is kept of damaged records; return whether they may be read better now."""
+        """Drop the cached data of damaged records; return whether reading again may succeed."""
         dropped = [
             source.drop_kept(ranges)
             for file, ranges in plan.by_file()
@@ -282,7 +282,7 @@ class RecordReader(Reader):
         return buffer
 
     def count_memory_of(self, holder: Holder) -> None:
-        """Let what an object holds count within the memory for decoded parts of files."""
+        """Count the memory that an object holds within the memory for decoded parts of files."""
         if self.compressions:
             self._chunk_cache.count_memory_of(holder)
 

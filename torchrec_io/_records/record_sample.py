@@ -96,7 +96,7 @@ def all_records(indexes: Sequence[RecordIndex]) -> RecordSample:
 
 @dataclass(frozen=True)
 class _SampledFile:
-    """A file and what is known about it.
+    """A file and the facts that are known about it.
 
     Attributes:
         location: The file.

@@ -31,7 +31,7 @@ def scan(
     *,
     max_bytes: int = BLOCK_BYTES,
 ) -> Generator[Value]:
-    """Visit records in blocks, in a pool of threads, and yield what the visits return, in order.
+    """Visit records in blocks, in a pool of threads, and yield the results of the visits, in order.
 
     Close the generator if it is left early: then it waits only for the visits in progress.
 

@@ -203,7 +203,7 @@ class StreamReader(Reader):
         return valid, [*errors, *plan.damage]
 
     def _drop_kept(self, number: np.void, length: int) -> None:
-        """Drop what a cache has of a damaged record: the next reader loads it."""
+        """Drop the cached data of a damaged record: the next reader loads it again."""
         file, _, offset = number.item()
         if self._files[file].local_path is not None:
             return

@@ -115,7 +115,7 @@ class ByteSource(ABC):
         return None
 
     def drop_kept(self, ranges: Ints) -> bool:
-        """Drop what is kept of ranges, as for :meth:`read_ranges`, because it seems to be damaged.
+        """Drop the cached data of ranges, as for :meth:`read_ranges`, because it seems damaged.
 
         Returns:
             Whether reading them again may give other bytes: what a store answered, or a cache has,

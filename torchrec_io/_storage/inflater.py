@@ -80,7 +80,7 @@ class Inflater:
 
     @property
     def member_offset(self) -> int:
-        """File offset of the member that is decoded, or of what follows the last one."""
+        """File offset of the member that is decoded; after the last one, the offset of its end."""
         return self._position if self._decoder is None else self._start.file_offset
 
     @property

@@ -251,7 +251,7 @@ class SeekPointRecorder:
         self._add(SeekPoint(stream_offset, file_bit, packed))
 
     def add_data(self, stream_offset: int, data: bytes | memoryview) -> None:
-        """Take note of bytes of the stream. Those that are known are ignored."""
+        """Record bytes of the stream. Bytes that were recorded before are ignored."""
         new = stream_offset + len(data) - self._end
         if new <= 0:
             return
@@ -267,7 +267,7 @@ class SeekPointRecorder:
             rest = rest[len(part) :]
 
     def bytes_until_due(self, stream_offset: int, file_offset: int) -> int:
-        """Return after how many bytes of the stream a point is wanted at the next block.
+        """Return the number of bytes of the stream after which the next block needs a point.
 
         Args:
             stream_offset: Offset in the stream, after the first point.

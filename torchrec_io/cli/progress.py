@@ -254,7 +254,7 @@ def connect_to_ray(address: str) -> None:
 
 
 class _OutputOfOneThread:
-    """A standard output of the current thread; what others print goes to the standard error.
+    """A standard output of the current thread; output of other threads goes to the standard error.
 
     A thread of Ray prints news of the cluster, such as a lost node, to ``sys.stdout``. It must not
     end up in the result of a command, which programs read.

@@ -21,7 +21,7 @@ RECORD_SUFFIX = ".json"
 
 
 class FileContent(NamedTuple):
-    """What identifies the content of a file.
+    """Size and fingerprint that identify the content of a file.
 
     Attributes:
         size: Size in bytes.

@@ -77,7 +77,7 @@ class LabelOrderStatistics:
     def result(
         self, label: str, label_text: Callable[[Any], str], record_bytes: float
     ) -> LabelOrder:
-        """Return the strength of each dependence, and what it means for a shuffle.
+        """Return the strength of each dependence, and its consequence for a shuffle.
 
         Args:
             label: Name of the label.

@@ -211,7 +211,7 @@ class _Losses:
 
 
 class _Repair:
-    """The search of one file, and what it found so far.
+    """The search of one file, with its findings so far.
 
     Args:
         location: Damaged file.

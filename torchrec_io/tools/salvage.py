@@ -174,7 +174,7 @@ class SalvagedFile(DecodedStream):
         return member
 
     def _add_lost(self, start: int, end: int, reason: str) -> None:
-        """Add a lost part. What looked like a member, but was none, belongs to the part before."""
+        """Add a lost part; one that touches the lost part before it is joined with that part."""
         if self._lost and self._lost[-1].offset + self._lost[-1].size >= start:
             start, reason = self._lost[-1].offset, self._lost[-1].reason
             self._lost.pop()

@@ -74,7 +74,7 @@ def _sweep(source: ByteSource, max_record_bytes: int) -> Iterator[ScannedBlock]:
 
 
 def _trusted(blocks: Iterator[ScannedBlock], source: SalvagedFile) -> Iterator[ScannedBlock]:
-    """Add what follows a gap in a damaged member to the gap, up to the end of the member."""
+    """Extend a gap in a damaged member to the end of the member."""
     opened: Gap | None = None  # its size is not known yet
     until = 0  # stream offset where its member ends
     block = None

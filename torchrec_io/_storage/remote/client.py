@@ -150,7 +150,7 @@ class Client(ABC):
         return min(MOST_PART_BYTES, len(self.memory) // _LEAST_PARTS)
 
     def grow(self, memory_bytes: int) -> None:
-        """Make the memory at least as large as given. What is in it stays at its place."""
+        """Make the memory at least as large as given. Its content keeps its offsets."""
         if memory_bytes > len(self.memory):
             self.memory = self._map(memory_bytes)
             self.send("grow", memory_bytes)

@@ -99,7 +99,7 @@ class RemoteOptions:
         return public
 
     def address(self, public: str) -> str:
-        """Return the whole URL of a public one, with what is secret."""
+        """Return the whole URL, with its secrets, of a public URL."""
         return self._urls.get(public, public)
 
     def __repr__(self) -> str:

@@ -87,7 +87,7 @@ def _joined(begins: Ints, ends: Ints, gap: int) -> Ints:
 
 
 def _split(parts: Ints, most: int) -> Ints:
-    """Return parts, those larger than a size in several."""
+    """Split parts that are larger than a size."""
     counts = -(-(parts[:, 1] - parts[:, 0]) // most)
     rows = np.repeat(np.arange(len(parts)), counts)
     number = np.arange(len(rows)) - (np.cumsum(counts) - counts)[rows]
