@@ -64,7 +64,7 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
 
 
 def printable(text: object) -> str:
-    """Escape control characters and line breaks, so that what shows the text stays unchanged."""
+    """Escape control characters and line breaks, so that text cannot change a terminal or log."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
 
 

@@ -46,7 +46,7 @@ def test_report_as_text() -> None:
     assert bar.startswith("in: [░")
     assert bar.count("█") == 8
     assert summary.startswith(
-        "18 sound records written to out, about 2 records lost, 36 bytes of the file lost"
+        "18 valid records written to out, about 2 records lost, 36 bytes of the file lost"
     )
 
 
@@ -63,7 +63,7 @@ def test_report_as_json() -> None:
 def test_dry_run() -> None:
     result = call("in", "--dry-run")
     assert result.exit_code == 0, result.output
-    assert "18 sound records would be written, about 2 records lost" in result.stdout
+    assert "18 valid records would be written, about 2 records lost" in result.stdout
     assert [path.name for path in Path().iterdir()] == ["in"]
 
 
@@ -87,7 +87,7 @@ def test_compression() -> None:
     assert found == ["gzip", None, "zlib"]
     assert call("in.gz", "raw", "--input-compression", "none").exit_code == 1
     intact = call("in.gz", "--dry-run").stdout
-    assert intact.startswith("1 sound record would be written, nothing lost, ")
+    assert intact.startswith("1 valid record would be written, nothing lost, ")
     content = Path("in.gz").read_bytes()
     Path("in.gz").write_bytes(content + b"stray")
     lines = call("in.gz", "--dry-run").stdout.splitlines()

@@ -21,8 +21,8 @@ from tests.support.tfrecord import write_tfrecord
 from torchrec_io._records.sequential import iter_records
 from torchrec_io._storage.location import Location
 from torchrec_io.cluster.datasink import TFRecordDatasink, types_of
-from torchrec_io.cluster.part_records import Content
-from torchrec_io.cluster.parts import Part, PartFolder
+from torchrec_io.cluster.part_records import FileContent
+from torchrec_io.cluster.parts import JobPart, PartFolder
 from torchrec_io.convert.arrow_rows import ColumnTypes
 
 
@@ -164,7 +164,9 @@ def test_a_folder_that_machines_do_not_share_is_an_error(tmp_path: Path) -> None
     with pytest.raises(FileNotFoundError):
         elsewhere.write(0, [b"record"])
     with pytest.raises(FileNotFoundError, match="write to a folder that all machines share"):
-        elsewhere.commit(Location.of(tmp_path / "out"), [Part(0, 1, Content(0, 0))], force=True)
+        elsewhere.commit(
+            Location.of(tmp_path / "out"), [JobPart(0, 1, FileContent(0, 0))], force=True
+        )
 
 
 def test_numbers_of_other_sizes(tmp_path: Path) -> None:

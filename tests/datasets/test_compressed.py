@@ -247,7 +247,7 @@ def test_damaged_lines_are_never_given(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [MemoryError, RuntimeError("can't start new thread")])
-def test_records_that_cannot_be_read_ahead_are_read(
+def test_records_that_cannot_be_prefetched_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Any
 ) -> None:
     path = str(write_tfrecord(tmp_path / "x", RECORDS, "gzip"))
@@ -255,7 +255,7 @@ def test_records_that_cannot_be_read_ahead_are_read(
     def fail(*_: Any) -> None:
         raise error
 
-    monkeypatch.setattr("torchrec_io._records.read_ahead.ReadAhead.begin", fail)
+    monkeypatch.setattr("torchrec_io._records.prefetch.RecordPrefetcher.begin", fail)
     assert list(tio.TFRecordDataset(path)) == RECORDS
 
 

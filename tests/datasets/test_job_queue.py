@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from torchrec_io._datasets.job_queue import JobQueue, NumberedChunk
-from torchrec_io._records.reader import Lookahead
+from torchrec_io._records.reader import PrefetchLimits
 
 
 @dataclass
@@ -29,13 +29,13 @@ class AheadReader:
 
     def __init__(self, most_bytes: int, first_bytes: int | None = None) -> None:
         first = most_bytes if first_bytes is None else first_bytes
-        self.lookahead = Lookahead(most_bytes, first) if most_bytes else None
+        self.prefetch_limits = PrefetchLimits(most_bytes, first) if most_bytes else None
         self.announced: list[list[int]] = []
 
     def plan(self, numbers: Any) -> NumbersPlan:
         return NumbersPlan(numbers)
 
-    def read_ahead(self, plans: Sequence[NumbersPlan]) -> None:
+    def prefetch(self, plans: Sequence[NumbersPlan]) -> None:
         self.announced.append([number for plan in plans for number in plan.numbers.tolist()])
 
 

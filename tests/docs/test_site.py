@@ -153,7 +153,7 @@ def test_a_public_docstring_refers_to_others(package: Any) -> None:
 
 
 def test_names_of_rooms_are_referred_to_with_their_room(package: Any) -> None:
-    text = package["ranking.list_parser.parse"].docstring.value
+    text = package["ranking.parsing.parse"].docstring.value
     assert "[`ranking.Schema`][torchrec_io.ranking.Schema]" in text
     text = package["ranking.schema.Schema"].docstring.value
     assert "[`Schema`][torchrec_io.Schema]" in text

@@ -157,8 +157,8 @@ def test_the_same_with_damaged_records(tmp_path: Path, num_workers: int) -> None
     assert dataset.skipped == len(bad)
     # Batches are refilled with later records, which are decoded again.
     assert [len(batch["id"]) for batch in batches][:2] == [4, 4]
-    sound = [number for number in range(COUNT) if number not in bad]
-    assert by_record(batches) == expected(0, 3, sound)
+    valid = [number for number in range(COUNT) if number not in bad]
+    assert by_record(batches) == expected(0, 3, valid)
 
 
 def test_crops_of_a_stream_depend_on_file_and_record_number(paths: list[str]) -> None:

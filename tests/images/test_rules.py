@@ -252,10 +252,10 @@ def test_tiff_orientation_is_always_applied(orientation: int, asked: bool) -> No
 @pytest.mark.parametrize("options", [{}, {"size": (9, 9)}, {"mixed": "pad"}])
 def test_truncated_images_are_refused(kind: str, options: dict[str, Any], decoder: Any) -> None:
     whole = encoded(noise(40, 40), kind)
-    sound = encoded(noise(40, 40))
+    valid = encoded(noise(40, 40))
     assert decoded(whole, decoder=decoder, **options).size
     for part in (0.2, 0.6, 0.95):
-        images = [sound, whole[: int(len(whole) * part)], sound]
+        images = [valid, whole[: int(len(whole) * part)], valid]
         with pytest.raises(DecodeError, match="the image cannot be decoded") as caught:
             column_of(images, decoder=decoder, **options)
         assert (caught.value.record, caught.value.feature) == (1, "image")

@@ -220,19 +220,19 @@ class TestCache:
         path = write(folder / "data", [3, 4, 5])
         assert lengths_of(path) == [3, 4, 5]
         [file] = [one for one in kept(path) if one.name.startswith(cache_path(path).stem)]
-        sound = file.read_bytes()
+        valid = file.read_bytes()
         damage = data.draw(st.sampled_from(["bit", "short", "long"]))
         if damage == "bit":
-            bit = data.draw(st.integers(0, 8 * len(sound) - 1))
-            broken = bytearray(sound)
+            bit = data.draw(st.integers(0, 8 * len(valid) - 1))
+            broken = bytearray(valid)
             broken[bit // 8] ^= 1 << bit % 8
             file.write_bytes(broken)
         elif damage == "short":
-            file.write_bytes(sound[: data.draw(st.integers(0, len(sound) - 1))])
+            file.write_bytes(valid[: data.draw(st.integers(0, len(valid) - 1))])
         else:
-            file.write_bytes(sound + b"\0" * data.draw(st.integers(1, 20)))
+            file.write_bytes(valid + b"\0" * data.draw(st.integers(1, 20)))
         assert lengths_of(path) == [3, 4, 5]
-        assert file.read_bytes() == sound
+        assert file.read_bytes() == valid
 
     def test_lengths_of_another_file_in_its_place(self, tmp_path: Path) -> None:
         first, second = write(tmp_path / "a", [3, 4]), write(tmp_path / "b", [5, 6])
@@ -245,7 +245,7 @@ class TestCache:
     @pytest.mark.parametrize(("most", "width"), [(2**31 - 1, 4), (2**31, 8)])
     def test_wide_lengths(self, tmp_path: Path, most: int, width: int) -> None:
         index = tio.RecordIndex.build(write(tmp_path / "data", [1, 2]))
-        file = module._File(index, 1, TOKENS, RecordReader([index]))
+        file = module._FileLengths(index, 1, TOKENS, RecordReader([index]))
         file.save(np.array([0, 7, most, 9]))
         found = np.zeros(4, np.int64)
         assert file.load(found)
@@ -285,9 +285,9 @@ class TestDamage:
         assert kept(damaged) == []
 
     def test_other_files_are_kept(self, damaged: Path, tmp_path: Path, parsed: list[int]) -> None:
-        sound = write(tmp_path / "sound", [7])
+        valid = write(tmp_path / "valid", [7])
         for _ in range(2):
-            assert lengths_of(damaged, sound) == [3, 0, 0, 0, 5, 7]
+            assert lengths_of(damaged, valid) == [3, 0, 0, 0, 5, 7]
         assert parsed.count(5) == 1
 
     def test_a_file_that_became_shorter_raises(self, tmp_path: Path) -> None:

@@ -160,12 +160,12 @@ def test_values_of_one_record_do_not_make_up_for_another_s(kind: Any, records: A
 
 @pytest.mark.parametrize("kinds", [["lengths", "lengths"], ["splits", 2], [2, "limits"]])
 def test_a_misfit_further_out_is_found(kinds: list[Any]) -> None:
-    sound = {
+    valid = {
         "lengths": [1, 1],
         "splits": [0, 1, 2],
         "limits": [2, 4],
     }
-    stored = {f"p{i}": sound[kind] for i, kind in enumerate(kinds) if isinstance(kind, str)}
+    stored = {f"p{i}": valid[kind] for i, kind in enumerate(kinds) if isinstance(kind, str)}
     good = example_of(values=[1, 2, 3, 4] if 2 in kinds else [1, 2], **stored)
     if kinds == ["lengths", "lengths"]:
         bad = example_of(values=[1, 2], p0=[3], p1=[1, 1])

@@ -139,42 +139,42 @@ def test_number_of_blocks_in_memory_is_limited(watched: WatchedReader, keep: int
     assert watched.most_alive == keep
 
 
-def test_each_block_not_in_memory_is_read_ahead_once(
+def test_each_block_not_in_memory_is_prefetched_once(
     watched: WatchedReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ahead: list[int] = []
     monkeypatch.setattr(
-        watched, "read_ahead", lambda plans: ahead.extend(int(plan.numbers[0]) for plan in plans)
+        watched, "prefetch", lambda plans: ahead.extend(int(plan.numbers[0]) for plan in plans)
     )
     blocks = in_blocks(watched, 10, 3)
     fetch(blocks, [0])
     first = blocks.plan(np.array([5, 15, 25, 11]))
-    blocks.read_ahead([first])
-    blocks.read_ahead([blocks.plan(np.array([12, 22]))])
+    blocks.prefetch([first])
+    blocks.prefetch([blocks.plan(np.array([12, 22]))])
     assert ahead == [10, 20]
     assert len(watched.reads) == 1
     del first  # what was read for it is dropped
-    blocks.read_ahead([blocks.plan(np.array([12, 22]))])
+    blocks.prefetch([blocks.plan(np.array([12, 22]))])
     assert ahead == [10, 20, 10, 20]
     assert fetch(blocks, [12, 22]) == fetch(RecordReader(watched.indexes), [12, 22])
-    blocks.read_ahead([blocks.plan(np.array([12, 22]))])
+    blocks.prefetch([blocks.plan(np.array([12, 22]))])
     assert ahead == [10, 20, 10, 20]
 
 
-def test_what_is_read_ahead_is_dropped_with_its_plan(indexes: list[RecordIndex]) -> None:
+def test_what_is_prefetched_is_dropped_with_its_plan(indexes: list[RecordIndex]) -> None:
     reader = RecordReader(indexes)
-    ahead = reader._ahead
-    assert ahead is not None
+    prefetcher = reader._prefetcher_of_process
+    assert prefetcher is not None
     plans = [reader.plan(np.arange(at, at + 10)) for at in (0, 10, 20)]
-    reader.read_ahead(plans[:2])
-    reader.read_ahead(plans[2:])
+    reader.prefetch(plans[:2])
+    reader.prefetch(plans[2:])
     sizes = [plan.buffer_bytes for plan in plans]
-    assert ahead.held_bytes == sum(sizes)
+    assert prefetcher.held_bytes == sum(sizes)
     assert reader.read(plans[0]).tobytes() == RecordReader(indexes).read(plans[0]).tobytes()
     del plans[2]
-    assert ahead.held_bytes == sum(sizes[:2])  # of one buffer
+    assert prefetcher.held_bytes == sum(sizes[:2])  # of one buffer
     plans.clear()
-    assert ahead.held_bytes == 0
+    assert prefetcher.held_bytes == 0
 
 
 # ---- threads and processes ----
@@ -244,7 +244,7 @@ def test_forked_child_shares_no_locks_or_blocks(watched: WatchedReader) -> None:
         child = os.fork()
         if child == 0:
             ok = fetch(blocks, [60, 1]) == expected and len(watched.reads) == 2 * reads
-            blocks.read_ahead([blocks.plan(np.array([40]))])
+            blocks.prefetch([blocks.plan(np.array([40]))])
             os._exit(0 if ok else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert fetch(blocks, [60, 1]) == expected

@@ -43,7 +43,7 @@ def test_a_reader_plans_and_fetches(tmp_path: Path, kind: str) -> None:
     reader.begin_epoch()
     plan: Plan = reader.plan(first)
     following: Plan = reader.plan(second)
-    reader.read_ahead([plan, following])
+    reader.prefetch([plan, following])
     assert plan.buffer_bytes > 0
     assert len(plan.numbers) == 4
     block, errors = reader.fetch(plan)

@@ -29,13 +29,13 @@ def reader_of(folder: Path, compression: str | None) -> RecordReader:
 def test_blocks_come_in_order(tmp_path: Path, compression: str | None, threads: int) -> None:
     reader = reader_of(tmp_path, compression)
     ahead: list[int] = []
-    read_ahead = reader.read_ahead
+    prefetch = reader.prefetch
 
     def note(plans: Any) -> None:
         ahead.extend(number for plan in plans for number in plan.numbers.tolist())
-        read_ahead(plans)
+        prefetch(plans)
 
-    reader.read_ahead = note  # type: ignore[method-assign]
+    reader.prefetch = note  # type: ignore[method-assign]
     found = list(scan(reader, PARTS, reader.fetch, threads, max_bytes=300))
     assert all(0 < len(block) <= 5 and not errors for block, errors in found)
     assert [bytes(block[row]) for block, _ in found for row in range(len(block))] == RECORDS

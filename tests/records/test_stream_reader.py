@@ -26,7 +26,7 @@ class Record(NamedTuple):
     number: int
     offset: int
     data: bytes
-    sound: bool
+    valid: bool
 
 
 class Damage(NamedTuple):
@@ -61,8 +61,8 @@ def read_events(path: str) -> list[Event]:
         foot = content[at + 12 + length : at + 16 + length]
         if len(foot) < 4:
             return [*events, damage]
-        sound = masked_crc(data) == int.from_bytes(foot, "little")
-        events.append(Record(path, len(events), at, data, sound))
+        valid = masked_crc(data) == int.from_bytes(foot, "little")
+        events.append(Record(path, len(events), at, data, valid))
         at += 16 + length
     return events
 
@@ -104,16 +104,16 @@ def events_of(reader: StreamReader, chunk: StreamChunk) -> list[Event]:
     assert block.numbers.dtype == STREAM_LOCATION
     places = reader.locate(block.numbers)
     assert all(place.key == f"{place.path}:{place.offset}" for place in places)
-    sound = {place: Record(*place[:3], block[i], sound=True) for i, place in enumerate(places)}
+    valid = {place: Record(*place[:3], block[i], valid=True) for i, place in enumerate(places)}
     events: list[Event] = []
     for i, place in enumerate(reader.locate(chunk.block.numbers)):
-        if place in sound:
-            events.append(sound[place])
+        if place in valid:
+            events.append(valid[place])
             continue
         error = errors.pop(0)
         assert isinstance(error, CorruptRecordError)
         assert (error.path, error.record, error.offset) == place[:3]
-        events.append(Record(*place[:3], chunk.block[i], sound=False))
+        events.append(Record(*place[:3], chunk.block[i], valid=False))
     return events + [damage_of(error) for error in errors]
 
 

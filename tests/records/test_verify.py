@@ -81,7 +81,7 @@ def marked(path: Path, width: int, limit: int = 1 << 30) -> list[int]:
 
 def test_damage_is_marked_where_it_is(tmp_path: Path) -> None:
     content = bytearray(frame(b"abcd") * 64)
-    assert marked(write_tfrecord(tmp_path / "sound", [b"abcd"] * 64), 64) == []
+    assert marked(write_tfrecord(tmp_path / "valid", [b"abcd"] * 64), 64) == []
     content[20 * 5 + 13] ^= 1
     content[20 * 40 + 13] ^= 1
     (tmp_path / "data").write_bytes(content)

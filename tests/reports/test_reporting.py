@@ -425,7 +425,7 @@ def test_damage(tmp_path: Path) -> None:
     last.write_bytes(last.read_bytes()[: 60 * len(frame(records[200])) + 5])
     report = tio.report(paths)
     assert not report.ok
-    assert [file.is_sound for file in report.files] == [False, True, False]
+    assert [file.is_valid for file in report.files] == [False, True, False]
     assert report.files[0].damaged == 1
     assert report.files[0].damage.index(True) == pytest.approx(60, abs=2)
     assert report.files[2].lost == "the file ends inside the header of a record"

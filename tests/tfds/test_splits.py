@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import torchrec_io as tio
 from tests.conftest import TESTS
 from torchrec_io._storage.location import Location
-from torchrec_io.tfds.shards import Shards, find_pieces
+from torchrec_io.tfds.shards import Shards, find_slices
 from torchrec_io.tfds.splits import Split, SplitRange
 
 RECORDED = json.loads((TESTS / "data" / "tfds_splits.json").read_text())
@@ -23,15 +23,15 @@ EVEN_CASES: list[list[Any]] = [case for case in RECORDED["cases"] if isinstance(
 
 
 def answer(dataset: str, split: str | Split) -> list[list[Any]] | None:
-    """What TFDS was asked: the pieces of shards, or None for a refusal."""
+    """What TFDS was asked: the slices of shards, or None for a refusal."""
     lengths = LENGTHS[dataset]
     shards = {name: Shards([Location("")] * len(of), of, 0) for name, of in lengths.items()}
     try:
         ranges = Split.of(split).ranges(lengths)
     except ValueError:
         return None
-    pieces = [piece for each in ranges for piece in find_pieces(each, shards)]
-    return [list(piece) for piece in pieces] or None
+    slices = [part for each in ranges for part in find_slices(each, shards)]
+    return [list(part) for part in slices] or None
 
 
 def test_all_cases_are_covered() -> None:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from .._records.reader import Lookahead
+from .._records.reader import PrefetchLimits
 from ..errors import TorchRecIOError
 
 # Jobs that are planned ahead of those that threads have started.
@@ -106,7 +106,7 @@ class JobQueue:
         self._batches = iter(batches)
         self._reader = reader
         self._batch_size = batch_size
-        self._reads_ahead = reader.lookahead is not None
+        self._reads_ahead = reader.prefetch_limits is not None
         self._taken_bytes = 0
         self._returned: deque[tuple[int, Chunk]] = deque()  # come before the other batches
         self._planned: deque[LoadJob] = deque()  # come before those
@@ -142,7 +142,7 @@ class JobQueue:
     def _plan_more(self) -> None:
         """Plan the next job; and where the reader reads ahead, further ones before they are few."""
         if self._reads_ahead:
-            self._plan_ahead(self._reader.lookahead)
+            self._plan_ahead(self._reader.prefetch_limits)
         elif (job := self._make()) is not None:
             self._add_planned(job)
 
@@ -150,7 +150,7 @@ class JobQueue:
         self._planned.append(job)
         self._planned_bytes += job.buffer_bytes
 
-    def _plan_ahead(self, ahead: Lookahead) -> None:
+    def _plan_ahead(self, ahead: PrefetchLimits) -> None:
         most = min(ahead.most_bytes, max(ahead.first_bytes, _GROWTH * self._taken_bytes))
         # Half of it at a time: neighbors among many records are read together, while the other half
         # is under way.
@@ -167,7 +167,7 @@ class JobQueue:
         if plans:
             # Errors are raised when a batch itself is read. That needs less memory, and no thread.
             with contextlib.suppress(TorchRecIOError, OSError, MemoryError, RuntimeError):
-                self._reader.read_ahead(plans)
+                self._reader.prefetch(plans)
 
     def take(self, epoch: int, count: int) -> Chunk | None:
         """Remove up to ``count`` records of an epoch from the next jobs; None if there are none."""

@@ -15,9 +15,9 @@ from .._order.packed_rows import PackedOrder, PackedRows, pack_rows
 from .._order.selection import Numbers
 from .._order.windows import Lengths
 from .._parsing.columns.base import LocatedBlock
-from .._parsing.failures import Failures, Ints
+from .._parsing.failures import Failures, Ints, RecordFailure
 from .._parsing.lengths import LengthFeature, find_lengths
-from .._parsing.parser import ExampleParser, RecordFailure
+from .._parsing.parser import ExampleParser
 from .._parsing.record_random import DEFAULT_RANDOM, RecordRandom
 from .._records.record_block import RecordBlock
 from .._records.record_reader import RecordReader

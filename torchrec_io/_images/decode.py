@@ -165,7 +165,10 @@ def _open(data: memoryview) -> ImageFile.ImageFile:
 
 
 def _rotation_of(image: ImageFile.ImageFile, feature: ImageFeature) -> Rotation | None:
-    """Return how to rotate an opened image, and decode it if its size is not known before."""
+    """Return the rotation of an opened image; None if it is not rotated.
+
+    The image is decoded if its size is not known before.
+    """
     if image.format not in _SIZED_FORMATS:
         image.load()
     if feature.apply_exif_orientation and image.format != "TIFF":
@@ -299,7 +302,7 @@ def _target_mode(image: Image.Image, feature: ImageFeature) -> str:
 
 
 def _blacken(image: Image.Image) -> Image.Image:
-    """Return a frame of a GIF with black in place of what is transparent, as in TensorFlow."""
+    """Return a frame of a GIF with black in place of transparent pixels, as in TensorFlow."""
     if image.mode != "RGBA" and "transparency" not in image.info:
         return image
     black = Image.new("RGB", image.size)

@@ -18,7 +18,7 @@ from .random_crop import choose_builtin, generator_of, is_builtin
 
 
 class CropKey(NamedTuple):
-    """What the random crop of a record's image depends on.
+    """Key of the random crop of a record's image. Equal keys give equal crops.
 
     Attributes:
         key: Key of the random numbers; 16 bytes.
@@ -134,7 +134,7 @@ def find_view(feature: ImageFeature, height: int, width: int, make_key: KeyFacto
 
 
 def fit_of(feature: ImageFeature) -> _core.Fit:
-    """Return how images become values of a feature's ``size``."""
+    """Return the rule that resizes images to a feature's ``size``."""
     return _fit((feature.size or (1, 1)), feature.resize, feature.short_side)
 
 

@@ -37,6 +37,6 @@ def _count_frames(data: memoryview) -> int:
 
 
 def _end_of_colors(data: memoryview, flags_at: int, colors_at: int) -> int:
-    """Return where a color table ends, or where it would start if the file does not have one."""
+    """Return the end offset of a color table; ``colors_at`` if the file has none."""
     flags = data[flags_at]
     return colors_at + (3 << (1 + (flags & 7)) if flags & 0x80 else 0)

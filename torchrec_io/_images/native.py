@@ -54,7 +54,7 @@ def decodes_pngs(feature: ImageFeature) -> bool:
 
 
 def column_rule(feature: ImageFeature) -> _core.ViewRule | None:
-    """Return how :func:`decode_column` decodes a feature's JPEGs; None if it cannot."""
+    """Return the rule by which :func:`decode_column` decodes JPEGs; None if it cannot."""
     if not decodes_jpegs(feature) or feature.size is None or feature.filter == "nearest":
         return None
     if feature.apply_exif_orientation or feature.fast:
@@ -148,8 +148,8 @@ class StoredImages(NamedTuple):
     keys: bytes | None
 
 
-class _Stored(NamedTuple):
-    """An image file, and what its header says."""
+class _StoredImage(NamedTuple):
+    """An image file, and the facts of its header."""
 
     data: memoryview
     height: int
@@ -158,7 +158,7 @@ class _Stored(NamedTuple):
     is_jpeg: bool
 
 
-class _Part(NamedTuple):
+class _DecodeTask(NamedTuple):
     """The part of a stored image that is decoded into an array.
 
     Attributes:
@@ -195,7 +195,7 @@ def decode_into(
     """
     fill = fill_values(feature, tables)
     failures: list[tuple[int, str]] = []
-    parts: dict[int, _Part] = {}
+    tasks: dict[int, _DecodeTask] = {}
     for place, image in enumerate(images):
         try:
             stored = _read_stored(image)
@@ -208,8 +208,8 @@ def decode_into(
         except BadValueError as error:
             failures.append((place, str(error)))
             continue
-        parts[place] = _part_of(stored, view, rotation, inner, feature)
-    return sorted([*failures, *_decode(parts, feature, tables)])
+        tasks[place] = _task_of(stored, view, rotation, inner, feature)
+    return sorted([*failures, *_decode(tasks, feature, tables)])
 
 
 def decode_one(
@@ -242,7 +242,11 @@ def _is_resized_here(view: View, feature: ImageFeature) -> bool:
 
 
 def _resize(
-    stored: _Stored, view: View, rotation: Rotation | None, feature: ImageFeature, channels: int
+    stored: _StoredImage,
+    view: View,
+    rotation: Rotation | None,
+    feature: ImageFeature,
+    channels: int,
 ) -> Pixels:
     """Decode the box of a view, and resize it without native code."""
     left, top, right, bottom = view.box
@@ -260,21 +264,25 @@ def _resize(
 
 
 def _decode_view(
-    stored: _Stored, view: View, rotation: Rotation | None, feature: ImageFeature, channels: int
+    stored: _StoredImage,
+    view: View,
+    rotation: Rotation | None,
+    feature: ImageFeature,
+    channels: int,
 ) -> Pixels:
     pixels = np.empty((*view.size, channels), np.uint8)
-    part = _part_of(stored, view, rotation, pixels, feature)
-    for _, reason in _decode({0: part}, feature, None):
+    task = _task_of(stored, view, rotation, pixels, feature)
+    for _, reason in _decode({0: task}, feature, None):
         raise BadValueError(reason)
     return pixels
 
 
-def _read_stored(data: memoryview) -> _Stored:
-    """Read and check what is known of an image before it is decoded."""
+def _read_stored(data: memoryview) -> _StoredImage:
+    """Read and check the header of an image, without decoding the image."""
     header = read_header(data)
     if header is not None:
         channels = CHANNELS[header.color_type]
-        return _Stored(data, header.height, header.width, channels, is_jpeg=False)
+        return _StoredImage(data, header.height, header.width, channels, is_jpeg=False)
     try:
         check_jpeg(data)
     except ValueError as error:
@@ -282,7 +290,7 @@ def _read_stored(data: memoryview) -> _Stored:
     [found] = _jpeg.read_jpeg_headers([_bytes_of(data)])
     if found.reason:
         raise BadValueError(f"the image cannot be decoded: {found.reason}")
-    return _Stored(data, found.height, found.width, found.components, is_jpeg=True)
+    return _StoredImage(data, found.height, found.width, found.components, is_jpeg=True)
 
 
 def _bytes_of(image: memoryview) -> Pixels:
@@ -290,11 +298,11 @@ def _bytes_of(image: memoryview) -> Pixels:
 
 
 def _decode(
-    parts: Mapping[int, _Part], feature: ImageFeature, tables: Pixels | None
+    tasks: Mapping[int, _DecodeTask], feature: ImageFeature, tables: Pixels | None
 ) -> list[tuple[int, str]]:
-    """Decode parts of images, by their places; return the places of bad ones, with the reason."""
-    jpegs = {place: part for place, part in parts.items() if part.is_jpeg}
-    pngs = {place: part for place, part in parts.items() if not part.is_jpeg}
+    """Decode images, by their positions; return the position and reason of each failure."""
+    jpegs = {place: task for place, task in tasks.items() if task.is_jpeg}
+    pngs = {place: task for place, task in tasks.items() if not task.is_jpeg}
     stored_tables = _stored(tables)
     failures: list[tuple[int, str]] = []
     if jpegs:
@@ -311,19 +319,21 @@ def _stored(tables: Pixels | None) -> npt.NDArray[np.uint8] | None:
 
 
 def _arguments(
-    parts: Mapping[int, _Part],
+    tasks: Mapping[int, _DecodeTask],
 ) -> tuple[list[Pixels], list[_core.ImageView], list[Pixels]]:
-    files = [part.file for part in parts.values()]
-    return files, [part.view for part in parts.values()], [part.target for part in parts.values()]
+    files = [task.file for task in tasks.values()]
+    return files, [task.view for task in tasks.values()], [task.target for task in tasks.values()]
 
 
-def _named(parts: Mapping[int, _Part], failed: list[tuple[int, str]]) -> list[tuple[int, str]]:
-    places = list(parts)
+def _named(
+    tasks: Mapping[int, _DecodeTask], failed: list[tuple[int, str]]
+) -> list[tuple[int, str]]:
+    places = list(tasks)
     return [(places[at], f"the image cannot be decoded: {reason}") for at, reason in failed]
 
 
 def _find_view(
-    stored: _Stored, feature: ImageFeature, make_key: KeyFactory
+    stored: _StoredImage, feature: ImageFeature, make_key: KeyFactory
 ) -> tuple[View, Rotation | None]:
     """Return the part of an image that a feature uses, and how the image is rotated before."""
     check_pixels(stored.height, stored.width, feature.max_pixels)
@@ -334,14 +344,14 @@ def _find_view(
     return find_view(feature, *size, make_key), rotation
 
 
-def _part_of(
-    stored: _Stored,
+def _task_of(
+    stored: _StoredImage,
     view: View,
     rotation: Rotation | None,
     inner: Pixels,
     feature: ImageFeature,
-) -> _Part:
-    """Return what to decode so that an array becomes a view of the rotated image.
+) -> _DecodeTask:
+    """Return the decoding that writes a view of the rotated image into an array.
 
     The stored image is resized first and rotated when it is written: the strides of the array do
     both the rotation and the mirroring.
@@ -355,8 +365,8 @@ def _part_of(
     eighths = view.eighths() if feature.fast and stored.is_jpeg else 8
     if eighths < 8:
         view = _scaled(view, eighths, height, width)
-    part = _core.ImageView(view.box, view.resized_box, view.size, eighths)
-    return _Part(_bytes_of(stored.data), stored.is_jpeg, part, target)
+    decoded = _core.ImageView(view.box, view.resized_box, view.size, eighths)
+    return _DecodeTask(_bytes_of(stored.data), stored.is_jpeg, decoded, target)
 
 
 def _scaled(view: View, eighths: int, height: int, width: int) -> View:

@@ -1,4 +1,4 @@
-"""Random parts of images. Those of this library are chosen natively, with the same random numbers.
+"""Random parts of images. Native code chooses the same parts, with the same random numbers.
 
 A user's ``augment`` function is called in Python.
 """

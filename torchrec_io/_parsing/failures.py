@@ -3,17 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from .._schema.valid_range import Limits
 
-if TYPE_CHECKING:
-    from .parser import RecordFailure
-
 Ints = npt.NDArray[np.int64]
+
+
+class RecordFailure(NamedTuple):
+    """A record that cannot be parsed with the schema.
+
+    Attributes:
+        position: Position of the record in the block.
+        feature: Flat name of the feature; None if the record as a whole is not valid.
+        offset: Offset of the fault in the record, in bytes; None if it is not in one place.
+        reason: Reason, as part of an error message.
+        cause: Exception that was raised, if there is one.
+        hint: Function that describes the record, to end the message; it may return "".
+    """
+
+    position: int
+    feature: str | None
+    offset: int | None
+    reason: str
+    cause: Exception | None = None
+    hint: Callable[[], str] | None = None
+
+    def message(self, *, with_offset: bool = False) -> str:
+        """Return the reason, with the hint at the end."""
+        reason = self.reason
+        if with_offset and self.offset is not None:
+            reason = f"{reason}, at byte {self.offset} of the record"
+        return reason if self.hint is None else reason + self.hint()
 
 
 class Refusal(NamedTuple):
@@ -79,11 +103,11 @@ class Failures:
         return cls(positions, failure_of)
 
     def merged(self, others: Failures, kept: Ints) -> Failures:
-        """Return these failures and those of the other records of the block.
+        """Add failures that were found in a block without the records of this object.
 
         Args:
-            others: Failures of a block without the records of this object.
-            kept: Position of each record of that block in this one.
+            others: Failures of that block.
+            kept: Position in this block of each record of that block.
         """
         positions = np.concatenate((self.positions, kept[others.positions]))
         ascending = np.argsort(positions)

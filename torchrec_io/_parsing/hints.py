@@ -1,4 +1,4 @@
-"""Hints about records that cannot be parsed: what they look like, and what reads them.
+"""Hints about records that cannot be parsed: their likely format, and the spec that reads them.
 
 They end the messages of errors. A record is examined only when its error is shown.
 """
@@ -45,7 +45,7 @@ _EXAMPLE_HINT = (
 
 
 def hint_at(schema: Schema, record: bytes, name: str | None, key: str) -> str:
-    """Return what a record that cannot be parsed looks like, to end an error message; or "".
+    """Return a hint about a record that cannot be parsed, to end an error message; or "".
 
     Args:
         schema: Schema of the record.
@@ -74,7 +74,7 @@ def hint_at(schema: Schema, record: bytes, name: str | None, key: str) -> str:
 
 
 def _hint_at_record(record: bytes) -> str:
-    """Return what a record that is no Example looks like, to end an error message; or ""."""
+    """Return a hint about a record that is not an Example, to end an error message; or ""."""
     if not record:
         return "; the record is empty"
     what, schema = _recognize(record)
@@ -82,7 +82,7 @@ def _hint_at_record(record: bytes) -> str:
 
 
 def _recognize(record: bytes) -> tuple[str, str]:
-    """Return what a record looks like, and the schema that reads it; "" if it is not known."""
+    """Guess the format of a record; return its name and a schema that reads it, or "" twice."""
     found = file_format(record)
     if found is not None:
         file = f"a {found} image" if found in IMAGES else f"a {found} file"
@@ -100,7 +100,7 @@ def _recognize(record: bytes) -> tuple[str, str]:
 
 
 def _value_hint(schema: Schema, record: bytes, name: str, key: str) -> str:
-    """Return which spec reads the values of a stored feature; "" if it is not known."""
+    """Return a hint that names the spec for the values of a stored feature; "" if not known."""
     spec = schema[name]
     in_lists = name in (schema.sequence or {})
     filled = [step for step in _steps_of(record, key, in_lists=in_lists) if step.values]
@@ -130,7 +130,7 @@ def _value_hint(schema: Schema, record: bytes, name: str, key: str) -> str:
 
 
 def _decoding_of(value: bytes, spec: Feature) -> tuple[str, str]:
-    """Return what a bytes value looks like, and the spec that decodes it; "" if not known."""
+    """Guess the content of a bytes value; return its name and the spec that decodes it, or ""."""
     found = sniff(value)
     if found in IMAGES:
         return f"a {found} image", "ImageFeature()"

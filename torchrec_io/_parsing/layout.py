@@ -308,7 +308,11 @@ class ArenaLayout:
         self.size = size
 
     def _alignment(self, item: int) -> int:
-        """Return what the offset of an array must be a multiple of, by the size of its items."""
+        """Return the alignment of an array in bytes.
+
+        Args:
+            item: Size of an item in bytes.
+        """
         del item
         return ALIGNMENT_BYTES
 

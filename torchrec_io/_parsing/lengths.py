@@ -87,13 +87,13 @@ class LengthFeature:
 
     def lengths_of(self, parser: ExampleParser, block: RecordBlock) -> tuple[Ints, RecordBlock]:
         """Return the lengths of the records of a block that can be parsed, and these records."""
-        located, block = locate_sound(parser, block)
+        located, block = locate_valid(parser, block)
         offsets, units = located.counts(0)
         return -(np.diff(units if self.place == "sequence" else offsets) // -self.part), block
 
 
-def locate_sound(parser: ExampleParser, block: RecordBlock) -> tuple[LocatedBlock, RecordBlock]:
-    """Locate the values of the records of a block that can be parsed, and return these records."""
+def locate_valid(parser: ExampleParser, block: RecordBlock) -> tuple[LocatedBlock, RecordBlock]:
+    """Locate the values of the valid records of a block, and return these records."""
     located = parser.locate(block)
     if located.failures:
         block = block.without(sorted({failure.position for failure in located.failures}))
@@ -139,8 +139,8 @@ def find_lengths(
         (index, first) for index, first in zip(reader.indexes, firsts, strict=False) if len(index)
     ]
 
-    def file_of(item: tuple[RecordIndex, int]) -> _File:
-        return _File(*item, measure, reader)
+    def file_of(item: tuple[RecordIndex, int]) -> _FileLengths:
+        return _FileLengths(*item, measure, reader)
 
     files = map_in_threads(file_of, nonempty)  # an index may have to be read first
     unknown = [file for file in files if not file.load(lengths, least=unreadable)]
@@ -149,7 +149,7 @@ def find_lengths(
     return lengths
 
 
-class _File:
+class _FileLengths:
     """The cached lengths of one data file.
 
     Attributes:
@@ -219,7 +219,7 @@ class _File:
 
 
 def _measure_files(
-    files: list[_File], reader: RecordReader, measure: LengthMeasure, lengths: Ints
+    files: list[_FileLengths], reader: RecordReader, measure: LengthMeasure, lengths: Ints
 ) -> None:
     """Find the lengths of files by a pass over their records, and cache them."""
     parser = measure.parser()

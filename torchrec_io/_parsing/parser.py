@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import pkgutil
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from .. import _core
@@ -23,35 +23,9 @@ from .columns.base import (
     ElementSelection,
     LocatedBlock,
 )
+from .failures import RecordFailure
 from .layout import ArenaLayout, Column
 from .record_random import DEFAULT_RANDOM, RecordRandom
-
-
-class RecordFailure(NamedTuple):
-    """A record that cannot be parsed with the schema.
-
-    Attributes:
-        position: Position of the record in the block.
-        feature: Flat name of the feature; None if the record as a whole is not valid.
-        offset: Offset of the fault in the record, in bytes; None if it is not in one place.
-        reason: Reason, as part of an error message.
-        cause: Exception that was raised, if there is one.
-        hint: Function that returns what the record looks like, to end the message; or "".
-    """
-
-    position: int
-    feature: str | None
-    offset: int | None
-    reason: str
-    cause: Exception | None = None
-    hint: Callable[[], str] | None = None
-
-    def message(self, *, with_offset: bool = False) -> str:
-        """Return the reason with what the record looks like, which is examined only now."""
-        reason = self.reason
-        if with_offset and self.offset is not None:
-            reason = f"{reason}, at byte {self.offset} of the record"
-        return reason if self.hint is None else reason + self.hint()
 
 
 class ExampleParser:

@@ -7,8 +7,9 @@ from typing import NamedTuple
 from .. import _core
 from .._records.record_block import RecordBlock
 from .columns.base import Arena
+from .failures import RecordFailure
 from .layout import Column
-from .parser import ExampleParser, RecordFailure
+from .parser import ExampleParser
 from .record_random import DEFAULT_RANDOM, RecordRandom
 
 

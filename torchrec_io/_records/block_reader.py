@@ -23,7 +23,7 @@ from .reader import Reader, RecordLocation, open_first
 from .record_block import RecordBlock
 from .record_reader import ReadPlan, RecordReader
 
-# Blocks of objects that are at least so large are read ahead one by one: requests for smaller ones
+# Blocks of objects that are at least so large are prefetched one by one: requests for smaller ones
 # that are neighbors are joined.
 _ALONE_BYTES = 1 << 20
 
@@ -37,13 +37,13 @@ class BlockPlan:
             order, which is fast to parse.
         blocks: Number of each record's block; int64 ``[n]``.
         needed: Numbers of all these blocks, ascending; int64.
-        ahead: Plans of blocks that are read ahead for this one.
+        prefetched: Plans of blocks that are prefetched for this one.
     """
 
     frames: ReadPlan
     blocks: Ints
     needed: Ints
-    ahead: list[ReadPlan] = field(default_factory=list)
+    prefetched: list[ReadPlan] = field(default_factory=list)
 
     @property
     def numbers(self) -> Ints:
@@ -98,7 +98,7 @@ class BlockReader(Reader):
         self.verify_crc = reader.verify_crc
         self.max_record_bytes = reader.max_record_bytes
         self.compressions = reader.compressions
-        self.lookahead = reader.lookahead
+        self.prefetch_limits = reader.prefetch_limits
         self.is_native = reader.is_native
         self._block_of = block_of
         self._numbers_of = numbers_of
@@ -130,24 +130,24 @@ class BlockReader(Reader):
         needed = np.array(sorted(set(blocks.tolist())), np.int64)
         return BlockPlan(frames, blocks, needed)
 
-    def read_ahead(self, plans: Sequence[BlockPlan]) -> None:
+    def prefetch(self, plans: Sequence[BlockPlan]) -> None:
         blocks = [block for plan in plans for block in self._unread(plan)]
         if self.compressions or any(block.buffer_bytes < _ALONE_BYTES for block in blocks):
-            self.reader.read_ahead(blocks)
+            self.reader.prefetch(blocks)
             return
         for block in blocks:
-            self.reader.read_ahead([block])
+            self.reader.prefetch([block])
 
     def _unread(self, plan: BlockPlan) -> Iterator[ReadPlan]:
-        """Yield the plans of blocks that are neither in memory nor read ahead."""
+        """Yield the plans of blocks that are neither in memory nor prefetched."""
         self._reset_after_fork()
         for number in plan.needed.tolist():
             with self._lock:
-                if number in self._blocks or number in self._ahead:
+                if number in self._blocks or number in self._prefetched:
                     continue
-            self._ahead[number] = ahead = self.reader.plan(self._numbers_of(number))
-            plan.ahead.append(ahead)
-            yield ahead
+            self._prefetched[number] = prefetched = self.reader.plan(self._numbers_of(number))
+            plan.prefetched.append(prefetched)
+            yield prefetched
 
     def open_run(self, plans: Sequence[BlockPlan]) -> list[Frames]:
         return open_first(plans, self._open_frames)
@@ -159,7 +159,7 @@ class BlockReader(Reader):
             return Frames.of_plan(plan.frames, self._copy(plan))
 
     def fetch(self, plan: BlockPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
-        """Copy the records of a plan from their blocks, reading those not in memory.
+        """Copy the records of a plan from their blocks. Blocks that are not in memory are read.
 
         Returns:
             The valid records, in the order of the plan, and an error for each damaged one.
@@ -238,7 +238,7 @@ class BlockReader(Reader):
 
     def _read(self, number: int) -> _core.FrameBlock:
         self.reader.count_memory_of(self)
-        plan = self._ahead.pop(number, None) or self.reader.plan(self._numbers_of(number))
+        plan = self._prefetched.pop(number, None) or self.reader.plan(self._numbers_of(number))
         plan, _ = self.reader.without_too_large(plan)
         return _core.FrameBlock(plan, self.reader.read(plan))
 
@@ -256,7 +256,7 @@ class BlockReader(Reader):
         self._lock = threading.Lock()
         # Blocks in memory and those that are being read; last used last.
         self._blocks: OrderedDict[int, Future[_core.FrameBlock]] = OrderedDict()
-        # Plans of blocks that are read ahead, as long as a plan of records needs them.
-        self._ahead: weakref.WeakValueDictionary[int, ReadPlan] = weakref.WeakValueDictionary()
+        # Plans of blocks that are prefetched, as long as a plan of records needs them.
+        self._prefetched: weakref.WeakValueDictionary[int, ReadPlan] = weakref.WeakValueDictionary()
         # Last: a thread that sees it may use the lock, and the parent's may be held forever.
         self._pid = os.getpid()

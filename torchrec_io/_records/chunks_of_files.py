@@ -41,7 +41,9 @@ def open_chunks(
     if disk is not None:
         from .._storage.cache.object_blocks import chunk_blocks  # noqa: PLC0415  # seldom needed
 
-        chunks.stored = chunk_blocks(disk, index.location, file.stamp, chunks.starts)
+        identity = index.location.content_identity(file.stamp)
+        if identity is not None:
+            chunks.stored = chunk_blocks(disk, identity, chunks.starts)
     return ChunkedFile(file, chunks, cache)
 
 
@@ -70,11 +72,11 @@ def report_decodings(
 
     Args:
         indexes: Index of each file.
-        cache_bytes: Memory of the cache, half of which is for the look-ahead.
+        cache_bytes: Memory of the cache, half of which is for prefetching.
         block: Number of records that are read together; None: each is read alone.
     """
     compressed = [index for index in indexes if index.compression]
-    # Half of the look-ahead, which is three quarters of the memory, is read each time.
+    # Three quarters of the memory are for prefetched data; half of that is read each time.
     size = sum(index.stream_bytes for index in compressed)
     times = max(1, size / (0.75 * cache_bytes / 2))
     # Of the largest file alone: the indexes of others may not be in memory.

@@ -43,7 +43,7 @@ class DamageMap:
             self.mark(begin, end)
 
     def add(self, other: DamageMap) -> None:
-        """Mark what another map of the same file marks."""
+        """Add the marks of another map of the same file."""
         self._cells |= other._cells
 
     def cells(self, width: int) -> list[bool]:

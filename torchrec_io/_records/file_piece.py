@@ -195,7 +195,7 @@ def blocks_by_number(
 
 
 def error_of_lost(error: TorchRecIOError, count: int | None = None) -> TorchRecIOError:
-    """Return an error about a damaged length that says what is lost after it.
+    """Return an error about a damaged length that also states the loss after it.
 
     Args:
         error: Error of the damaged record.

@@ -18,7 +18,7 @@ from .._storage.byte_source import (
     Stamp,
     find_size,
     read_bytes,
-    sound_end,
+    valid_end,
 )
 from .._storage.compression import MOST_INFLATED, Compression, CompressionChoice, check_compression
 from .._storage.local import StrPath
@@ -168,7 +168,7 @@ class RecordIndex:
                 break
         size, damage = (file.stamp.size, None) if detected is None else find_size(source)
         if damage is not None and not format.is_self_checking:
-            found = found.up_to(sound_end(source), damage)
+            found = found.up_to(valid_end(source), damage)
         if found.error is not None:  # the next reader loads what a cache has of it
             file.drop_kept(np.array([(0, file.stamp.size, 0)]))
             if not allow_damage:
@@ -475,7 +475,10 @@ class RecordIndex:
         return self.location.is_versioned and self.data_stamp is not None
 
     def find_change_time(self) -> int | tuple[int | str, ...]:
-        """Return what differs once the data file was changed: its time, or its ETag if remote."""
+        """Return a value that differs once the data file has changed.
+
+        It is the time of the last change, or the ETag or version of a remote object.
+        """
         if self.is_pinned and self.data_stamp is not None:
             return self.data_stamp.file
         return self.location.stamp_now().mtime_ns

@@ -31,7 +31,7 @@ logger = logging.getLogger("torchrec_io")
 def cache_path(
     data_path: StrPath, record_format: RecordFormat = TFRECORD, stamp: Stamp | None = None
 ) -> Path:
-    """Return where the index of a data file is kept that has none beside it.
+    """Return the path of an index file that cannot be kept beside its data file.
 
     It is in the :func:`cache_folder`. Links to a file share its index, and each version of an
     object has its own.

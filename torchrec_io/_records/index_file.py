@@ -42,7 +42,7 @@ _PAGES_OF_ONE_FILE = 1 << 10
 
 
 class IndexFacts(NamedTuple):
-    """What is known of an index without its content.
+    """Facts about an index that are known without its content.
 
     Attributes:
         records: Number of records.

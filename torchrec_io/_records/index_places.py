@@ -1,4 +1,4 @@
-"""Places that indexes of data files are written to, unless those that are there are up to date."""
+"""Places that indexes of data files are written to. Indexes that are up to date are kept."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class TextLines(RecordFormat):
 
 
 def _ends_with(end: int, buffer: ByteBuffer, starts: Ints, lengths: Ints) -> npt.NDArray[np.bool_]:
-    """Return which parts of a buffer end with a byte."""
+    """Return True for each part of a buffer that ends with a given byte; bool ``[n]``."""
     if not len(buffer):
         return np.zeros(len(starts), np.bool_)
     ends: npt.NDArray[np.bool_] = buffer[np.maximum(starts + lengths - 1, 0)] == end

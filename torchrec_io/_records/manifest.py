@@ -115,9 +115,9 @@ def _first_line(body: bytes) -> bytes:
 def find_facts(
     files: Sequence[Location], compression: CompressionChoice, record_format: RecordFormat
 ) -> dict[Location, IndexFacts]:
-    """Return what the manifests of folders say about the indexes of objects as they are now.
+    """Read the manifests of folders, and return the facts about the indexes of objects.
 
-    Entries of objects that were replaced since are left out.
+    Objects that were replaced after their manifest was written are left out.
 
     Args:
         files: Data files.

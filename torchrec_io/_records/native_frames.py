@@ -70,7 +70,11 @@ class NativeReads(NamedTuple):
         return cls(frames, _block_of(frames.plan, buffer))
 
     def for_core(self, records: _core.Records) -> _core.BatchReads:
-        """Return the reads for the native core; ``records`` are those of the block."""
+        """Return the reads for the native core.
+
+        Args:
+            records: The records of the block, as the core has them.
+        """
         plan, files, buffer = self.frames.plan, self.frames.files, self.block.buffer
         if self.frames.block is not None:
             return _core.BatchReads.of_buffer(plan, buffer, records)

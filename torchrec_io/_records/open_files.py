@@ -67,7 +67,7 @@ class OpenFiles:
             self._closed.clear()
 
     def check_used(self) -> None:
-        """Check that no file was changed after it was used in this epoch.
+        """Check that the files used in this epoch were not changed since they were used.
 
         Raises:
             StaleIndexError: If a file was changed in place.

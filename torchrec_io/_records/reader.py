@@ -52,12 +52,12 @@ class Plan(Protocol):
         """Return the number of bytes of the records from ``begin`` to ``end``, as stored."""
 
 
-class Lookahead(NamedTuple):
-    """How far ahead records are read by :meth:`Reader.read_ahead`.
+class PrefetchLimits(NamedTuple):
+    """Number of bytes that are worth prefetching by :meth:`Reader.prefetch`.
 
     Attributes:
-        most_bytes: Largest number of bytes that are read ahead and not used yet.
-        first_bytes: Number of bytes to read ahead at first: few, if that delays a batch.
+        most_bytes: Largest number of bytes that are prefetched and not used yet.
+        first_bytes: Number of bytes to prefetch at first: few, if that delays a batch.
     """
 
     most_bytes: int
@@ -73,15 +73,15 @@ class Reader(ABC):
         verify_crc: Whether checksums are compared, those of lengths and of data.
         max_record_bytes: Largest size of a record in bytes.
         compressions: How files are compressed, as far as that is known before they are read.
-        lookahead: How far ahead :meth:`read_ahead` is worth calling; None for local files, which
-            native code and the system read ahead.
+        prefetch_limits: Limits for calls of :meth:`prefetch`; None for local files, which the
+            native code and the system prefetch.
         is_native: True if the native core loads small batches together; see :meth:`open_run`.
     """
 
     verify_crc: bool
     max_record_bytes: int
     compressions: frozenset[Compression] = frozenset()
-    lookahead: Lookahead | None = None
+    prefetch_limits: PrefetchLimits | None = None
     is_native: bool = False
 
     @abstractmethod
@@ -94,7 +94,7 @@ class Reader(ABC):
 
     @abstractmethod
     def end_epoch(self) -> None:
-        """Check that no file was changed after it was read in this epoch.
+        """Check that the files read in this epoch were not changed since they were read.
 
         Raises:
             StaleIndexError: If a file was changed in place.
@@ -103,7 +103,7 @@ class Reader(ABC):
 
     @abstractmethod
     def plan(self, records: Any) -> Any:
-        """Plan how to read some records, without reading them.
+        """Make a plan for reading some records, without reading them.
 
         Args:
             records: Records in any order: int64 ``[n]`` of their numbers, where the reader knows
@@ -119,10 +119,10 @@ class Reader(ABC):
             FileNotFoundError: If a data file was removed.
         """
 
-    def read_ahead(self, plans: Sequence[Any]) -> None:
+    def prefetch(self, plans: Sequence[Any]) -> None:
         """Start to read plans that are fetched later, in their order.
 
-        Nothing needs to be taken back: what is read for a plan is dropped with it.
+        There is nothing to cancel: dropping a plan drops or cancels its reads.
         """
         del plans
 
@@ -152,10 +152,10 @@ class Reader(ABC):
 
     @abstractmethod
     def locate(self, numbers: Any) -> list[RecordLocation]:
-        """Return where records are stored.
+        """Return the file, offset and key of records.
 
         Args:
-            numbers: Identities of records, as :attr:`Plan.numbers` has them.
+            numbers: Identities of records, as in :attr:`Plan.numbers`.
         """
 
 

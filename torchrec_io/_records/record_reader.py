@@ -26,8 +26,8 @@ from .formats import TFRECORD
 from .index import RecordIndex
 from .native_frames import Frames
 from .open_files import OpenFiles
-from .read_ahead import ReadAhead
-from .reader import Lookahead, Reader, RecordLocation, open_first, without_damaged
+from .prefetch import RecordPrefetcher
+from .reader import PrefetchLimits, Reader, RecordLocation, open_first, without_damaged
 from .record_block import RecordBlock
 from .record_size import MAX_RECORD_BYTES, too_large
 
@@ -39,8 +39,8 @@ ReadPlan: TypeAlias = _core.ReadPlan
 # Two records at most this far apart are read at once: for data in memory, reading one more page
 # costs about as much as another call.
 _COALESCE_GAP_BYTES = 1 << 12
-# Records of objects that are read ahead at first: a program may want few.
-_FIRST_AHEAD_BYTES = 1 << 20
+# Records of objects that are prefetched at first: a program may need few.
+_FIRST_PREFETCH_BYTES = 1 << 20
 
 
 class RecordReader(Reader):
@@ -84,7 +84,7 @@ class RecordReader(Reader):
         kinds = {index.compression for index in self.indexes}
         self.compressions = frozenset(kind for kind in kinds if kind is not None)
         self.is_native = self.format.code == TFRECORD.code
-        self.lookahead = self._find_lookahead()
+        self.prefetch_limits = self._find_prefetch_limits()
         self._reset()
 
     def __len__(self) -> int:
@@ -132,24 +132,24 @@ class RecordReader(Reader):
         """
         return self._files.find(records).plan(gap)
 
-    def _find_lookahead(self) -> Lookahead | None:
+    def _find_prefetch_limits(self) -> PrefetchLimits | None:
         if self.compressions:
             most = self.decode_cache_bytes * 3 // 4
-            return Lookahead(most, most // 2)
+            return PrefetchLimits(most, most // 2)
         limits = (index.location.fetch_bytes for index in self.indexes)
         fetch_bytes = min(filter(None, limits), default=0)
-        return Lookahead(fetch_bytes // 2, _FIRST_AHEAD_BYTES) if fetch_bytes else None
+        return PrefetchLimits(fetch_bytes // 2, _FIRST_PREFETCH_BYTES) if fetch_bytes else None
 
-    def read_ahead(self, plans: Sequence[ReadPlan]) -> None:
+    def prefetch(self, plans: Sequence[ReadPlan]) -> None:
         plans = [plan for plan in plans if not self.has_too_large(plan)]
-        ahead = self._ahead_of_process()
-        if plans and ahead is not None:
-            ahead.begin(plans)
+        prefetcher = self._prefetcher()
+        if plans and prefetcher is not None:
+            prefetcher.begin(plans)
 
-    def _take_ahead(self, plan: ReadPlan, *, shares_memory: bool) -> ByteBuffer | None:
-        """Take the frames of a plan, if they were read ahead; see :meth:`ReadAhead.take`."""
-        ahead = self._ahead_of_process()
-        return None if ahead is None else ahead.take(plan, shares_memory=shares_memory)
+    def _take_prefetched(self, plan: ReadPlan, *, shares_memory: bool) -> ByteBuffer | None:
+        """Take the frames of a plan if they were prefetched; see :meth:`RecordPrefetcher.take`."""
+        prefetcher = self._prefetcher()
+        return None if prefetcher is None else prefetcher.take(plan, shares_memory=shares_memory)
 
     def fetch(self, plan: ReadPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
         plan, too_large = self.without_too_large(plan)
@@ -170,7 +170,7 @@ class RecordReader(Reader):
         return block, [*damaged, *errors]
 
     def _drop_kept(self, plan: ReadPlan) -> bool:
-        """Drop what is kept of damaged records; return whether they may be read better now."""
+        """Drop the cached data of damaged records; return whether reading again may succeed."""
         dropped = [
             source.drop_kept(ranges)
             for file, ranges in plan.by_file()
@@ -237,9 +237,9 @@ class RecordReader(Reader):
             OSError: If reading fails.
             MemoryError: If there is not enough memory for the records.
         """
-        ahead = self._take_ahead(plan, shares_memory=False)
-        if ahead is not None:
-            return ahead
+        frames = self._take_prefetched(plan, shares_memory=False)
+        if frames is not None:
+            return frames
         try:
             buffer = _core.allocate(plan.buffer_bytes)
         except MemoryError:
@@ -282,7 +282,7 @@ class RecordReader(Reader):
         return buffer
 
     def count_memory_of(self, holder: Holder) -> None:
-        """Let what an object holds count within the memory for decoded parts of files."""
+        """Count the memory that an object holds within the memory for decoded parts of files."""
         if self.compressions:
             self._chunk_cache.count_memory_of(holder)
 
@@ -302,8 +302,8 @@ class RecordReader(Reader):
         if descriptors_of(sources) is not None:
             return Frames(plan, sources)
         with reading():  # the core cannot read compressed or remote files
-            ahead = self._take_ahead(plan, shares_memory=True)
-            return Frames.of_plan(plan, self.read(plan) if ahead is None else ahead)
+            frames = self._take_prefetched(plan, shares_memory=True)
+            return Frames.of_plan(plan, self.read(plan) if frames is None else frames)
 
     def extract(
         self, buffer: ByteBuffer, plan: ReadPlan
@@ -337,11 +337,11 @@ class RecordReader(Reader):
             self._reset()
         return self._files_of_process
 
-    def _ahead_of_process(self) -> ReadAhead | None:
-        """Return the look-ahead of this process, or None for plain local files."""
+    def _prefetcher(self) -> RecordPrefetcher | None:
+        """Return the prefetcher of this process, or None for plain local files."""
         if self._pid != os.getpid():
             self._reset()
-        return self._ahead
+        return self._prefetcher_of_process
 
     def _reset(self) -> None:
         open_content = None
@@ -349,10 +349,10 @@ class RecordReader(Reader):
             self._chunk_cache = process_cache(self.decode_cache_bytes)
             open_content = functools.partial(open_chunks, cache=self._chunk_cache, disk=self.cache)
         self._files_of_process = OpenFiles(self.indexes, self._counts, open_content)
-        self._ahead: ReadAhead | None = None
-        if self.lookahead is not None:
+        self._prefetcher_of_process: RecordPrefetcher | None = None
+        if self.prefetch_limits is not None:
             threads = most_storage_threads() if self.compressions else REMOTE_THREADS
-            self._ahead = ReadAhead(self._files_of_process, threads)
-            self.count_memory_of(self._ahead)
+            self._prefetcher_of_process = RecordPrefetcher(self._files_of_process, threads)
+            self.count_memory_of(self._prefetcher_of_process)
         # Last: a thread that sees it may use the rest.
         self._pid = os.getpid()

@@ -73,7 +73,7 @@ def choose_records(files: Sequence[Location], max_records: MaxRecords) -> Record
     """
     if max_records not in ("auto", None):
         max_records = check_integer("max_records", max_records, 1)
-    found = map_in_threads(_File.of, files)
+    found = map_in_threads(_SampledFile.of, files)
     size = sum(file.size for file in found)
     if max_records is None or (max_records == "auto" and size <= WHOLE_BYTES):
         return _all_of(found)
@@ -88,15 +88,15 @@ def choose_records(files: Sequence[Location], max_records: MaxRecords) -> Record
 
 def all_records(indexes: Sequence[RecordIndex]) -> RecordSample:
     """Return all records of indexed files."""
-    return _all_of([_File.of(index.location, index) for index in indexes])
+    return _all_of([_SampledFile.of(index.location, index) for index in indexes])
 
 
 # ---- files ----
 
 
 @dataclass(frozen=True)
-class _File:
-    """A file and what is known about it.
+class _SampledFile:
+    """A file and the facts that are known about it.
 
     Attributes:
         location: The file.
@@ -111,7 +111,7 @@ class _File:
     index: RecordIndex | None = None
 
     @classmethod
-    def of(cls, location: Location, index: RecordIndex | None = None) -> _File:
+    def of(cls, location: Location, index: RecordIndex | None = None) -> _SampledFile:
         if not location.is_seekable():
             return cls(location, math.inf, is_plain=False)
         with closing(location.open()) as file:
@@ -124,7 +124,7 @@ class _File:
         return math.inf if self.index is None else len(self.index)
 
 
-def _with_indexes(files: Sequence[_File]) -> list[_File]:
+def _with_indexes(files: Sequence[_SampledFile]) -> list[_SampledFile]:
     """Return files with their indexes: those that exist, and others if these files are small."""
     found = map_in_threads(_with_existing_index, files)
     if sum(file.size for file in found if file.index is None) > _SCANNED_BYTES:
@@ -132,13 +132,13 @@ def _with_indexes(files: Sequence[_File]) -> list[_File]:
     return map_in_threads(_with_any_index, found)
 
 
-def _with_existing_index(file: _File) -> _File:
+def _with_existing_index(file: _SampledFile) -> _SampledFile:
     if file.size == math.inf:
         return file
     return replace(file, index=find_matching(file.location))
 
 
-def _with_any_index(file: _File) -> _File:
+def _with_any_index(file: _SampledFile) -> _SampledFile:
     if file.index is not None:
         return file
     return replace(file, index=RecordIndex.build(file.location, allow_damage=True))
@@ -147,7 +147,7 @@ def _with_any_index(file: _File) -> _File:
 # ---- all records ----
 
 
-def _all_of(files: Iterable[_File]) -> RecordSample:
+def _all_of(files: Iterable[_SampledFile]) -> RecordSample:
     pieces: list[Piece] = []
     for each in files:
         file = each
@@ -167,7 +167,7 @@ def _all_of(files: Iterable[_File]) -> RecordSample:
 # ---- some records ----
 
 
-def _sample(files: Sequence[_File], max_records: int, max_bytes: int | None) -> RecordSample:
+def _sample(files: Sequence[_SampledFile], max_records: int, max_bytes: int | None) -> RecordSample:
     total = sum(file.count for file in files)
     if max_bytes is not None and total < math.inf:
         # Records may be so large that fewer suffice.

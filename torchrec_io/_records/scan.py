@@ -19,8 +19,8 @@ Value = TypeVar("Value")
 # Usual limits of a block. A larger record gets a block of its own.
 BLOCK_RECORDS = 1 << 12
 BLOCK_BYTES = 1 << 22
-# Blocks of about this many bytes are read together, ahead of their visits.
-_AHEAD_BYTES = 1 << 24
+# Blocks of about this many bytes are prefetched together, before their visits.
+_PREFETCH_BYTES = 1 << 24
 
 
 def scan(
@@ -31,7 +31,7 @@ def scan(
     *,
     max_bytes: int = BLOCK_BYTES,
 ) -> Generator[Value]:
-    """Visit records in blocks, in a pool of threads, and yield what the visits return, in order.
+    """Visit records in blocks, in a pool of threads, and yield the results of the visits, in order.
 
     Close the generator if it is left early: then it waits only for the visits in progress.
 
@@ -51,8 +51,10 @@ def scan(
     plans: Iterator[Any] = itertools.chain.from_iterable(
         _blocks(reader, part, max_bytes) for part in numbers
     )
-    if reader.lookahead is not None:
-        plans = _read_ahead(reader, plans, min(_AHEAD_BYTES, reader.lookahead.most_bytes // 2))
+    if reader.prefetch_limits is not None:
+        plans = _prefetch(
+            reader, plans, min(_PREFETCH_BYTES, reader.prefetch_limits.most_bytes // 2)
+        )
     with OrderedPool(visit, threads) as pool:
         yield from pool.map(plans)
 
@@ -67,8 +69,8 @@ def _blocks(reader: Reader, numbers: Ints, max_bytes: int) -> Iterator[Any]:
         yield from _blocks(reader, half, max_bytes)
 
 
-def _read_ahead(reader: Reader, plans: Iterator[Any], most_bytes: int) -> Iterator[Any]:
-    """Yield plans. About so many bytes of those that follow are read meanwhile."""
+def _prefetch(reader: Reader, plans: Iterator[Any], most_bytes: int) -> Iterator[Any]:
+    """Yield plans, with about ``most_bytes`` of the plans after them prefetched."""
     waiting: list[Any] = []
     while True:
         following: list[Any] = []
@@ -78,7 +80,7 @@ def _read_ahead(reader: Reader, plans: Iterator[Any], most_bytes: int) -> Iterat
             size += plan.buffer_bytes
         # Errors are raised when a block itself is read.
         with contextlib.suppress(TorchRecIOError, OSError, MemoryError, RuntimeError):
-            reader.read_ahead(following)
+            reader.prefetch(following)
         yield from waiting
         if not following:
             return

@@ -84,7 +84,7 @@ class ScannedBlock:
             yield offset, bytes(data[start : start + length])
 
     def place(self, position: int) -> dict[str, Any]:
-        """Return where a record is stored, as arguments of an error."""
+        """Return the path, number and offset of a record, as arguments of an error."""
         number = None if self.base is None else int(self.block.numbers[position]) - self.base
         return {"path": self.path, "record": number, "offset": int(self.offsets[position])}
 

@@ -178,10 +178,10 @@ class StreamReader(Reader):
         return _regroup(_skip_records(chunks, skip), size)
 
     def begin_epoch(self, num_ranks: int = 1) -> None:
-        """Do nothing: files are opened again for each iteration."""
+        """Start an epoch: a no-op, because each iteration opens its files again."""
 
     def end_epoch(self) -> None:
-        """Do nothing: files are checked while they are read."""
+        """End an epoch: a no-op, because files are checked while they are read."""
 
     def plan(self, records: StreamChunk) -> StreamChunk:
         """Return the chunk itself, whose records are in memory."""
@@ -203,7 +203,7 @@ class StreamReader(Reader):
         return valid, [*errors, *plan.damage]
 
     def _drop_kept(self, number: np.void, length: int) -> None:
-        """Drop what a cache has of a damaged record: the next reader loads it."""
+        """Drop the cached data of a damaged record: the next reader loads it again."""
         file, _, offset = number.item()
         if self._files[file].local_path is not None:
             return
@@ -214,8 +214,8 @@ class StreamReader(Reader):
 
     def open_run(self, plans: Sequence[StreamChunk]) -> list[Frames]:
         # Damage that ended a file is raised, or skipped, when the chunk is loaded by itself.
-        sound = itertools.takewhile(lambda plan: not plan.damage, plans)
-        return [Frames.of_block(plan.block) for plan in sound]
+        undamaged = itertools.takewhile(lambda plan: not plan.damage, plans)
+        return [Frames.of_block(plan.block) for plan in undamaged]
 
     def locate(self, numbers: npt.NDArray[np.void] | Sequence[np.void]) -> list[RecordLocation]:
         found = np.asarray(numbers, STREAM_LOCATION).tolist()

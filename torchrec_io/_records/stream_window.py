@@ -71,7 +71,7 @@ class StreamWindow:
         return got > 0
 
     def drop_kept(self) -> None:
-        """Drop what a cache has of the window, because it is damaged: the next reader loads it."""
+        """Drop the cached data of the window, which is damaged: the next reader loads it again."""
         if self.source.is_seekable:
             size = max(1, self._size)
             self.source.drop_kept(np.array([(self.at, size, 0)]))

@@ -103,7 +103,7 @@ def verify_file(
 
 
 def joined_reports(reports: Sequence[VerifyReport]) -> VerifyReport:
-    """Return the report of a file from those of its parts, none of which has lost records.
+    """Join the reports of all parts of a file, if no part has lost records.
 
     Args:
         reports: Reports of all parts of a file, in order.

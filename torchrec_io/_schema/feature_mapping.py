@@ -79,9 +79,9 @@ class FeatureMapping(Mapping[str, Feature]):
         Raises:
             SchemaError: If a spec has a function that cannot be written as text.
         """
-        from .json_form import to_json  # noqa: PLC0415  # only for text
+        from .json_form import write_parts  # noqa: PLC0415  # only for text
 
-        return to_json(self, indent)
+        return write_parts(self.nested_parts(), indent)
 
     def to_python(self) -> str:
         """Return Python source that makes the schema: it imports ``tio`` and sets ``schema``.
@@ -92,9 +92,11 @@ class FeatureMapping(Mapping[str, Feature]):
             SchemaError: If a spec has a function that cannot be written as text, or is of a class
                 that cannot be imported.
         """
-        from .python_form import to_python  # noqa: PLC0415  # only for text
+        from .python_form import schema_to_python  # noqa: PLC0415  # only for text
 
-        return to_python(self)
+        found = self.inspected
+        comment = None if found is None or found.is_all else f"{found}: {found.caution}."
+        return schema_to_python(self.public_name, self.nested_parts(), comment)
 
     def with_findings(
         self, findings: Mapping[str, Finding] | None, inspected: Inspected | None

@@ -30,7 +30,6 @@ from ..errors import SchemaError
 from .bounded_json import parse_json, shortened, shown
 from .checks import errors_of
 from .feature import Feature, Spec, feature_kinds, parameters_of, spec_class
-from .feature_mapping import FeatureMapping
 from .nesting import MOST_LEVELS, SEPARATOR, Path
 
 FORMAT = 1
@@ -43,10 +42,18 @@ _NON_FINITE = ("nan", "inf", "-inf")
 # ---- to JSON ----
 
 
-def to_json(schema: FeatureMapping, indent: int | None = None) -> str:
-    """Return a schema as JSON; see :meth:`Schema.to_json`."""
-    parts = {part: _write_dict(specs, ()) for part, specs in schema.nested_parts().items()}
-    return json.dumps({_VERSION: FORMAT, **parts}, indent=indent, allow_nan=False)
+def write_parts(parts: dict[str, dict[str, Any]], indent: int | None = None) -> str:
+    """Return the JSON of a schema.
+
+    Args:
+        parts: Specs of each part of the schema in nested dicts, by the name of the part.
+        indent: Number of spaces for each level, as for ``json.dumps``.
+
+    Raises:
+        SchemaError: If a spec cannot be written as text.
+    """
+    written = {part: _write_dict(specs, ()) for part, specs in parts.items()}
+    return json.dumps({_VERSION: FORMAT, **written}, indent=indent, allow_nan=False)
 
 
 def _write_dict(specs: dict[str, Any], path: Path) -> dict[str, Any]:

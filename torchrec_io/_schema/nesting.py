@@ -66,11 +66,11 @@ def nested(values: Mapping[str, Any], paths: Mapping[str, Path]) -> dict[str, An
 
 
 def check_paths(names: Iterable[str], paths: Mapping[str, Path]) -> None:
-    """Check that no feature has the place of a dict of other features.
+    """Check that features and dicts have different paths.
 
     Args:
         names: Flat names of all features of a schema.
-        paths: Paths of the nested ones.
+        paths: Paths of the nested features, by flat name.
 
     Raises:
         SchemaError: If one part of the schema has a feature where another part has a dict.

@@ -9,7 +9,6 @@ from typing import Any
 from ..errors import SchemaError
 from .checks import errors_of
 from .feature import Spec, parameters_of
-from .feature_mapping import FeatureMapping
 from .nesting import SEPARATOR, Path
 from .row_partitions import Partition
 
@@ -18,17 +17,25 @@ _PACKAGE = __name__.partition(".")[0]
 _POSITIONAL = ("element", "shape", "dtype")
 
 
-def to_python(schema: FeatureMapping) -> str:
-    """Return a schema as Python source; see :meth:`Schema.to_python`."""
+def schema_to_python(name: str, parts: Mapping[str, Mapping[str, Any]], comment: str | None) -> str:
+    """Return Python source that makes a schema.
+
+    Args:
+        name: Name of the schema's class in ``torchrec_io``.
+        parts: Specs of each part of the schema in nested dicts, by the name of the part.
+        comment: Text of a comment before the schema; None for no comment.
+
+    Raises:
+        SchemaError: If a spec cannot be written as text.
+    """
     imports: set[str] = set()
-    lines = [f"schema = tio.{schema.public_name}("]
-    for part, specs in schema.nested_parts().items():
+    lines = [f"schema = tio.{name}("]
+    for part, specs in parts.items():
         start = "" if part == "features" else f"{part}="
         end = "}" if part == "features" else "},"
         lines += [f"    {start}{{", *_entries(specs, 2, (), imports), f"    {end}"]
-    found = schema.inspected
-    if found is not None and not found.is_all:
-        lines.insert(0, f"# {found}: {found.caution}.")
+    if comment is not None:
+        lines.insert(0, f"# {comment}")
     return "\n".join(["import torchrec_io as tio", *sorted(imports), "", *lines, ")", ""])
 
 

@@ -95,7 +95,7 @@ class UniformRowCount(Partition):
 
 
 def as_partitions(partitions: Any) -> tuple[Partition, ...]:
-    """Return partitions as a tuple; those of TensorFlow are translated.
+    """Return partitions as a tuple; partitions of TensorFlow are translated.
 
     Raises:
         SchemaError: If this is not a sequence of partitions.

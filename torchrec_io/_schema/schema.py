@@ -16,7 +16,7 @@ from .feature_mapping import FeatureMapping
 from .image_spec import check_groups
 from .nesting import MOST_LEVELS, SEPARATOR, check_paths, dict_of, leaves_of
 from .specs import as_feature
-from .stored_keys import check_stored_keys
+from .stored_keys import StoredKey, check_stored_keys
 
 if TYPE_CHECKING:
     from .._records.record_sample import MaxRecords
@@ -87,9 +87,9 @@ class Schema(FeatureMapping):
                     "context and sequence must not have a feature of the same name", feature=name
                 )
         check_paths(self._all, self._paths)
-        check_stored_keys(self._context)
+        check_stored_keys(_keys_of(self._context))
         check_groups(self._context)
-        check_stored_keys(self._sequence or {})
+        check_stored_keys(_keys_of(self._sequence or {}))
 
     @classmethod
     def of(cls, features: Schema | Features) -> Schema:
@@ -276,3 +276,7 @@ def _spec_of(spec: Any) -> Feature:
     if spec:
         raise SchemaError(f"dicts must be nested at most {MOST_LEVELS} levels deep")
     raise SchemaError("a feature must be a spec or a dict of specs, got an empty dict")
+
+
+def _keys_of(features: Mapping[str, Feature]) -> dict[str, list[StoredKey]]:
+    return {name: feature.stored_keys(name) for name, feature in features.items()}

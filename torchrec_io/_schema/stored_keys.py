@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Literal, NamedTuple
 
 from ..errors import SchemaError
-
-if TYPE_CHECKING:
-    from .feature import Feature
 
 
 class StoredKey(NamedTuple):
@@ -47,19 +44,20 @@ class StoredCount(NamedTuple):
     values_per_item: int = 1
 
 
-def check_stored_keys(features: Mapping[str, Feature]) -> None:
-    """Check that no two specs read a stored feature in ways that exclude each other.
+def check_stored_keys(keys: Mapping[str, Iterable[StoredKey]]) -> None:
+    """Check that all specs that read a stored feature agree about it.
 
     Args:
-        features: Specs of one part of a schema, by flat name.
+        keys: The stored features that each spec of one part of a schema reads, by the flat name of
+            the spec.
 
     Raises:
         SchemaError: If two specs disagree about a stored feature.
     """
     known: dict[str, StoredKey] = {}
     shapes: list[tuple[str, str]] = []
-    for name, feature in features.items():
-        for key in feature.stored_keys(name):
+    for name, read in keys.items():
+        for key in read:
             if key.kind == "shape":
                 shapes.append((name, key.key))
                 continue

@@ -128,7 +128,7 @@ class RawFeature(Feature):
 
     @property
     def is_stored_as_is(self) -> bool:
-        """True if the bytes of a value are those of its array, except for the byte order."""
+        """True if a value is stored as the bytes of its array, in either byte order."""
         return self.compression is None and self.dequantize is None
 
     def arguments(self) -> dict[str, Any]:

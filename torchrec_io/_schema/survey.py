@@ -153,7 +153,7 @@ class Surveyor:
             raise _too_many()
         for image in batch.images:
             data = block.view(image.record)[image.offset : image.offset + image.size]
-            if not _is_sound_image(bytes(data)):
+            if not _is_valid_image(bytes(data)):
                 self._core.mark_unsound(image)
         return batch
 
@@ -193,7 +193,7 @@ def _too_many() -> SchemaError:
     )
 
 
-def _is_sound_image(data: bytes) -> bool:
+def _is_valid_image(data: bytes) -> bool:
     size = image_size(data)
     return size is not None and size[0] * size[1] <= ImageFeature().max_pixels
 

@@ -107,10 +107,10 @@ class BlockSearch:
 
 
 def _find_last_header(file: ByteSource, file_bit: int, end: int) -> int:
-    """Return where the header of a block starts, in bits, when the end of its stream is known.
+    """Return the offset of the header of a block, in bits, when the end of its stream is known.
 
-    The zeros before the size of a stored block are its header, or align it. So what was found looks
-    like a block that others follow. The first bit of the last block says that none do.
+    The zeros before the size of a stored block are its header, or align it. So a search finds it
+    as a block that further blocks follow. The first bit of a block that ends its stream is 1.
 
     Args:
         file: Compressed file.

@@ -115,7 +115,7 @@ class ByteSource(ABC):
         return None
 
     def drop_kept(self, ranges: Ints) -> bool:
-        """Drop what is kept of ranges, as for :meth:`read_ranges`, because it seems to be damaged.
+        """Drop the cached data of ranges, as for :meth:`read_ranges`, because it seems damaged.
 
         Returns:
             Whether reading them again may give other bytes: what a store answered, or a cache has,
@@ -147,10 +147,10 @@ class DecodedStream(ByteSource):
         """Number of bytes of the stored file read so far."""
 
     @property
-    def sound_end(self) -> int:
-        """Stream offset up to which what was read is proved by the checksums of the stream.
+    def valid_end(self) -> int:
+        """End of the valid data: the stream offset up to which its checksums were checked.
 
-        There the last member (frame) ends that was decompressed to its end; 0 if there is none.
+        It is the end of the last member (frame) that was decompressed completely; 0 without one.
         """
         return 0
 
@@ -162,16 +162,16 @@ def read_bytes(source: ByteSource, offset: int, size: int) -> bytes:
 
 
 def file_bytes_read(source: ByteSource, offset: int) -> int:
-    """Return how many bytes of the stored file were read to reach a stream offset."""
+    """Return the number of bytes of the stored file that were read to reach a stream offset."""
     return source.file_bytes_read if isinstance(source, DecodedStream) else offset
 
 
-def sound_end(source: ByteSource) -> int:
-    """Return up to which offset checksums of a damaged stream prove what was read of it.
+def valid_end(source: ByteSource) -> int:
+    """Return the end of the valid data of a damaged stream: its checksums were checked up to there.
 
-    There the last member (frame) ends that was decompressed to its end; 0 if there is none.
+    It is the end of the last member (frame) that was decompressed completely; 0 without one.
     """
-    return source.sound_end if isinstance(source, DecodedStream) else 0
+    return source.valid_end if isinstance(source, DecodedStream) else 0
 
 
 def find_size(

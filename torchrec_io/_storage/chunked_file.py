@@ -81,7 +81,11 @@ class ChunkedFile(ByteSource):
         return None
 
     def split(self, ranges: Ints) -> Iterator[Ints]:
-        """Yield parts of ranges, as for :meth:`read_ranges`: those of a chunk each."""
+        """Cut ranges at the bounds of chunks; yield the parts in each chunk, one array for each.
+
+        Args:
+            ranges: int64 ``[n, 3]``, as for :meth:`read_ranges`.
+        """
         for number, parts in self._split(ranges):
             parts[:, 0] += self._stream.starts[number]
             yield parts
@@ -91,7 +95,7 @@ class ChunkedFile(ByteSource):
         return self._stream.ends(self._file)
 
     def damaged_chunk(self, offset: int) -> tuple[int, ByteBuffer] | None:
-        """Return what could be decoded of the chunk around an offset, if it is damaged.
+        """Return the decoded bytes of the chunk around an offset; None if it is not damaged.
 
         Returns:
             Stream offset of the chunk, and bytes of which some may be wrong.

@@ -57,8 +57,8 @@ class CompressedFile(DecodedStream):
         return self._inflater.file_bytes_read
 
     @property
-    def sound_end(self) -> int:
-        return self._inflater.sound_end
+    def valid_end(self) -> int:
+        return self._inflater.valid_end
 
     def read_into(self, offset: int, out: memoryview) -> int:
         with self._lock:

@@ -83,7 +83,7 @@ class CompressedChunks:
         return chunk
 
     def drop_kept(self, file: ByteSource, numbers: Sequence[int]) -> bool:
-        """Drop what disks keep of chunks; return whether they may be others when loaded again."""
+        """Drop chunks from caches on disk; return whether loading again may give other bytes."""
         parts = [(*self.file_range(file, number), 0) for number in numbers]
         may_differ = bool(parts) and file.drop_kept(np.array(parts, np.int64))
         return self.stored.discard(numbers) or may_differ if self.stored else may_differ
@@ -212,7 +212,7 @@ def _valid_bytes(data: ByteBuffer, checks: npt.NDArray[np.uint32]) -> int:
 
 
 def _is_at_end(inflater: Inflater) -> bool:
-    """Return whether no bytes of the stream follow what was decoded."""
+    """Return whether the stream was decoded to its end."""
     try:
         return not inflater.read(1)
     except TorchRecIOError:

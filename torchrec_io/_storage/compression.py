@@ -55,7 +55,7 @@ def check_compression(choice: CompressionChoice) -> None:
 
 
 def detect_compression(head: bytes) -> Compression | None:
-    """Return how a TFRecord file is compressed, given its first bytes.
+    """Return the compression of a TFRecord file, given its first bytes.
 
     A valid TFRecord header decides first: the length of a record can look like the start of a gzip
     or zlib file. Damaged gzip and zlib files are still recognized.
@@ -76,7 +76,7 @@ def detect_compression(head: bytes) -> Compression | None:
 
 
 def detect_by_magic(head: bytes) -> Compression | None:
-    """Return how a file of any format is compressed if its first bytes prove that.
+    """Return the compression of a file of any format if its first bytes prove it, else None.
 
     Zlib streams are not recognized: text may start like one, for example with "80".
     """

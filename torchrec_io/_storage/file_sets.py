@@ -38,7 +38,7 @@ def check_one_set(folder: str, files: Sequence[str]) -> None:
 
 
 def named_some(count: int, texts: Iterable[str]) -> str:
-    """Return the first of some texts, and the number of the others."""
+    """Return a list for a message: the first few texts, and the number of further ones."""
     named = list(itertools.islice(texts, _MOST_NAMED))
     return ", ".join([*named, f"{count - len(named):,} more"] if count > len(named) else named)
 

@@ -42,7 +42,7 @@ def has_file(location: Location) -> bool:
 
 
 def remember_folder(folder: Location) -> Location:
-    """List a remote folder, so that what is asked about its objects needs no request; return it."""
+    """List a remote folder, so that its objects need no further requests; return the folder."""
     if folder.options is not None:
         from .remote.listing import list_once  # noqa: PLC0415  # not for local files
 

@@ -80,11 +80,11 @@ class Inflater:
 
     @property
     def member_offset(self) -> int:
-        """File offset of the member that is decoded, or of what follows the last one."""
+        """File offset of the member that is decoded; after the last one, the offset of its end."""
         return self._position if self._decoder is None else self._start.file_offset
 
     @property
-    def sound_end(self) -> int:
+    def valid_end(self) -> int:
         """Stream offset where the members end that were decoded to their ends without an error."""
         return self._stream_offset if self._decoder is None else self._start.stream_offset
 

@@ -24,7 +24,7 @@ class Location(os.PathLike[str]):
     messages, it is its name. It is pickled without secrets, except to start a process.
 
     Attributes:
-        name: Path, or URL without what is secret.
+        name: Path, or URL without its secrets.
         options: Options for remote objects, which only this room uses; None for a local file.
     """
 
@@ -121,11 +121,14 @@ class Location(os.PathLike[str]):
 
         stamp = stamp or self.stamp()
         cache = self.options.cache
-        blocks = None if cache is None else cache.blocks_of(self.name, stamp, self.options)
+        if cache is None:
+            return RemoteFile(self.name, stamp, self.options)
+        from .cache.object_blocks import remote_blocks  # noqa: PLC0415  # not without a cache
+        from .remote.cached_file import CachedFile  # noqa: PLC0415
+
+        blocks = remote_blocks(cache, self.name, stamp, self.options)
         if blocks is None:
             return RemoteFile(self.name, stamp, self.options)
-        from .remote.cached_file import CachedFile  # noqa: PLC0415  # not without a cache
-
         return CachedFile(self.name, stamp, self.options, blocks)
 
     def open_now(self) -> ByteSource:
@@ -210,6 +213,21 @@ class Location(os.PathLike[str]):
         self.see(stamp)
         return stamp
 
+    def content_identity(self, stamp: Stamp) -> str | None:
+        """Return text that identifies the content of one version of the file or object.
+
+        Args:
+            stamp: Stamp of the version.
+
+        Returns:
+            None if nothing of a remote object is sure to change with its content.
+        """
+        if self.options is None:
+            return repr((self.identity, stamp))
+        from .cache.object_blocks import identity_of  # noqa: PLC0415  # not for local files
+
+        return identity_of(self.name, stamp, self.options, 0)
+
     def is_known_missing(self) -> bool:
         """Return whether a listing showed that the object does not exist."""
         if self.options is None:
@@ -237,7 +255,7 @@ class Location(os.PathLike[str]):
 
     @property
     def fetch_bytes(self) -> int | None:
-        """Memory for ranges that are fetched ahead, in bytes; None for a local file."""
+        """Memory for prefetched ranges, in bytes; None for a local file."""
         return None if self.options is None else self.options.fetch_bytes
 
 
@@ -253,7 +271,7 @@ def threads_for(locations: Iterable[Location]) -> int | None:
 
 
 def remember_stamps(locations: Iterable[Location]) -> None:
-    """Find the stamps of those remote objects that exist, by few requests, and remember them.
+    """Find the stamps of existing remote objects, by few requests, and remember them.
 
     Raises:
         OSError: If a request failed.

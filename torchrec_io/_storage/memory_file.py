@@ -31,4 +31,4 @@ class MemoryFile(ByteSource):
         return len(data)
 
     def close(self) -> None:
-        """Do nothing: nothing is open."""
+        """Close the source: a no-op, because no file is open."""

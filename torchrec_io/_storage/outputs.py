@@ -110,7 +110,7 @@ def split_output(location: Location) -> tuple[Location, str]:
 
 
 def names_in(folder: Location) -> set[str]:
-    """Return the names of what is in a folder; none if it does not exist."""
+    """Return the names of the files and folders in a folder; none if it does not exist."""
     if folder.options is None:
         listed = folder.name or os.curdir
         return set(os.listdir(listed)) if os.path.isdir(listed) else set()

@@ -119,7 +119,7 @@ def expand_sets(
 
 
 def _check_shards(given: Iterable[_Given], allow_missing: bool) -> None:
-    """Check that no shard is missing of those that patterns and directories stand for."""
+    """Check that the sets of shards of patterns and directories are complete."""
     for each in given:
         if not allow_missing:
             check_complete(each.data, None if each.is_folder else each.name)

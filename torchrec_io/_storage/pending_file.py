@@ -78,7 +78,7 @@ class PendingFile:
                     left[0] = left[0][done:]
 
     def source(self) -> ByteSource:
-        """Return what was written."""
+        """Open the content that was written so far."""
         return LocalFile(self.temporary)
 
     def release(self) -> str:

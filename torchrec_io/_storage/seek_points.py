@@ -124,7 +124,7 @@ class SeekPoints:
         return self.stream_offsets[point_of] + part * _MOST_SPAN_BYTES, point_of
 
     def spans_to_reach(self, stream_bytes: int) -> float:
-        """Return how many spans are decoded on average to reach one: 1 if all have points."""
+        """Return the mean number of spans decoded to reach a span: 1 if all spans have points."""
         counts = self._count_spans(stream_bytes)
         return float((counts * (counts + 1)).sum() / 2 / counts.sum())
 
@@ -144,7 +144,11 @@ class SeekPoints:
         return bounds if bounds[-1] == len(self.checks) else None
 
     def up_to(self, stream_bytes: int) -> SeekPoints:
-        """Return the points in a stream that may end earlier than what was decoded."""
+        """Return the points of the first part of the stream.
+
+        Args:
+            stream_bytes: Size of the part.
+        """
         left = max(1, int(np.searchsorted(self.stream_offsets, stream_bytes, side="right")))
         counts = _count_checks(self.stream_offsets[:left], stream_bytes)
         if left == len(self) and len(self.checks) in (0, counts.sum()):
@@ -247,7 +251,7 @@ class SeekPointRecorder:
         self._add(SeekPoint(stream_offset, file_bit, packed))
 
     def add_data(self, stream_offset: int, data: bytes | memoryview) -> None:
-        """Take note of bytes of the stream. Those that are known are ignored."""
+        """Record bytes of the stream. Bytes that were recorded before are ignored."""
         new = stream_offset + len(data) - self._end
         if new <= 0:
             return
@@ -263,7 +267,7 @@ class SeekPointRecorder:
             rest = rest[len(part) :]
 
     def bytes_until_due(self, stream_offset: int, file_offset: int) -> int:
-        """Return after how many bytes of the stream a point is wanted at the next block.
+        """Return the number of bytes of the stream after which the next block needs a point.
 
         Args:
             stream_offset: Offset in the stream, after the first point.

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .._parsing.failures import NO_FAILURES, Failures, complement
-from .._parsing.parser import ExampleParser, RecordFailure
+from .._parsing.failures import NO_FAILURES, Failures, RecordFailure, complement
+from .._parsing.parser import ExampleParser
 from .._parsing.record_random import RecordRandom
 from .._records.record_block import RecordBlock
 from .._schema.feature_mapping import FeatureMapping

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from torch.utils.data import get_worker_info
 
 from .._parsing.columns.base import ElementSelection
-from .._parsing.failures import NO_FAILURES, Failures, Ints, complement
-from .._parsing.parser import ExampleParser, RecordFailure
+from .._parsing.failures import NO_FAILURES, Failures, Ints, RecordFailure, complement
+from .._parsing.parser import ExampleParser
 from .._parsing.record_random import DEFAULT_RANDOM, RecordRandom
 from .._records.record_block import RecordBlock, RecordList
 from .._schema.schema import Features, Schema

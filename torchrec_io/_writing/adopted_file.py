@@ -24,11 +24,11 @@ class AdoptedFile:
         self.temporary = complete
 
     def sync(self) -> None:
-        """Do nothing: the file is on storage."""
+        """Wait until the content is stored: a no-op, because the file is complete."""
 
     def rename(self, path: str) -> None:
         """Rename the file, replacing any file of that name."""
         os.replace(self.temporary, path)
 
     def discard(self) -> None:
-        """Do nothing: who wrote the file may adopt it again."""
+        """Keep the complete file, because its writer may adopt it again."""

@@ -207,7 +207,7 @@ def _schema_of(kinds: Kinds | None) -> Schema | None:
 def _parts(
     features: Mapping[str, Any], schema: Schema | None, position: int | None = None
 ) -> tuple[dict[Any, Any], dict[Any, Any] | None]:
-    """Return the stored features; or those of the context, and the feature lists.
+    """Return the stored features of an Example and None, or the context and the feature lists.
 
     Args:
         features: Values by name.

@@ -23,7 +23,7 @@ from .._storage.location import Location
 from ..checks import counted
 from ..errors import TorchRecIOError
 from .head_json import record_json
-from .head_table import Column, Layout
+from .head_table import Column, TableLayout
 from .options import Paths, files_of, interruptible, parse_range, usage_errors
 from .text import bytes_text, error_line, printable, table_width
 
@@ -103,7 +103,7 @@ def show_head(
         name = printable(path) + (f" (file {file} of {len(files)})" if len(files) > 1 else "")
         shown, error = _take(found, stop - start)
         if shown or error is None:
-            _View(records is None, all_features).show(name, path, start, shown)
+            _RecordPrinter(records is None, all_features).show(name, path, start, shown)
         is_intact = not _print_errors(path, shown, error)
     if not is_intact:
         raise typer.Exit(1)
@@ -177,7 +177,7 @@ def _contents(records: Sequence[_Record]) -> _Contents:
     }
 
 
-class _View:
+class _RecordPrinter:
     """The output for people.
 
     Args:
@@ -234,7 +234,7 @@ class _View:
             return
         columns = [Column(_title(r), part) for r, part in zip(records, parts, strict=True)]
         has_picture = self._protocol is not None and _image_feature(parts) is not None
-        layout = Layout(columns, self._console.width, self._max_rows(title, has_picture))
+        layout = TableLayout(columns, self._console.width, self._max_rows(title, has_picture))
         fit = layout.end_of_table(0)
         picture = _image_feature(parts[:fit]) if has_picture else None
         start = 0

@@ -31,7 +31,7 @@ class Column(NamedTuple):
     parts: Parts | None
 
 
-class _Row(NamedTuple):
+class _TableRow(NamedTuple):
     """A feature of each record, or the title of a part."""
 
     name: str
@@ -39,7 +39,7 @@ class _Row(NamedTuple):
     fields: Sequence[ShownField | str | None]
 
 
-class Layout:
+class TableLayout:
     """The rows of a table of records, and the columns that fit beside each other.
 
     Args:
@@ -107,18 +107,20 @@ def _cell(field: ShownField | str | None, width: int) -> Text:
     return Text(_cut(field if isinstance(field, str) else field_text(field, width), width))
 
 
-def _rows(columns: Sequence[Column]) -> Iterator[_Row]:
+def _rows(columns: Sequence[Column]) -> Iterator[_TableRow]:
     records = [column.parts for column in columns]
     titles = dict.fromkeys(title for parts in records for title in parts or ())
     indent = "  " if len(titles) > 1 else ""
     for title in titles:
         if indent:
             counts = [_part_text(parts, title) for parts in records]
-            yield _Row(_TITLES.get(title, title), "", counts)
+            yield _TableRow(_TITLES.get(title, title), "", counts)
         for name in _names(records, title):
             fields = [None if parts is None else parts[title].get(name) for parts in records]
             shown = [field for field in fields if field is not None]
-            yield _Row(indent + printable(name), _kind_text(shown), _cells(records, fields, title))
+            yield _TableRow(
+                indent + printable(name), _kind_text(shown), _cells(records, fields, title)
+            )
 
 
 def _names(records: Sequence[Parts | None], title: str) -> list[str]:

@@ -150,7 +150,7 @@ class FileOutcome(Generic[T]):
         return self.file.name
 
     def as_json(self, found: Mapping[str, Any]) -> str:
-        """Return a JSON object with the file, what was found in it, and the error."""
+        """Return a JSON object with the file, its findings, and the error."""
         error = {} if self.error is None else {"error": error_members(self.error)}
         sizes = {"file_bytes": self.file_bytes, "seconds": self.seconds}
         return json.dumps({"file": self.path, **found, **sizes, **error})
@@ -254,7 +254,7 @@ def connect_to_ray(address: str) -> None:
 
 
 class _OutputOfOneThread:
-    """A standard output of the current thread; what others print goes to the standard error.
+    """A standard output of the current thread; output of other threads goes to the standard error.
 
     A thread of Ray prints news of the cluster, such as a lost node, to ``sys.stdout``. It must not
     end up in the result of a command, which programs read.

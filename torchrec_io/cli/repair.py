@@ -49,10 +49,10 @@ def repair_file(
     ] = f"{MAX_RECORD_BYTES >> 30}GiB",
     as_json: Annotated[bool, typer.Option("--json", help="Print the report in JSON.")] = False,
 ) -> None:
-    """Write every sound record of a damaged file to a new file, in order, and report the rest.
+    """Write every valid record of a damaged file to a new file, in order, and report the rest.
 
     Damaged data loses one record. After damaged lengths, lost bytes and damaged compressed data,
-    the next sound record is searched. IN is never changed, and OUT is complete or absent. The exit
+    the next valid record is searched. IN is never changed, and OUT is complete or absent. The exit
     status is 0 if OUT was written, even if records were lost.
     """
     with usage_errors():
@@ -102,7 +102,7 @@ def _print(report: RepairReport) -> None:
     if report.compression is not None:
         size += f" and {decimal(report.lost_decompressed_bytes)} of its decompressed content"
     seconds = f"{report.seconds:.2f} s"
-    parts = [f"{counted(report.records, 'sound record')} {done}"]
+    parts = [f"{counted(report.records, 'valid record')} {done}"]
     parts += ["nothing lost"] if report.ok else [lost, f"{size} lost"]
     typer.echo(printable(", ".join([*parts, seconds])))
 

@@ -52,7 +52,7 @@ def write_report(
     allow_missing: AllowMissingOption = False,
     jobs: Annotated[int, jobs_option("Number of threads.")] = DEFAULT_JOBS,
 ) -> None:
-    """Show what files hold and whether they are sound, as a page for a browser.
+    """Show what files hold and whether they are valid, as a page for a browser.
 
     The page has totals, statistics of every feature, images, texts, how the label depends on the
     order, damage, a schema and a training loop. Values are read from a sample of the records, or

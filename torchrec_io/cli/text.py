@@ -65,13 +65,13 @@ def damage_bar(damage: DamageMap, encoding: str | None) -> str:
 
     It has block characters if the encoding has them, and otherwise ``.`` and ``#``.
     """
-    sound, damaged = "░█"
+    valid, damaged = "░█"
     try:
-        (sound + damaged).encode(encoding or "ascii")
+        (valid + damaged).encode(encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
-        sound, damaged = ".#"
+        valid, damaged = ".#"
     cells = damage.cells(_BAR_WIDTH)
-    return "[" + "".join(damaged if cell else sound for cell in cells) + "]"
+    return "[" + "".join(damaged if cell else valid for cell in cells) + "]"
 
 
 def shorten(text: str) -> str:

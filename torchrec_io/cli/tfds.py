@@ -168,7 +168,7 @@ def _shards(found: Directory) -> dict[Location, tuple[str, int | None]]:
 
 
 @dataclass(frozen=True)
-class _Split:
+class _CheckedSplit:
     """A split, as it was found.
 
     Attributes:
@@ -209,8 +209,8 @@ class _Split:
 
 def _check(
     found: Directory, shards: dict[Location, tuple[str, int | None]], outline: Outline, jobs: int
-) -> list[_Split]:
-    """Read all shards, print their errors, and return what was found in each split."""
+) -> list[_CheckedSplit]:
+    """Read all shards, print their errors, and return the result for each split."""
     counts: Counter[tuple[str, str]] = Counter()
 
     def work(file: Location, progress: Progress) -> int:
@@ -229,7 +229,7 @@ def _check(
 
     for_each_file(list(shards), jobs, work, done)
     return [
-        _Split(
+        _CheckedSplit(
             name,
             len(info.files),
             counts[name, "records"],
@@ -243,7 +243,10 @@ def _check(
 
 
 def _members(
-    found: Directory, configs: dict[str, list[str]], outline: Outline, splits: Sequence[_Split]
+    found: Directory,
+    configs: dict[str, list[str]],
+    outline: Outline,
+    splits: Sequence[_CheckedSplit],
 ) -> dict[str, Any]:
     return {
         "name": found.name,

@@ -14,7 +14,7 @@ from .._parsing.layout import Padding
 from .._records.record_block import RecordBlock
 from .._storage.byte_source import Ints
 from .extra import import_arrow, import_tensors
-from .numpy_columns import Entries, Rows, TextArray
+from .numpy_columns import Entries, RaggedRows, TextArray
 
 
 def arrow_array(column: Any, rank: int | None = None) -> Any:
@@ -32,7 +32,7 @@ def arrow_array(column: Any, rank: int | None = None) -> Any:
     if isinstance(column, np.ndarray) and column.ndim > 1:
         return import_tensors().ArrowTensorArray.from_numpy(column)
     if (
-        isinstance(column, Rows)
+        isinstance(column, RaggedRows)
         and isinstance(column.values, np.ndarray)
         and column.values.ndim > 1
     ):
@@ -56,8 +56,8 @@ def without_padding(column: Any, padding: Padding, lengths: Ints) -> Any:
     offsets = offsets_of(lengths)
     is_kept = np.arange(column.shape[1]) < lengths[:, np.newaxis]
     if isinstance(column, np.ndarray):
-        return Rows(column[is_kept], offsets)
-    return Rows(_take_texts(column, np.flatnonzero(is_kept)), offsets)
+        return RaggedRows(column[is_kept], offsets)
+    return RaggedRows(_take_texts(column, np.flatnonzero(is_kept)), offsets)
 
 
 def bytes_array(block: RecordBlock) -> Any:
@@ -103,7 +103,7 @@ def _binary_array(texts: TextArray) -> Any:
 def _nested_array(column: Any) -> Any:
     """Return an array whose further dimensions are lists in lists."""
     pa = import_arrow()
-    if isinstance(column, Rows):
+    if isinstance(column, RaggedRows):
         offsets = pa.array(column.offsets.astype(np.int32))
         return pa.ListArray.from_arrays(offsets, _nested_array(column.values))
     shape = column.shape
@@ -119,12 +119,12 @@ def _sparse_array(entries: Entries) -> Any:
     pa = import_arrow()
     records = entries.indices[:, 0]
     offsets = np.searchsorted(records, np.arange(entries.shape[0] + 1))
-    indices = _nested_array(Rows(entries.indices[:, 1:], offsets))
-    values = _nested_array(Rows(entries.values, offsets))
+    indices = _nested_array(RaggedRows(entries.indices[:, 1:], offsets))
+    values = _nested_array(RaggedRows(entries.values, offsets))
     return pa.StructArray.from_arrays([indices, values], ["indices", "values"])
 
 
-def _row_tensors(rows: Rows) -> Any:
+def _row_tensors(rows: RaggedRows) -> Any:
     """Return a tensor for each row."""
     values = rows.values
     counts = np.diff(rows.offsets).astype(np.int64)
@@ -139,7 +139,7 @@ def _list_array(column: Sequence[Any], rank: int | None) -> Any:
     pa = import_arrow()
     if not column:
         return pa.nulls(0)
-    if isinstance(column[0], Rows):
+    if isinstance(column[0], RaggedRows):
         inner = [_nested_array(rows) for rows in column]
         offsets = offsets_of(np.array([*map(len, inner)]))
         return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.concat_arrays(inner))

@@ -16,7 +16,7 @@ from .._storage.byte_source import Ints
 from .._storage.location import Location
 from ..tools.record_chunks import RECORD_BYTES, decode_chunks, encode_chunk
 from .part_records import TaskErrors
-from .parts import Part, PartFolder
+from .parts import JobPart, PartFolder
 from .spills import read_bucket, write_table
 
 # Largest size of a chunk of more than one record.
@@ -64,7 +64,7 @@ class BucketLayout:
         return self.num_shards * self.buckets
 
     def buckets_of(self, positions: Ints) -> Ints:
-        """Return the number of the bucket of each position among those of all shards."""
+        """Return the number of the bucket of each position, counted over all shards."""
         largest_shard = -(-self.records // self.num_shards)
         largest_bucket = -(-largest_shard // self.buckets)
         bucket = positions // self.num_shards // largest_bucket
@@ -92,7 +92,9 @@ class BucketFiles:
     records: int = field(default=0, init=False)
     chunk_bytes: int = field(default=0, init=False)
 
-    def fill(self, folder: PartFolder, number: int, key: str, pieces: Sequence[FilePiece]) -> Part:
+    def fill(
+        self, folder: PartFolder, number: int, key: str, pieces: Sequence[FilePiece]
+    ) -> JobPart:
         """Write the file of some records, in a task.
 
         Raises:
@@ -104,7 +106,7 @@ class BucketFiles:
         facts = {"records": len(block)}
         return folder.write(number, chunks, key=key, errors=errors, facts=facts)
 
-    def finish(self, parts: Sequence[Part]) -> None:
+    def finish(self, parts: Sequence[JobPart]) -> None:
         """Take note of the files, once all are written."""
         self.files = len(parts)
         self.records = sum(int(part.facts["records"]) for part in parts)

@@ -24,7 +24,7 @@ from ..convert.value_counts import ValueCounts
 from ..tools.report import Result
 from .extra import import_ray
 from .part_records import TaskErrors
-from .parts import Part, PartFolder
+from .parts import JobPart, PartFolder
 from .shard_job import Item, Output, run_parts, write_shards
 
 T = TypeVar("T")
@@ -132,7 +132,7 @@ def _find_kinds(
     part: SourcePart[T],
     *,
     find: Callable[[T], KindsOfPiece],
-) -> Part:
+) -> JobPart:
     """Write the kinds of values in a part of the sources, with the first errors."""
     kinds = ColumnKinds()
     errors = TaskErrors()

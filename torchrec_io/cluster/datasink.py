@@ -13,10 +13,10 @@ from ..convert.arrow_rows import ColumnTypes, encode_columns, values_of
 from ..convert.rows import Row
 from ..errors import ConversionError
 from .extra import import_arrow
-from .parts import Part, PartFolder
+from .parts import JobPart, PartFolder
 
 
-class TFRecordDatasink(Datasink[Part]):
+class TFRecordDatasink(Datasink[JobPart]):
     """TFRecord files, one for each task, in a hidden folder.
 
     Args:
@@ -33,13 +33,13 @@ class TFRecordDatasink(Datasink[Part]):
         self._folder = folder
         self._name = name
         self._types = types
-        self.parts: list[Part] = []
+        self.parts: list[JobPart] = []
 
     def get_name(self) -> str:
         """Return the name of the write operator in progress bars and statistics."""
         return "TFRecords"
 
-    def write(self, blocks: Iterable[Any], ctx: Any) -> Part:
+    def write(self, blocks: Iterable[Any], ctx: Any) -> JobPart:
         """Write the rows of a task to its file."""
         found: dict[str, Any] = {}
         return self._folder.write(ctx.task_idx, self._records(blocks, found), facts=found)
@@ -93,7 +93,7 @@ def types_of(dataset: Any, name: str) -> ColumnTypes:
 
 
 def _joined(known: ColumnTypes, fields: Iterable[Any], name: str) -> ColumnTypes:
-    """Return the types that are known, and those of the other columns of a table.
+    """Return the known types of columns, with the types of further columns of a table.
 
     Raises:
         ConversionError: If an Example cannot store a column.
@@ -110,7 +110,7 @@ def _joined(known: ColumnTypes, fields: Iterable[Any], name: str) -> ColumnTypes
     return ColumnTypes({**known.dtypes, **found.dtypes}, known.lists | found.lists)
 
 
-def _check_same(parts: Sequence[Part], name: str) -> None:
+def _check_same(parts: Sequence[JobPart], name: str) -> None:
     """Raise ConversionError if parts have stored a column with different types."""
     dtypes: dict[str, str] = {}
     for part in parts:

@@ -28,7 +28,7 @@ class TextArray(NamedTuple):
     shape: tuple[int, ...]
 
 
-class Rows(NamedTuple):
+class RaggedRows(NamedTuple):
     """Rows of any length.
 
     Attributes:
@@ -57,7 +57,7 @@ class Entries(NamedTuple):
 class _NumpyViews:
     """Maker of arrays of the columns of an arena, in the place of ``ArenaViews``."""
 
-    ragged = Rows
+    ragged = RaggedRows
     sparse = Entries
 
     def __init__(self, arena: Arena) -> None:
@@ -82,8 +82,8 @@ class _NumpyViews:
 def numpy_columns(arena: Arena, columns: Iterable[Column]) -> dict[str, Any]:
     """Return the columns of an arena by flat name, including the hidden ones of lengths.
 
-    A column is an array, a :class:`TextArray`, :class:`Rows`, :class:`Entries`, or a list with a
-    value for each record.
+    A column is an array, a :class:`TextArray`, :class:`RaggedRows`, :class:`Entries`, or a list
+    with a value for each record.
     """
     views: dict[str, Any] = {}
     maker = _NumpyViews(arena)

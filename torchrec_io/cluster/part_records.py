@@ -20,8 +20,8 @@ from ..tools.report import MOST_KEPT_ERRORS
 RECORD_SUFFIX = ".json"
 
 
-class Content(NamedTuple):
-    """What identifies the content of a file.
+class FileContent(NamedTuple):
+    """Size and fingerprint that identify the content of a file.
 
     Attributes:
         size: Size in bytes.
@@ -51,7 +51,7 @@ class TaskErrors:
         self.more += len(errors[room:]) + more
 
 
-class Part(NamedTuple):
+class JobPart(NamedTuple):
     """A complete file in the hidden folder.
 
     Attributes:
@@ -65,13 +65,13 @@ class Part(NamedTuple):
 
     number: int
     records: int
-    content: Content
+    content: FileContent
     errors: tuple[TorchRecIOError, ...] = ()
     more_errors: int = 0
     facts: Mapping[str, Any] = {}
 
 
-def save_part(file: Location, part: Part, key: str) -> None:
+def save_part(file: Location, part: JobPart, key: str) -> None:
     """Write the record of a part whose file is complete.
 
     Args:
@@ -90,12 +90,12 @@ def save_part(file: Location, part: Part, key: str) -> None:
     write_output(file.beside(RECORD_SUFFIX), json.dumps(members).encode())
 
 
-def forget_part(file: Location) -> None:
+def delete_part_record(file: Location) -> None:
     """Remove the record of a part, if there is one."""
     remove_output(file.beside(RECORD_SUFFIX))
 
 
-def load_part(number: int, file: Location, key: str, *, has_moved: bool = False) -> Part | None:
+def load_part(number: int, file: Location, key: str, *, has_moved: bool = False) -> JobPart | None:
     """Return a part that was finished before, or None.
 
     A part does not count if its record is damaged or of other work, or if its file is not the one
@@ -103,18 +103,18 @@ def load_part(number: int, file: Location, key: str, *, has_moved: bool = False)
     """
     try:
         members = json.loads(_read(file.beside(RECORD_SUFFIX)))
-        content = Content(*members["content"])
+        content = FileContent(*members["content"])
         if members["key"] != key or not (has_moved or content == content_of(file)):
             return None
         errors = tuple(_error(error) for error in members["errors"])
         records = int(members["records"])
         more, facts = int(members["more_errors"]), dict(members["facts"])
-        return Part(number, records, content, errors, more, facts)
+        return JobPart(number, records, content, errors, more, facts)
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 
 
-def save_outputs(record: Location, outputs: Mapping[Location, Part], identity: str) -> None:
+def save_outputs(record: Location, outputs: Mapping[Location, JobPart], identity: str) -> None:
     """Write a record of the outputs that are about to get their names.
 
     Args:
@@ -142,18 +142,18 @@ def load_outputs(record: Location, identity: str | None) -> list[Location] | Non
             return None
         outputs = [record.at(str(output)) for output, _, _ in listed]
         found = map_in_threads(content_of, outputs, threads_for(outputs))
-        if found == [Content(size, digest) for _, size, digest in listed]:
+        if found == [FileContent(size, digest) for _, size, digest in listed]:
             return outputs
     except (OSError, ValueError, TypeError, LookupError):
         pass
     return None
 
 
-def content_of(file: Location) -> Content:
-    """Return what identifies the content of a file as it is now."""
+def content_of(file: Location) -> FileContent:
+    """Return the size and fingerprint of the present content of a file."""
     with closing(file.open_now()) as source:
         size = source.stamp.size
-        return Content(size, TFRECORD.fingerprint(source, size))
+        return FileContent(size, TFRECORD.fingerprint(source, size))
 
 
 def _read(file: Location) -> bytes:

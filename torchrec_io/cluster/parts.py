@@ -26,17 +26,17 @@ from .._writing.shards import find_shards, shards_of
 from ..checks import counted, printable
 from .part_records import (
     RECORD_SUFFIX,
-    Part,
+    JobPart,
     TaskErrors,
     content_of,
-    forget_part,
+    delete_part_record,
     load_outputs,
     load_part,
     save_outputs,
     save_part,
 )
 
-__all__ = ["Part", "PartFolder"]
+__all__ = ["JobPart", "PartFolder"]
 
 logger = logging.getLogger("torchrec_io")
 
@@ -139,7 +139,7 @@ class PartFolder:
     def stage(
         self, name: str, compression: Compression | None = None, *, index: bool = False
     ) -> PartFolder:
-        """Return a folder in this one for other parts of the job, such as those of a first pass."""
+        """Return a subfolder for the parts of another stage of the job, such as a first pass."""
         location = self.location.child(name)
         make_folder(location)
         return PartFolder(location, compression, index)
@@ -187,7 +187,7 @@ class PartFolder:
         errors: TaskErrors | None = None,
         facts: Mapping[str, Any] | None = None,
         buffer_bytes: int = BUFFER_BYTES,
-    ) -> Part:
+    ) -> JobPart:
         """Write a part, all of it or nothing. A part of the same number is replaced.
 
         Args:
@@ -203,7 +203,7 @@ class PartFolder:
             OSError: If the system refuses a write.
         """
         file = self.file_of(number)
-        forget_part(file)
+        delete_part_record(file)
         with OutputGroup(create_folders=False) as group:
             writer = group.open_records(
                 file, self.compression, index=self.index, buffer_bytes=buffer_bytes
@@ -213,7 +213,7 @@ class PartFolder:
             writer.finish()
         content = content_of(file)
         left_out = errors or TaskErrors()
-        part = Part(
+        part = JobPart(
             number,
             sum(writer.counts),
             content,
@@ -225,7 +225,7 @@ class PartFolder:
             save_part(file, part, key)
         return part
 
-    def find(self, number: int, key: str, *, has_moved: bool = False) -> Part | None:
+    def find(self, number: int, key: str, *, has_moved: bool = False) -> JobPart | None:
         """Return a part that was written with this key and is unchanged, or None.
 
         Args:
@@ -240,7 +240,7 @@ class PartFolder:
         names = names_in(self.location)
         return {int(name[:_DIGITS]) for name in names if name[_DIGITS:] == RECORD_SUFFIX}
 
-    def commit(self, name: Location, parts: Sequence[Part], *, force: bool) -> list[Location]:
+    def commit(self, name: Location, parts: Sequence[JobPart], *, force: bool) -> list[Location]:
         """Give all parts the names of shards, and return these.
 
         Args:
@@ -263,7 +263,7 @@ class PartFolder:
     def adopt(
         self,
         group: OutputGroup,
-        parts: Sequence[Part],
+        parts: Sequence[JobPart],
         outputs: Sequence[Location],
         identity: str = "",
     ) -> None:

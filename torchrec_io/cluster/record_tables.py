@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._parsing.parser import ExampleParser, RecordFailure
+from .._parsing.failures import RecordFailure
+from .._parsing.parser import ExampleParser
 from .._parsing.valid_records import ParsedBlock, parse_valid
 from .._records.division import DividedRecords
 from .._records.file_piece import FilePiece

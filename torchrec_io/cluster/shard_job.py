@@ -38,7 +38,7 @@ from ..checks import check_choice, check_integer
 from ..tools.report import JobReport
 from . import tasks
 from .part_records import TaskErrors
-from .parts import Part, PartFolder
+from .parts import JobPart, PartFolder
 from .spills import measured, read_bucket, read_sizes, read_slices, spilled
 
 T = TypeVar("T")
@@ -163,7 +163,7 @@ class Output:
     def commit(
         self,
         folder: PartFolder,
-        parts: Sequence[Part],
+        parts: Sequence[JobPart],
         companions: Mapping[Location, bytes] | None = None,
         identity: str = "",
     ) -> list[Location]:
@@ -272,13 +272,13 @@ def write_shards(
 
 def run_parts(
     folder: PartFolder,
-    work: Callable[[PartFolder, int, str, T], Part],
+    work: Callable[[PartFolder, int, str, T], JobPart],
     items: Sequence[T],
     keys: Sequence[str],
     sizes: Sequence[int],
     *,
     is_complete: bool = False,
-) -> Generator[Part]:
+) -> Generator[JobPart]:
     """Yield the part of each item, in order. Parts that were finished before are not written.
 
     Args:
@@ -309,8 +309,8 @@ def run_parts(
 
 
 def _call(
-    work: Callable[[PartFolder, int, str, T], Part], folder: PartFolder, item: tuple[int, str, T]
-) -> Part:
+    work: Callable[[PartFolder, int, str, T], JobPart], folder: PartFolder, item: tuple[int, str, T]
+) -> JobPart:
     return work(folder, *item)
 
 
@@ -319,7 +319,7 @@ def _call(
 
 def _spill(
     folder: PartFolder, number: int, key: str, items: Sequence[Item], *, output: Output
-) -> Part:
+) -> JobPart:
     errors = TaskErrors()
     facts: list[dict[str, Any]] = [{} for _ in items]
     found = (item.read(errors, own) for item, own in zip(items, facts, strict=True))
@@ -368,7 +368,7 @@ def _read_slices(spills: PartFolder, slices: Sequence[tuple[int, int, int]]) -> 
 
 
 def _shards_of(
-    spills: PartFolder, parts: Sequence[Part], output: Output
+    spills: PartFolder, parts: Sequence[JobPart], output: Output
 ) -> Sequence[Callable[[], Iterator[bytes]]]:
     """Return a function for each shard that yields its records."""
     if output.max_bytes is None:
@@ -420,5 +420,5 @@ def _write_shard(
     shard: Callable[[], Iterator[bytes]],
     *,
     buffer_bytes: int,
-) -> Part:
+) -> JobPart:
     return folder.write(number, shard(), key=key, buffer_bytes=buffer_bytes)

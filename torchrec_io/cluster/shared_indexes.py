@@ -1,4 +1,4 @@
-"""Indexes of files, of which those that do not exist are built by tasks."""
+"""Indexes of files; tasks build missing ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from . import tasks
 def open_shared_indexes(
     files: Sequence[Location], *, verify_crc: bool = True
 ) -> tuple[list[RecordIndex], list[TorchRecIOError]]:
-    """Return the indexes of files. Tasks build those that do not exist; this process caches them.
+    """Return the indexes of files. Tasks build missing indexes; this process caches them.
 
     Args:
         files: Absolute paths or URLs.

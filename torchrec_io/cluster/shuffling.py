@@ -29,7 +29,7 @@ from ..tools.outputs import check_file_name, refuse_shard_inputs
 from ..tools.report import JobReport, OnError, Result, Watcher
 from .bucket_files import BucketFiles, BucketLayout
 from .extra import import_ray
-from .parts import Part, PartFolder
+from .parts import JobPart, PartFolder
 from .shard_job import Output, run_parts
 from .shared_indexes import open_shared_indexes
 from .shared_paths import expand_shared_paths
@@ -163,7 +163,7 @@ def _fill(
 
 def _write_shards(
     folder: PartFolder, buckets: BucketFiles, size: int, report: JobReport, *, is_complete: bool
-) -> list[Part]:
+) -> list[JobPart]:
     """Do the second pass, and return the shards, whose files may have moved if it was complete.
 
     Raises:
@@ -192,6 +192,6 @@ def _write_shards(
 
 def _write_shard(
     folder: PartFolder, number: int, key: str, shard: int, *, buckets: BucketFiles
-) -> Part:
+) -> JobPart:
     buffer_bytes = buffer_bytes_of(buckets.layout.num_shards)
     return folder.write(number, buckets.records_of(shard), key=key, buffer_bytes=buffer_bytes)

@@ -282,7 +282,7 @@ class Conversion:
             raise ConversionError("there is no record to write", path=only)
 
     def _files_of(self, path: StrPath) -> list[SourceFile]:
-        """Return the files of a path, or those that a URL stands for."""
+        """Return the files that a path or URL stands for."""
         location = self.locate(path)
         if location.local_path is not None:
             return [_local_file(location)]

@@ -47,7 +47,7 @@ class _Line(NamedTuple):
     fields: list[str]
 
 
-class _Piece(NamedTuple):
+class _CsvRows(NamedTuple):
     """Some rows of a file.
 
     Attributes:
@@ -169,7 +169,7 @@ def _header(source: SourceFile) -> list[str]:
     return header
 
 
-def _pieces(source: SourceFile, columns: list[str], has_header: bool) -> Iterator[_Piece]:
+def _pieces(source: SourceFile, columns: list[str], has_header: bool) -> Iterator[_CsvRows]:
     path, read = source.path, [0]
     rows: list[_Line | TorchRecIOError] = []
     begin = 0
@@ -177,9 +177,9 @@ def _pieces(source: SourceFile, columns: list[str], has_header: bool) -> Iterato
         for line in _lines(path, _text(file, read), len(columns), has_header):
             rows.append(line)
             if read[0] - begin >= _PIECE_BYTES:
-                yield _Piece(path, columns, rows, read[0] - begin)
+                yield _CsvRows(path, columns, rows, read[0] - begin)
                 rows, begin = [], read[0]
-    yield _Piece(path, columns, rows, read[0] - begin)
+    yield _CsvRows(path, columns, rows, read[0] - begin)
 
 
 def _lines(
@@ -249,7 +249,7 @@ def _kind_of(field: str) -> Kind:
     return cast("Kind", found.lastgroup) if found else "text"
 
 
-def _find_kinds(piece: _Piece) -> KindsOfPiece:
+def _find_kinds(piece: _CsvRows) -> KindsOfPiece:
     kinds = ColumnKinds()
     errors: list[TorchRecIOError] = []
     for line in piece.rows:
@@ -263,12 +263,12 @@ def _find_kinds(piece: _Piece) -> KindsOfPiece:
     return KindsOfPiece(kinds, piece.size, errors)
 
 
-def _convert(piece: _Piece, dtypes: Types) -> ConvertedPiece:
+def _convert(piece: _CsvRows, dtypes: Types) -> ConvertedPiece:
     rows = [_row(piece, line, dtypes) if isinstance(line, _Line) else line for line in piece.rows]
     return encode_rows(rows, dtypes, piece.size)
 
 
-def _row(piece: _Piece, line: _Line, dtypes: Types) -> Row | ConversionError:
+def _row(piece: _CsvRows, line: _Line, dtypes: Types) -> Row | ConversionError:
     features: dict[str, int | float | str] = {}
     row = Row(piece.path, f"line {line.number}", features)
     for name, field in zip(piece.columns, line.fields, strict=True):

@@ -95,7 +95,7 @@ def to_files(
         temporary = group.open_folder(Location(target))
         blocks = reader.blocks(files.all, jobs)
 
-        def write(files: list[_File]) -> list[int]:
+        def write(files: list[_ExportedFile]) -> list[int]:
             for path, data in files:
                 inside = os.path.join(temporary, path)
                 os.makedirs(os.path.dirname(inside), exist_ok=True)
@@ -112,7 +112,7 @@ def to_files(
     return report.result([output], [report.records], file_bytes=size)
 
 
-class _File(NamedTuple):
+class _ExportedFile(NamedTuple):
     path: str
     data: bytes
 
@@ -129,7 +129,7 @@ class _Namer:
         self._by_class = by_class
         self._used = UsedPaths()
 
-    def named(self, rows: StoredBlock) -> list[_File]:
+    def named(self, rows: StoredBlock) -> list[_ExportedFile]:
         """Return the files of some records, without those that have no valid name."""
         found = []
         for position in range(len(rows.block)):
@@ -143,7 +143,7 @@ class _Namer:
             except ValueError as error:
                 self._reader.skip(int(rows.block.numbers[position]), str(error), feature)
             else:
-                found.append(_File(path, data))
+                found.append(_ExportedFile(path, data))
         return found
 
     def _folder(self, rows: StoredBlock, position: int) -> str:

@@ -24,7 +24,7 @@ _BOM = b"\xef\xbb\xbf"
 _KINDS: dict[type, Kind] = {bool: "int", int: "int", float: "float", str: "text"}
 
 
-class _Piece(NamedTuple):
+class _JsonLines(NamedTuple):
     """Some lines of a file, and the number of the first."""
 
     path: str
@@ -89,18 +89,18 @@ def convert_jsonl(
     return conversion.write(work, parts, lambda counts, records: counts.schema(dtypes, records))
 
 
-def _pieces(file: SourceFile) -> Iterator[_Piece]:
+def _pieces(file: SourceFile) -> Iterator[_JsonLines]:
     first = 1
     with file.open() as lines:
         while piece := lines.readlines(_PIECE_BYTES):
-            yield _Piece(file.path, first, piece)
+            yield _JsonLines(file.path, first, piece)
             first += len(piece)
 
 
 # ---- in the processes ----
 
 
-def _find_kinds(piece: _Piece, types: Types) -> KindsOfPiece:
+def _find_kinds(piece: _JsonLines, types: Types) -> KindsOfPiece:
     kinds = ColumnKinds()
     errors: list[TorchRecIOError] = []
     for number, row in _rows(piece):
@@ -117,7 +117,7 @@ def _find_kinds(piece: _Piece, types: Types) -> KindsOfPiece:
     return KindsOfPiece(kinds, piece.size, errors)
 
 
-def _convert(piece: _Piece, dtypes: Types) -> ConvertedPiece:
+def _convert(piece: _JsonLines, dtypes: Types) -> ConvertedPiece:
     rows = [row for _, row in _rows(piece)]
     for row in rows:
         if isinstance(row, Row):
@@ -127,7 +127,7 @@ def _convert(piece: _Piece, dtypes: Types) -> ConvertedPiece:
     return encode_rows(rows, dtypes, piece.size)
 
 
-def _rows(piece: _Piece) -> Iterator[tuple[int, Row | ConversionError]]:
+def _rows(piece: _JsonLines) -> Iterator[tuple[int, Row | ConversionError]]:
     """Yield the number of each line that is not empty, and its row or error."""
     for number, line in enumerate(piece.lines, piece.first):
         text = line.removeprefix(_BOM) if number == 1 else line

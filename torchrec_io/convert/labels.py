@@ -28,7 +28,7 @@ IMAGE_SUFFIXES = (
 _MAX_CLASSES = 1_000_000
 
 
-class FoundImage(NamedTuple):
+class ListedImage(NamedTuple):
     """A file with the suffix of an image.
 
     Attributes:
@@ -61,7 +61,7 @@ class LabelledImage(NamedTuple):
         text: Name of the class.
     """
 
-    file: FoundImage
+    file: ListedImage
     label: int
     text: str
 
@@ -114,7 +114,7 @@ def label_images(
 
 def _images_in(
     folder: str, prefix: str, ignored: Counter[str], above: Sequence[tuple[int, int]]
-) -> Iterator[FoundImage]:
+) -> Iterator[ListedImage]:
     """Yield the images of a folder and its subfolders, sorted. Links cannot cause cycles."""
     status = os.stat(folder)
     here = (status.st_dev, status.st_ino)
@@ -132,14 +132,14 @@ def _images_in(
             ignored[os.path.splitext(entry.name)[1].lower() or "no suffix"] += 1
         elif entry.is_symlink() and not os.path.exists(entry.path):
             # A broken link; opening it raises the error.
-            yield FoundImage(Location(entry.path), name, Stamp((), 0, 0))
+            yield ListedImage(Location(entry.path), name, Stamp((), 0, 0))
         elif entry.is_file():
-            yield FoundImage(Location(entry.path), name, stamp_of(entry.stat()))
+            yield ListedImage(Location(entry.path), name, stamp_of(entry.stat()))
         else:
             ignored["not a file"] += 1
 
 
-def _objects_in(root: Location, ignored: Counter[str]) -> Iterator[FoundImage]:
+def _objects_in(root: Location, ignored: Counter[str]) -> Iterator[ListedImage]:
     """Yield the images of a folder of a store, in the order of :func:`_images_in`."""
     found = stamps_in(root, is_recursive=True)
     for name in sorted(found, key=lambda name: name.split("/")):
@@ -148,7 +148,7 @@ def _objects_in(root: Location, ignored: Counter[str]) -> Iterator[FoundImage]:
         elif not name.lower().endswith(IMAGE_SUFFIXES):
             ignored[os.path.splitext(name)[1].lower() or "no suffix"] += 1
         else:
-            yield FoundImage(root.child(name), name, found[name])
+            yield ListedImage(root.child(name), name, found[name])
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -163,7 +163,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 # ---- classes ----
 
 
-def _by_folder(root: Location, found: Sequence[FoundImage], report: JobReport) -> LabelledImages:
+def _by_folder(root: Location, found: Sequence[ListedImage], report: JobReport) -> LabelledImages:
     if root.local_path is None:  # a store has no empty folders
         classes = sorted({image.name.partition("/")[0] for image in found if "/" in image.name})
     else:
@@ -205,8 +205,8 @@ def _compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
 
 
 def _by_pattern(
-    found: Iterable[FoundImage], pattern: re.Pattern[str], report: JobReport
-) -> Iterator[tuple[FoundImage, str]]:
+    found: Iterable[ListedImage], pattern: re.Pattern[str], report: JobReport
+) -> Iterator[tuple[ListedImage, str]]:
     group: int | str = "label" if "label" in pattern.groupindex else 1
     for image in found:
         match = pattern.search(os.path.basename(image.path))
@@ -218,8 +218,8 @@ def _by_pattern(
 
 
 def _by_file(
-    found: Iterable[FoundImage], labels: Location, report: JobReport
-) -> Iterator[tuple[FoundImage, str]]:
+    found: Iterable[ListedImage], labels: Location, report: JobReport
+) -> Iterator[tuple[ListedImage, str]]:
     wanted = _read_labels(labels)
     for image in found:
         place = wanted.pop(image.name, None)
@@ -266,7 +266,7 @@ def _name_and_label(header: list[str], fields: list[str]) -> tuple[str, str]:
     return os.path.normpath(row["name"]).replace(os.sep, "/"), row["label"]
 
 
-def _with_classes(pairs: Iterable[tuple[FoundImage, str]]) -> LabelledImages:
+def _with_classes(pairs: Iterable[tuple[ListedImage, str]]) -> LabelledImages:
     """Number the classes by their integer labels, or in the order of their names."""
     pairs = list(pairs)
     classes = sorted({label for _, label in pairs})
@@ -275,7 +275,7 @@ def _with_classes(pairs: Iterable[tuple[FoundImage, str]]) -> LabelledImages:
     return _numbered(pairs, classes)
 
 
-def _numbered(pairs: Iterable[tuple[FoundImage, str]], classes: list[str]) -> LabelledImages:
+def _numbered(pairs: Iterable[tuple[ListedImage, str]], classes: list[str]) -> LabelledImages:
     numbers = {name: number for number, name in enumerate(classes)}
     images = [LabelledImage(image, numbers[label], label) for image, label in pairs]
     return LabelledImages(images, classes)

@@ -72,7 +72,7 @@ class _Array(NamedTuple):
         return FixedLenFeature(self.shape[1:], self.stored)
 
 
-class _Piece(NamedTuple):
+class _ArrayRows(NamedTuple):
     """Some rows: the number of the first, and the rows of each array by name."""
 
     path: str
@@ -206,7 +206,7 @@ def _stored_bytes(arrays: Iterable[_Array]) -> int:
     return sum(array.row_bytes * array.shape[0] for array in arrays)
 
 
-def _pieces(file: SourceFile, arrays: Sequence[_Array]) -> Iterator[_Piece]:
+def _pieces(file: SourceFile, arrays: Sequence[_Array]) -> Iterator[_ArrayRows]:
     row_bytes = max(1, sum(array.row_bytes for array in arrays))
     step = max(1, min(_PIECE_ROWS, _PIECE_BYTES // row_bytes))
     with (
@@ -220,7 +220,7 @@ def _pieces(file: SourceFile, arrays: Sequence[_Array]) -> Iterator[_Piece]:
         for first in range(0, arrays[0].shape[0], step):
             rows = [next(reader) for reader in readers]
             named = {array.name: part for array, part in zip(arrays, rows, strict=True)}
-            yield _Piece(file.path, first, named, len(rows[0]) * row_bytes)
+            yield _ArrayRows(file.path, first, named, len(rows[0]) * row_bytes)
 
 
 def _read_rows(file: IO[bytes], array: _Array, step: int) -> Iterator[npt.NDArray[Any]]:
@@ -261,7 +261,7 @@ def _check_text(data: bytes, array: _Array) -> None:
 # ---- in the processes ----
 
 
-def _convert(piece: _Piece, dtypes: dict[str, str]) -> ConvertedPiece:
+def _convert(piece: _ArrayRows, dtypes: dict[str, str]) -> ConvertedPiece:
     rows = [
         Row(piece.path, f"row {number}", dict(zip(piece.arrays, values, strict=True)))
         for number, values in enumerate(zip(*piece.arrays.values(), strict=True), piece.first)

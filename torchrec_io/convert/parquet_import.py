@@ -25,7 +25,7 @@ _PIECE_ROWS = 1 << 12
 _PART_BYTES = 1 << 26
 
 
-class _Piece(NamedTuple):
+class _ParquetRows(NamedTuple):
     """Some rows of a file.
 
     Attributes:
@@ -120,7 +120,7 @@ def _opened(source: SourceFile) -> Iterator[Any]:
         raise ConversionError(reason, path=path) from None
 
 
-def _parts(source: SourceFile) -> Iterator[SourcePart[_Piece]]:
+def _parts(source: SourceFile) -> Iterator[SourcePart[_ParquetRows]]:
     """Yield parts of a file: consecutive row groups, about the same number of bytes in each."""
     with _opened(source) as file:
         metadata = file.metadata
@@ -139,7 +139,7 @@ def _parts(source: SourceFile) -> Iterator[SourcePart[_Piece]]:
 
 def _pieces(
     source: SourceFile, groups: Iterable[int], first: int, per_row: float
-) -> Iterator[_Piece]:
+) -> Iterator[_ParquetRows]:
     """Yield the rows of some row groups.
 
     Args:
@@ -151,7 +151,7 @@ def _pieces(
     with _opened(source) as file:
         for group in groups:
             for batch in file.iter_batches(_piece_rows(file.metadata.row_group(group)), [group]):
-                yield _Piece(source.path, first, batch, int(per_row * batch.num_rows))
+                yield _ParquetRows(source.path, first, batch, int(per_row * batch.num_rows))
                 first += batch.num_rows
 
 
@@ -163,7 +163,7 @@ def _piece_rows(group: Any) -> int:
 # ---- in the processes ----
 
 
-def _convert(piece: _Piece, types: ColumnTypes) -> ConvertedPiece:
+def _convert(piece: _ParquetRows, types: ColumnTypes) -> ConvertedPiece:
     rows = [Row(piece.path, f"row {piece.first + i}", {}) for i in range(piece.batch.num_rows)]
     columns = zip(piece.batch.schema.names, map(values_of, piece.batch.columns), strict=True)
     return encode_columns(rows, dict(columns), types, piece.size)

@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from .._order.selection import Selection
 from .._parsing.columns.base import Arena, view_of
+from .._parsing.failures import RecordFailure
 from .._parsing.layout import BytesColumn, Column, DenseColumns, Numbers, RaggedColumn, Values
-from .._parsing.parser import ExampleParser, RecordFailure
+from .._parsing.parser import ExampleParser
 from .._parsing.valid_records import parse_valid
 from .._records.record_block import RecordBlock
 from .._records.record_sample import all_records

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 
-from .._parsing.parser import RecordFailure
+from .._parsing.failures import RecordFailure
 from .._parsing.record_random import RecordRandom
 from .._records.record_block import RecordBlock
 from .._tensors.batch import Batch
 from .._tensors.batch_builder import BatchBuilder
 from .._tensors.block_parser import BlockParser
 from .._tensors.ragged import BytesArray
-from .schema import Schema
+
+if TYPE_CHECKING:
+    from .schema import Schema
 
 
 class CsvParser(BlockParser):

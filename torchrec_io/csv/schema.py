@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .._parsing.parser import RecordFailure
+from .._parsing.failures import RecordFailure
 from .._schema.checks import errors_of, is_text
 from .._schema.dtypes import is_integer_dtype
 from .._schema.specs import FixedLenFeature, as_feature

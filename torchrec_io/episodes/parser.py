@@ -7,7 +7,8 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from .._parsing.columns.base import ElementSelection, Ints
-from .._parsing.parser import ExampleParser, RecordFailure
+from .._parsing.failures import RecordFailure
+from .._parsing.parser import ExampleParser
 from .._parsing.record_random import RecordRandom
 from .._records.record_block import RecordBlock
 from .._schema.schema import Schema

@@ -110,7 +110,7 @@ class StepReader(Reader):
         self.verify_crc = reader.verify_crc
         self.max_record_bytes = reader.max_record_bytes
         self.compressions = reader.compressions
-        self.lookahead = reader.lookahead
+        self.prefetch_limits = reader.prefetch_limits
         self._reader = reader
         self._numbers = numbers
 
@@ -121,7 +121,7 @@ class StepReader(Reader):
         self._reader.end_epoch()
 
     def plan(self, records: _Ints) -> StepPlan:
-        """Plan how to fetch samples.
+        """Make a plan for fetching samples.
 
         Args:
             records: Numbers of the samples; int64 ``[n]``.
@@ -135,8 +135,8 @@ class StepReader(Reader):
         of_samples, _ = self._numbers.locate(numbers)
         return StepPlan(self._reader.plan(np.unique(of_samples)), numbers, of_samples)
 
-    def read_ahead(self, plans: Sequence[StepPlan]) -> None:
-        self._reader.read_ahead([plan.reads for plan in plans])
+    def prefetch(self, plans: Sequence[StepPlan]) -> None:
+        self._reader.prefetch([plan.reads for plan in plans])
 
     def open_run(self, plans: Sequence[StepPlan]) -> list[Frames]:
         del plans

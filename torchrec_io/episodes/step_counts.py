@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from .._parsing.columns.base import Ints, LocatedBlock
-from .._parsing.lengths import locate_sound
-from .._parsing.parser import ExampleParser, RecordFailure
+from .._parsing.failures import RecordFailure
+from .._parsing.lengths import locate_valid
+from .._parsing.parser import ExampleParser
 from .._records.record_block import RecordBlock
 from .._schema.dtypes import stored_dtype
 from .._schema.feature import Feature
@@ -90,7 +91,7 @@ class StepCounter:
 
         The number is :data:`UNKNOWN` if the features of a record disagree.
         """
-        located, block = locate_sound(parser, block)
+        located, block = locate_valid(parser, block)
         steps = self._steps(located)
         agree = (steps == steps[0]).all(axis=0)
         return np.where(agree, steps[0], UNKNOWN), block

@@ -109,7 +109,7 @@ def infer_any(
     """
     lists = infer_lists(files, max_records, on_error)
     if lists is not None:
-        return lists
+        return ListSchema.of_inferred(lists)
     return Schema.infer(files, max_records, on_error=on_error)
 
 

@@ -12,18 +12,34 @@ from .. import _core
 from .._records.record_block import RecordBlock, RecordList
 from .._records.record_sample import MaxRecords, RecordSample, choose_records
 from .._records.scanned_block import raise_at_gaps
+from .._schema.feature import Feature
 from .._schema.infer import Finding, Inspected, make_findings
 from .._schema.specs import FixedLenFeature
 from .._schema.survey import Surveyor
 from .._storage.location import Location
 from ..errors import SchemaError
-from .schema import Schema
+
+
+class InferredLists(NamedTuple):
+    """The parts of an inferred schema of lists, and the reasons for them.
+
+    Attributes:
+        context: Specs of the features of the context, by name.
+        examples: Specs of the features of the examples, by name.
+        findings: Findings about all features.
+        inspected: Number of records inspected.
+    """
+
+    context: dict[str, Feature]
+    examples: dict[str, Feature]
+    findings: dict[str, Finding]
+    inspected: Inspected
 
 
 def infer_lists(
     files: Sequence[Location], max_records: MaxRecords, on_error: Literal["raise", "skip"] = "raise"
-) -> Schema | None:
-    """Infer a schema of lists, with its findings.
+) -> InferredLists | None:
+    """Infer the parts of a schema of lists.
 
     The records are lists if each of them can be one, if at least one example has a value, and if
     none can be an Example or SequenceExample with a value. (An ExampleListWithContext may be valid
@@ -36,7 +52,7 @@ def infer_lists(
         on_error: ``"raise"``, or ``"skip"`` to skip damaged records.
 
     Returns:
-        The schema, or None if the records are not lists.
+        None if the records are not lists.
 
     Raises:
         SchemaError: If no feature of the examples can be read.
@@ -59,7 +75,7 @@ def infer_lists(
     of_examples = {name: found.spec for name, found in examples.items() if found.spec is not None}
     if not of_examples:
         raise SchemaError("no feature of the examples can be read")
-    return Schema(of_context, of_examples).with_findings({**contexts, **examples}, inspected)
+    return InferredLists(of_context, of_examples, {**contexts, **examples}, inspected)
 
 
 def _in_list(finding: Finding) -> Finding:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core
-from .._parsing.parser import RecordFailure
+from .._parsing.failures import RecordFailure
 from .._records.record_block import RecordBlock
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._parsing.columns.base import LocatedBlock, view_of
+from .._parsing.failures import RecordFailure
 from .._parsing.layout import (
     ArenaLayout,
     BytesColumn,
@@ -16,46 +18,18 @@ from .._parsing.layout import (
     Numbers,
     RaggedColumn,
 )
-from .._parsing.parser import ExampleParser, RecordFailure
-from .._parsing.record_random import DEFAULT_RANDOM, RecordRandom
+from .._parsing.parser import ExampleParser
+from .._parsing.record_random import RecordRandom
 from .._records.record_block import RecordBlock
 from .._tensors.arena import allocate_for
 from .._tensors.batch import Batch
 from .._tensors.block_parser import BlockParser
-from .._tensors.parse import Record, all_or_error, image_threads, parse_sound
+from .._tensors.parse import image_threads, parse_sound
 from ..checks import counted
-from ..errors import SchemaError
 from .list_block import ListBlock, split_lists
-from .schema import Schema
 
-
-def parse(records: Iterable[Record], schema: Schema) -> Batch:
-    """Parse serialized ``ExampleListWithContext`` messages, as TF-Ranking writes them.
-
-    Args:
-        records: Any number of records.
-        schema: Schema of the lists.
-
-    Returns:
-        A batch with one column for each feature; see :class:`ranking.Schema`.
-
-    Raises:
-        DecodeError: If a record does not match the schema. ``record`` is its position, ``offset``
-            a byte offset in it, and the reason names the example.
-        SchemaError: If the schema is not a :class:`ranking.Schema`.
-        MemoryError: If there is not enough memory for the batch.
-    """
-    if not isinstance(schema, Schema):
-        raise SchemaError(f"schema must be a ranking.Schema, got {schema!r}")
-    views = [memoryview(record) for record in records]
-    lengths = np.array([view.nbytes for view in views], np.int64)
-    block = RecordBlock(
-        np.frombuffer(b"".join(views), np.uint8),
-        np.cumsum(lengths) - lengths,
-        lengths,
-        np.arange(len(views)),
-    )
-    return all_or_error(*ExampleListParser(schema).parse(block, DEFAULT_RANDOM))
+if TYPE_CHECKING:
+    from .schema import Schema
 
 
 class ExampleListParser(BlockParser):

@@ -11,13 +11,14 @@ from .._schema.feature import Feature
 from .._schema.feature_mapping import FeatureMapping
 from .._schema.nesting import check_paths
 from .._schema.schema import Schema as ExampleSchema
+from .._storage.paths import expand_paths
+from .._storage.remote.options import StorageOptions
 from ..errors import SchemaError
 
 if TYPE_CHECKING:
     from .._records.record_sample import MaxRecords
     from .._storage.local import StrPath
-from .._storage.paths import expand_paths
-from .._storage.remote.options import StorageOptions
+    from .infer import InferredLists
 
 
 class Schema(FeatureMapping):
@@ -113,14 +114,20 @@ class Schema(FeatureMapping):
             FileNotFoundError: If a path matches no file.
             ValueError: If there are no paths, or if ``max_records`` is not one of the above.
         """
-        from .infer import infer_lists  # noqa: PLC0415  # imports this module
+        from .infer import infer_lists  # noqa: PLC0415  # it reads files
 
         # Some records are enough.
         files = expand_paths(paths, allow_missing=True, storage_options=storage_options)
         found = infer_lists(files, max_records)
         if found is None:
             raise SchemaError("the records do not look like lists of Examples")
-        return found
+        return cls.of_inferred(found)
+
+    @classmethod
+    def of_inferred(cls, found: InferredLists) -> Schema:
+        """Return the schema that was inferred from records, with its findings."""
+        schema = cls(found.context, found.examples)
+        return schema.with_findings(found.findings, found.inspected)
 
     @property
     def parts(self) -> dict[str, Mapping[str, Feature]]:

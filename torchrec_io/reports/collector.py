@@ -32,7 +32,7 @@ from .feature_statistics import FeatureStatistics, unread_feature
 from .file_damage import Faults
 from .label_order import LabelOrderStatistics
 from .number_statistics import NumberStatistics
-from .record_columns import ParsedBlock, PartColumns, column_parser
+from .record_columns import BlockColumns, PartColumns, column_parser
 from .text import shown
 
 # Different values that are counted exactly, of all features together.
@@ -47,7 +47,7 @@ class _Studied(NamedTuple):
     """A block of records whose columns were read in a thread."""
 
     block: RecordBlock
-    parsed: ParsedBlock | None
+    parsed: BlockColumns | None
     hashes: npt.NDArray[np.uint64] | None
 
 
@@ -65,7 +65,7 @@ class Collector:
 
     Attributes:
         label: Name of the label, or None.
-        read: Number of sound records that were read.
+        read: Number of valid records that were read.
         records: Number of these that were parsed.
 
     Raises:
@@ -152,7 +152,7 @@ class Collector:
         for part in parsed.parts:
             self._add_part(part, texts)
 
-    def _labels_of(self, parsed: ParsedBlock) -> tuple[npt.NDArray[np.int64], list[Any]]:
+    def _labels_of(self, parsed: BlockColumns) -> tuple[npt.NDArray[np.int64], list[Any]]:
         """Return the numbers of records, and the label of each; None where there is none."""
         for part in parsed.parts:
             if self.label in part.columns and part.part != "examples":
@@ -160,7 +160,7 @@ class Collector:
         return np.empty(0, np.int64), []
 
     def _add_labels(
-        self, parsed: ParsedBlock, numbers: npt.NDArray[np.int64], labels: list[Any]
+        self, parsed: BlockColumns, numbers: npt.NDArray[np.int64], labels: list[Any]
     ) -> None:
         if self._twin is not None:
             for part in parsed.parts:
@@ -223,7 +223,7 @@ class Collector:
         return place.path, place.record
 
     def label_order(self) -> LabelOrder | None:
-        """Return how the label depends on the position; None without a label."""
+        """Return the dependence of the label on the position; None without a label."""
         if self._order is None or self.label is None:
             return None
         mean = self._files.size / max(1, len(self._files))

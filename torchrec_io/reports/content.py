@@ -199,7 +199,7 @@ class FileReport:
         compression: "gzip", "zlib", "zstd" or None.
         damaged: Number of damaged records that were found.
         lost: Reason why the rest of the file cannot be read; "" if there is none.
-        damage: Parts of the file: True where it is damaged. Empty for a sound file, and for files
+        damage: Parts of the file: True where it is damaged. Empty for a valid file, and for files
             that were not searched for all damage.
     """
 
@@ -213,7 +213,7 @@ class FileReport:
     damage: tuple[bool, ...] = ()
 
     @property
-    def is_sound(self) -> bool:
+    def is_valid(self) -> bool:
         """True if no damage was found."""
         return not self.damaged and not self.lost
 

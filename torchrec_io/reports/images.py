@@ -36,7 +36,7 @@ Locate: TypeAlias = Callable[[int], tuple[str, int]]
 LabelText: TypeAlias = Callable[[Any], str]
 
 
-class FoundImage(NamedTuple):
+class RecordImage(NamedTuple):
     """An image of a record.
 
     Attributes:
@@ -60,12 +60,12 @@ class ImageStatistics:
         self._sizes: Counter[tuple[int, int]] = Counter()
         self._widths, self._heights = NumberStatistics(), NumberStatistics()
         self._unreadable = 0
-        self._sample: RandomSample[FoundImage] = RandomSample(_MOST_SHOWN)
-        self._broken: list[FoundImage] = []
+        self._sample: RandomSample[RecordImage] = RandomSample(_MOST_SHOWN)
+        self._broken: list[RecordImage] = []
         # The most extreme image of each kind, with its measure.
-        self._extremes: dict[str, tuple[float, FoundImage]] = {}
+        self._extremes: dict[str, tuple[float, RecordImage]] = {}
 
-    def add(self, images: Sequence[FoundImage]) -> None:
+    def add(self, images: Sequence[RecordImage]) -> None:
         """Add images."""
         sizes = []
         for image in images:
@@ -85,7 +85,7 @@ class ImageStatistics:
             self._heights.add(both[:, 1])
         self._sample.offer(len(images), images.__getitem__)
 
-    def _note_extremes(self, image: FoundImage) -> None:
+    def _note_extremes(self, image: RecordImage) -> None:
         assert image.size is not None
         width, height = image.size
         measures = {
@@ -116,7 +116,7 @@ class ImageStatistics:
             ),
         )
 
-    def _shown(self) -> Iterator[tuple[FoundImage, str]]:
+    def _shown(self) -> Iterator[tuple[RecordImage, str]]:
         """Yield images with their remarks, each once: a sample, odd ones, then broken ones."""
         sample = self._sample.items
         notes: dict[int, list[str]] = {}
@@ -139,7 +139,7 @@ def find_images(
     offsets: npt.NDArray[np.int64],
     records: Sequence[int],
     labels: Sequence[Any],
-) -> list[FoundImage]:
+) -> list[RecordImage]:
     """Return the images among values, without empty ones, after reading their headers.
 
     Args:
@@ -156,7 +156,7 @@ def find_images(
             continue
         data = values[begin:end].tobytes()
         size = image_size(data)
-        found.append(FoundImage(record, labels[position], data[: _MOST_BYTES + 1], size))
+        found.append(RecordImage(record, labels[position], data[: _MOST_BYTES + 1], size))
     return found
 
 
@@ -164,7 +164,7 @@ def find_images(
 
 
 def make_thumbnail(
-    image: FoundImage, note: str, place: tuple[str, int], label_text: LabelText
+    image: RecordImage, note: str, place: tuple[str, int], label_text: LabelText
 ) -> Thumbnail:
     """Decode an image and encode a small copy of it."""
     format_ = file_format(image.data[:16]) or "unknown format"

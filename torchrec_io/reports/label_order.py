@@ -77,7 +77,7 @@ class LabelOrderStatistics:
     def result(
         self, label: str, label_text: Callable[[Any], str], record_bytes: float
     ) -> LabelOrder:
-        """Return the strength of each dependence, and what it means for a shuffle.
+        """Return the strength of each dependence, and its consequence for a shuffle.
 
         Args:
             label: Name of the label.
@@ -106,7 +106,7 @@ class LabelOrderStatistics:
         )
 
     def _neighbors(self) -> float | None:
-        """Return how much more often neighbors have equal labels than by chance, from 0 to 1."""
+        """Return the excess of neighbors with equal labels over chance, from 0 to 1."""
         totals = self._by_part.sum(axis=0)
         if not self._pairs or np.count_nonzero(totals) < 2:
             return None

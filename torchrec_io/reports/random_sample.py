@@ -26,7 +26,7 @@ class RandomSample(Generic[T]):
         self._kept: list[tuple[float, int, T]] = []
 
     def offer(self, count: int, item_at: Callable[[int], T]) -> None:
-        """Offer items, of which only those are made that are kept."""
+        """Offer items to the sample. Only items that the sample keeps are made."""
         numbers = self._random.random(count)
         limit = -self._kept[0][0] if len(self._kept) == self._size else 1.0
         for position in np.flatnonzero(numbers < limit).tolist():

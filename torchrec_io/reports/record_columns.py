@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from .._parsing.parser import RecordFailure
+from .._parsing.failures import RecordFailure
 from .._records.record_block import RecordBlock
 from .._schema.infer import DTYPES, Finding
 from .._schema.schema import Schema
@@ -32,7 +32,7 @@ class PartColumns(NamedTuple):
     columns: dict[str, StoredColumn]
 
 
-class ParsedBlock(NamedTuple):
+class BlockColumns(NamedTuple):
     """Some records in columns.
 
     Attributes:
@@ -51,7 +51,7 @@ class ParsedBlock(NamedTuple):
 class ColumnParser(Protocol):
     """A parser of records to columns."""
 
-    def parse(self, block: RecordBlock) -> ParsedBlock:
+    def parse(self, block: RecordBlock) -> BlockColumns:
         """Parse a block of records."""
 
 
@@ -62,7 +62,7 @@ def column_parser(schema: Schema | ListSchema) -> ColumnParser:
         return _ListParser(
             _variable(findings, schema.context), _variable(findings, schema.examples)
         )
-    return _ExampleParser(findings, is_sequence=schema.is_sequence)
+    return _ExampleColumnParser(findings, is_sequence=schema.is_sequence)
 
 
 def _variable(
@@ -80,7 +80,7 @@ def _is_text(name: str) -> bool:
     return name.isascii() or name.encode("utf-8", "replace").decode() == name
 
 
-class _ExampleParser:
+class _ExampleColumnParser:
     def __init__(self, findings: Mapping[str, Finding], *, is_sequence: bool) -> None:
         specs = _variable(findings)
         lists = {name: spec for name, spec in specs.items() if findings[name].where == "list"}
@@ -91,13 +91,13 @@ class _ExampleParser:
         schema = Schema(context=context, sequence=lists) if is_sequence else Schema(specs)
         self._parser = StoredParser(schema)
 
-    def parse(self, block: RecordBlock) -> ParsedBlock:
+    def parse(self, block: RecordBlock) -> BlockColumns:
         (rest, columns), failures = self._parser.parse(block)
         parts = [
             PartColumns(part, rest.numbers, {name: columns[name] for name in names})
             for part, names in self._names.items()
         ]
-        return ParsedBlock(len(rest), parts, failures, None)
+        return BlockColumns(len(rest), parts, failures, None)
 
 
 class _ListParser:
@@ -107,7 +107,7 @@ class _ListParser:
         self._context = StoredParser(Schema(context)) if context else None
         self._examples = StoredParser(Schema(examples))
 
-    def parse(self, block: RecordBlock) -> ParsedBlock:
+    def parse(self, block: RecordBlock) -> BlockColumns:
         lists, bad = split_lists(block)
         failures = [(int(block.numbers[each.position]), each) for each in bad]
         if bad:
@@ -122,4 +122,6 @@ class _ListParser:
         # A record counts as one failure, even if several of its examples have one.
         failures += found
         unique = dict(reversed(failures))
-        return ParsedBlock(len(lists.contexts), parts, list(unique.items()), np.diff(lists.offsets))
+        return BlockColumns(
+            len(lists.contexts), parts, list(unique.items()), np.diff(lists.offsets)
+        )

@@ -53,7 +53,7 @@ def report(
     watcher: Watcher | None = None,
     storage_options: StorageOptions = None,
 ) -> Report:
-    """Find out what files hold and whether they are sound, as a page to look at.
+    """Find out what files hold and whether they are valid, as a page to look at.
 
     Numbers and sizes of records are always exact, because the files are indexed. The values of
     features are read from some records, chosen evenly from all files and from all parts of them, or
@@ -203,7 +203,7 @@ def _title(files: Sequence[Location]) -> str:
 
 
 def _title_of_set(files: Sequence[Location]) -> str:
-    """Return a title that differs from those of the other sets of the directory."""
+    """Return a title that is different for each set of files of a directory."""
     name = files[0].basename
     return name if len(files) == 1 else f"{name} and {counted(len(files) - 1, 'other file')}"
 

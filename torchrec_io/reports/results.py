@@ -39,7 +39,7 @@ class Report:
         files: A report of each file.
         records: Number of records in all files.
         inspected: Number of records whose values were read.
-        is_exact: Whether these are all sound records. Otherwise statistics of values are those of a
+        is_exact: Whether these are all valid records. Otherwise statistics of values are those of a
             sample.
         unfit: Number of inspected records that could not be parsed.
         record_sizes: Statistics of the sizes of all records in bytes.
@@ -96,7 +96,7 @@ class Report:
     @property
     def damaged_files(self) -> tuple[FileReport, ...]:
         """Files in which damage was found."""
-        return tuple(file for file in self.files if not file.is_sound)
+        return tuple(file for file in self.files if not file.is_valid)
 
     @property
     def ok(self) -> bool:

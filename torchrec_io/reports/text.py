@@ -18,7 +18,7 @@ def shown(text: str, most: int = 120) -> str:
 
 
 def decoded(data: bytes, most: int = 120) -> str:
-    """Return bytes as text in one line; what is not UTF-8 is escaped."""
+    """Return bytes as text in one line; bytes that are not UTF-8 are escaped."""
     return shown(data[: 4 * most + 4].decode("utf-8", "backslashreplace"), most)
 
 

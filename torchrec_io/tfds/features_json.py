@@ -94,7 +94,7 @@ def parse_features(node: Node, labels: Labels) -> Connector:
     return _Parser(labels, None, 0).feature(node)
 
 
-class _Content(NamedTuple):
+class _ConnectorContent(NamedTuple):
     """The arguments of a connector.
 
     Attributes:
@@ -150,26 +150,26 @@ class _Parser:
         return self.labels.find(self.file_name, num_classes, node)
 
 
-def _find_content(node: Node, *, is_legacy: bool) -> _Content:
+def _find_content(node: Node, *, is_legacy: bool) -> _ConnectorContent:
     if is_legacy:
         content = node.get("content") or Node({}, node.path, node.where)
         if isinstance(content.value, str):
             content = content.inner()
-        return _Content(content, bool(node.text("proto_cls")))
+        return _ConnectorContent(content, bool(node.text("proto_cls")))
     found = [inner for name in _CONTENTS if (inner := node.get(name)) is not None]
     if len(found) > 1:
         raise found[1].error("a feature must have only one kind of content")
     if not found:
-        return _Content(Node({}, node.path, node.where), is_proto=True)
+        return _ConnectorContent(Node({}, node.path, node.where), is_proto=True)
     if found[0].where.rpartition(".")[2] in ("jsonFeature", "json_feature"):
-        return _Content(found[0].need("json").inner(), is_proto=False)
-    return _Content(found[0], is_proto=True)
+        return _ConnectorContent(found[0].need("json").inner(), is_proto=False)
+    return _ConnectorContent(found[0], is_proto=True)
 
 
 # ---- connectors ----
 
 
-def _parse_features_dict(parser: _Parser, content: _Content) -> Connector:
+def _parse_features_dict(parser: _Parser, content: _ConnectorContent) -> Connector:
     node = content.node
     if content.is_proto:
         node = node.get("features") or Node({}, node.path, node.where)
@@ -181,11 +181,11 @@ def _parse_features_dict(parser: _Parser, content: _Content) -> Connector:
     return FeaturesDict(features=features)
 
 
-def _parse_tensor(_: _Parser, content: _Content) -> Connector:
+def _parse_tensor(_: _Parser, content: _ConnectorContent) -> Connector:
     return _make_tensor(content.node, _parse_shape(content.node))
 
 
-def _parse_scalar(_: _Parser, content: _Content) -> Connector:
+def _parse_scalar(_: _Parser, content: _ConnectorContent) -> Connector:
     return _make_tensor(content.node, ())
 
 
@@ -197,22 +197,22 @@ def _make_tensor(node: Node, shape: TfdsShape) -> Tensor:
     return Tensor(shape=shape, dtype=dtype, encoding=encoding, optional=node.flag("optional"))
 
 
-def _parse_text(_: _Parser, content: _Content) -> Connector:
+def _parse_text(_: _Parser, content: _ConnectorContent) -> Connector:
     if not content.is_proto and content.node.get("use_encoder") is not None:
         return Text(shape=(None,), dtype="int64", has_encoder=True)
     return Text()
 
 
-def _parse_class_label(parser: _Parser, content: _Content) -> Connector:
+def _parse_class_label(parser: _Parser, content: _ConnectorContent) -> Connector:
     count = content.node.whole("num_classes", 0, _MOST_SIZE) or None
     return ClassLabel(num_classes=count, names=parser.names(content.node, count))
 
 
-def _parse_image(_: _Parser, content: _Content) -> Connector:
+def _parse_image(_: _Parser, content: _ConnectorContent) -> Connector:
     return _make_image(content.node, _parse_shape(content.node))
 
 
-def _parse_labeled_image(parser: _Parser, content: _Content) -> Connector:
+def _parse_labeled_image(parser: _Parser, content: _ConnectorContent) -> Connector:
     node = content.node
     shape = _parse_shape(node) or (None, None, 1)
     label = node.get("label")
@@ -235,14 +235,14 @@ def _make_image(node: Node, shape: TfdsShape) -> Image:
     return Image(shape=shape, dtype=dtype, encoding_format=form)
 
 
-def _parse_video(_: _Parser, content: _Content) -> Connector:
+def _parse_video(_: _Parser, content: _ConnectorContent) -> Connector:
     shape = _parse_shape(content.node) or (None, None, None, 3)
     if len(shape) != 4:
         raise content.node.error(f"the shape of a video must have 4 dimensions, got {list(shape)}")
     return Video(feature=_make_image(content.node, shape[1:]), length=shape[0])
 
 
-def _parse_audio(_: _Parser, content: _Content) -> Connector:
+def _parse_audio(_: _Parser, content: _ConnectorContent) -> Connector:
     node = content.node
     shape = _parse_shape(node)
     if not 1 <= len(shape) <= 2:
@@ -260,12 +260,12 @@ def _parse_audio(_: _Parser, content: _Content) -> Connector:
     )
 
 
-def _parse_bbox(_: _Parser, content: _Content) -> Connector:
+def _parse_bbox(_: _Parser, content: _ConnectorContent) -> Connector:
     found = _parse_choice(content.node, "bbox_format", _BBOX_FORMATS)
     return BBox(bbox_format=found or (None if content.is_proto else "REL_YXYX"))
 
 
-def _parse_translation(_: _Parser, content: _Content) -> Connector:
+def _parse_translation(_: _Parser, content: _ConnectorContent) -> Connector:
     node = content.node
     if node.get("use_encoder") is not None:
         raise node.error("TFDS cannot read a translation with an encoder")
@@ -275,13 +275,13 @@ def _parse_translation(_: _Parser, content: _Content) -> Connector:
     return Translation(features={language: Text() for language in languages})
 
 
-def _parse_translations(_: _Parser, __: _Content) -> Connector:
+def _parse_translations(_: _Parser, __: _ConnectorContent) -> Connector:
     inner = FeaturesDict(features={"language": Text(), "translation": Text()})
     return TranslationVariableLanguages(feature=inner)
 
 
 def _parse_sequence(
-    parser: _Parser, content: _Content, make: type[Sequence] = Sequence
+    parser: _Parser, content: _ConnectorContent, make: type[Sequence] = Sequence
 ) -> Connector:
     inner = replace(parser, depth=parser.depth + 1)  # elements have no name of their own
     feature = inner.feature(content.node.need("feature"))
@@ -291,7 +291,7 @@ def _parse_sequence(
     return make(feature=feature, length=None if length == -1 else length)
 
 
-_CONNECTORS: Mapping[str, Callable[[_Parser, _Content], Connector]] = {
+_CONNECTORS: Mapping[str, Callable[[_Parser, _ConnectorContent], Connector]] = {
     "FeaturesDict": _parse_features_dict,
     "Tensor": _parse_tensor,
     "Scalar": _parse_scalar,

@@ -43,7 +43,7 @@ class Shards(NamedTuple):
     indexes: Sequence[RecordIndex] | None = None
 
 
-class Piece(NamedTuple):
+class ShardSlice(NamedTuple):
     """Records ``skip..skip+take-1`` of a shard.
 
     Attributes:
@@ -79,7 +79,7 @@ def open_shards(
         verify_crc: See :meth:`RecordIndex.build`.
 
     Returns:
-        Index of the shard of each piece of the ranges, and the selection of their records.
+        Index of the shard of each slice of the ranges, and the selection of their records.
 
     Raises:
         FileNotFoundError: If shards are missing.
@@ -87,29 +87,29 @@ def open_shards(
         CorruptRecordError: If a shard is damaged.
         TruncatedFileError: If a shard is truncated.
     """
-    pieces = [piece for each in ranges for piece in find_pieces(each, splits)]
-    stamps = get_stamps(splits[piece.split].files[piece.shard] for piece in pieces)
+    slices = [part for each in ranges for part in find_slices(each, splits)]
+    stamps = get_stamps(splits[part.split].files[part.shard] for part in slices)
     found: dict[tuple[str, int], RecordIndex] = {}
-    for name in dict.fromkeys(piece.split for piece in pieces):
+    for name in dict.fromkeys(part.split for part in slices):
         shards = splits[name]
-        numbers = sorted({piece.shard for piece in pieces if piece.split == name})
+        numbers = sorted({part.shard for part in slices if part.split == name})
         indexes = _find_indexes(shards, numbers, verify_crc)
         for number, index in zip(numbers, indexes, strict=True):
             file = shards.files[number]
             found[name, number] = shard_index(
                 file, shards.lengths[number], stamps[file], keys, found=index, verify_crc=verify_crc
             )
-    lengths = [splits[piece.split].lengths[piece.shard] for piece in pieces]
-    return [found[piece.split, piece.shard] for piece in pieces], _select(pieces, lengths)
+    lengths = [splits[part.split].lengths[part.shard] for part in slices]
+    return [found[part.split, part.shard] for part in slices], _select(slices, lengths)
 
 
-def find_pieces(wanted: SplitRange, splits: Mapping[str, Shards]) -> Iterator[Piece]:
+def find_slices(wanted: SplitRange, splits: Mapping[str, Shards]) -> Iterator[ShardSlice]:
     """Yield the part of a range of records that each shard holds, in order."""
     starts = accumulate(splits[wanted.split].lengths, initial=0)
     for shard, (start, end) in enumerate(pairwise(starts)):
         begin, stop = max(wanted.begin, start), min(wanted.end, end)
         if begin < stop:
-            yield Piece(wanted.split, shard, begin - start, stop - begin)
+            yield ShardSlice(wanted.split, shard, begin - start, stop - begin)
 
 
 def get_stamps(files: Iterable[Location]) -> dict[Location, Stamp]:
@@ -141,7 +141,7 @@ def get_stamp(file: Location) -> Stamp | None:
 def _find_indexes(
     shards: Shards, numbers: Sequence[int], verify_crc: bool
 ) -> Sequence[RecordIndex | None]:
-    """Return the indexes of shards that must be checked now, and None for the others."""
+    """Return the index of each shard that must be checked now, else None for the shard."""
     if shards.indexes is not None:
         return [shards.indexes[number] for number in numbers]
     # If indexes cannot be stored, each worker would build them again in each epoch.
@@ -188,11 +188,11 @@ def _has_stated_size(shards: Shards) -> bool:
     return total - shards.num_bytes in (0, _OVERHEAD * sum(shards.lengths))
 
 
-def _select(pieces: Sequence[Piece], lengths: Sequence[int]) -> Selection:
-    """Return the records of pieces as a selection of all records of their shards."""
+def _select(slices: Sequence[ShardSlice], lengths: Sequence[int]) -> Selection:
+    """Return the records of slices as a selection of all records of their shards."""
     starts = list(accumulate(lengths, initial=0))
-    begins = [start + piece.skip for start, piece in zip(starts, pieces, strict=False)]
-    ends = [begin + piece.take for begin, piece in zip(begins, pieces, strict=True)]
+    begins = [start + part.skip for start, part in zip(starts, slices, strict=False)]
+    ends = [begin + part.take for begin, part in zip(begins, slices, strict=True)]
     if all(end == begin for end, (_, begin) in zip(ends, pairwise(begins), strict=False)):
         return Span(begins[0], ends[-1] - begins[0], starts[-1])
     begins_at, ends_at = np.array(begins), np.array(ends)

@@ -68,7 +68,7 @@ def to_specs(features: Connector, path: str) -> dict[str, Any]:
         SchemaError: If there are no features, or if the dataset is a single feature without a name,
             which TFDS cannot store or whose connector is not known.
     """
-    found = _convert(features, _Stored("", ()), _Defaults())
+    found = _convert(features, _StoredFeature("", ()), _Defaults())
     if isinstance(found, Unreadable) and found.class_name is not None:
         raise SchemaError(
             f"{found.reason}. The dataset has no other features: use TFRecordDataset with the "
@@ -84,7 +84,7 @@ def to_specs(features: Connector, path: str) -> dict[str, Any]:
     return found
 
 
-def _convert(feature: Connector, stored: _Stored, defaults: _Defaults) -> Any:
+def _convert(feature: Connector, stored: _StoredFeature, defaults: _Defaults) -> Any:
     if isinstance(feature, FeaturesDict):
         return {
             name: _convert(inner, stored.inside(name), defaults)
@@ -92,7 +92,7 @@ def _convert(feature: Connector, stored: _Stored, defaults: _Defaults) -> Any:
         }
     if isinstance(feature, Sequence):
         lengths = (*stored.lengths, feature.length)
-        return _convert(feature.feature, _Stored(stored.key, lengths), defaults)
+        return _convert(feature.feature, _StoredFeature(stored.key, lengths), defaults)
     if isinstance(feature, Unknown):
         return Unreadable(
             f"{feature.class_name} is not a connector of TFDS, so it is not known what it stores",
@@ -108,7 +108,7 @@ def _convert(feature: Connector, stored: _Stored, defaults: _Defaults) -> Any:
 
 
 @dataclass(frozen=True)
-class _Stored:
+class _StoredFeature:
     """The position of a feature in stored records.
 
     Attributes:
@@ -120,9 +120,9 @@ class _Stored:
     key: str
     lengths: TfdsShape
 
-    def inside(self, name: str) -> _Stored:
+    def inside(self, name: str) -> _StoredFeature:
         """Return the position of a feature of this dict."""
-        return _Stored(f"{self.key}/{name}" if self.key else name, self.lengths)
+        return _StoredFeature(f"{self.key}/{name}" if self.key else name, self.lengths)
 
     @property
     def value_key(self) -> str:
@@ -160,7 +160,7 @@ class _Defaults:
         return [_default_value(feature)] * count
 
 
-def _convert_tensor(feature: Tensor, stored: _Stored, defaults: _Defaults) -> Feature:
+def _convert_tensor(feature: Tensor, stored: _StoredFeature, defaults: _Defaults) -> Feature:
     dtype_name(feature.dtype, (*RAW_DTYPES, "string"))  # raises for a dtype that only TFDS knows
     if isinstance(feature, Audio) and feature.lazy_decode:
         feature = Tensor(shape=(), dtype="string")
@@ -215,7 +215,7 @@ def _make_uniform(sizes: tuple[int, ...]) -> list[Any]:
     return [RaggedFeature.UniformRowLength(size) for size in sizes]
 
 
-def _convert_raw(feature: Tensor, stored: _Stored) -> Feature:
+def _convert_raw(feature: Tensor, stored: _StoredFeature) -> Feature:
     """Return the spec of values that are stored as the bytes of their elements."""
     compression: Literal["zlib"] | None = "zlib" if feature.encoding == "zlib" else None
     if feature.shape.count(None) < 2:
@@ -246,7 +246,7 @@ def _convert_image(feature: Image) -> ImageFeature:
     )
 
 
-def _one_or_sequence(element: ImageFeature | RawFeature, stored: _Stored) -> Feature:
+def _one_or_sequence(element: ImageFeature | RawFeature, stored: _StoredFeature) -> Feature:
     """Return the spec of one bytes value in each record, or of a sequence of them."""
     if not stored.lengths:
         return element

@@ -63,7 +63,7 @@ def find_configs(folder: Location) -> dict[str, list[str]]:
 
 
 def _list_versions(folder: Location, names: Iterable[str]) -> list[str]:
-    """Return those of some folders that have a version, in ascending order."""
+    """Return the names that are folders of a version, in ascending order of the versions."""
     found = [
         name
         for name in names

@@ -121,5 +121,5 @@ class RecordFiles:
                 self.report.add(len(block) if count_records else 0, size)
 
     def _fetch(self, plan: ReadPlan) -> tuple[RecordBlock, Sequence[TorchRecIOError], int]:
-        """Return the intact records, errors of the others, and the size of all their frames."""
+        """Return the valid records, the errors of damaged ones, and the size of all frames."""
         return *self.reader.fetch(plan), int(plan.frame_sizes.sum())

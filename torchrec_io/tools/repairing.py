@@ -1,4 +1,4 @@
-"""A tool that writes all sound records of a damaged file to a new one."""
+"""A tool that writes all valid records of a damaged file to a new one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ..errors import CorruptRecordError
 from .outputs import refuse_inputs
 from .report import Watcher
 from .salvage import LostPart, SalvagedFile
-from .sound_frames import iter_sound_frames
+from .valid_frames import iter_valid_frames
 
 OutputCompression: TypeAlias = Literal["same", "gzip", "zlib", "zstd"] | None
 
@@ -50,7 +50,7 @@ class Loss:
         is_decompressed: True if offset and size count bytes of the decompressed content, where
             parts that cannot be decompressed are left out.
         records: Number of records lost. It is exact if only the data of one record is damaged, and
-            otherwise estimated from the mean size of the sound records.
+            otherwise estimated from the mean size of the valid records.
         reason: Reason of the first error in this part.
     """
 
@@ -70,7 +70,7 @@ class RepairReport:
         output: File that was written; None for a dry run.
         compression: Compression of the damaged file.
         file_bytes: Size of the damaged file in bytes.
-        records: Number of sound records.
+        records: Number of valid records.
         lost_records: Estimated number of lost records.
         lost_bytes: Number of lost bytes of the file; of a compressed file, those that cannot be
             decompressed.
@@ -115,10 +115,10 @@ def repair(
     watcher: Watcher | None = None,
     storage_options: StorageOptions = None,
 ) -> RepairReport:
-    """Write every sound record of a damaged file to a new file, in order.
+    """Write every valid record of a damaged file to a new file, in order.
 
-    A record is sound if its length and its data match their checksums. After a damaged length, the
-    next sound record is searched at every offset. After damage of a compressed file, the search
+    A record is valid if its length and its data match their checksums. After a damaged length, the
+    next valid record is searched at every offset. After damage of a compressed file, the search
     continues with the next member that can be decompressed, or at the next seek point if the file
     was indexed before it was damaged. The damaged file is never changed, and
     the new one appears when it is complete, or not at all.
@@ -142,7 +142,7 @@ def repair(
         What was found and what was lost.
 
     Raises:
-        CorruptRecordError: If the file is damaged and no record in it is sound.
+        CorruptRecordError: If the file is damaged and no record in it is valid.
         FileExistsError: If the output exists, unless it may be replaced.
         FileNotFoundError: If there is no such file.
         OSError: If the file is a pipe, or the output cannot be written.
@@ -211,7 +211,7 @@ class _Losses:
 
 
 class _Repair:
-    """The search of one file, and what it found so far.
+    """The search of one file, with its findings so far.
 
     Args:
         location: Damaged file.
@@ -246,12 +246,12 @@ class _Repair:
         self._began = time.perf_counter()
 
     def run(self, write: Callable[[bytes], None]) -> None:
-        """Search the whole file and write all sound records."""
+        """Search the whole file and write all valid records."""
         source: ByteSource = self._file
         if self.compression is not None:
             source = _salvage(self._location, self._file, self.compression)
         self._watcher.started(self._file.stamp.size)
-        for block in iter_sound_frames(source, max_record_bytes=self._max_record_bytes):
+        for block in iter_valid_frames(source, max_record_bytes=self._max_record_bytes):
             for _, record in block.records():
                 write(record)
             self._records += len(block.block)
@@ -267,7 +267,7 @@ class _Repair:
             self._file_bytes_read = block.file_bytes_read
 
     def refuse_total_loss(self) -> None:
-        """Raise an error if the file is damaged and has no sound record."""
+        """Raise an error if the file is damaged and has no valid record."""
         if self._records == 0 and (self._gaps.size or self._parts.size):
             first = self._gaps.listed[0] if self._gaps.listed else None
             reason = first.error.reason if isinstance(first, Gap) else ""

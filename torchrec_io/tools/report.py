@@ -125,7 +125,7 @@ class JobReport:
         self.watcher.advanced(size, records)
 
     def skip(self, error: TorchRecIOError) -> None:
-        """Count something as skipped, or raise the reason."""
+        """Count a skipped record or file; raise the error instead if ``on_error`` is "raise"."""
         if self.on_error == "raise":
             raise error
         self.skipped += 1

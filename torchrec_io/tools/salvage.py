@@ -48,7 +48,7 @@ class SalvagedFile(DecodedStream):
     the damage. Without an index it continues with the next member of gzip, stream of zlib or frame
     of Zstandard that can be decoded. That is searched from the second byte of the damaged one on,
     because a damaged decoder may run past its end. Bytes of a damaged member may be wrong: the
-    checksums of the records show which of them are sound, up to the first that is not; see
+    checksums of the records show which of them are valid, up to the first that is not; see
     :meth:`damaged_member_end`.
 
     The content can be read once, from front to back, by one thread.
@@ -110,10 +110,11 @@ class SalvagedFile(DecodedStream):
         """Return the stream offset where the damaged member around an offset ends.
 
         Damage to compressed data may repeat earlier bytes, so what follows it in its member may be
-        records that look sound, but are others again. The first call decompresses the whole file.
+        records that look valid, but repeat earlier ones. The first call decompresses the whole
+        file.
 
         Returns:
-            The offset, or None if the member is sound.
+            The offset, or None if the member is valid.
         """
         if self._all_damaged_members is None:
             whole = SalvagedFile(self._file, self._compression, *(self._indexed or ()))
@@ -128,7 +129,7 @@ class SalvagedFile(DecodedStream):
         self._file.close()
 
     def _decode_chunks(self) -> Iterator[memoryview]:
-        """Yield what can be decoded of each chunk between seek points."""
+        """Decode each chunk between seek points as far as possible; yield the decoded bytes."""
         assert self._indexed is not None
         chunks = CompressedChunks(self.path, self._compression, *self._indexed)
         for number in range(chunks.count):
@@ -145,7 +146,7 @@ class SalvagedFile(DecodedStream):
             yield from [data.data] if len(data) else []
 
     def _decode_members(self) -> Iterator[memoryview]:
-        """Yield what can be decoded of all members."""
+        """Decode all members as far as possible; yield the decoded bytes."""
         member: int | None = 0  # file offset
         while member is not None:
             inflater = Inflater(self._file, self._compression, SeekPoint(self._end, 8 * member))
@@ -161,8 +162,8 @@ class SalvagedFile(DecodedStream):
     def _after_damage(self, damaged: Inflater, error: TorchRecIOError) -> int | None:
         """Return the file offset of the next member that can be decoded, None if there is none."""
         size = self._file.stamp.size
-        if damaged.sound_end < self._end:
-            self.damaged_members.append((damaged.sound_end, self._end))
+        if damaged.valid_end < self._end:
+            self.damaged_members.append((damaged.valid_end, self._end))
         member = self._find_member(damaged.member_offset + 1)
         end = size if member is None else member
         start = damaged.damage_offset
@@ -173,7 +174,7 @@ class SalvagedFile(DecodedStream):
         return member
 
     def _add_lost(self, start: int, end: int, reason: str) -> None:
-        """Add a lost part. What looked like a member, but was none, belongs to the part before."""
+        """Add a lost part; one that touches the lost part before it is joined with that part."""
         if self._lost and self._lost[-1].offset + self._lost[-1].size >= start:
             start, reason = self._lost[-1].offset, self._lost[-1].reason
             self._lost.pop()

@@ -31,6 +31,7 @@ from tests.support.web import WebServer
 from torchrec_io._storage.byte_source import ByteSource, read_bytes
 from torchrec_io._storage.cache import folder
 from torchrec_io._storage.cache.folder import cache_folder_at
+from torchrec_io._storage.cache.object_blocks import remote_blocks
 from torchrec_io._storage.location import Location
 from torchrec_io._storage.remote import cached_file
 from torchrec_io._storage.remote.options import RemoteOptions
@@ -102,7 +103,7 @@ def test_a_process_that_is_stopped_does_not_keep_others_waiting(
 ) -> None:
     url = web.put("/a.tfrecord", DATA)
     remote = options_with(cache)
-    blocks = cache.blocks_of(url, Location.of(url, remote).open().stamp, remote)
+    blocks = remote_blocks(cache, url, Location.of(url, remote).open().stamp, remote)
     assert blocks is not None
     claim = blocks.folder.claim(blocks.name(0))
     assert claim is not None
@@ -295,11 +296,11 @@ def test_stores_with_one_name_are_different(
     (tmp_path / "config").write_text(f"[profile x]\nendpoint_url = {OTHER}\n")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     stamp = Location.of(web.put("/a", DATA)).open().stamp
-    other = cache.blocks_of(url, stamp, RemoteOptions({"sas_key": "5f2a", **options}))
-    assert cache.blocks_of(url, stamp, RemoteOptions()) != other
+    other = remote_blocks(cache, url, stamp, RemoteOptions({"sas_key": "5f2a", **options}))
+    assert remote_blocks(cache, url, stamp, RemoteOptions()) != other
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert cache.blocks_of(url, stamp, RemoteOptions()) == other
+    assert remote_blocks(cache, url, stamp, RemoteOptions()) == other
 
 
 # ---- faults of the store ----

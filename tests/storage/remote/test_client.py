@@ -60,7 +60,7 @@ class MemoryClient(Client):
         self.memory[fetch.slot : fetch.slot + fetch.size] = body
         self._answer(number, self.result)
 
-    def forget(self) -> None: ...
+    def close_in_child(self) -> None: ...
 
     def close(self) -> None: ...
 
@@ -123,12 +123,12 @@ def test_slots(steps: list[int]) -> None:
     taken: list[tuple[int, int]] = []
     for step in steps:
         if step <= 0 and taken:
-            slots.give_back(*taken.pop(-step % len(taken)))
+            slots.free(*taken.pop(-step % len(taken)))
         elif step > 0 and (start := slots.take(step, is_waiting=False)) is not None:
             taken.append((start, step))
         used = [byte for start, size in taken for byte in range(start, start + size)]
         assert len(used) == len(set(used))
         assert all(0 <= byte < 1000 for byte in used)
     for slot in taken:
-        slots.give_back(*slot)
+        slots.free(*slot)
     assert slots.take(1000, is_waiting=False) == 0

@@ -185,11 +185,11 @@ def test_a_manifest_that_is_wrong_gives_no_wrong_data(
     folder: Folder, index: Callable[..., str], empty_cache: Callable[[], None]
 ) -> None:
     index(folder.url, "--upload")
-    sound = folder.entries()
+    valid = folder.entries()
     for changes in ({"records": 19}, {"data_bytes": 1}, {"fingerprint": 5}):
-        entry = sound["x003.tfrecord"]
+        entry = valid["x003.tfrecord"]
         facts = entry.facts._replace(**changes)  # type: ignore[arg-type]
-        wrong = {**sound, "x003.tfrecord": entry._replace(facts=facts)}
+        wrong = {**valid, "x003.tfrecord": entry._replace(facts=facts)}
         folder.put(MANIFEST_NAME, encode_manifest(wrong))
         empty_cache()
         dataset = folder.open()
@@ -204,15 +204,15 @@ def test_a_damaged_or_older_manifest_is_ignored_and_written_again(
     folder: Folder, index: Callable[..., str], caplog: pytest.LogCaptureFixture
 ) -> None:
     index(folder.url, "--upload")
-    sound = folder.read(MANIFEST_NAME)
+    valid = folder.read(MANIFEST_NAME)
     version_1 = b"\x89TFMAN\r\n" + (1).to_bytes(4, "little") + bytes(36)
-    for content in (b"", sound[:-1], version_1):
+    for content in (b"", valid[:-1], version_1):
         caplog.clear()
         folder.put(MANIFEST_NAME, content)
         assert numbers_of(folder.open()) == ALL
         assert "the manifest of the folder is ignored" in caplog.text
         index(folder.url, "--upload")
-        assert folder.read(MANIFEST_NAME) == sound
+        assert folder.read(MANIFEST_NAME) == valid
 
 
 # ---- writing ----

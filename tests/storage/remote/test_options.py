@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import torchrec_io as tio
-from torchrec_io._storage.remote.options import RemoteOptions, is_public
+from torchrec_io._storage.remote.option_names import is_public
+from torchrec_io._storage.remote.options import RemoteOptions
 
 OPTIONS = {
     "endpoint": "http://host:1",

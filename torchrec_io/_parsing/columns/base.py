@@ -15,13 +15,13 @@ from ..._records.record_block import RecordBlock, RecordList
 from ..._schema.dtypes import numeric_bytes
 from ..._schema.stored_keys import StoredKey
 from ..._schema.valid_range import Limits, as_numbers
-from ..failures import Failures, Refusal
+from ..failures import Failures, RecordFailure, Refusal
 from ..layout import ArenaLayout, Column, Numbers, Padding, Values
 from ..record_random import DEFAULT_RANDOM, RecordRandom
 from ..threads import default_threads
 
 if TYPE_CHECKING:
-    from ..parser import ExampleParser, RecordFailure
+    from ..parser import ExampleParser
 
 Arena: TypeAlias = npt.NDArray[np.uint8]
 Ints: TypeAlias = npt.NDArray[np.int64]

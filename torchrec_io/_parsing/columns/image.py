@@ -28,7 +28,7 @@ Pixels: TypeAlias = npt.NDArray[Any]
 _MOST_IN_CALL = 8
 
 
-class _Image(NamedTuple):
+class _ImageValue(NamedTuple):
     """A decoded image, and the shape of its value in the column."""
 
     shape: tuple[int, ...]
@@ -50,13 +50,13 @@ class ImageDecoder(ElementDecoder):
         self.tables = value_tables(feature)
         self.rule = column_rule(feature)
 
-    def decode(self, value: memoryview, block: LocatedBlock, record: int) -> _Image:
+    def decode(self, value: memoryview, block: LocatedBlock, record: int) -> _ImageValue:
         image = decode_image(value, self.feature, self._key(block, record))
         *frames, height, width, channels = image.pixels.shape
         height, width = self.feature.size or (height, width)
-        return _Image((*frames, *self.feature.shape_of(height, width, channels)), image)
+        return _ImageValue((*frames, *self.feature.shape_of(height, width, channels)), image)
 
-    def store(self, decoded: _Image, out: Pixels) -> None:
+    def store(self, decoded: _ImageValue, out: Pixels) -> None:
         store_image(decoded.image, self.feature, out.reshape(decoded.shape), self.tables)
 
     def decode_into(self, value: memoryview, block: LocatedBlock, record: int, out: Pixels) -> None:
@@ -79,7 +79,7 @@ class ImageDecoder(ElementDecoder):
         elements: Elements,
         out: Pixels,
     ) -> list[int]:
-        """Decode what a rule is enough for; return the positions of the others."""
+        """Decode the images that a rule can decode; return the positions of the rest."""
         left: list[int] = []
 
         def decode(group: Sequence[int]) -> list[tuple[int, str]]:

@@ -104,8 +104,8 @@ class StoredNumbers(NamedTuple):
         return found
 
 
-class Rows(NamedTuple):
-    """Rows that values are divided into.
+class RowDivision(NamedTuple):
+    """A division of values into rows.
 
     Attributes:
         splits: Offsets on each level, outermost first: of the units, then of each partition.
@@ -127,7 +127,7 @@ def partition_units(
     *,
     first_key: int | None = None,
     validate: bool = False,
-) -> Rows | None:
+) -> RowDivision | None:
     """Divide the values of a block into rows; fail records whose numbers are not valid.
 
     Args:
@@ -172,7 +172,7 @@ def divide(
     splits_dtype: str,
     *,
     validate: bool,
-) -> Rows:
+) -> RowDivision:
     """Divide values into rows.
 
     Args:
@@ -186,7 +186,7 @@ def divide(
         divider.apply(partition, stored)
         if divider.faults:
             break  # outer partitions divide the rows of this one
-    return Rows([offsets_of(divider.counts), *divider.splits], divider.inner, divider.faults)
+    return RowDivision([offsets_of(divider.counts), *divider.splits], divider.inner, divider.faults)
 
 
 class _Divider:

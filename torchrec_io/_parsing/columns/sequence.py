@@ -21,7 +21,7 @@ from .base import (
     view_of,
 )
 from .decoded import Elements, decoder_of, list_values
-from .partitions import Rows, Units, partition_units
+from .partitions import RowDivision, Units, partition_units
 
 
 class _SequenceBuilder(ColumnBuilder):
@@ -40,7 +40,7 @@ class _SequenceBuilder(ColumnBuilder):
         selection = block.selection
         return selection if selection is not None and self.name in selection.names else None
 
-    def _found(self, block: LocatedBlock) -> tuple[Elements, Rows]:
+    def _found(self, block: LocatedBlock) -> tuple[Elements, RowDivision]:
         """Return the elements and their rows; not valid if the block has failures afterwards."""
         elements = Elements.of(block, self.first_spec, in_lists=self.in_lists)
         length = self.feature.length
@@ -53,7 +53,7 @@ class _SequenceBuilder(ColumnBuilder):
         if not self.feature.partitions:
             if (selection := self._selection(block)) is not None:
                 elements = elements.selected(block, self.first_spec, selection)
-            return elements, Rows([elements.starts], (), [])
+            return elements, RowDivision([elements.starts], (), [])
         rows = partition_units(
             block,
             self.first_spec,
@@ -62,7 +62,7 @@ class _SequenceBuilder(ColumnBuilder):
             self.feature.row_splits_dtype,
             first_key=self.first_spec + self._element_keys,
         )
-        return elements, rows or Rows([elements.starts], (), [])
+        return elements, rows or RowDivision([elements.starts], (), [])
 
 
 class _SameShapeBuilder(_SequenceBuilder):
@@ -139,7 +139,7 @@ class _AnyShapeBuilder(_SequenceBuilder):
         return shapes
 
     def _divided(
-        self, block: LocatedBlock, rows: Rows, record: int, array: Numbers
+        self, block: LocatedBlock, rows: RowDivision, record: int, array: Numbers
     ) -> Numbers | RaggedColumn:
         """Return the array of a record, divided into rows as its partitions say."""
         if not self.feature.partitions:

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ...checks import check_integer
-from ..byte_source import Stamp
 from ..local import StrPath
-from ..remote.options import RemoteOptions
 from .folder import CacheFolder, cache_folder_at
-
-if TYPE_CHECKING:
-    from .object_blocks import ObjectBlocks
 
 DEFAULT_BLOCK_BYTES = 1 << 20
 _LEAST_BLOCK_BYTES = 1 << 16
@@ -97,7 +92,7 @@ class BlockCache:
         return self._block_bytes
 
     def summary(self) -> CacheSummary:
-        """Return what the cache has now."""
+        """Return the present size and content of the cache."""
         if not os.path.isdir(self._directory):
             return CacheSummary(self._directory, 0, None, 0, 0, None)
         return summarize_cache(self._directory)
@@ -110,17 +105,6 @@ class BlockCache:
         """
         if os.path.isdir(self._directory):
             clear_cache(self._directory)
-
-    def blocks_of(self, url: str, stamp: Stamp, options: RemoteOptions) -> ObjectBlocks | None:
-        """Return the blocks of an object; None if its content has no identity."""
-        from .object_blocks import ObjectBlocks, identity_of  # noqa: PLC0415  # not for local files
-
-        identity = identity_of(url, stamp, options, self._block_bytes)
-        if identity is None:
-            return None
-        return ObjectBlocks(
-            self._directory, self._max_bytes, self._block_bytes, identity, stamp.size
-        )
 
     def __repr__(self) -> str:
         return (
@@ -138,7 +122,7 @@ class BlockCache:
 
 
 def summarize_cache(directory: StrPath) -> CacheSummary:
-    """Return what the cache in a directory has now.
+    """Return the present size and content of the cache in a directory.
 
     Raises:
         FileNotFoundError: If there is no such directory.

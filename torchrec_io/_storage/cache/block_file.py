@@ -73,7 +73,7 @@ class CachedBlock:
 
 
 def write_block(descriptor: int, name: str, data: memoryview) -> None:
-    """Write the file of a block, in place of what it has.
+    """Write the file of a block, replacing its content.
 
     Raises:
         OSError: If it cannot be written, as on a full disk.

@@ -258,7 +258,7 @@ class CacheFolder:
         return True
 
     def clear(self) -> None:
-        """Remove all blocks that no process is writing.
+        """Remove all blocks, except blocks that a process is writing.
 
         Raises:
             OSError: If the folder cannot be used.
@@ -371,7 +371,7 @@ def cache_folder_at(path: str, max_bytes: int) -> CacheFolder:
 _logged: dict[tuple[str, str], object] = {}
 
 
-def log_trouble(directory: str, reason: str) -> None:
+def log_unwritable(directory: str, reason: str) -> None:
     """Log once that a cache cannot be written."""
     own = object()
     if _logged.setdefault((directory, reason), own) is own:  # of several threads, one logs

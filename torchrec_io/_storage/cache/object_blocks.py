@@ -15,10 +15,9 @@ from ..remote.messages import is_strong
 from ..remote.options import RemoteOptions
 from ..remote.urls import OBJECT_STORES, scheme_of
 from .block_file import CachedBlock
-from .folder import CacheFolder, Claim, cache_folder_at, log_trouble, reason_of
+from .folder import CacheFolder, Claim, cache_folder_at, log_unwritable, reason_of
 
 if TYPE_CHECKING:
-    from ..location import Location
     from .block_cache import BlockCache
 
 # A time of the last change identifies content once it is this old: it may have a resolution of
@@ -115,10 +114,10 @@ class ObjectBlocks(NamedTuple):
         if block is None:
             return False
         block.touch(time.time())
-        is_sound = block.read(out)
-        if not is_sound:
+        is_valid = block.read(out)
+        if not is_valid:
             self.discard([number])
-        return is_sound
+        return is_valid
 
     def load(self, number: int) -> ByteBuffer | None:
         """Return a whole block; None if it is not cached."""
@@ -131,12 +130,12 @@ class ObjectBlocks(NamedTuple):
             for claim in self.claim_missing([number], 1).values():
                 claim.publish(data.data)
         except OSError as error:
-            log_trouble(self.directory, reason_of(error))
+            log_unwritable(self.directory, reason_of(error))
 
     # ---- ranges ----
 
     def read(self, ranges: Ints, out: ByteBuffer) -> Ints:
-        """Read the ranges whose blocks are all cached; return the numbers of the others.
+        """Read the ranges whose blocks are all cached; return the numbers of the ranges not read.
 
         Args:
             ranges: int64 ``[n, 3]``: offset, size, and offset in ``out``.
@@ -179,27 +178,24 @@ class ObjectBlocks(NamedTuple):
         return np.flatnonzero(has_block & (ranges[:, 1] > 0))
 
 
-def chunk_blocks(
-    cache: BlockCache, location: Location, stamp: Stamp, starts: Ints
+def remote_blocks(
+    cache: BlockCache, url: str, stamp: Stamp, options: RemoteOptions
 ) -> ObjectBlocks | None:
+    """Return the blocks of a remote object; None if its content has no identity."""
+    identity = identity_of(url, stamp, options, cache.block_bytes)
+    if identity is None:
+        return None
+    return ObjectBlocks(cache.directory, cache.max_bytes, cache.block_bytes, identity, stamp.size)
+
+
+def chunk_blocks(cache: BlockCache, identity: str, starts: Ints) -> ObjectBlocks:
     """Return the blocks of the decoded chunks of a compressed file.
 
     Args:
         cache: The cache.
-        location: Where the file is.
-        stamp: Stamp of the file.
+        identity: Text that identifies the content of the file.
         starts: Offset of each chunk, and the end of the last one; int64 ``[chunks + 1]``.
-
-    Returns:
-        None if the file is a remote object whose content has no identity.
     """
-    identity: str | None
-    if location.options is None:
-        identity = repr((location.identity, stamp))
-    else:
-        identity = identity_of(location.name, stamp, location.options, 0)
-    if identity is None:
-        return None
     digest, bounds = digest_text(identity, starts.data, size=16), starts.tolist()
     return ObjectBlocks(cache.directory, cache.max_bytes, 0, digest, bounds[-1], bounds)
 

@@ -44,7 +44,7 @@ class AdoptedObject:
         self._options = target.options
 
     def sync(self) -> None:
-        """Do nothing: the object is complete."""
+        """Wait until the content is stored: a no-op, because the object is complete."""
 
     def rename(self, url: str, *, must_be_new: bool = False) -> Stamp | None:
         """Give the object its name, replacing any object of that name.
@@ -66,4 +66,4 @@ class AdoptedObject:
         return None
 
     def discard(self) -> None:
-        """Do nothing: a job that is started again needs the object."""
+        """Keep the complete object, because a job that is started again needs it."""

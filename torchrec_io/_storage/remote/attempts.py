@@ -1,4 +1,4 @@
-"""Attempts of a request: how many, for how long, and the pauses between them."""
+"""Attempts of a request: their number, their total time, and the pauses between them."""
 
 from __future__ import annotations
 

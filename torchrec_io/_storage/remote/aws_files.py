@@ -45,7 +45,7 @@ def keys_of(profile: Mapping[str, str]) -> dict[str, str]:
 
 
 def login_of(profile: Mapping[str, str]) -> str:
-    """Return how a profile gets its credentials; ``""`` if it has keys, or nothing at all."""
+    """Return the way a profile gets credentials, in words; ``""`` if it has keys or no way."""
     if "role_arn" in profile:
         return "a role (role_arn)"
     if "sso_session" in profile or "sso_start_url" in profile:

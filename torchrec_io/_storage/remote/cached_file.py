@@ -8,7 +8,7 @@ import numpy as np
 
 from ... import _core
 from ..byte_source import ByteBuffer, Ints, Stamp
-from ..cache.folder import Claim, log_trouble, reason_of
+from ..cache.folder import Claim, log_unwritable, reason_of
 from ..cache.object_blocks import ObjectBlocks
 from .options import RemoteOptions
 from .ranges import RangeRequest, cut_at_blocks
@@ -62,7 +62,7 @@ class CachedFile(RemoteFile):
             try:
                 claims = self._blocks.claim_missing(np.unique(numbers).tolist(), _MOST_CLAIMS)
             except OSError as error:
-                log_trouble(self._blocks.directory, reason_of(error))
+                log_unwritable(self._blocks.directory, reason_of(error))
                 break
             is_claimed = np.isin(numbers, [*claims])
             try:
@@ -98,6 +98,6 @@ class CachedFile(RemoteFile):
                     if claim is not None:  # else it was stored before the helper ended
                         claim.publish(data[at : at + size].data)
             except OSError as error:
-                log_trouble(self._blocks.directory, reason_of(error))
+                log_unwritable(self._blocks.directory, reason_of(error))
 
         self._fetch(ranges, self._blocks, take)

@@ -50,7 +50,7 @@ class FetchError(Exception):
 class Client(ABC):
     """Passes requests on to a helper, and its answers back.
 
-    Safe to use from several threads. After a fork, only :meth:`forget` may be called.
+    Safe to use from several threads. After a fork, only :meth:`close_in_child` may be called.
 
     Args:
         memory_bytes: Size of the memory that is shared with the helper.
@@ -84,8 +84,8 @@ class Client(ABC):
         """End the helper."""
 
     @abstractmethod
-    def forget(self) -> None:
-        """Drop what belongs to the parent of this process, after a fork."""
+    def close_in_child(self) -> None:
+        """Close the copy of a client in a forked child; the client of the parent stays open."""
 
     def ask(self, store: StoreAddress, name: str, *arguments: Any) -> Any:
         """Make a request to a store, and return the answer.
@@ -150,7 +150,7 @@ class Client(ABC):
         return min(MOST_PART_BYTES, len(self.memory) // _LEAST_PARTS)
 
     def grow(self, memory_bytes: int) -> None:
-        """Make the memory at least as large as given. What is in it stays at its place."""
+        """Make the memory at least as large as given. Its content keeps its offsets."""
         if memory_bytes > len(self.memory):
             self.memory = self._map(memory_bytes)
             self.send("grow", memory_bytes)
@@ -189,7 +189,7 @@ class Client(ABC):
             answer.set_exception(HelperError(reason))
 
     def _free(self, slot: int, size: int, _: object = None) -> None:
-        self.slots.give_back(slot, size)
+        self.slots.free(slot, size)
 
     def _map(self, size: int) -> ByteBuffer:
         """Return the memory, made larger. Earlier mappings of it remain valid."""

@@ -62,7 +62,7 @@ class HelperConnection(Client):
         self._fail("the helper process for remote files was ended")
         self._end()
 
-    def forget(self) -> None:
+    def close_in_child(self) -> None:
         detached = self._end.detach()
         if detached is not None:
             _end_helper(*detached[2])

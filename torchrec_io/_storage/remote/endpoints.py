@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .aws_files import read_profile
-from .options import bare_name
+from .option_names import bare_name
 
 # In the order in which they count, without the prefix of the store.
 _ENDPOINT_OPTIONS = {

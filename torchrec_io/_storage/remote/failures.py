@@ -96,7 +96,7 @@ _BY_CLASS = {
 
 
 def classify(error: BaseException) -> Failure:
-    """Return what an error of obstore means, without its text."""
+    """Return the failure that an error of obstore stands for, without the text of the error."""
     if isinstance(error, RequestError):
         return error.failure
     if str(error).startswith("Could not parse path"):
@@ -120,11 +120,11 @@ def classify(error: BaseException) -> Failure:
 
 
 def classify_status(status: int, code: str = "") -> Failure:
-    """Return what an answer of a server means.
+    """Return the failure that an error response of a server stands for.
 
     Args:
         status: The status of HTTP.
-        code: The code of the store, if the answer has one.
+        code: The code of the store, if the response has one.
     """
     reason = f"HTTP {status} {code}".rstrip()
     if status == 404:

@@ -73,7 +73,7 @@ class FilesystemClient(Client):
             self._fail("the requests to filesystems were ended")
             self._loop.call_soon_threadsafe(self._end.set)
 
-    def forget(self) -> None:
+    def close_in_child(self) -> None:
         # To end the loop here would also end it in the parent, which shares its files.
         _inherited.append(self)
 
@@ -122,7 +122,7 @@ class Filesystem:
 
     @staticmethod
     def classify(error: BaseException) -> Failure:
-        """Return what an error of a filesystem means, without its text."""
+        """Return the failure that an error of a filesystem stands for, without its text."""
         if isinstance(error, RequestError):
             return error.failure
         for kind, failure in _FAILURES.items():
@@ -164,7 +164,7 @@ class Filesystem:
         yield memoryview(data)
 
     async def head(self, path: str) -> ObjectInfo:
-        """Return what the filesystem says about a file."""
+        """Request the size and version of a file."""
         info = await self._run(lambda files: files.info(path))
         if info["type"] != "file":
             raise FileNotFoundError(path)

@@ -77,7 +77,7 @@ class Helper:
         return len(self._memory)
 
     def handle(self, name: str, *arguments: Any) -> None:
-        """Start what a message asks for."""
+        """Start the request of a message."""
         getattr(self, f"_on_{name}")(*arguments)
 
     def _on_ask(self, number: int, address: StoreAddress, name: str, *arguments: Any) -> None:
@@ -93,7 +93,7 @@ class Helper:
         self._start(number, fetch.store, functools.partial(self._fetch, fetch))
 
     def _on_grow(self, memory_bytes: int) -> None:
-        """Map more of the memory. What uses the old mapping has the same memory."""
+        """Map more of the memory. Users of the old mapping share the same memory."""
         self._memory = memoryview(mmap.mmap(self._file, memory_bytes))
 
     def _start(
@@ -174,7 +174,7 @@ def _limit_memory(shared: int) -> None:
 
 
 def main() -> None:
-    """Serve the process that started this one; the arguments are those of the client."""
+    """Serve the process that started this one, which passes the command-line arguments."""
     connection, memory, parent = map(int, sys.argv[1:4])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # it ends where memory is short

@@ -111,7 +111,7 @@ def _is_object(url: str, options: RemoteOptions) -> bool:
 
 
 def _existing(names: list[str], options: RemoteOptions, *, allow_missing: bool) -> list[str]:
-    """Return those of some URLs that exist, and remember their stamps."""
+    """Return the URLs of existing objects, and remember the stamps of the objects."""
     find_objects(names, options)
     missing = [name for name in names if name not in options.stamps]
     if missing and (not allow_missing or len(missing) == len(names)):
@@ -128,7 +128,7 @@ def _existing(names: list[str], options: RemoteOptions, *, allow_missing: bool) 
 def find_objects(
     names: Sequence[str], options: RemoteOptions, worth_listing: int = _WORTH_LISTING
 ) -> None:
-    """Remember the stamps of those of some URLs that exist.
+    """Find the objects that exist, and remember their stamps.
 
     Args:
         names: Public URLs.
@@ -166,7 +166,7 @@ def _try_listing(folder: str, options: RemoteOptions) -> bool:
 
 
 def find_named(urls: Sequence[str], options: RemoteOptions) -> None:
-    """Remember the stamps of those of some URLs that name an object, by requests at one time.
+    """Find the objects that URLs name, by concurrent requests, and remember their stamps.
 
     Args:
         urls: URLs as the user gave them. Patterns and ranges of numbers are left out.

@@ -82,7 +82,7 @@ class ObjectStore:
             yield memoryview(chunk)
 
     async def head(self, key: str) -> ObjectInfo:
-        """Return what the store says about an object."""
+        """Request the size and version of an object."""
         first, second = self._head, self._ask_for_a_byte
         if self._is_web:  # a signed URL is often for GET alone
             first, second = second, first
@@ -205,7 +205,7 @@ class ObjectStore:
 def _check_same(
     got: ObjectInfo, pin: ObjectInfo, got_range: tuple[int, int], wanted: tuple[int, int]
 ) -> None:
-    """Compare an answer with what was asked for. Not every server obeys conditions."""
+    """Check that a response has the requested range and version. Some servers ignore conditions."""
     is_same = got.size == pin.size and tuple(got_range) == wanted
     if got.etag and pin.etag:
         is_same = is_same and got.etag.removeprefix("W/") == pin.etag.removeprefix("W/")
@@ -216,7 +216,7 @@ def _check_same(
 
 
 def _info_of(meta: Any) -> ObjectInfo:
-    """Return what obstore says about an object."""
+    """Convert the metadata that obstore returns for an object."""
     changed = meta.get("last_modified")
     seconds = int(changed.timestamp()) if isinstance(changed, datetime) else 0
     etag = canonical_etag(meta.get("e_tag") or "")

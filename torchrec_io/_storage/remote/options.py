@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..digest import digest_text
+from .option_names import is_public
 from .urls import is_web_url, public_url
 
 if TYPE_CHECKING:
@@ -15,14 +16,6 @@ if TYPE_CHECKING:
 
 DEFAULT_FETCH_BYTES = 256 << 20
 LEAST_FETCH_BYTES = 1 << 20
-
-# Options that are no secrets; without the prefix of the store. All others are treated as secrets.
-_PUBLIC = frozenset({
-    "account_name", "allow_http", "anon", "base_url", "bucket", "default_region", "endpoint",
-    "endpoint_url", "endpoint_url_s3", "max_attempts", "region", "request_payer", "skip_signature",
-    "timeout", "use_emulator", "virtual_hosted_style_request",
-})  # fmt: skip
-_PREFIXES = ("aws_", "azure_storage_", "azure_", "google_")
 
 
 class RemoteOptions:
@@ -106,7 +99,7 @@ class RemoteOptions:
         return public
 
     def address(self, public: str) -> str:
-        """Return the whole URL of a public one, with what is secret."""
+        """Return the whole URL, with its secrets, of a public URL."""
         return self._urls.get(public, public)
 
     def __repr__(self) -> str:
@@ -186,16 +179,3 @@ def with_limits(
     """
     known = options._options if isinstance(options, RemoteOptions) else options  # noqa: SLF001
     return RemoteOptions(known, fetch_bytes, cache)
-
-
-def is_public(name: str, value: Any) -> bool:
-    """Return whether an option is known to be no secret."""
-    return bare_name(name) in _PUBLIC and "@" not in str(value)
-
-
-def bare_name(name: str) -> str:
-    """Return the name of an option without the prefix of the store."""
-    bare = name.lower()
-    for prefix in _PREFIXES:
-        bare = bare.removeprefix(prefix)
-    return bare

@@ -88,11 +88,11 @@ class PendingObject:
                 self._gathered += done
 
     def sync(self) -> None:
-        """Do nothing: the rest is sent when the object gets its name."""
+        """Wait until the content is stored: a no-op, because :meth:`rename` sends the rest."""
 
     def source(self) -> ByteSource:
-        """Return what was written, of which only the two ends can be read."""
-        return _Ends(self.path, self.size, self._head, self._tail)
+        """Open the content that was written so far; only its two ends can be read."""
+        return _WrittenEnds(self.path, self.size, self._head, self._tail)
 
     def rename(self, url: str, *, must_be_new: bool = False) -> Stamp | None:
         """Give the object its name, replacing any object of that name.
@@ -132,7 +132,7 @@ class PendingObject:
         return stamp
 
     def discard(self) -> None:
-        """Drop what was written. Nothing happens if the object has its name."""
+        """Drop the content that was written. Has no effect once the object has its name."""
         self._drop()
         self._file.close()
 
@@ -188,7 +188,7 @@ class _Upload:
                 delete_objects([self.url], self._options)
 
 
-class _Ends(ByteSource):
+class _WrittenEnds(ByteSource):
     """The two ends of an object that is being written."""
 
     def __init__(self, path: str, size: int, head: bytes, tail: bytes) -> None:
@@ -210,4 +210,4 @@ class _Ends(ByteSource):
         return len(data)
 
     def close(self) -> None:
-        """Do nothing."""
+        """Close the source: a no-op, because both ends are in memory."""

@@ -148,13 +148,13 @@ def close_connections() -> None:
         _clients.clear()
 
 
-def _forget_clients() -> None:
+def _drop_inherited_clients() -> None:
     """Drop the clients of the parent, in a child that it forked."""
     global _lock  # noqa: PLW0603  # a thread that does not exist may hold it
     _lock = threading.Lock()
     for client in _clients.values():
-        client.forget()
+        client.close_in_child()
     _clients.clear()
 
 
-os.register_at_fork(after_in_child=_forget_clients)
+os.register_at_fork(after_in_child=_drop_inherited_clients)

@@ -78,7 +78,7 @@ def cut_at_blocks(ranges: Ints, size: int) -> Ints:
 
 
 def _joined(begins: Ints, ends: Ints, gap: int) -> Ints:
-    """Return where ascending parts begin and end that cover ranges; int64 ``[n, 2]``."""
+    """Return the begin and end of ascending parts that cover ranges; int64 ``[n, 2]``."""
     order = np.argsort(begins, kind="stable")
     begins, ends = begins[order], np.maximum.accumulate(ends[order])
     firsts = np.flatnonzero(np.append(True, begins[1:] > ends[:-1] + gap))
@@ -87,7 +87,7 @@ def _joined(begins: Ints, ends: Ints, gap: int) -> Ints:
 
 
 def _split(parts: Ints, most: int) -> Ints:
-    """Return parts, those larger than a size in several."""
+    """Split parts that are larger than a size."""
     counts = -(-(parts[:, 1] - parts[:, 0]) // most)
     rows = np.repeat(np.arange(len(parts)), counts)
     number = np.arange(len(rows)) - (np.cumsum(counts) - counts)[rows]
@@ -96,11 +96,11 @@ def _split(parts: Ints, most: int) -> Ints:
 
 
 def _copies(parts: Ints, ranges: Ints) -> tuple[Ints, Ints]:
-    """Return what of each range is in which part.
+    """Return the pieces into which the bounds of parts cut ranges.
 
     Returns:
-        Numbers of the parts, int64 ``[n]``; and offset in the part, size, and offset in the buffer,
-        int64 ``[n, 3]``.
+        For each piece the number of its part, int64 ``[n]``; and its offset in the part, its size,
+        and its offset in the buffer, int64 ``[n, 3]``.
     """
     begins, ends = ranges[:, 0], ranges[:, 0] + ranges[:, 1]
     first = np.searchsorted(parts[:, 0], begins, side="right") - 1

@@ -1,4 +1,4 @@
-"""Redirects to other hosts, which must not get what is secret. Runs in the helper process alone.
+"""Redirects to other hosts, which must not get secrets. Runs in the helper process alone.
 
 obstore follows all redirects. It leaves out the ``Authorization`` header at another host, but sends
 all others, such as the token of a temporary AWS session, and the URL with its query as ``Referer``.

@@ -23,14 +23,14 @@ from .urls import can_pin
 if TYPE_CHECKING:
     from ..cache.object_blocks import ObjectBlocks
 
-# A read that continues the one before it starts reading ahead, by more each time.
-_FIRST_AHEAD_BYTES = 4 << 20
-_MOST_PARTS_AHEAD = 8
+# A read that continues the one before it starts prefetching, by more each time.
+_FIRST_PREFETCH_BYTES = 4 << 20
+_MOST_PREFETCHED_PARTS = 8
 _NANOSECONDS = 1_000_000_000
 
 
-class _PartAhead(NamedTuple):
-    """A part of an object that is read ahead.
+class _PrefetchedPart(NamedTuple):
+    """A part of an object that is prefetched.
 
     Attributes:
         begin: First byte.
@@ -61,8 +61,8 @@ class RemoteFile(ByteSource):
         self._options = options
         self._way: ObjectAccess | None = None
         self._next = -1  # offset where a read would continue the last one
-        self._ahead = 0  # number of bytes to read ahead
-        self._parts: list[_PartAhead] = []  # ascending; replaced as a whole: there is no lock
+        self._prefetch_bytes = 0  # number of bytes to prefetch
+        self._parts: list[_PrefetchedPart] = []  # ascending; replaced as a whole: there is no lock
         self._pid = os.getpid()
 
     @property
@@ -74,7 +74,7 @@ class RemoteFile(ByteSource):
         if size:
             data = np.frombuffer(out, np.uint8)[:size]
             try:
-                is_read = self._take_ahead(offset, data)
+                is_read = self._take_prefetched(offset, data)
             except CancelledError:  # by another thread, which reads elsewhere
                 is_read = False
             if not is_read:
@@ -94,36 +94,36 @@ class RemoteFile(ByteSource):
         return True  # the network may have changed what it was asked for
 
     def close(self) -> None:
-        self._keep_ahead([])
+        self._keep_parts([])
 
-    # ---- reading ahead ----
+    # ---- prefetching ----
 
-    def _take_ahead(self, offset: int, out: ByteBuffer) -> bool:
-        """Fill a buffer with bytes that are read ahead, and read more.
+    def _take_prefetched(self, offset: int, out: ByteBuffer) -> bool:
+        """Fill a buffer with prefetched bytes, and prefetch more.
 
         Returns:
             Whether that was possible. If the read does not continue the one before it, nothing is
-            read ahead. A read that skips some bytes of what is read ahead continues it, too.
+            prefetched. A read that skips some prefetched bytes continues it, too.
         """
         end = offset + len(out)
-        if self._pid != os.getpid():  # the threads that read ahead are those of the parent
+        if self._pid != os.getpid():  # only the parent has the threads
             self._parts, self._pid = [], os.getpid()
         last, parts = self._next, self._parts  # other threads may change them
         read_to = max([last, *(part.end for part in parts)])
         if not 0 <= last <= offset <= read_to:
-            self._ahead = 0
-            self._keep_ahead([])
+            self._prefetch_bytes = 0
+            self._keep_parts([])
             return False
-        most = min(_MOST_PARTS_AHEAD * MOST_PART_BYTES, self._options.fetch_bytes // 3)
-        self._ahead = min(most, max(_FIRST_AHEAD_BYTES, 2 * self._ahead))
-        step = min(MOST_PART_BYTES, self._ahead // 4)
+        most = min(_MOST_PREFETCHED_PARTS * MOST_PART_BYTES, self._options.fetch_bytes // 3)
+        self._prefetch_bytes = min(most, max(_FIRST_PREFETCH_BYTES, 2 * self._prefetch_bytes))
+        step = min(MOST_PART_BYTES, self._prefetch_bytes // 4)
         parts = [part for part in parts if part.end > offset]
         # Whole parts only, so that requests do not become smaller and smaller.
-        for at in range(read_to, min(self.stamp.size, end + self._ahead), step):
+        for at in range(read_to, min(self.stamp.size, end + self._prefetch_bytes), step):
             stop = min(at + step, self.stamp.size)
-            if stop <= end + self._ahead:
-                parts.append(_PartAhead(at, stop, _pool().submit(self._read_part, at, stop)))
-        self._keep_ahead(parts)
+            if stop <= end + self._prefetch_bytes:
+                parts.append(_PrefetchedPart(at, stop, _pool().submit(self._read_part, at, stop)))
+        self._keep_parts(parts)
         at = offset
         for part in parts:
             if part.begin <= at < end:
@@ -133,7 +133,7 @@ class RemoteFile(ByteSource):
                 at = stop
         return at == end
 
-    def _keep_ahead(self, parts: list[_PartAhead]) -> None:
+    def _keep_parts(self, parts: list[_PrefetchedPart]) -> None:
         """Drop all parts but some."""
         dropped = [part for part in self._parts if part not in parts]
         self._parts = parts
@@ -214,6 +214,6 @@ def stamp_of_info(info: ObjectInfo) -> Stamp:
 
 
 def info_of(stamp: Stamp) -> ObjectInfo:
-    """Return what a stamp says about an object."""
+    """Return the size and version of an object from its stamp."""
     etag, version = map(str, stamp.file)
     return ObjectInfo("", stamp.size, etag, version, stamp.mtime_ns // _NANOSECONDS)

@@ -48,7 +48,7 @@ class Slots:
             self.count += 1
             return first * _UNIT_BYTES
 
-    def give_back(self, start: int, size: int) -> None:
+    def free(self, start: int, size: int) -> None:
         """Free a slot."""
         first, units = start // _UNIT_BYTES, -(-size // _UNIT_BYTES)
         with self._has_room:

@@ -13,7 +13,7 @@ from urllib.parse import unquote_to_bytes, urlsplit, urlunsplit
 from .attempts import OWN_OPTIONS, most_attempts, seconds_to_wait
 from .aws_files import keys_of, login_of, profile_name, profile_provider, read_profile
 from .endpoints import account_of, endpoint_of, with_endpoint
-from .options import bare_name
+from .option_names import bare_name
 from .redirects import aws_hosts, azure_hosts, google_hosts, has_secret_headers, host_of, only_hosts
 from .urls import is_web_url, scheme_of
 
@@ -137,10 +137,10 @@ def _is_anonymous(scheme: str, named: Mapping[str, Any]) -> bool:
 def _aws_credentials(
     named: Mapping[str, Any],
 ) -> tuple[str, dict[str, Any], Callable[[], dict[str, Any]] | None]:
-    """Return which credentials requests to S3 have, and what obstore does not find.
+    """Describe the credentials of requests to S3, and return those that obstore does not find.
 
-    obstore finds those of the environment and of the machine, but does not read the files of the
-    AWS tools.
+    obstore finds credentials of the environment and of the machine, but does not read the files of
+    the AWS tools.
 
     Returns:
         The credentials in words, options, and a function that returns credentials that change.
@@ -165,7 +165,7 @@ def _aws_credentials(
 
 
 def _tried(scheme: str, named: Mapping[str, Any], tool: str) -> str:
-    """Return which credentials requests to GCS and Azure have, all of which obstore finds."""
+    """Describe the credentials of requests to GCS and Azure, all of which obstore finds."""
     if _is_anonymous(scheme, named):
         return "no credentials (skip_signature)"
     given = "storage_options, " if named else ""

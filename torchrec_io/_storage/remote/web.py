@@ -13,7 +13,7 @@ _PLAIN_PATH = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9_~!$&'()*+,;=:@.-]+)+
 
 
 def store_of(url: str, options: RemoteOptions) -> ObjectName:
-    """Return the store and the key of a public URL, with what is secret in the former.
+    """Return the store, with its secrets, and the key of a public URL.
 
     The objects of a server share a store, and so its connections, where that is possible. Any other
     URL of HTTP is a store with one object, which has no name.

@@ -1,4 +1,4 @@
-"""Reading of the records of several plans together, ahead of their use."""
+"""Prefetching of records: the records of several plans are read together before they are used."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ class _Buffer:
 
     Attributes:
         memory: The frames, once they are read.
-        readings: What is read into it. What has not begun when the buffer is dropped is cancelled.
+        readings: Parts of files that are read into it. Parts that no thread has begun to read when
+            the buffer is dropped are cancelled.
     """
 
     def __init__(self, size: int, pool: ThreadPoolExecutor) -> None:
@@ -53,11 +54,11 @@ class _Buffer:
             each.done.cancel()
 
 
-class ReadAhead:
-    """Reads records ahead, those of many plans together, so that each part of a file is read once.
+class RecordPrefetcher:
+    """Prefetches the records of many plans together, so that each part of a file is read once.
 
-    What is read for a plan is dropped with the plan. Safe to use from several threads, not after a
-    fork.
+    The prefetched bytes of a plan are dropped with the plan. Safe to use from several threads, not
+    after a fork.
 
     Args:
         files: The files.
@@ -77,7 +78,7 @@ class ReadAhead:
 
     @property
     def held_bytes(self) -> int:
-        """Size of what was read and not taken, and of what is being read."""
+        """Memory of prefetched records that were not taken yet, in bytes."""
         with self._lock:
             return sum(len(buffer.memory) for buffer in self._buffers)
 
@@ -85,7 +86,7 @@ class ReadAhead:
         """Begin to read plans.
 
         Raises:
-            TorchRecIOError, OSError, MemoryError: If that is not possible. Nothing is read ahead.
+            TorchRecIOError, OSError, MemoryError: If that is not possible. Nothing is prefetched.
         """
         joined = plans[0] if len(plans) == 1 else ReadPlan.joined(plans)
         parts = [
@@ -95,7 +96,7 @@ class ReadAhead:
             for part in (source.split(ranges) if isinstance(source, ChunkedFile) else [ranges])
         ]
         with self._lock:
-            pool = self._pool() or ThreadPoolExecutor(self._threads, "torchrec_io ahead")
+            pool = self._pool() or ThreadPoolExecutor(self._threads, "torchrec_io prefetch")
             self._pool = weakref.ref(pool)
             buffer = _Buffer(joined.buffer_bytes, pool)
             for file, part in parts:

@@ -1,4 +1,4 @@
-"""Search for all sound records of a damaged TFRecord file, from front to back."""
+"""Search for all valid records of a damaged TFRecord file, from front to back."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from ..errors import TorchRecIOError
 from .salvage import SalvagedFile
 
 
-def iter_sound_frames(
+def iter_valid_frames(
     source: ByteSource, *, max_record_bytes: int = MAX_RECORD_BYTES
 ) -> Iterator[ScannedBlock]:
-    """Find all sound records of a stream, in order, past any damage.
+    """Find all valid records of a stream, in order, past any damage.
 
-    A record is sound if its length and its data match their checksums, 64 bits in all. A record
-    with a sound length and damaged data is skipped by its length, if the header of a record with a
-    sound length, or the end of the stream, follows. In every other case, the next sound record is
+    A record is valid if its length and its data match their checksums, 64 bits in all. A record
+    with a valid length and damaged data is skipped by its length, if the header of a record with a
+    valid length, or the end of the stream, follows. In every other case, the next valid record is
     searched at every offset after the start of the damaged one. In a damaged member of a compressed
-    file, no record after the first one that is not sound counts as sound.
+    file, no record after the first one that is not valid counts as valid.
 
     Args:
         source: Stream to read.
@@ -39,7 +39,7 @@ def iter_sound_frames(
 
 
 def _sweep(source: ByteSource, max_record_bytes: int) -> Iterator[ScannedBlock]:
-    """Yield the sound records and the gaps of a stream; see :func:`iter_sound_frames`."""
+    """Yield the valid records and the gaps of a stream; see :func:`iter_valid_frames`."""
     window = StreamWindow(source)
     opened: TorchRecIOError | None = None  # error of a gap that continues
     is_at_end = False
@@ -74,7 +74,7 @@ def _sweep(source: ByteSource, max_record_bytes: int) -> Iterator[ScannedBlock]:
 
 
 def _trusted(blocks: Iterator[ScannedBlock], source: SalvagedFile) -> Iterator[ScannedBlock]:
-    """Add what follows a gap in a damaged member to the gap, up to the end of the member."""
+    """Extend a gap in a damaged member to the end of the member."""
     opened: Gap | None = None  # its size is not known yet
     until = 0  # stream offset where its member ends
     block = None
