@@ -7,13 +7,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from inspect import signature
 from typing import Any, ClassVar
 
 from ..errors import SchemaError
 from .checks import Shape, check_default, check_key, check_names, check_shape, set_fields
-from .dtypes import DType, dtype_name, stored_dtype
+from .dtypes import (
+    DType,
+    DTypeName,
+    OffsetDType,
+    OffsetDTypeName,
+    dtype_name,
+    stored_dtype,
+)
 from .feature import Feature, Place, spec_class
 from .row_partitions import (
     RowLengths,
@@ -75,7 +82,7 @@ class FixedLenFeature(Feature):
     has_tf_class = True
 
     shape: tuple[int, ...]
-    dtype: str
+    dtype: DTypeName
     default_value: Any = None
     valid_range: Range = None
     names: tuple[str, ...] | None = field(default=None, repr=False)  # there may be thousands
@@ -152,15 +159,21 @@ class VarLenFeature(Feature):
     has_tf_class = True
     has_steps = True
 
-    dtype: DType
-    _: KW_ONLY
+    dtype: DTypeName
     valid_range: Range = None
-    names: Sequence[str] | None = field(default=None, repr=False)
+    names: tuple[str, ...] | None = field(default=None, repr=False)
     bitcast: bool = False
 
-    def __post_init__(self) -> None:
-        set_fields(self, dtype=dtype_name(self.dtype))
-        _set_options(self, self.valid_range, self.names, bitcast=self.bitcast)
+    def __init__(
+        self,
+        dtype: DType,
+        *,
+        valid_range: Range = None,
+        names: Sequence[str] | None = None,
+        bitcast: bool = False,
+    ) -> None:
+        set_fields(self, dtype=dtype_name(dtype))
+        _set_options(self, valid_range, names, bitcast=bitcast)
 
     @property
     def is_written_as_is(self) -> bool:
@@ -208,7 +221,7 @@ class FixedLenSequenceFeature(Feature):
     has_steps = True
 
     shape: tuple[int, ...]
-    dtype: str
+    dtype: DTypeName
     allow_missing: bool = False
     default_value: Any = None
     valid_range: Range = None
@@ -289,7 +302,7 @@ class SparseFeature(Feature):
 
     index_key: tuple[str, ...]
     value_key: str
-    dtype: str
+    dtype: DTypeName
     size: tuple[int, ...]
     already_sorted: bool = False
     valid_range: Range = None
@@ -365,23 +378,33 @@ class RaggedFeature(Feature):
     UniformRowLength: ClassVar = UniformRowLength
     UniformRowCount: ClassVar = UniformRowCount
 
-    dtype: DType
+    dtype: DTypeName
     value_key: str | None = None
     partitions: Sequence[Any] = ()
-    row_splits_dtype: DType = "int32"
+    row_splits_dtype: OffsetDTypeName = "int32"
     validate: bool = False
-    _: KW_ONLY
     valid_range: Range = None
-    names: Sequence[str] | None = field(default=None, repr=False)
+    names: tuple[str, ...] | None = field(default=None, repr=False)
     bitcast: bool = False
 
-    def __post_init__(self) -> None:
-        if self.value_key is not None:
-            check_key("value_key", self.value_key)
-        set_fields(self, dtype=dtype_name(self.dtype), validate=bool(self.validate))
-        set_fields(self, partitions=as_partitions(self.partitions))
-        set_fields(self, row_splits_dtype=dtype_name(self.row_splits_dtype, ("int32", "int64")))
-        _set_options(self, self.valid_range, self.names, bitcast=self.bitcast)
+    def __init__(
+        self,
+        dtype: DType,
+        value_key: str | None = None,
+        partitions: Sequence[Any] = (),
+        row_splits_dtype: OffsetDType = "int32",
+        validate: bool = False,
+        *,
+        valid_range: Range = None,
+        names: Sequence[str] | None = None,
+        bitcast: bool = False,
+    ) -> None:
+        if value_key is not None:
+            check_key("value_key", value_key)
+        set_fields(self, dtype=dtype_name(dtype), value_key=value_key, validate=bool(validate))
+        set_fields(self, partitions=as_partitions(partitions))
+        set_fields(self, row_splits_dtype=dtype_name(row_splits_dtype, ("int32", "int64")))
+        _set_options(self, valid_range, names, bitcast=bitcast)
 
     @property
     def is_written_as_is(self) -> bool:

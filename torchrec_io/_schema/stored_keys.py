@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ..errors import SchemaError
+from .dtypes import DTypeName
 
 if TYPE_CHECKING:
     from .feature import Feature
@@ -43,7 +44,7 @@ class StoredCount(NamedTuple):
     """
 
     key: str
-    dtype: str
+    dtype: DTypeName
     values_per_item: int = 1
 
 

@@ -16,7 +16,7 @@ from .._parsing.columns.base import Ints, LocatedBlock
 from .._parsing.lengths import locate_sound
 from .._parsing.parser import ExampleParser, RecordFailure
 from .._records.record_block import RecordBlock
-from .._schema.dtypes import stored_dtype
+from .._schema.dtypes import StoredDTypeName, stored_dtype
 from .._schema.feature import Feature
 from .._schema.schema import Schema
 from .._schema.specs import VarLenFeature
@@ -39,7 +39,7 @@ class CountedFeature(NamedTuple):
 
     name: str
     key: str
-    dtype: str
+    dtype: StoredDTypeName
     part: int
 
 
@@ -120,7 +120,7 @@ class StepCounter:
         # Incomplete steps are rounded up: parsing the record reports them.
         return np.stack([-(counts[feature.key] // -feature.part) for feature in self.features])
 
-    def _keys(self) -> list[tuple[str, str]]:
+    def _keys(self) -> list[tuple[str, StoredDTypeName]]:
         """Return the name and dtype of each stored feature that is counted."""
         return list({feature.key: feature.dtype for feature in self.features}.items())
 
