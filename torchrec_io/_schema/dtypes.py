@@ -9,15 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import SchemaError
-
-if TYPE_CHECKING:
-    import torch
 
 # Dtypes for type checkers, which find misspelled names.
 _NumberName: TypeAlias = Literal[
@@ -37,13 +34,20 @@ class _NamedDType(Protocol):
     def name(self) -> str: ...
 
 
-_OtherDType: TypeAlias = "Literal['int', 'float'] | torch.dtype | _NamedDType | type[Any]"
-DType: TypeAlias = "DTypeName | Literal['bytes', 'str'] | _OtherDType"
-RawDType: TypeAlias = "RawDTypeName | _OtherDType"
+class _TorchDType(Protocol):
+    """A dtype of torch, which is not imported here."""
+
+    @property
+    def is_floating_point(self) -> bool: ...
+
+
+_OtherDType: TypeAlias = Literal["int", "float"] | _TorchDType | _NamedDType | type[Any]
+DType: TypeAlias = DTypeName | Literal["bytes", "str"] | _OtherDType
+RawDType: TypeAlias = RawDTypeName | _OtherDType
 ImageDType: TypeAlias = (
-    "Literal['uint8', 'uint16', 'float32', 'float64', 'float16', 'bfloat16'] | _OtherDType"
+    Literal["uint8", "uint16", "float32", "float64", "float16", "bfloat16"] | _OtherDType
 )
-OffsetDType: TypeAlias = "OffsetDTypeName | _OtherDType"
+OffsetDType: TypeAlias = OffsetDTypeName | _OtherDType
 
 _INTEGERS: tuple[_NumberName, ...] = (
     "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool",

@@ -6,7 +6,7 @@ import dataclasses
 import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from ..checks import check_choice, is_integer
 from ..errors import SchemaError
@@ -116,7 +116,7 @@ class ImageFeature(Feature):
 
     column = "torchrec_io._parsing.columns.image:build_image"
     element_decoder = "torchrec_io._parsing.columns.image:ImageDecoder"
-    places = frozenset({"example", "context", "element"})
+    places: ClassVar[frozenset[Place]] = frozenset({"example", "context", "element"})
 
     channels: Literal[0, 1, 2, 3, 4] = 3
     dtype: ImageDType = "uint8"

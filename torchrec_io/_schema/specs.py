@@ -78,7 +78,7 @@ class FixedLenFeature(Feature):
     """
 
     column = "torchrec_io._parsing.columns.plain:FixedBuilder"
-    places = frozenset({"example", "context", "ranked"})
+    places: ClassVar[frozenset[Place]] = frozenset({"example", "context", "ranked"})
     has_tf_class = True
 
     shape: tuple[int, ...]
@@ -155,7 +155,7 @@ class VarLenFeature(Feature):
     """
 
     column = "torchrec_io._parsing.columns.plain:RaggedBuilder"
-    places = frozenset({"example", "context", "sequence", "ranked"})
+    places: ClassVar[frozenset[Place]] = frozenset({"example", "context", "sequence", "ranked"})
     has_tf_class = True
     has_steps = True
 
@@ -216,7 +216,7 @@ class FixedLenSequenceFeature(Feature):
     """
 
     column = "torchrec_io._parsing.columns.plain:PaddedBuilder"
-    places = frozenset({"example", "sequence"})
+    places: ClassVar[frozenset[Place]] = frozenset({"example", "sequence"})
     has_tf_class = True
     has_steps = True
 
@@ -297,7 +297,7 @@ class SparseFeature(Feature):
     """
 
     column = "torchrec_io._parsing.columns.plain:SparseBuilder"
-    places = frozenset({"example"})
+    places: ClassVar[frozenset[Place]] = frozenset({"example"})
     has_tf_class = True
 
     index_key: tuple[str, ...]
@@ -366,17 +366,17 @@ class RaggedFeature(Feature):
     """
 
     column = "torchrec_io._parsing.columns.plain:build_ragged"
-    places = frozenset({"example", "context", "sequence", "ranked"})
+    places: ClassVar[frozenset[Place]] = frozenset({"example", "context", "sequence", "ranked"})
     has_tf_class = True
     has_steps = True
 
-    RowSplits: ClassVar = RowSplits
-    RowLengths: ClassVar = RowLengths
-    RowStarts: ClassVar = RowStarts
-    RowLimits: ClassVar = RowLimits
-    ValueRowIds: ClassVar = ValueRowIds
-    UniformRowLength: ClassVar = UniformRowLength
-    UniformRowCount: ClassVar = UniformRowCount
+    RowSplits: ClassVar[type[RowSplits]] = RowSplits
+    RowLengths: ClassVar[type[RowLengths]] = RowLengths
+    RowStarts: ClassVar[type[RowStarts]] = RowStarts
+    RowLimits: ClassVar[type[RowLimits]] = RowLimits
+    ValueRowIds: ClassVar[type[ValueRowIds]] = ValueRowIds
+    UniformRowLength: ClassVar[type[UniformRowLength]] = UniformRowLength
+    UniformRowCount: ClassVar[type[UniformRowCount]] = UniformRowCount
 
     dtype: DTypeName
     value_key: str | None = None

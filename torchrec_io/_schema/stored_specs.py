@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from ..checks import is_integer
 from ..errors import SchemaError
@@ -68,7 +68,7 @@ class RawFeature(Feature):
 
     column = "torchrec_io._parsing.columns.raw:build_raw"
     element_decoder = "torchrec_io._parsing.columns.raw:RawDecoder"
-    places = frozenset({"example", "context", "ranked", "element"})
+    places: ClassVar[frozenset[Place]] = frozenset({"example", "context", "ranked", "element"})
 
     dtype: RawDTypeName
     shape: tuple[int | None, ...] | None = None
@@ -279,7 +279,7 @@ class SequenceFeature(Feature):
     """
 
     column = "torchrec_io._parsing.columns.sequence:build_sequence"
-    places = frozenset({"example", "context", "sequence"})
+    places: ClassVar[frozenset[Place]] = frozenset({"example", "context", "sequence"})
     has_steps = True
 
     element: Feature
