@@ -96,6 +96,7 @@ lint: setup
 
 types: build
 	mypy
+	python tests/package/check_typed.py
 	$(call MAKE_STUB,_core,build)
 	diff build/_core.pyi torchrec_io/_core.pyi
 	$(call IF_BUILT,_jpeg) $(call MAKE_STUB,_jpeg,build)

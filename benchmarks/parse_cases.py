@@ -19,7 +19,7 @@ class Column(NamedTuple):
     """Spec of a feature: name of the class in both libraries, dtype, and shape if it has one."""
 
     spec: str
-    dtype: str
+    dtype: Any
     shape: tuple[int, ...] = ()
     in_lists: bool = False
 

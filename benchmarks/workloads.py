@@ -9,7 +9,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 BATCH_SIZE = 256
@@ -26,7 +26,7 @@ class Column(NamedTuple):
             step.
     """
 
-    kind: str
+    kind: Any
     shape: tuple[int, ...] | None = ()
     in_lists: bool = False
 

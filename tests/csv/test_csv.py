@@ -35,7 +35,7 @@ def columns_of(
     return plain, [(failure.position, failure.feature, failure.reason) for failure in failures]
 
 
-def one(dtype: str, text: bytes, **options: Any) -> Any:
+def one(dtype: Any, text: bytes, **options: Any) -> Any:
     """The value of a column's only line, or why there is none."""
     schema = tio.csv.Schema({"x": tio.FixedLenFeature([], dtype, **options)})
     columns, failures = columns_of(schema, [text])

@@ -277,11 +277,11 @@ class TestArguments:
 
     def test_streams_have_no_lanes(self, paths: list[str]) -> None:
         with pytest.raises(ValueError, match=r"of a TFRecordStream must be False .* lanes=12"):
-            tio.TFRecordStream(paths, shuffle=SHUFFLE)  # type: ignore[arg-type]
+            tio.TFRecordStream(paths, shuffle=SHUFFLE)  # type: ignore[call-overload]
 
     def test_map_style_datasets_have_no_shuffle(self, paths: list[str]) -> None:
         with pytest.raises(TypeError, match="unexpected keyword argument 'shuffle'"):
-            tio.TFRecordMapDataset(paths, shuffle=SHUFFLE)  # type: ignore[call-arg]
+            tio.TFRecordMapDataset(paths, shuffle=SHUFFLE)  # type: ignore[call-overload]
 
 
 class TestSelections:
@@ -334,7 +334,7 @@ class TestReading:
         block: int,
         window: int,
         batch_size: int,
-        uneven: str,
+        uneven: Any,
     ) -> None:
         paths = write_files(tmp_path, [900, 637])
         shuffle = tio.Shuffle(block=block, window=window, lanes=8)
@@ -344,7 +344,7 @@ class TestReading:
             shuffle=shuffle,
             rank=world - 1,
             world_size=world,
-            uneven=uneven,  # type: ignore[arg-type]
+            uneven=uneven,
             num_threads=threads,
         )
         for _ in range(2):

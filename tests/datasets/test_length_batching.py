@@ -442,7 +442,7 @@ class TestMakingOthers:
         with pytest.raises(ValueError, match="batches by length cannot be mixed"):
             tio.mix([dataset, plain], weights=[1, 1])
         with pytest.raises(TypeError, match=r"mix.* cannot change 'batch_tokens'"):
-            tio.mix([plain], weights=[1], batch_tokens=MOST)  # type: ignore[call-arg]
+            tio.mix([plain], weights=[1], batch_tokens=MOST)  # type: ignore[call-overload]
 
 
 class TestArguments:

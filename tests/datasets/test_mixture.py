@@ -193,7 +193,7 @@ class TestRefused:
     def test_invalid_stop_rules(self, paths: Any) -> None:
         first, second = pair(paths)
         with pytest.raises(ValueError, match=r"first_exhausted.*all_exhausted.*endless"):
-            tio.mix([first, second], weights=[1, 1], stop="never")  # type: ignore[arg-type]
+            tio.mix([first, second], weights=[1, 1], stop="never")  # type: ignore[call-overload]
 
     @pytest.mark.parametrize(
         ("options", "reason"),
@@ -228,7 +228,7 @@ class TestRefused:
         dataset = tio.mix([first, second.replace(batch_size=4)], weights=[1, 1], batch_size=5)
         assert dataset.batch_size == 5
         with pytest.raises(TypeError, match="shuffle"):
-            tio.mix([first, second], weights=[1, 1], shuffle=True)  # type: ignore[call-arg]
+            tio.mix([first, second], weights=[1, 1], shuffle=True)  # type: ignore[call-overload]
 
     def test_verify_crc(self, paths: Any) -> None:
         first, _ = pair(paths)

@@ -81,10 +81,10 @@ def test_subclass_has_its_own_signature(name: str) -> None:
 def test_unknown_options_are_type_errors(tmp_path: Path) -> None:
     paths = write_files(tmp_path, [3])
     with pytest.raises(TypeError, match=r"__init__\(\) got an unexpected keyword .*'batchsize'"):
-        tio.TFRecordDataset(paths, SCHEMA, batchsize=3)  # type: ignore[call-arg]
+        tio.TFRecordDataset(paths, SCHEMA, batchsize=3)  # type: ignore[call-overload]
     dataset = tio.TFRecordDataset(paths, SCHEMA)
     with pytest.raises(TypeError, match=r"replace\(\) cannot change 'index', only schema, batch"):
-        dataset.replace(index="auto")  # type: ignore[call-arg]
+        dataset.replace(index="auto")  # type: ignore[call-overload]
 
 
 def test_derived_datasets_keep_the_subclass(tmp_path: Path) -> None:

@@ -346,4 +346,4 @@ class TestRefused:
     def test_other_datasets(self, paths: list[str]) -> None:
         for kind in (tio.TFRecordMapDataset, tio.TFRecordStream):
             with pytest.raises(TypeError, match="'pack', which only TFRecordDataset has"):
-                kind(paths, SCHEMA, pack=packed())  # type: ignore[call-arg]
+                kind(paths, SCHEMA, pack=packed())  # type: ignore[call-overload]

@@ -228,7 +228,7 @@ def test_replace(paths: list[str]) -> None:
     assert list(other) == [record(i) for i in range(COUNT)]
     assert dataset.batch_size == 7  # unchanged
     with pytest.raises(TypeError, match="cannot change 'index', only schema, batch_size"):
-        dataset.replace(index="auto")  # type: ignore[call-arg]
+        dataset.replace(index="auto")  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="batch_size"):
         dataset.replace(batch_size=0)
     assert not set(os.listdir(Path(paths[0]).parent)) - {os.path.basename(path) for path in paths}

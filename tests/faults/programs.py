@@ -445,7 +445,7 @@ def by_length(folder: Path) -> list[list[int]]:
     return [batch["n"].values.tolist() for batch in dataset]
 
 
-def packed_rows(key: str, dtype: str) -> Callable[[Path], Any]:
+def packed_rows(key: str, dtype: Any) -> Callable[[Path], Any]:
     def run(folder: Path) -> Any:
         schema = {key: tio.VarLenFeature(dtype)}
         pack = tio.Pack(16, key, window=50)

@@ -33,7 +33,7 @@ from torchrec_io.errors import DecodeError
 DTYPES = {"bytes_list": "string", "float_list": "float32", "int64_list": "int64"}
 
 
-def read(record: bytes, dtype: str = "int64", key: str = "x") -> list[Any]:
+def read(record: bytes, dtype: Any = "int64", key: str = "x") -> list[Any]:
     """The values of a feature, by way of a VarLenFeature and then of a FixedLenFeature."""
     batch = tio.parse_examples([record], {key: tio.VarLenFeature(dtype)})
     values: list[Any] = batch[key].tolist()[0]
@@ -54,7 +54,7 @@ def read_as_protobuf(record: bytes, dtype: str = "int64") -> list[Any]:
     return values
 
 
-def refuses(record: bytes, dtype: str = "int64", **features: Any) -> None:
+def refuses(record: bytes, dtype: Any = "int64", **features: Any) -> None:
     """Checks that no feature of the record can be had."""
     with pytest.raises(DecodeError):
         tio.parse_examples([record], features or {"x": tio.VarLenFeature(dtype)})
@@ -379,7 +379,7 @@ MISSING = {
 
 @pytest.mark.parametrize("record", MISSING.values(), ids=MISSING)
 @pytest.mark.parametrize("dtype", DTYPES.values())
-def test_a_feature_without_a_kind_is_missing(record: bytes, dtype: str) -> None:
+def test_a_feature_without_a_kind_is_missing(record: bytes, dtype: Any) -> None:
     default = b"d" if dtype == "string" else 4
     assert read(record, dtype) == []
     schema = {"x": tio.FixedLenFeature([1], dtype, default)}
@@ -401,7 +401,7 @@ EMPTY = {
     ("dtype", "feature"),
     [(dtype, feature) for dtype, features in EMPTY.items() for feature in features.values()],
 )
-def test_an_empty_list_is_there_with_no_values(dtype: str, feature: bytes) -> None:
+def test_an_empty_list_is_there_with_no_values(dtype: Any, feature: bytes) -> None:
     record = example(entry("x", feature))
     default = b"d" if dtype == "string" else 4
     assert read(record, dtype) == []

@@ -111,7 +111,7 @@ INTEGER_ENDS = {
 }
 
 
-def both_ways(dtype: str, *values: float) -> list[torch.Tensor]:
+def both_ways(dtype: Any, *values: float) -> list[torch.Tensor]:
     """Values through a FixedLenFeature and through a VarLenFeature of a dtype."""
     is_int = dtype in INTEGER_ENDS
     feature = int_feature(*map(int, values)) if is_int else float_feature(*values)
@@ -136,7 +136,7 @@ BEYOND += [(dtype, ends[1] + 1) for dtype, ends in INTEGER_ENDS.items() if ends[
 
 @pytest.mark.parametrize(("dtype", "beyond"), BEYOND)
 @pytest.mark.parametrize("before", [0, 1, 130])
-def test_integers_past_the_ends_are_refused(dtype: str, beyond: int, before: int) -> None:
+def test_integers_past_the_ends_are_refused(dtype: Any, beyond: int, before: int) -> None:
     good = example(entry("x", int_feature(*[1] * (before + 1))))
     bad = example(entry("x", int_feature(*[1] * before, beyond)))
     for feature in (tio.FixedLenFeature([before + 1], dtype), tio.VarLenFeature(dtype)):
@@ -150,7 +150,7 @@ float_bits = st.integers(0, 2**32 - 1)
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
 @given(st.lists(float_bits, max_size=20))
-def test_floats_are_cast_as_torch_casts_them(dtype: str, bits: list[int]) -> None:
+def test_floats_are_cast_as_torch_casts_them(dtype: Any, bits: list[int]) -> None:
     stored = torch.tensor(bits, dtype=torch.uint32).view(torch.float32)
     expected = stored.to(getattr(torch, dtype))
     fits = expected.isinf() == stored.isinf()
@@ -191,7 +191,7 @@ def assert_same_floats(values: torch.Tensor, expected: torch.Tensor) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_rounding_at_every_edge(dtype: str) -> None:
+def test_rounding_at_every_edge(dtype: Any) -> None:
     # Every value of the narrow dtype, and the floats halfway between neighbours and beside them.
     narrow = torch.arange(2**15, dtype=torch.int32).to(torch.int16).view(getattr(torch, dtype))
     exact = narrow[narrow.isfinite()].to(torch.float64)
@@ -206,7 +206,11 @@ def test_rounding_at_every_edge(dtype: str) -> None:
 
 def test_the_stored_kind_must_be_the_dtype_s_own() -> None:
     kinds = {"i": "int64", "f": "float32", "s": "string"}
-    wanted = {"int64": ["int32", "bool"], "float32": ["float64", "bfloat16"], "string": ["string"]}
+    wanted: Any = {
+        "int64": ["int32", "bool"],
+        "float32": ["float64", "bfloat16"],
+        "string": ["string"],
+    }
     for name, kind in kinds.items():
         for other, dtypes in wanted.items():
             for dtype in dtypes:
@@ -218,7 +222,7 @@ def test_the_stored_kind_must_be_the_dtype_s_own() -> None:
 
 
 @pytest.mark.parametrize("dtype", [*INTEGER_ENDS, "float32", "float64", "float16", "bfloat16"])
-def test_defaults_of_every_dtype(dtype: str) -> None:
+def test_defaults_of_every_dtype(dtype: Any) -> None:
     default = [1, 0, 1] if dtype == "bool" else [1, 2, 100]
     batch = tio.parse_examples([b""] * 2, {"x": tio.FixedLenFeature([3], dtype, default)})
     assert batch["x"].dtype == getattr(torch, dtype)
@@ -359,7 +363,7 @@ def outcome(records: list[bytes], schema: tio.Schema) -> Any:
     st.booleans(),
 )
 def test_a_batch_is_its_records_one_by_one(
-    records: list[bytes], dtypes: dict[str, str], fixed: bool
+    records: list[bytes], dtypes: dict[str, Any], fixed: bool
 ) -> None:
     defaults = {"int64": 7, "float32": 0.5, "string": b"none"}
     schema = tio.Schema(
@@ -418,7 +422,7 @@ def test_columns_of_batches_of_any_size(rows: int) -> None:
     def value(row: int, column: int) -> int:
         return (row * 7919 + column * 104729) % 100  # fits every dtype
 
-    dtypes = ["int64", "int8", "uint16", "float32", "float64", "bfloat16", "int64", "float32"]
+    dtypes: Any = ["int64", "int8", "uint16", "float32", "float64", "bfloat16", "int64", "float32"]
     schema = {
         f"c{column}": tio.FixedLenFeature(
             [3] if column > 5 else [], dtype, [5] * 3 if column > 5 else 5
@@ -443,7 +447,7 @@ def test_columns_of_batches_of_any_size(rows: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int64", "float32"])
-def test_too_few_values_are_found_before_room_is_made_for_all(dtype: str) -> None:
+def test_too_few_values_are_found_before_room_is_made_for_all(dtype: Any) -> None:
     record = example(entry("x", int_feature(1) if dtype == "int64" else float_feature(1.0)))
     with pytest.raises(tio.DecodeError, match=f"the schema wants {2**45}"):
         tio.parse_examples([record], {"x": tio.FixedLenFeature([2**45], dtype)})

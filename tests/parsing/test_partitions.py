@@ -145,7 +145,7 @@ def partitions_of(kinds: list[str | int]) -> list[Any]:
     ]
 
 
-def feature_of(kinds: list[str | int], dtype: str = "int64", **options: Any) -> Feature:
+def feature_of(kinds: list[str | int], dtype: Any = "int64", **options: Any) -> Feature:
     return Feature(dtype, "values", partitions_of(kinds), **options)
 
 

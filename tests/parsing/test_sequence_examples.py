@@ -128,7 +128,7 @@ def test_steps_are_padded(batch: Any, writer: str) -> None:
 @pytest.mark.parametrize(
     ("dtype", "default"), [("string", b"<pad>"), ("string", b""), ("float16", -1.5), ("int8", -7)]
 )
-def test_padding_values(dtype: str, default: Any) -> None:
+def test_padding_values(dtype: Any, default: Any) -> None:
     feature = Sequence([2], dtype, allow_missing=True, default_value=default)
     values = [stored(dtype, number) for number in range(1, 5)]
     records = [example_of(x=values), b"", example_of(x=values[:2])]
@@ -178,7 +178,7 @@ def test_values_that_make_no_whole_parts_are_refused(count: int) -> None:
 @pytest.mark.parametrize("number", [0, 7, 70])
 @pytest.mark.parametrize("change", [-1, 1])
 def test_a_step_of_a_wrong_count_is_named(
-    dtype: str, shape: list[int], number: int, change: int
+    dtype: Any, shape: list[int], number: int, change: int
 ) -> None:
     count = torch.Size(shape).numel()
     value = stored(dtype, 1)
@@ -195,11 +195,12 @@ def test_a_step_of_a_wrong_count_is_named(
 
 @pytest.mark.parametrize("number", [0, 3])
 def test_a_step_of_another_kind_is_refused(number: int) -> None:
-    for dtype, wrong, kind in (
+    cases: list[Any] = [
         ("int64", [1.0], "int64"),
         ("float32", [b"a"], "float"),
         ("string", [1], "bytes"),
-    ):
+    ]
+    for dtype, wrong, kind in cases:
         steps: Steps = [[stored(dtype, 1)] for _ in range(5)]
         steps[number] = wrong
         record = sequence_example_of({}, {"x": steps})
@@ -210,7 +211,7 @@ def test_a_step_of_another_kind_is_refused(number: int) -> None:
 
 
 @pytest.mark.parametrize(("dtype", "value"), [("int8", 128), ("bool", 2), ("uint32", -1)])
-def test_a_step_that_does_not_fit_is_refused(dtype: str, value: int) -> None:
+def test_a_step_that_does_not_fit_is_refused(dtype: Any, value: int) -> None:
     for steps in ([[value], [1]], [[1], [value]], [[1]] * 50 + [[value]]):
         record = sequence_example_of({}, {"x": steps})
         for feature in (Sequence([], dtype), tio.VarLenFeature(dtype)):

@@ -30,7 +30,7 @@ DTYPES: dict[str, Callable[[int], Any]] = {
 Entry = tuple[tuple[int, ...], Any]
 
 
-def sparse_feature(dtype: str, size: tuple[int, ...], **options: Any) -> tio.SparseFeature:
+def sparse_feature(dtype: Any, size: tuple[int, ...], **options: Any) -> tio.SparseFeature:
     keys = [f"i{axis}" for axis in range(len(size))]
     return tio.SparseFeature(keys, "values", dtype, size, **options)
 

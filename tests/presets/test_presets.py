@@ -19,7 +19,7 @@ from tests.support.pages import public_names
 def read(path: Path, schema: tio.Schema | tio.ranking.Schema) -> tio.Batch:
     """All records of a file."""
     [batch] = tio.TFRecordDataset(path, schema, batch_size=100, num_threads=1)
-    return batch  # type: ignore[no-any-return]
+    return batch
 
 
 def pixels(data: bytes) -> list[Any]:

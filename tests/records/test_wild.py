@@ -108,7 +108,7 @@ def test_records_without_an_index(wild: Wild, entry: dict[str, Any], tmp_path: P
 
 # ---- Examples ----
 
-DTYPES = {"int64": "int64", "float": "float32", "bytes": "string"}
+DTYPES: dict[str, Any] = {"int64": "int64", "float": "float32", "bytes": "string"}
 LISTS = {"int64": "int64_list", "float": "float_list", "bytes": "bytes_list"}
 
 

@@ -74,7 +74,7 @@ def test_names_that_are_none(spec: Any, names: Any, words: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "string", "bool"])
-def test_names_are_of_integers(dtype: str) -> None:
+def test_names_are_of_integers(dtype: Any) -> None:
     for make in (
         lambda: tio.FixedLenFeature([], dtype, names=NAMES),
         lambda: tio.VarLenFeature(dtype, names=NAMES),
@@ -153,7 +153,7 @@ def test_without_bitcast_a_negative_number_does_not_fit() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int64", "uint32", "float64", "string"])
-def test_bitcast_is_for_uint64(dtype: str) -> None:
+def test_bitcast_is_for_uint64(dtype: Any) -> None:
     for make in (
         lambda: tio.FixedLenFeature([], dtype, bitcast=True),
         lambda: tio.VarLenFeature(dtype, bitcast=True),

@@ -230,7 +230,7 @@ def test_other_shapes_are_refused(shape: Any) -> None:
         ([2, 0], "string", [[], []], None),
     ],
 )
-def test_defaults(shape: Any, dtype: str, default: Any, expected: Any) -> None:
+def test_defaults(shape: Any, dtype: Any, default: Any, expected: Any) -> None:
     feature = FixedLenFeature(shape, dtype, default)
     assert feature.default_value == expected
     if expected is not None:
@@ -269,7 +269,7 @@ def test_defaults(shape: Any, dtype: str, default: Any, expected: Any) -> None:
         ([], "string", {"a": 1}, "must be str or bytes"),
     ],
 )
-def test_other_defaults_are_refused(shape: Any, dtype: str, default: Any, reason: str) -> None:
+def test_other_defaults_are_refused(shape: Any, dtype: Any, default: Any, reason: str) -> None:
     with pytest.raises(SchemaError, match=reason):
         FixedLenFeature(shape, dtype, default)
 
@@ -293,7 +293,7 @@ def test_numbers_as_a_column_stores_them(dtype: str) -> None:
         ("float16", 65520),
     ],
 )
-def test_defaults_up_to_where_they_would_round_to_infinity(dtype: str, end: int) -> None:
+def test_defaults_up_to_where_they_would_round_to_infinity(dtype: Any, end: int) -> None:
     largest = int(torch.finfo(getattr(torch, dtype)).max)
     assert largest < end
     for sign in (1, -1):
@@ -324,9 +324,9 @@ def test_a_raw_feature_takes_a_shape_or_its_key() -> None:
     with pytest.raises(SchemaError, match="either shape or shape_key"):
         RawFeature("uint8", [1], "shape")
     with pytest.raises(SchemaError, match="dtype must be one of"):
-        RawFeature("string", [1])
+        RawFeature("string", [1])  # type: ignore[arg-type]
     with pytest.raises(SchemaError, match="dtype must be one of"):
-        RawFeature("int7", [1])
+        RawFeature("int7", [1])  # type: ignore[arg-type]
     with pytest.raises(SchemaError, match="shape_key"):
         RawFeature("uint8", shape_key=5)  # type: ignore[arg-type]  # the mistake
 

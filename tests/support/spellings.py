@@ -21,7 +21,7 @@ from tests.support.wire import (
     varint,
 )
 
-KINDS = {"bytes_list": "string", "float_list": "float32", "int64_list": "int64"}
+KINDS: dict[str, Any] = {"bytes_list": "string", "float_list": "float32", "int64_list": "int64"}
 
 
 # ---- the loose model: unmerged entries, unparsed Features ----

@@ -126,7 +126,7 @@ def test_batches_and_options(data: Path) -> None:
     with pytest.raises(ValueError, match="batch_size"):
         tio.TFRecordDataset.from_tfds(data, "train", batch_size=0)
     with pytest.raises(ValueError, match="shuffle"):
-        tio.TFRecordDataset.from_tfds(data, "train", shuffle="yes")  # type: ignore[arg-type]
+        tio.TFRecordDataset.from_tfds(data, "train", shuffle="yes")  # type: ignore[call-overload]
 
 
 def test_a_random_split_and_a_mix(data: Path) -> None:

@@ -75,8 +75,9 @@ def test_round_trip_of_values(examples: list[dict[str, Case]]) -> None:
     encoded = tio.encode_examples(map(given_part, examples))
     assert encoded == [tio.encode_example(given_part(example)) for example in examples]
     for example, record in zip(examples, encoded, strict=True):
-        for name, (kind, values) in stored_part(example).items():
-            assert kind is not None
+        for name, (stored_kind, values) in stored_part(example).items():
+            assert stored_kind is not None
+            kind: Any = stored_kind
             column = tio.parse_examples([record], {name: tio.VarLenFeature(kind)})[name]
             [row] = column.tolist()
             if kind == "float32":

@@ -231,7 +231,7 @@ def test_samples_that_are_no_records_need_kinds(tmp_path: Path) -> None:
 
 def test_rows_of_csv_are_written(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("1,2.5,a\n")
-    dtypes = {"i": "int64", "x": "float32", "s": "string"}
+    dtypes: dict[str, Any] = {"i": "int64", "x": "float32", "s": "string"}
     schema = tio.csv.Schema({name: tio.FixedLenFeature([], each) for name, each in dtypes.items()})
     [sample] = tio.TextLineDataset(tmp_path / "a.csv", schema)
     expected = dict(zip(sample, [1, 2.5, "a"], strict=True))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch.utils.data import IterableDataset
+from typing_extensions import TypeVar
 
 from .dealing import Dealer
 from .description import describe
@@ -19,7 +20,11 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class RecordDataset(MissingMethods, IterableDataset[Any]):
+# What a dataset yields: a Batch, a Sample, or the result of a transform.
+Item_co = TypeVar("Item_co", covariant=True, default=Any)
+
+
+class RecordDataset(MissingMethods, IterableDataset[Item_co]):
     """Base of the iterable datasets of this package.
 
     Args:
@@ -29,12 +34,12 @@ class RecordDataset(MissingMethods, IterableDataset[Any]):
         session: Internal interface for loaders: the state of the dataset in this process.
     """
 
-    dealer: type[Dealer]
+    dealer: ClassVar[type[Dealer]]
     """Class that assigns records to processes."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         super().__init__()
-        self.session = Session(pipeline, self.dealer)
+        self.session: Session = Session(pipeline, self.dealer)
 
     @property
     def paths(self) -> list[str]:
@@ -126,7 +131,7 @@ class RecordDataset(MissingMethods, IterableDataset[Any]):
         """
         self.session.load(state)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Item_co]:
         return self.session.iterate()
 
     def __repr__(self) -> str:

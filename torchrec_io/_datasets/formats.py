@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from .._parsing.wrapping import FixedLengthWrapper, WholeFileWrapper
 from .._records.fixed_length import FixedLength
@@ -14,19 +14,31 @@ from .._schema.schema import Features
 from .._storage.local import StrPath
 from .._tensors.block_parser import (
     BlockParser,
+    Columns,
     SchemaLike,
     WrappedParser,
     parser_of_bytes,
     parser_of_messages,
 )
 from ..errors import SchemaError
+from .base import Item_co
 from .indexed import IndexedDataset
-from .options import FileOptions, WholeFileOptions, access_options, complete, takes_options
+from .options import (
+    FileOptions,
+    FileSampleOptions,
+    WholeFileOptions,
+    WholeFileSampleOptions,
+    access_options,
+    complete,
+    takes_options,
+)
 from .pipeline import DataFiles, IndexedPipeline, MakeParser
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from .._tensors.batch import Batch
+    from .._tensors.sample import Sample
     from ..csv.schema import Schema as CsvSchema
 
 
@@ -50,7 +62,7 @@ def _pipeline(
 
 
 @takes_options(FileOptions)
-class TextLineDataset(IndexedDataset):
+class TextLineDataset(IndexedDataset[Item_co]):
     r"""Lines of text files, in a repeatable order: each line is a record.
 
     The lines are those of TensorFlow's ``TextLineReader`` (2.21). A line ends at ``"\n"``, which is
@@ -81,6 +93,34 @@ class TextLineDataset(IndexedDataset):
         ValueError: If another argument is invalid.
     """
 
+    @overload
+    def __init__(
+        self: TextLineDataset[Batch],
+        paths: StrPath | Iterable[StrPath],
+        schema: CsvSchema,
+        *,
+        skip_header_lines: int = 0,
+        batch_size: int,
+        **options: Unpack[FileSampleOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: TextLineDataset[Sample],
+        paths: StrPath | Iterable[StrPath],
+        schema: CsvSchema,
+        *,
+        skip_header_lines: int = 0,
+        **options: Unpack[FileSampleOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: TextLineDataset[Any],
+        paths: StrPath | Iterable[StrPath],
+        schema: CsvSchema | Callable[[bytes], Any] | None = None,
+        *,
+        skip_header_lines: int = 0,
+        **options: Unpack[FileOptions],
+    ) -> None: ...
     def __init__(
         self,
         paths: StrPath | Iterable[StrPath],
@@ -95,7 +135,7 @@ class TextLineDataset(IndexedDataset):
 
 
 @takes_options(FileOptions)
-class FixedLengthRecordDataset(IndexedDataset):
+class FixedLengthRecordDataset(IndexedDataset[Item_co]):
     """Records of a fixed length, in a repeatable order, such as the files of CIFAR-10 and MNIST.
 
     The records are those of TensorFlow's ``FixedLengthRecordReader`` (2.21), except that a file
@@ -125,6 +165,40 @@ class FixedLengthRecordDataset(IndexedDataset):
         ValueError: If another argument is invalid.
     """
 
+    @overload
+    def __init__(
+        self: FixedLengthRecordDataset[Batch],
+        paths: StrPath | Iterable[StrPath],
+        record_bytes: int,
+        schema: Features,
+        *,
+        header_bytes: int = 0,
+        footer_bytes: int = 0,
+        batch_size: int,
+        **options: Unpack[FileSampleOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: FixedLengthRecordDataset[Sample],
+        paths: StrPath | Iterable[StrPath],
+        record_bytes: int,
+        schema: Features,
+        *,
+        header_bytes: int = 0,
+        footer_bytes: int = 0,
+        **options: Unpack[FileSampleOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: FixedLengthRecordDataset[Any],
+        paths: StrPath | Iterable[StrPath],
+        record_bytes: int,
+        schema: Features | Callable[[bytes], Any] | None = None,
+        *,
+        header_bytes: int = 0,
+        footer_bytes: int = 0,
+        **options: Unpack[FileOptions],
+    ) -> None: ...
     def __init__(
         self,
         paths: StrPath | Iterable[StrPath],
@@ -141,7 +215,7 @@ class FixedLengthRecordDataset(IndexedDataset):
 
 
 @takes_options(WholeFileOptions)
-class WholeFileDataset(IndexedDataset):
+class WholeFileDataset(IndexedDataset[Item_co]):
     """Files that are one record each, in a repeatable order, such as folders of images.
 
     The records are those of TensorFlow's ``WholeFileReader`` (2.21): the content of a file as it
@@ -165,6 +239,29 @@ class WholeFileDataset(IndexedDataset):
         ValueError: If another argument is invalid.
     """
 
+    @overload
+    def __init__(
+        self: WholeFileDataset[Batch],
+        paths: StrPath | Iterable[StrPath],
+        schema: Features,
+        *,
+        batch_size: int,
+        **options: Unpack[WholeFileSampleOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: WholeFileDataset[Sample],
+        paths: StrPath | Iterable[StrPath],
+        schema: Features,
+        **options: Unpack[WholeFileSampleOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: WholeFileDataset[Any],
+        paths: StrPath | Iterable[StrPath],
+        schema: Features | Callable[[bytes], Any] | None = None,
+        **options: Unpack[WholeFileOptions],
+    ) -> None: ...
     def __init__(
         self,
         paths: StrPath | Iterable[StrPath],
@@ -176,7 +273,7 @@ class WholeFileDataset(IndexedDataset):
 
 
 @takes_options(FileOptions)
-class RecordFileDataset(IndexedDataset):
+class RecordFileDataset(IndexedDataset[Item_co]):
     """Records of files of your own format, in a repeatable order.
 
     Everything else is as in :class:`TFRecordDataset`. An index is built once by asking the format
@@ -201,6 +298,32 @@ class RecordFileDataset(IndexedDataset):
         ValueError: If the format has no name, or another argument is invalid.
     """
 
+    @overload
+    def __init__(
+        self: RecordFileDataset[Batch],
+        paths: StrPath | Iterable[StrPath],
+        format: RecordFormat,
+        schema: Columns,
+        *,
+        batch_size: int,
+        **options: Unpack[FileSampleOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: RecordFileDataset[Sample],
+        paths: StrPath | Iterable[StrPath],
+        format: RecordFormat,
+        schema: Columns,
+        **options: Unpack[FileSampleOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: RecordFileDataset[Any],
+        paths: StrPath | Iterable[StrPath],
+        format: RecordFormat,
+        schema: SchemaLike = None,
+        **options: Unpack[FileOptions],
+    ) -> None: ...
     def __init__(
         self,
         paths: StrPath | Iterable[StrPath],

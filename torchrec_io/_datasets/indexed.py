@@ -6,7 +6,7 @@ import dataclasses
 import logging
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import numpy as np
 import torch
@@ -18,10 +18,16 @@ from .._order.split import split_groups, split_indexed
 from .._storage.thread_pool import most_storage_threads
 from ..checks import check_integer, counted
 from .bad_records import ErrorHandler
-from .base import RecordDataset
-from .dealing import EpochDealer
+from .base import Item_co, RecordDataset
+from .dealing import Dealer, EpochDealer
 from .missing_methods import ORDERED
-from .options import ReplaceOptions, TFRecordReplaceOptions, change_options, takes_options
+from .options import (
+    OrderReplaceOptions,
+    ReplaceOptions,
+    TFRecordReplaceOptions,
+    change_options,
+    takes_options,
+)
 from .pipeline import IndexedPipeline
 from .record_loader import RecordLoader
 from .record_scan import load_all
@@ -34,10 +40,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger("torchrec_io")
 
 
-class CountedDataset(RecordDataset):
+class CountedDataset(RecordDataset[Item_co]):
     """Base of datasets whose number of records is known."""
 
-    dealer = EpochDealer
+    dealer: ClassVar[type[Dealer]] = EpochDealer
 
     @property
     def _dealer(self) -> EpochDealer:
@@ -99,7 +105,7 @@ class CountedDataset(RecordDataset):
         self.session.resume(Progress(epoch, epoch, min(assigned, dealer.count(epoch))), layout)
 
 
-class IndexedDataset(SelectingDataset, CountedDataset):
+class IndexedDataset(SelectingDataset, CountedDataset[Item_co]):
     """Base of datasets of indexed files."""
 
     instead = ORDERED
@@ -116,8 +122,12 @@ class IndexedDataset(SelectingDataset, CountedDataset):
         """Internal interface: the order of the records, before they are put into batches."""
         return self.pipeline.record_order
 
+    @overload
+    def replace(self, **options: Unpack[OrderReplaceOptions]) -> Self: ...
+    @overload
+    def replace(self, **options: Unpack[ReplaceOptions]) -> IndexedDataset[Any]: ...
     @takes_options(ReplaceOptions, unchanged=True)
-    def replace(self, **options: Unpack[ReplaceOptions]) -> Self:
+    def replace(self, **options: Unpack[ReplaceOptions]) -> IndexedDataset[Any]:
         """Return a dataset of the same records with another schema or other options.
 
         The epoch, the position and the count of skipped errors start again.

@@ -19,15 +19,16 @@ from .._records.record_reader import RecordReader
 from .._storage.local import StrPath
 from .._storage.remote.options import StorageOptions
 from .._storage.thread_pool import most_storage_threads
-from .._tensors.block_parser import SchemaLike, parser_of_messages
+from .._tensors.block_parser import Columns, SchemaLike, parser_of_messages
 from .._tensors.trainers import make_dicts, makes_dicts
 from ..checks import counted
 from .bad_records import ErrorHandler
+from .base import Item_co
 from .description import changed_options, describe_files, describe_records, describe_schema
 from .feature_watch import FeatureWatch, first_blocks
 from .lost_items import ReadRecord, report_lost_items
 from .missing_methods import NUMBERED, MissingMethods
-from .options import MapOptions, access_options, complete, takes_options
+from .options import MapOptions, MapSampleOptions, access_options, complete, takes_options
 from .pipeline import DataFiles
 from .record_loader import RecordLoader
 from .selecting import SelectingDataset
@@ -39,12 +40,13 @@ from .worker_state import WorkerState
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
+    from .._tensors.sample import Sample
     from ..tfds.feature_choice import FeatureChoice
     from ..tfds.splits import Split
 
 
 @takes_options(MapOptions)
-class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
+class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Item_co]):
     """Records of TFRecord files by number, for PyTorch's samplers, ``Subset`` and ``random_split``.
 
     ``ds[i]`` is a :class:`Sample` with a schema, bytes without. ``ds[i:j]`` is a list of samples.
@@ -69,6 +71,20 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
 
     instead = NUMBERED
 
+    @overload
+    def __init__(
+        self: TFRecordMapDataset[Sample],
+        paths: StrPath | Iterable[StrPath] | DataFiles,
+        schema: Columns,
+        **options: Unpack[MapSampleOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: TFRecordMapDataset[Any],
+        paths: StrPath | Iterable[StrPath] | DataFiles,
+        schema: SchemaLike = None,
+        **options: Unpack[MapOptions],
+    ) -> None: ...
     def __init__(
         self,
         paths: StrPath | Iterable[StrPath] | DataFiles,
@@ -88,8 +104,8 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
         )
         if files.errors:
             raise files.errors[0]
-        self.paths = list(files.paths)
-        self.with_key = bool(known["with_key"])
+        self.paths: list[str] = list(files.paths)
+        self.with_key: bool = bool(known["with_key"])
         self._reader = RecordReader(
             files.indexes,
             verify_crc=known["verify_crc"],
@@ -120,7 +136,7 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
         verify_crc: bool = True,
         with_key: bool = False,
         storage_options: StorageOptions = None,
-    ) -> Self:
+    ) -> TFRecordMapDataset[Any]:
         """Open a directory that TensorFlow Datasets (TFDS) wrote, without TensorFlow.
 
         Args:
@@ -166,9 +182,9 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
         return len(self._order)
 
     @overload
-    def __getitem__(self, index: slice) -> list[Any]: ...
+    def __getitem__(self, index: slice) -> list[Item_co]: ...
     @overload
-    def __getitem__(self, index: int) -> Any: ...
+    def __getitem__(self, index: int) -> Item_co: ...
     def __getitem__(self, index: int | slice) -> Any:
         """Return one sample, or a list of those of a slice. Negative numbers count from the end.
 
@@ -182,7 +198,7 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
             return self.__getitems__(range(*index.indices(len(self))))
         return self._load([index], batches=0)[0]
 
-    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
+    def __getitems__(self, indices: Sequence[int]) -> list[Item_co]:
         """Return several samples, read and parsed together, as DataLoader asks for them.
 
         Raises:

@@ -3,29 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from .._order.mixture import MixedOrder, Stop
 from .._records.record_reader import RecordReader
 from ..checks import counted
+from .base import Item_co
 from .indexed import CountedDataset, IndexedDataset
 from .missing_methods import MIXED
-from .options import MixOptions, change_options, has_length_batches, options_of, takes_options
+from .options import (
+    MixOptions,
+    MixSampleOptions,
+    change_options,
+    has_length_batches,
+    options_of,
+    takes_options,
+)
 from .pipeline import IndexedPipeline, Pipeline
 from .record_loader import RecordLoader
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from .._tensors.batch import Batch
+    from .._tensors.sample import Sample
 
-class MixedDataset(CountedDataset):
+
+class MixedDataset(CountedDataset[Item_co]):
     """Records of several datasets in one order; made by :func:`mix`."""
 
     instead = MIXED
 
 
+@overload
+def mix(
+    datasets: Iterable[IndexedDataset[Sample]],
+    *,
+    weights: Sequence[float],
+    seed: int = 0,
+    stop: Stop = "first_exhausted",
+    batch_size: int,
+    **options: Unpack[MixSampleOptions],
+) -> MixedDataset[Batch]: ...
+@overload
+def mix(
+    datasets: Iterable[IndexedDataset[Item_co]],
+    *,
+    weights: Sequence[float],
+    seed: int = 0,
+    stop: Stop = "first_exhausted",
+    **options: Unpack[MixSampleOptions],
+) -> MixedDataset[Item_co]: ...
+@overload
+def mix(
+    datasets: Iterable[IndexedDataset[Any]],
+    *,
+    weights: Sequence[float],
+    seed: int = 0,
+    stop: Stop = "first_exhausted",
+    **options: Unpack[MixOptions],
+) -> MixedDataset[Any]: ...
 @takes_options(MixOptions, unchanged=True)
 def mix(
     datasets: Iterable[IndexedDataset],
@@ -34,7 +73,7 @@ def mix(
     seed: int = 0,
     stop: Stop = "first_exhausted",
     **options: Unpack[MixOptions],
-) -> MixedDataset:
+) -> MixedDataset[Any]:
     """Mix several datasets by weight: ``mix([web, books], weights=[0.7, 0.3])``.
 
     Records of all datasets are mixed within each batch. The records of a dataset keep its own

@@ -34,6 +34,38 @@ LengthKey: TypeAlias = Any
 _Decorated = TypeVar("_Decorated")
 
 
+# Names of options in the order of help() and of the documentation, in groups.
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "Args": (
+        "schema",
+        "batch_size",
+        "drop_last",
+        "shuffle",
+        "seed",
+        "epochs",
+        "split",
+        "transform",
+        "on_error",
+        "num_threads",
+    ),
+    "Batches by length and packed rows": ("batch_tokens", "length_key", "pack"),
+    "Several ranks": ("rank", "world_size", "uneven"),
+    "Remote files": ("storage_options", "fetch_bytes", "cache"),
+    "Rarely needed": (
+        "with_key",
+        "prefetch",
+        "index",
+        "max_index_bytes",
+        "allow_missing",
+        "compression",
+        "decode_cache_bytes",
+        "verify_crc",
+        "max_record_bytes",
+    ),
+}
+_ORDER = [name for names in GROUPS.values() for name in names]
+
+
 @dataclass
 class Option:
     """The definition of an option.
@@ -150,12 +182,9 @@ class BatchOptions(TypedDict, total=False):
     """Batches of a fixed number of records.
 
     Attributes:
-        batch_size: Number of records in a batch: the dataset yields a :class:`Batch`, or a list if
-            the schema makes no columns. ``None`` yields samples.
         drop_last: Leave out a last batch of fewer than ``batch_size`` records.
     """
 
-    batch_size: Annotated[int | None, Option(None, _none_or_at_least(1))]
     drop_last: Annotated[bool, Option(False)]
 
 
@@ -164,9 +193,6 @@ class LengthOptions(TypedDict, total=False):
     """Batches of records of similar length.
 
     Attributes:
-        batch_tokens: Maximum padded size of a batch: its number of records times its longest
-            length. Batches then hold records of similar length, at most ``batch_size`` of them if
-            both are given. See docs/batching.md.
         length_key: Length of a record: the name of a ``VarLenFeature``, ``RaggedFeature`` or
             ``FixedLenSequenceFeature`` of the schema, whose values (or steps, in a feature list)
             are counted in one pass over the data and cached; or integers ``[N]``, one for each
@@ -174,7 +200,6 @@ class LengthOptions(TypedDict, total=False):
             schema. With ``batch_size`` alone, batches hold that many records of similar length.
     """
 
-    batch_tokens: Annotated[int | None, Option(None, _none_or_at_least(1))]
     length_key: Annotated[LengthKey, Option(None)]
 
 
@@ -389,7 +414,32 @@ class TransformOptions(TypedDict, total=False):
 
 
 @_documented
-class LoadingOptions(KeyOptions, TransformOptions, total=False):
+class ItemOptions(KeyOptions, TransformOptions, total=False):
+    """The kind of items that a dataset yields.
+
+    Attributes:
+        batch_size: Number of records in a batch: the dataset yields a :class:`Batch`, or a list if
+            the schema makes no columns. ``None`` yields samples.
+    """
+
+    batch_size: Annotated[int | None, Option(None, _none_or_at_least(1))]
+
+
+@_documented
+class LengthItemOptions(ItemOptions, total=False):
+    """The kind of items of a dataset that can make batches by length.
+
+    Attributes:
+        batch_tokens: Maximum padded size of a batch: its number of records times its longest
+            length. Batches then hold records of similar length, at most ``batch_size`` of them if
+            both are given. See docs/batching.md.
+    """
+
+    batch_tokens: Annotated[int | None, Option(None, _none_or_at_least(1))]
+
+
+@_documented
+class LoadingOptions(TypedDict, total=False):
     """Options that control how records are loaded.
 
     Attributes:
@@ -414,7 +464,7 @@ class LoadingOptions(KeyOptions, TransformOptions, total=False):
     prefetch: Annotated[int, Option(2, _at_least(1))]
 
 
-class StreamOptions(
+class StreamSampleOptions(
     BatchOptions,
     StreamOrderOptions,
     SeedOptions,
@@ -427,10 +477,14 @@ class StreamOptions(
     LoadingOptions,
     total=False,
 ):
+    """Options of :class:`TFRecordStream` that do not change its items."""
+
+
+class StreamOptions(StreamSampleOptions, ItemOptions, total=False):
     """Options of :class:`TFRecordStream`."""
 
 
-class WholeFileOptions(
+class WholeFileSampleOptions(
     SplitOptions,
     BatchOptions,
     ShuffleOptions,
@@ -443,10 +497,14 @@ class WholeFileOptions(
     LoadingOptions,
     total=False,
 ):
+    """Options of :class:`WholeFileDataset` that do not change its items."""
+
+
+class WholeFileOptions(WholeFileSampleOptions, ItemOptions, total=False):
     """Options of :class:`WholeFileDataset`."""
 
 
-class FileOptions(
+class FileSampleOptions(
     SplitOptions,
     BatchOptions,
     ShuffleOptions,
@@ -462,10 +520,14 @@ class FileOptions(
     LoadingOptions,
     total=False,
 ):
+    """Options of datasets of other formats that do not change its items."""
+
+
+class FileOptions(FileSampleOptions, ItemOptions, total=False):
     """Options of datasets of other formats."""
 
 
-class TFRecordOptions(
+class TFRecordSampleOptions(
     SplitOptions,
     BatchOptions,
     LengthOptions,
@@ -484,10 +546,14 @@ class TFRecordOptions(
     LoadingOptions,
     total=False,
 ):
+    """Options of :class:`TFRecordDataset` that do not change its items."""
+
+
+class TFRecordOptions(TFRecordSampleOptions, LengthItemOptions, total=False):
     """Options of :class:`TFRecordDataset`."""
 
 
-class TfdsOptions(
+class TfdsSampleOptions(
     BatchOptions,
     LengthOptions,
     PackOptions,
@@ -501,10 +567,14 @@ class TfdsOptions(
     LoadingOptions,
     total=False,
 ):
+    """Options of :meth:`TFRecordDataset.from_tfds` that do not change its items."""
+
+
+class TfdsOptions(TfdsSampleOptions, LengthItemOptions, total=False):
     """Options of :meth:`TFRecordDataset.from_tfds`."""
 
 
-class MapOptions(
+class MapSampleOptions(
     SplitOptions,
     PathOptions,
     RemoteAccessOptions,
@@ -513,10 +583,12 @@ class MapOptions(
     DecodeCacheOptions,
     ChecksumOptions,
     SizeOptions,
-    KeyOptions,
-    TransformOptions,
     total=False,
 ):
+    """Options of :class:`TFRecordMapDataset` that do not change its items."""
+
+
+class MapOptions(MapSampleOptions, KeyOptions, TransformOptions, total=False):
     """Options of :class:`TFRecordMapDataset`."""
 
 
@@ -531,8 +603,7 @@ class SchemaOptions(TypedDict, total=False):
     schema: Annotated[Any, Option(None)]
 
 
-class ReplaceOptions(
-    SchemaOptions,
+class OrderReplaceOptions(
     BatchOptions,
     ShuffleOptions,
     UnevenOptions,
@@ -541,28 +612,36 @@ class ReplaceOptions(
     LoadingOptions,
     total=False,
 ):
+    """Options of the ``replace`` methods of datasets that do not change the items."""
+
+
+class ReplaceOptions(OrderReplaceOptions, SchemaOptions, ItemOptions, total=False):
     """Options of the ``replace`` methods of datasets."""
 
 
-class TFRecordReplaceOptions(ReplaceOptions, LengthOptions, PackOptions, total=False):
+class TFRecordReplaceOptions(
+    ReplaceOptions, LengthOptions, PackOptions, LengthItemOptions, total=False
+):
     """Options of :meth:`TFRecordDataset.replace`."""
 
 
-class MixOptions(
+class MixSampleOptions(
     BatchOptions, PackOptions, UnevenOptions, EpochOptions, LoadingOptions, total=False
 ):
+    """Options of a mixture that do not change its items."""
+
+
+class MixOptions(MixSampleOptions, ItemOptions, total=False):
     """Options of a mixture, which replace those of its datasets."""
 
 
-class StreamReplaceOptions(
-    SchemaOptions,
-    BatchOptions,
-    StreamOrderOptions,
-    SeedOptions,
-    EpochOptions,
-    LoadingOptions,
-    total=False,
+class StreamOrderReplaceOptions(
+    BatchOptions, StreamOrderOptions, SeedOptions, EpochOptions, LoadingOptions, total=False
 ):
+    """Options of :meth:`TFRecordStream.replace` that do not change the items."""
+
+
+class StreamReplaceOptions(StreamOrderReplaceOptions, SchemaOptions, ItemOptions, total=False):
     """Options of :meth:`TFRecordStream.replace`."""
 
 
@@ -570,8 +649,9 @@ class StreamReplaceOptions(
 
 
 def options_of(kind: Any) -> dict[str, Option]:
-    """Return the definitions of the options of a class of this module, by name."""
-    return {name: hint.__metadata__[0] for name, hint in kind.__annotations__.items()}
+    """Return the definitions of the options of a class of this module, by name, in their order."""
+    hints = kind.__annotations__
+    return {name: hints[name].__metadata__[0] for name in _ORDER if name in hints}
 
 
 def defaults_of(names: Iterable[str]) -> dict[str, Any]:

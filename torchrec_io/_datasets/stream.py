@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 from .._order.orders import StreamOrder
 from .._records.reader import Reader
@@ -12,13 +12,15 @@ from .._records.stream_reader import StreamReader
 from .._storage.digest import digest_text
 from .._storage.local import StrPath
 from .._storage.paths import expand_paths
-from .._tensors.block_parser import SchemaLike, parser_of_messages
-from .base import RecordDataset
-from .dealing import StreamDealer
+from .._tensors.block_parser import Columns, SchemaLike, parser_of_messages
+from .base import Item_co, RecordDataset
+from .dealing import Dealer, StreamDealer
 from .missing_methods import STREAMED
 from .options import (
     StreamOptions,
+    StreamOrderReplaceOptions,
     StreamReplaceOptions,
+    StreamSampleOptions,
     access_options,
     change_options,
     complete,
@@ -30,9 +32,12 @@ from .record_loader import RecordLoader
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
+    from .._tensors.batch import Batch
+    from .._tensors.sample import Sample
+
 
 @takes_options(StreamOptions)
-class TFRecordStream(RecordDataset):
+class TFRecordStream(RecordDataset[Item_co]):
     """Records of TFRecord files or pipes, read from front to back without an index.
 
     Use it for pipes and for files that are read only once. With at least as many files as
@@ -51,9 +56,32 @@ class TFRecordStream(RecordDataset):
         ValueError: If another argument is invalid.
     """
 
-    dealer = StreamDealer
+    dealer: ClassVar[type[Dealer]] = StreamDealer
     instead = STREAMED
 
+    @overload
+    def __init__(
+        self: TFRecordStream[Batch],
+        paths: StrPath | Iterable[StrPath],
+        schema: Columns,
+        *,
+        batch_size: int,
+        **options: Unpack[StreamSampleOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: TFRecordStream[Sample],
+        paths: StrPath | Iterable[StrPath],
+        schema: Columns,
+        **options: Unpack[StreamSampleOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: TFRecordStream[Any],
+        paths: StrPath | Iterable[StrPath],
+        schema: SchemaLike = None,
+        **options: Unpack[StreamOptions],
+    ) -> None: ...
     def __init__(
         self,
         paths: StrPath | Iterable[StrPath],
@@ -71,8 +99,12 @@ class TFRecordStream(RecordDataset):
         )
         super().__init__(_pipeline(reader.paths, reader, schema, known))
 
+    @overload
+    def replace(self, **options: Unpack[StreamOrderReplaceOptions]) -> Self: ...
+    @overload
+    def replace(self, **options: Unpack[StreamReplaceOptions]) -> TFRecordStream[Any]: ...
     @takes_options(StreamReplaceOptions, unchanged=True)
-    def replace(self, **options: Unpack[StreamReplaceOptions]) -> Self:
+    def replace(self, **options: Unpack[StreamReplaceOptions]) -> TFRecordStream[Any]:
         """Return a stream of the same files with another schema or other options.
 
         The epoch, the position and the count of skipped errors start again.

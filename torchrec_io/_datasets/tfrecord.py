@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from .._storage.local import StrPath
-from .._tensors.block_parser import SchemaLike, parser_of_messages
+from .._tensors.block_parser import Columns, SchemaLike, parser_of_messages
 from ..checks import is_integer
+from .base import Item_co
 from .indexed import IndexedDataset
 from .options import (
+    OrderReplaceOptions,
     TfdsOptions,
+    TfdsSampleOptions,
     TFRecordOptions,
     TFRecordReplaceOptions,
+    TFRecordSampleOptions,
     access_options,
     check_no_length_batches,
     complete,
@@ -23,12 +27,14 @@ from .pipeline import DataFiles, IndexedPipeline
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
+    from .._tensors.batch import Batch
+    from .._tensors.sample import Sample
     from ..tfds.feature_choice import FeatureChoice
     from ..tfds.splits import Split
 
 
 @takes_options(TFRecordOptions)
-class TFRecordDataset(IndexedDataset):
+class TFRecordDataset(IndexedDataset[Item_co]):
     """Records of TFRecord files, decoded by a schema, in a repeatable order.
 
     An index gives every record a number. The order of an epoch is computed from these numbers, the
@@ -63,6 +69,39 @@ class TFRecordDataset(IndexedDataset):
             record is longer than ``batch_tokens`` and ``on_error`` is ``"raise"``.
     """
 
+    @overload
+    def __init__(
+        self: TFRecordDataset[Batch],
+        paths: StrPath | Iterable[StrPath] | DataFiles,
+        schema: Columns,
+        *,
+        batch_size: int,
+        batch_tokens: int | None = None,
+        **options: Unpack[TFRecordSampleOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: TFRecordDataset[Batch],
+        paths: StrPath | Iterable[StrPath] | DataFiles,
+        schema: Columns,
+        *,
+        batch_tokens: int,
+        **options: Unpack[TFRecordSampleOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: TFRecordDataset[Sample],
+        paths: StrPath | Iterable[StrPath] | DataFiles,
+        schema: Columns,
+        **options: Unpack[TFRecordSampleOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: TFRecordDataset[Any],
+        paths: StrPath | Iterable[StrPath] | DataFiles,
+        schema: SchemaLike = None,
+        **options: Unpack[TFRecordOptions],
+    ) -> None: ...
     def __init__(
         self,
         paths: StrPath | Iterable[StrPath] | DataFiles,
@@ -81,6 +120,46 @@ class TFRecordDataset(IndexedDataset):
         )
         super().__init__(IndexedPipeline.build(files, schema, parser_of_messages, known))
 
+    @overload
+    @classmethod
+    def from_tfds(
+        cls,
+        directory: StrPath,
+        split: str | Split,
+        *,
+        config: str | None = None,
+        version: str | None = None,
+        features: FeatureChoice | None = None,
+        steps: Literal["ragged", "each"] | int = "ragged",
+        batch_size: int,
+        **options: Unpack[TfdsSampleOptions],
+    ) -> TFRecordDataset[Batch]: ...
+    @overload
+    @classmethod
+    def from_tfds(
+        cls,
+        directory: StrPath,
+        split: str | Split,
+        *,
+        config: str | None = None,
+        version: str | None = None,
+        features: FeatureChoice | None = None,
+        steps: Literal["ragged", "each"] | int = "ragged",
+        **options: Unpack[TfdsSampleOptions],
+    ) -> TFRecordDataset[Sample]: ...
+    @overload
+    @classmethod
+    def from_tfds(
+        cls,
+        directory: StrPath,
+        split: str | Split,
+        *,
+        config: str | None = None,
+        version: str | None = None,
+        features: FeatureChoice | None = None,
+        steps: Literal["ragged", "each"] | int = "ragged",
+        **options: Unpack[TfdsOptions],
+    ) -> TFRecordDataset[Any]: ...
     @classmethod
     @takes_options(TfdsOptions)
     def from_tfds(
@@ -93,7 +172,7 @@ class TFRecordDataset(IndexedDataset):
         features: FeatureChoice | None = None,
         steps: Literal["ragged", "each"] | int = "ragged",
         **options: Unpack[TfdsOptions],
-    ) -> Self:
+    ) -> TFRecordDataset[Any]:
         """Open a directory that TensorFlow Datasets (TFDS) wrote, without TensorFlow.
 
         The schema is that of :meth:`Schema.from_tfds`. The records are those that TFDS yields for
@@ -147,8 +226,12 @@ class TFRecordDataset(IndexedDataset):
         group = found.group_of_steps(plan.schema)
         return dataset.steps(group, window=None if steps == "each" else int(steps))
 
+    @overload
+    def replace(self, **options: Unpack[OrderReplaceOptions]) -> Self: ...
+    @overload
+    def replace(self, **options: Unpack[TFRecordReplaceOptions]) -> TFRecordDataset[Any]: ...
     @takes_options(TFRecordReplaceOptions, unchanged=True)
-    def replace(self, **options: Unpack[TFRecordReplaceOptions]) -> Self:
+    def replace(self, **options: Unpack[TFRecordReplaceOptions]) -> TFRecordDataset[Any]:
         """Return a dataset of the same records with another schema or other options.
 
         The epoch, the position and the count of skipped errors start again.

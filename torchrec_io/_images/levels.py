@@ -31,8 +31,8 @@ def value_tables(feature: ImageFeature) -> npt.NDArray[Any] | None:
         values -= np.array(feature.mean, np.float32)[:, np.newaxis]
     if feature.std is not None:
         values /= np.array(feature.std, np.float32)[:, np.newaxis]
-    dtype = "<u2" if feature.dtype == "bfloat16" else feature.dtype
-    return np.frombuffer(numeric_bytes(values, feature.dtype), dtype).reshape(channels, 256)
+    dtype = "<u2" if feature.dtype == "bfloat16" else feature.column_dtype
+    return np.frombuffer(numeric_bytes(values, feature.column_dtype), dtype).reshape(channels, 256)
 
 
 def fill_values(feature: ImageFeature, tables: npt.NDArray[Any] | None) -> npt.NDArray[Any]:

@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import multiprocessing
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sized
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, cast, overload
 
 import torch
 from torch.utils.data import (
@@ -20,7 +20,7 @@ from torch.utils.data import (
     default_convert,
 )
 
-from .._datasets.base import RecordDataset
+from .._datasets.base import Item_co, RecordDataset
 from .._datasets.dealing import EpochDealer
 from .._datasets.description import describe_records, describe_share
 from .._datasets.lost_items import report_lost_items
@@ -45,6 +45,13 @@ from .position import (
     WorkersPosition,
 )
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .._tensors.batch import Batch
+
+_Collated = TypeVar("_Collated")
+
 _IS_BUSY = (
     "another loop over this loader is running, and its worker processes serve one loop at a time: "
     "leave that loop first (an iterator is left by its close(), or when it is deleted), or make "
@@ -52,7 +59,7 @@ _IS_BUSY = (
 )
 
 
-class Loader:
+class Loader(Generic[Item_co]):
     """An iterable over batches on their device, epoch after epoch; made by :func:`make_loader`.
 
     With worker processes, only one loop can run at a time: another one raises a ``RuntimeError``
@@ -66,7 +73,7 @@ class Loader:
     def __init__(
         self, batches: _Batches, device: torch.device | None, described: Iterable[str]
     ) -> None:
-        self.dataset = batches.dataset
+        self.dataset: Any = batches.dataset
         self.device = device
         self._batches = batches
         self._given: Any = batches if device is None else DevicePrefetcher(batches, device)
@@ -75,7 +82,7 @@ class Loader:
         self._num_workers: int = batches.loader.num_workers
         self._stats = LoopStats(batches.dataset, in_batches=batches.in_batches)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Item_co]:
         return close_at_exit(self._taken())
 
     def _taken(self) -> Generator[Any, None, None]:
@@ -190,6 +197,41 @@ class Loader:
         return f"Loader({self.dataset!r}, num_workers={self._num_workers}{device})"
 
 
+class _LoaderOptions(TypedDict, total=False):
+    """Arguments of :func:`make_loader` that do not change what the loader yields."""
+
+    num_workers: int
+    device: torch.device | str | int | None
+    pin_memory: bool | None
+    sampler: Iterable[int] | None
+    prefetch_factor: int | None
+    multiprocessing_context: Any
+
+
+@overload
+def make_loader(
+    dataset: Dataset[Any],
+    *,
+    collate_fn: Callable[[Any], _Collated],
+    batch_size: int | None = None,
+    **options: Unpack[_LoaderOptions],
+) -> Loader[_Collated]: ...
+@overload
+def make_loader(
+    dataset: Dataset[Mapping[str, Any]],
+    *,
+    batch_size: int,
+    collate_fn: None = None,
+    **options: Unpack[_LoaderOptions],
+) -> Loader[Batch]: ...
+@overload
+def make_loader(
+    dataset: Dataset[Item_co],
+    *,
+    batch_size: int | None = None,
+    collate_fn: None = None,
+    **options: Unpack[_LoaderOptions],
+) -> Loader[Item_co]: ...
 def make_loader(
     dataset: Dataset[Any],
     *,
@@ -201,7 +243,7 @@ def make_loader(
     sampler: Iterable[int] | None = None,
     prefetch_factor: int | None = None,
     multiprocessing_context: Any = None,
-) -> Loader:
+) -> Loader[Any]:
     """Make the loader of a training loop.
 
     ``for batch in tio.make_loader(dataset, batch_size=256, device="cuda")``: native code makes the

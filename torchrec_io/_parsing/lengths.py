@@ -24,6 +24,7 @@ from .._records.record_block import RecordBlock
 from .._records.record_reader import ReadPlan, RecordReader
 from .._records.record_size import MAX_RECORD_BYTES
 from .._records.scan import scan
+from .._schema.dtypes import DTypeName
 from .._schema.feature import Place
 from .._schema.schema import Schema
 from .._schema.specs import VarLenFeature
@@ -60,7 +61,7 @@ class LengthFeature:
     """
 
     key: str
-    dtype: str
+    dtype: DTypeName
     place: Place
     part: int = 1
 

@@ -36,7 +36,7 @@ class DividedRecords:
         self._end = self._bases[-1] if end is None else end
         self._whole = list(self._in_files(self._begin, self._end))
         self._sizes = np.cumsum([0, *(piece.end - piece.begin for _, piece in self._whole)])
-        self.size = int(self._sizes[-1])
+        self.size: int = int(self._sizes[-1])
 
     def __len__(self) -> int:
         return self._end - self._begin

@@ -87,13 +87,13 @@ class RecordIndex:
         facts: IndexFacts | None = None,
         stamp: Stamp | None = None,
     ) -> None:
-        self.location = Location.of(data_path)
+        self.location: Location = Location.of(data_path)
         self.format = record_format
         self.data_stamp = stamp
         self._content = content
         if isinstance(content, IndexFile):
             self._check_coverage(content)
-        self.facts = facts or self.file.facts
+        self.facts: IndexFacts = facts or self.file.facts
 
     def __getstate__(self) -> dict[str, Any]:
         content = self._content

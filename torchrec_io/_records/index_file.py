@@ -93,9 +93,9 @@ class IndexFile:
         stamp: Stamp | None = None,
     ) -> None:
         self.core = core
-        self.header = core.header
-        self.compression = _COMPRESSIONS[self.header.compression]
-        self.facts = IndexFacts(
+        self.header: _core.IndexHeader = core.header
+        self.compression: Compression | None = _COMPRESSIONS[self.header.compression]
+        self.facts: IndexFacts = IndexFacts(
             self.header.records,
             self.header.data_bytes,
             self.header.data_fingerprint,

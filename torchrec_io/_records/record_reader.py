@@ -14,6 +14,7 @@ from .. import _core
 from .._storage.byte_source import ByteBuffer, Ints
 from .._storage.chunk_cache import DEFAULT_CACHE_BYTES, Holder, process_cache
 from .._storage.chunked_file import ChunkedFile
+from .._storage.compression import Compression
 from .._storage.file_limit import is_out_of_files
 from .._storage.several_sources import descriptors_of, read_ranges
 from .._storage.thread_pool import REMOTE_THREADS, most_storage_threads
@@ -22,7 +23,7 @@ from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
 from ..timing.steps import checking, reading
 from .changes import check_unchanged
 from .chunks_of_files import open_chunks, report_decodings, trust_valid_records
-from .formats import TFRECORD
+from .formats import TFRECORD, RecordFormat
 from .index import RecordIndex
 from .native_frames import Frames
 from .open_files import OpenFiles
@@ -72,19 +73,21 @@ class RecordReader(Reader):
         decode_cache_bytes: int = DEFAULT_CACHE_BYTES,
         cache: BlockCache | None = None,
     ) -> None:
-        self.indexes = tuple(indexes)
+        self.indexes: tuple[RecordIndex, ...] = tuple(indexes)
         self.max_record_bytes = max_record_bytes
         self.verify_crc = verify_crc
-        self.format = self.indexes[0].format
+        self.format: RecordFormat = self.indexes[0].format
         self._counts = np.array([len(index) for index in self.indexes], np.int64)
         self._ends = np.cumsum(self._counts)
         self.decode_cache_bytes = decode_cache_bytes
         self.cache = cache
         self._has_reported = False  # how often the files are decompressed
         kinds = {index.compression for index in self.indexes}
-        self.compressions = frozenset(kind for kind in kinds if kind is not None)
-        self.is_native = self.format.code == TFRECORD.code
-        self.prefetch_limits = self._find_prefetch_limits()
+        self.compressions: frozenset[Compression] = frozenset(
+            kind for kind in kinds if kind is not None
+        )
+        self.is_native: bool = self.format.code == TFRECORD.code
+        self.prefetch_limits: PrefetchLimits | None = self._find_prefetch_limits()
         self._reset()
 
     def __len__(self) -> int:

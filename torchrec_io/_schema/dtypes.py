@@ -9,18 +9,53 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import SchemaError
 
-_INTEGERS = ("int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool")
-_FLOATS = ("float32", "float64", "float16", "bfloat16")
-DTYPES: tuple[str, ...] = (*_INTEGERS, *_FLOATS, "string")
+# Dtypes for type checkers, which find misspelled names.
+_NumberName: TypeAlias = Literal[
+    "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool",
+    "float32", "float64", "float16", "bfloat16",
+]  # fmt: skip
+DTypeName: TypeAlias = Literal[_NumberName, "string"]
+RawDTypeName: TypeAlias = Literal[_NumberName, "complex64", "complex128"]
+StoredDTypeName: TypeAlias = Literal["int64", "float32", "string"]
+OffsetDTypeName: TypeAlias = Literal["int32", "int64"]
+
+
+class _NamedDType(Protocol):
+    """A dtype of NumPy or TensorFlow."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class _TorchDType(Protocol):
+    """A dtype of torch, which is not imported here."""
+
+    @property
+    def is_floating_point(self) -> bool: ...
+
+
+_OtherDType: TypeAlias = Literal["int", "float"] | _TorchDType | _NamedDType | type[Any]
+DType: TypeAlias = DTypeName | Literal["bytes", "str"] | _OtherDType
+RawDType: TypeAlias = RawDTypeName | _OtherDType
+ImageDType: TypeAlias = (
+    Literal["uint8", "uint16", "float32", "float64", "float16", "bfloat16"] | _OtherDType
+)
+OffsetDType: TypeAlias = OffsetDTypeName | _OtherDType
+
+_INTEGERS: tuple[_NumberName, ...] = (
+    "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool",
+)  # fmt: skip
+_FLOATS: tuple[_NumberName, ...] = ("float32", "float64", "float16", "bfloat16")
+DTYPES: tuple[DTypeName, ...] = (*_INTEGERS, *_FLOATS, "string")
 # Dtypes of arrays that are stored as raw bytes or serialized tensors.
-RAW_DTYPES: tuple[str, ...] = (*_INTEGERS, *_FLOATS, "complex64", "complex128")
+RAW_DTYPES: tuple[RawDTypeName, ...] = (*_INTEGERS, *_FLOATS, "complex64", "complex128")
 
 _ALIASES = {
     "float": "float32",
@@ -32,7 +67,7 @@ _ALIASES = {
 # Includes NumPy's names of strings with a size, such as "bytes40".
 _STRING_NAME = re.compile(r"string|(bytes|str)(\d+|_)?|object_?")
 # NumPy has no bfloat16.
-_ITEM_BYTES = {
+_ITEM_BYTES: dict[str, int] = {
     dtype: 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize for dtype in RAW_DTYPES
 }
 # The smallest numbers that round to infinity.
@@ -46,10 +81,8 @@ FLOAT_ENDS = {
 # Arrays have fewer values than this: strides are numbers of bytes in 63 bits.
 MOST_VALUES = 2**60
 
-DType: TypeAlias = Any  # a torch or NumPy dtype, a Python type, or a name
 
-
-def dtype_name(dtype: DType, allowed: Sequence[str] = DTYPES) -> str:
+def dtype_name(dtype: Any, allowed: Sequence[str] = DTYPES) -> str:
     """Return the name of a dtype.
 
     Args:
@@ -79,10 +112,10 @@ def is_integer_dtype(dtype: str) -> bool:
     return dtype in _INTEGERS
 
 
-def stored_dtype(dtype: str) -> str:
+def stored_dtype(dtype: str) -> StoredDTypeName:
     """Return the dtype that values are stored as: "int64", "float32" or "string"."""
     if dtype == "string":
-        return dtype
+        return "string"
     return "int64" if is_integer_dtype(dtype) else "float32"
 
 

@@ -6,13 +6,13 @@ import dataclasses
 import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from ..checks import check_choice, is_integer
 from ..errors import SchemaError
 from .checks import check_integer, check_names, set_fields
 from .crops import Augment, check_size, group_of, is_number
-from .dtypes import DType, dtype_name
+from .dtypes import ImageDType, dtype_name
 from .feature import Feature, Place
 
 _CHOICES: dict[str, tuple[str | None, ...]] = {
@@ -116,10 +116,10 @@ class ImageFeature(Feature):
 
     column = "torchrec_io._parsing.columns.image:build_image"
     element_decoder = "torchrec_io._parsing.columns.image:ImageDecoder"
-    places = frozenset({"example", "context", "element"})
+    places: ClassVar[frozenset[Place]] = frozenset({"example", "context", "element"})
 
     channels: Literal[0, 1, 2, 3, 4] = 3
-    dtype: DType = "uint8"
+    dtype: ImageDType = "uint8"
     layout: Literal["CHW", "HWC"] = "CHW"
     size: Sequence[int] | None = None
     max_pixels: int = 1 << 26
@@ -150,7 +150,7 @@ class ImageFeature(Feature):
             dtype=dtype_name(self.dtype),
         )
         check_choice("dtype of an ImageFeature", self.dtype, _DTYPES, SchemaError)
-        set_fields(self, names=check_names(self.names, self.dtype))
+        set_fields(self, names=check_names(self.names, self.column_dtype))
         for name, choices in _CHOICES.items():
             check_choice(name, getattr(self, name), choices, SchemaError)
         for name in ("apply_exif_orientation", "bitcast", "animated", "fast", "tf_compatible"):
@@ -221,7 +221,7 @@ class ImageFeature(Feature):
         values = getattr(self, name)
         if values is None:
             return None
-        if self.dtype.startswith("uint") or self.channels == 0 or self.mixed == "pad":
+        if self.column_dtype.startswith("uint") or self.channels == 0 or self.mixed == "pad":
             raise SchemaError(f"{name} needs a float dtype and channels, and excludes mixed='pad'")
         numbers = tuple(values) if isinstance(values, (tuple, list)) else ()
         valid = all(is_number(number) and (name == "mean" or number > 0) for number in numbers)

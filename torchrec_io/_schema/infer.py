@@ -16,6 +16,7 @@ from .._storage.remote.options import StorageOptions
 from ..checks import check_choice, counted
 from ..errors import SchemaError
 from .checks import is_text
+from .dtypes import DTypeName
 from .feature import Feature
 from .image_spec import ImageFeature
 from .inspect import Kind
@@ -24,7 +25,7 @@ from .specs import FixedLenFeature, FixedLenSequenceFeature, VarLenFeature
 from .survey import FeatureSummary, Survey
 from .survey_files import survey_sample
 
-DTYPES: dict[str, str] = {"bytes": "string", "float": "float32", "int64": "int64"}
+DTYPES: dict[str, DTypeName] = {"bytes": "string", "float": "float32", "int64": "int64"}
 
 
 class Inspected(NamedTuple):
@@ -257,7 +258,7 @@ def _are_images(summary: FeatureSummary) -> bool:
     return bool(formats) and formats <= {*IMAGES}
 
 
-def _judge(summary: FeatureSummary, inspected: Inspected, dtype: str) -> _Verdict:
+def _judge(summary: FeatureSummary, inspected: Inspected, dtype: DTypeName) -> _Verdict:
     assert summary.counts is not None
     least, most = summary.counts
     noun = _noun(inspected)
@@ -270,7 +271,7 @@ def _judge(summary: FeatureSummary, inspected: Inspected, dtype: str) -> _Verdic
     return FixedLenFeature(_shape(most), dtype), f"every {noun} has {counted(most, 'value')}"
 
 
-def _judge_list(summary: FeatureSummary, inspected: Inspected, dtype: str) -> _Verdict:
+def _judge_list(summary: FeatureSummary, inspected: Inspected, dtype: DTypeName) -> _Verdict:
     assert summary.counts is not None
     least, most = summary.counts
     if most == 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from ..errors import SchemaError
 
@@ -57,7 +57,7 @@ class Schema(FeatureMapping):
             other; or several images have random crops that do not name their groups.
     """
 
-    part_names = (("features",), ("context", "sequence"))
+    part_names: ClassVar[tuple[tuple[str, ...], ...]] = (("features",), ("context", "sequence"))
 
     def __init__(
         self,

@@ -7,13 +7,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from inspect import signature
 from typing import Any, ClassVar
 
 from ..errors import SchemaError
 from .checks import Shape, check_default, check_key, check_names, check_shape, set_fields
-from .dtypes import DType, dtype_name, stored_dtype
+from .dtypes import (
+    DType,
+    DTypeName,
+    OffsetDType,
+    OffsetDTypeName,
+    dtype_name,
+    stored_dtype,
+)
 from .feature import Feature, Place, spec_class
 from .row_partitions import (
     RowLengths,
@@ -71,11 +78,11 @@ class FixedLenFeature(Feature):
     """
 
     column = "torchrec_io._parsing.columns.plain:FixedBuilder"
-    places = frozenset({"example", "context", "ranked"})
+    places: ClassVar[frozenset[Place]] = frozenset({"example", "context", "ranked"})
     has_tf_class = True
 
     shape: tuple[int, ...]
-    dtype: str
+    dtype: DTypeName
     default_value: Any = None
     valid_range: Range = None
     names: tuple[str, ...] | None = field(default=None, repr=False)  # there may be thousands
@@ -148,19 +155,25 @@ class VarLenFeature(Feature):
     """
 
     column = "torchrec_io._parsing.columns.plain:RaggedBuilder"
-    places = frozenset({"example", "context", "sequence", "ranked"})
+    places: ClassVar[frozenset[Place]] = frozenset({"example", "context", "sequence", "ranked"})
     has_tf_class = True
     has_steps = True
 
-    dtype: DType
-    _: KW_ONLY
+    dtype: DTypeName
     valid_range: Range = None
-    names: Sequence[str] | None = field(default=None, repr=False)
+    names: tuple[str, ...] | None = field(default=None, repr=False)
     bitcast: bool = False
 
-    def __post_init__(self) -> None:
-        set_fields(self, dtype=dtype_name(self.dtype))
-        _set_options(self, self.valid_range, self.names, bitcast=self.bitcast)
+    def __init__(
+        self,
+        dtype: DType,
+        *,
+        valid_range: Range = None,
+        names: Sequence[str] | None = None,
+        bitcast: bool = False,
+    ) -> None:
+        set_fields(self, dtype=dtype_name(dtype))
+        _set_options(self, valid_range, names, bitcast=bitcast)
 
     @property
     def is_written_as_is(self) -> bool:
@@ -203,12 +216,12 @@ class FixedLenSequenceFeature(Feature):
     """
 
     column = "torchrec_io._parsing.columns.plain:PaddedBuilder"
-    places = frozenset({"example", "sequence"})
+    places: ClassVar[frozenset[Place]] = frozenset({"example", "sequence"})
     has_tf_class = True
     has_steps = True
 
     shape: tuple[int, ...]
-    dtype: str
+    dtype: DTypeName
     allow_missing: bool = False
     default_value: Any = None
     valid_range: Range = None
@@ -284,12 +297,12 @@ class SparseFeature(Feature):
     """
 
     column = "torchrec_io._parsing.columns.plain:SparseBuilder"
-    places = frozenset({"example"})
+    places: ClassVar[frozenset[Place]] = frozenset({"example"})
     has_tf_class = True
 
     index_key: tuple[str, ...]
     value_key: str
-    dtype: str
+    dtype: DTypeName
     size: tuple[int, ...]
     already_sorted: bool = False
     valid_range: Range = None
@@ -353,35 +366,45 @@ class RaggedFeature(Feature):
     """
 
     column = "torchrec_io._parsing.columns.plain:build_ragged"
-    places = frozenset({"example", "context", "sequence", "ranked"})
+    places: ClassVar[frozenset[Place]] = frozenset({"example", "context", "sequence", "ranked"})
     has_tf_class = True
     has_steps = True
 
-    RowSplits: ClassVar = RowSplits
-    RowLengths: ClassVar = RowLengths
-    RowStarts: ClassVar = RowStarts
-    RowLimits: ClassVar = RowLimits
-    ValueRowIds: ClassVar = ValueRowIds
-    UniformRowLength: ClassVar = UniformRowLength
-    UniformRowCount: ClassVar = UniformRowCount
+    RowSplits: ClassVar[type[RowSplits]] = RowSplits
+    RowLengths: ClassVar[type[RowLengths]] = RowLengths
+    RowStarts: ClassVar[type[RowStarts]] = RowStarts
+    RowLimits: ClassVar[type[RowLimits]] = RowLimits
+    ValueRowIds: ClassVar[type[ValueRowIds]] = ValueRowIds
+    UniformRowLength: ClassVar[type[UniformRowLength]] = UniformRowLength
+    UniformRowCount: ClassVar[type[UniformRowCount]] = UniformRowCount
 
-    dtype: DType
+    dtype: DTypeName
     value_key: str | None = None
     partitions: Sequence[Any] = ()
-    row_splits_dtype: DType = "int32"
+    row_splits_dtype: OffsetDTypeName = "int32"
     validate: bool = False
-    _: KW_ONLY
     valid_range: Range = None
-    names: Sequence[str] | None = field(default=None, repr=False)
+    names: tuple[str, ...] | None = field(default=None, repr=False)
     bitcast: bool = False
 
-    def __post_init__(self) -> None:
-        if self.value_key is not None:
-            check_key("value_key", self.value_key)
-        set_fields(self, dtype=dtype_name(self.dtype), validate=bool(self.validate))
-        set_fields(self, partitions=as_partitions(self.partitions))
-        set_fields(self, row_splits_dtype=dtype_name(self.row_splits_dtype, ("int32", "int64")))
-        _set_options(self, self.valid_range, self.names, bitcast=self.bitcast)
+    def __init__(
+        self,
+        dtype: DType,
+        value_key: str | None = None,
+        partitions: Sequence[Any] = (),
+        row_splits_dtype: OffsetDType = "int32",
+        validate: bool = False,
+        *,
+        valid_range: Range = None,
+        names: Sequence[str] | None = None,
+        bitcast: bool = False,
+    ) -> None:
+        if value_key is not None:
+            check_key("value_key", value_key)
+        set_fields(self, dtype=dtype_name(dtype), value_key=value_key, validate=bool(validate))
+        set_fields(self, partitions=as_partitions(partitions))
+        set_fields(self, row_splits_dtype=dtype_name(row_splits_dtype, ("int32", "int64")))
+        _set_options(self, valid_range, names, bitcast=bitcast)
 
     @property
     def is_written_as_is(self) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
 from ..errors import SchemaError
+from .dtypes import DTypeName
 
 
 class StoredKey(NamedTuple):
@@ -40,7 +41,7 @@ class StoredCount(NamedTuple):
     """
 
     key: str
-    dtype: str
+    dtype: DTypeName
     values_per_item: int = 1
 
 

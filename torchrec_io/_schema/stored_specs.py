@@ -5,12 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from ..checks import is_integer
 from ..errors import SchemaError
 from .checks import Shape, check_integer, check_key, check_shape, set_fields
-from .dtypes import RAW_DTYPES, DType, dtype_name, item_bytes
+from .dtypes import (
+    RAW_DTYPES,
+    OffsetDType,
+    OffsetDTypeName,
+    RawDType,
+    RawDTypeName,
+    dtype_name,
+    item_bytes,
+)
 from .feature import Feature, Place
 from .row_partitions import as_partitions, outer_row_count, partition_keys
 from .specs import VarLenFeature
@@ -60,9 +68,9 @@ class RawFeature(Feature):
 
     column = "torchrec_io._parsing.columns.raw:build_raw"
     element_decoder = "torchrec_io._parsing.columns.raw:RawDecoder"
-    places = frozenset({"example", "context", "ranked", "element"})
+    places: ClassVar[frozenset[Place]] = frozenset({"example", "context", "ranked", "element"})
 
-    dtype: str
+    dtype: RawDTypeName
     shape: tuple[int | None, ...] | None = None
     shape_key: str | None = None
     little_endian: bool = True
@@ -75,7 +83,7 @@ class RawFeature(Feature):
 
     def __init__(
         self,
-        dtype: DType,
+        dtype: RawDType,
         shape: int | Sequence[int | None] | None = None,
         shape_key: str | None = None,
         *,
@@ -229,10 +237,10 @@ class SerializedTensorFeature(Feature):
 
     column = "torchrec_io._parsing.columns.tensor:SerializedTensorBuilder"
 
-    dtype: str
+    dtype: Literal[RawDTypeName, "string"]
     shape: tuple[int, ...] | None = None
 
-    def __init__(self, dtype: DType, shape: Shape | None = None) -> None:
+    def __init__(self, dtype: RawDType | Literal["string"], shape: Shape | None = None) -> None:
         set_fields(self, dtype=dtype_name(dtype, (*RAW_DTYPES, "string")))
         set_fields(self, shape=None if shape is None else check_shape(shape))
 
@@ -271,27 +279,33 @@ class SequenceFeature(Feature):
     """
 
     column = "torchrec_io._parsing.columns.sequence:build_sequence"
-    places = frozenset({"example", "context", "sequence"})
+    places: ClassVar[frozenset[Place]] = frozenset({"example", "context", "sequence"})
     has_steps = True
 
     element: Feature
     length: int | None = None
     value_key: str | None = None
     partitions: Sequence[Any] = ()
-    row_splits_dtype: DType = "int64"
+    row_splits_dtype: OffsetDTypeName = "int64"
 
-    def __post_init__(self) -> None:
-        element: Any = self.element
+    def __init__(
+        self,
+        element: Feature,
+        length: int | None = None,
+        value_key: str | None = None,
+        partitions: Sequence[Any] = (),
+        row_splits_dtype: OffsetDType = "int64",
+    ) -> None:
         if not isinstance(element, Feature):
             raise SchemaError(f"the element of a SequenceFeature must be a spec, got {element!r}")
         element.check_place("element")
-        if self.value_key is not None:
-            check_key("value_key", self.value_key)
+        if value_key is not None:
+            check_key("value_key", value_key)
+        set_fields(self, element=element, value_key=value_key)
         set_fields(self, dtype=element.dtype, valid_range=element.valid_range)
-        if self.length is not None:
-            set_fields(self, length=check_integer("length", self.length))
-        set_fields(self, partitions=as_partitions(self.partitions))
-        set_fields(self, row_splits_dtype=dtype_name(self.row_splits_dtype, ("int32", "int64")))
+        set_fields(self, length=None if length is None else check_integer("length", length))
+        set_fields(self, partitions=as_partitions(partitions))
+        set_fields(self, row_splits_dtype=dtype_name(row_splits_dtype, ("int32", "int64")))
         if self.length is not None and self.partitions:
             raise SchemaError("a SequenceFeature takes either length or partitions")
 

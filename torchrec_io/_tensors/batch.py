@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
 import numpy as np
 import torch
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 # Arenas up to this size are pickled as bytes. PyTorch moves the storage of a larger one to shared
 # memory when it is sent to another process. DataLoader workers first try transport.py.
 _INLINE_BYTES = 1 << 20
+
+_Kind = TypeVar("_Kind")
 
 # Name of the column with the number of tokens of each segment of a packed row.
 SEGMENT_LENGTHS = "segment_lengths"
@@ -231,6 +233,40 @@ class Batch:
         if self._made is None:
             self.all_columns()
         return self._shown[key]
+
+    def tensor(self, name: str) -> Tensor:
+        """Return a column that is a Tensor. Type checkers know its type, unlike ``batch[name]``.
+
+        Args:
+            name: Flat name of the column, such as ``"label"`` or ``"objects/label"``.
+
+        Raises:
+            KeyError: If the column does not exist.
+            TypeError: If the column is not a Tensor.
+        """
+        return self._column(name, Tensor)
+
+    def ragged(self, name: str) -> Ragged:
+        """Return a column that is a :class:`Ragged`, as :meth:`tensor` does for a Tensor.
+
+        Args:
+            name: Flat name of the column.
+
+        Raises:
+            KeyError: If the column does not exist.
+            TypeError: If the column is not a Ragged.
+        """
+        return self._column(name, Ragged)
+
+    def _column(self, name: str, kind: type[_Kind]) -> _Kind:
+        if name not in self._names:
+            raise UnknownNameError(name, self._names, "the batch has")
+        column = self.all_columns()[name]
+        if not isinstance(column, kind):
+            raise TypeError(
+                f"the column {name!r} must be a {kind.__name__}, got a {type(column).__name__}"
+            )
+        return column
 
     def __contains__(self, key: object) -> bool:
         return key in self._keys

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 Decoder: TypeAlias = Callable[[bytes], Any]
 _Rows: TypeAlias = npt.NDArray[np.int64]
-SchemaLike: TypeAlias = FeatureMapping | Features | Decoder | None
+Columns: TypeAlias = FeatureMapping | Features
+SchemaLike: TypeAlias = Columns | Decoder | None
 
 
 class ItemRows(NamedTuple):

@@ -107,9 +107,9 @@ class DevicePrefetcher:
     def __init__(
         self, loader: Iterable[Any], device: torch.device | str | int, depth: int = 2
     ) -> None:
-        self.depth = check_integer("depth", depth, 1)
+        self.depth: int = check_integer("depth", depth, 1)
         self.loader = loader
-        self.device = check_device(device)
+        self.device: torch.device = check_device(device)
         # State of the loader when it yielded the last batch that was handed out, or the error why
         # it has no state. None if the loader is not ahead of that batch.
         self._state: Any = None

@@ -106,11 +106,11 @@ class BytesArray(TensorParts):
     """
 
     __slots__ = ("data", "offsets", "shape")
-    PARTS = ("data", "offsets")
+    PARTS: ClassVar[tuple[str, ...]] = ("data", "offsets")
 
     def __init__(self, data: Tensor, offsets: Tensor, shape: tuple[int, ...] | None = None) -> None:
-        self.data = data
-        self.offsets = offsets
+        self.data: Tensor = data
+        self.offsets: Tensor = offsets
         self.shape: tuple[int, ...] = (len(offsets) - 1,) if shape is None else tuple(shape)
         self._check_shape(len(offsets) - 1)
 
@@ -196,7 +196,7 @@ class BytesArray(TensorParts):
             return NotImplemented
         return self.shape == other.shape and self.flat() == other.flat()
 
-    __hash__ = None  # type: ignore[assignment]  # its Tensors are mutable
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # its Tensors are mutable
 
     def __repr__(self) -> str:
         if not isinstance(self.data, Tensor):
@@ -217,11 +217,11 @@ class Ragged(TensorParts):
     """
 
     __slots__ = ("offsets", "values")
-    PARTS = ("offsets", "values")
+    PARTS: ClassVar[tuple[str, ...]] = ("offsets", "values")
 
     def __init__(self, values: Tensor | BytesArray | Ragged, offsets: Tensor) -> None:
-        self.values = values
-        self.offsets = offsets
+        self.values: Tensor | BytesArray | Ragged = values
+        self.offsets: Tensor = offsets
 
     @property
     def lengths(self) -> Tensor:
@@ -380,14 +380,14 @@ class Sparse(TensorParts):
     """
 
     __slots__ = ("dense_shape", "indices", "values")
-    PARTS = ("indices", "values")
+    PARTS: ClassVar[tuple[str, ...]] = ("indices", "values")
 
     def __init__(
         self, indices: Tensor, values: Tensor | BytesArray, dense_shape: tuple[int, ...]
     ) -> None:
-        self.indices = indices
-        self.values = values
-        self.dense_shape = tuple(dense_shape)
+        self.indices: Tensor = indices
+        self.values: Tensor | BytesArray = values
+        self.dense_shape: tuple[int, ...] = tuple(dense_shape)
 
     def __len__(self) -> int:
         return self.dense_shape[0]

@@ -269,8 +269,13 @@ class Sample(dict[str, Any]):
             "dict(sample)"
         )
 
-    __setitem__ = __delitem__ = __ior__ = _refuse
-    setdefault = pop = popitem = clear = _refuse
+    __setitem__: Any = _refuse
+    __delitem__: Any = _refuse
+    __ior__: Any = _refuse
+    setdefault: Any = _refuse
+    pop: Any = _refuse
+    popitem: Any = _refuse
+    clear: Any = _refuse
 
     def update(self, *args: Any, **kwargs: Any) -> None:
         """Change values of a copy; raise a TypeError for a row of a batch.

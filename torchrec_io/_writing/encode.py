@@ -14,16 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core
-from .._schema.dtypes import DTYPES, DType, dtype_name, stored_dtype
+from .._schema.dtypes import DTYPES, dtype_name, stored_dtype
 from .._schema.feature import Feature
 from .._schema.schema import Schema
 
 # Stored dtypes by feature name.
-Kinds: TypeAlias = "Mapping[str, DType] | Schema"
+Kinds: TypeAlias = "Mapping[str, Any] | Schema"
 
 _Kind: TypeAlias = _core.Kind
 _STORED_KINDS = {"string": _Kind.bytes, "float32": _Kind.floats, "int64": _Kind.ints}
-_KINDS = {name: _STORED_KINDS[stored_dtype(name)] for name in DTYPES}
+_KINDS: dict[str, _Kind] = {name: _STORED_KINDS[stored_dtype(name)] for name in DTYPES}
 _MAX_DEPTH = _core.MAX_LIST_DEPTH
 _STORABLE = "int, float, str, bytes, or lists and arrays of them"
 

@@ -36,7 +36,7 @@ class _Commands(TyperGroup):
         return super().parse_args(ctx, filled)
 
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     name="torchrec-io",
     cls=_Commands,
     help="Convert, rearrange, index, show, verify and repair TFRecord files.",

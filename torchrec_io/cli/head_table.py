@@ -55,7 +55,7 @@ class TableLayout:
         self._columns = columns
         rows = list(_rows(columns))
         self._rows = rows[:max_rows]
-        self.hidden = len(rows) - len(self._rows)
+        self.hidden: int = len(rows) - len(self._rows)
         names = [len(row.name) for row in self._rows]
         self._name_width = min(max([*names, len("feature")]), max(12, width // 3))
         kinds = [cell_len(row.kind) for row in self._rows]

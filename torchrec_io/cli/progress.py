@@ -46,9 +46,9 @@ class Meter(Watcher):
     """
 
     def __init__(self, files: Sequence[Location]) -> None:
-        self.records = 0
-        self.bytes = 0
-        self.has_bar = False
+        self.records: int = 0
+        self.bytes: int = 0
+        self.has_bar: bool = False
         self._console = Console()
         self._total = sum(map(_size, files))
         self._lock = threading.Lock()

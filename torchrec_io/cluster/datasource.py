@@ -18,7 +18,7 @@ from ..errors import TorchRecIOError
 from ..tools.report import OnError
 from .record_tables import TableReader
 
-logger = logging.getLogger("torchrec_io")
+logger: logging.Logger = logging.getLogger("torchrec_io")
 
 
 class TFRecordDatasource(Datasource):

@@ -38,7 +38,7 @@ from .part_records import (
 
 __all__ = ["JobPart", "PartFolder"]
 
-logger = logging.getLogger("torchrec_io")
+logger: logging.Logger = logging.getLogger("torchrec_io")
 
 T = TypeVar("T")
 

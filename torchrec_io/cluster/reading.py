@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from .._schema.schema import Features, Schema
 
-logger = logging.getLogger("torchrec_io")
+logger: logging.Logger = logging.getLogger("torchrec_io")
 
 
 def read_tfrecords(

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from .extra import import_ray
 
-logger = logging.getLogger("torchrec_io")
+logger: logging.Logger = logging.getLogger("torchrec_io")
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -145,7 +145,7 @@ class Conversion:
         if unknown:
             allowed = ", ".join(Options.__annotations__)
             raise TypeError(f"unknown option {min(unknown)!r}; the options are {allowed}")
-        self.report = JobReport(options.get("on_error", "raise"), options.get("watcher"))
+        self.report: JobReport = JobReport(options.get("on_error", "raise"), options.get("watcher"))
         self._options = options
         self._jobs = options.get("jobs", 1)
         self._force = options.get("force", False)

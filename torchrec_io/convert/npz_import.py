@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from .._schema.dtypes import StoredDTypeName
 from .._schema.schema import Schema
 from .._schema.specs import FixedLenFeature, VarLenFeature
 from .._storage.local import StrPath
@@ -32,7 +33,14 @@ _PIECE_ROWS = 1 << 14
 _LAST_CHARACTER = 0x10FFFF
 # Beginnings of archives, and of those without files. NumPy reads only files that begin so, too.
 _MAGICS = (b"PK\x03\x04", b"PK\x05\x06")
-_STORED = {"b": "int64", "i": "int64", "u": "int64", "f": "float32", "S": "string", "U": "string"}
+_STORED: dict[str, StoredDTypeName] = {
+    "b": "int64",
+    "i": "int64",
+    "u": "int64",
+    "f": "float32",
+    "S": "string",
+    "U": "string",
+}
 
 
 class _Array(NamedTuple):
@@ -61,7 +69,7 @@ class _Array(NamedTuple):
         return math.prod(self.shape[1:]) * self.dtype.itemsize
 
     @property
-    def stored(self) -> str:
+    def stored(self) -> StoredDTypeName:
         """Stored dtype of the feature."""
         return _STORED[self.dtype.kind]
 

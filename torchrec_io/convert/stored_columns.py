@@ -94,7 +94,7 @@ class StoredParser:
     """
 
     def __init__(self, schema: Schema) -> None:
-        self.schema = _as_stored(schema)
+        self.schema: Schema = _as_stored(schema)
         self._parser = ExampleParser(self.schema)
 
     def parse(self, block: RecordBlock) -> tuple[StoredBlock, list[tuple[int, RecordFailure]]]:
@@ -154,7 +154,7 @@ class StoredReader:
         self._surveyor = Surveyor(with_values=False)
         self._remedy = remedy
         self._parser = StoredParser(schema)
-        self.schema = self._parser.schema
+        self.schema: Schema = self._parser.schema
 
     @classmethod
     def start(

@@ -63,7 +63,7 @@ class ValueCounts:
         return counts
 
     def schema(
-        self, dtypes: Mapping[str, str], records: int, lists: frozenset[str] = frozenset()
+        self, dtypes: Mapping[str, Any], records: int, lists: frozenset[str] = frozenset()
     ) -> Schema | None:
         """Return a schema by the rules of :meth:`Schema.infer`, or None if there are no features.
 

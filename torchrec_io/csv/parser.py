@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -28,7 +28,7 @@ class CsvParser(BlockParser):
 
     def __init__(self, schema: Schema) -> None:
         self.schema: Schema = schema
-        self.stored_by = {}
+        self.stored_by: Any = {}
 
     def of_features(self, names: Sequence[str]) -> CsvParser:
         return CsvParser(self.schema.narrow(names))

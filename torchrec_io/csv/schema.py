@@ -85,9 +85,9 @@ class Schema:
         if not isinstance(na_value, str) or not is_text(na_value):
             raise SchemaError(f"na_value must be text, got {na_value!r}")
         self.field_delim = field_delim
-        self.use_quote_delim = bool(use_quote_delim)
+        self.use_quote_delim: bool = bool(use_quote_delim)
         self.na_value = na_value
-        self.select_cols = _check_positions(select_cols, len(self._columns))
+        self.select_cols: tuple[int, ...] | None = _check_positions(select_cols, len(self._columns))
         most = None if self.select_cols is None else self.select_cols[-1] + 1
         self._grammar = _compile_grammar(field_delim.encode(), most, quotes=self.use_quote_delim)
         self._fault = _QUOTE_FAULT if self.use_quote_delim else _BREAK_FAULT

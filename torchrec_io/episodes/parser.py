@@ -55,7 +55,7 @@ class StepParser(BlockParser):
     ) -> None:
         self.schema: Schema = schema
         window = "" if numbers.window is None else f"windows of {numbers.window} "
-        self.sample_kind = f"{window}steps of {group!r}"
+        self.sample_kind: str = f"{window}steps of {group!r}"
         self._group = group
         self.numbers = numbers
         self._counter = counter or StepCounter.of(schema, group)

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from .._records.native_frames import Frames
-from .._records.reader import Plan, Reader, RecordLocation
+from .._records.reader import Plan, PrefetchLimits, Reader, RecordLocation
 from .._records.record_block import RecordBlock
+from .._storage.compression import Compression
 from .._storage.digest import digest_text
 from ..errors import TorchRecIOError
 
@@ -107,10 +108,10 @@ class StepReader(Reader):
     """
 
     def __init__(self, reader: Reader, numbers: StepNumbers) -> None:
-        self.verify_crc = reader.verify_crc
-        self.max_record_bytes = reader.max_record_bytes
-        self.compressions = reader.compressions
-        self.prefetch_limits = reader.prefetch_limits
+        self.verify_crc: bool = reader.verify_crc
+        self.max_record_bytes: int = reader.max_record_bytes
+        self.compressions: frozenset[Compression] = reader.compressions
+        self.prefetch_limits: PrefetchLimits | None = reader.prefetch_limits
         self._reader = reader
         self._numbers = numbers
 

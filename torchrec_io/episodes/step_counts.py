@@ -17,7 +17,7 @@ from .._parsing.failures import RecordFailure
 from .._parsing.lengths import locate_valid
 from .._parsing.parser import ExampleParser
 from .._records.record_block import RecordBlock
-from .._schema.dtypes import stored_dtype
+from .._schema.dtypes import StoredDTypeName, stored_dtype
 from .._schema.feature import Feature
 from .._schema.schema import Schema
 from .._schema.specs import VarLenFeature
@@ -40,7 +40,7 @@ class CountedFeature(NamedTuple):
 
     name: str
     key: str
-    dtype: str
+    dtype: StoredDTypeName
     part: int
 
 
@@ -121,7 +121,7 @@ class StepCounter:
         # Incomplete steps are rounded up: parsing the record reports them.
         return np.stack([-(counts[feature.key] // -feature.part) for feature in self.features])
 
-    def _keys(self) -> list[tuple[str, str]]:
+    def _keys(self) -> list[tuple[str, StoredDTypeName]]:
         """Return the name and dtype of each stored feature that is counted."""
         return list({feature.key: feature.dtype for feature in self.features}.items())
 

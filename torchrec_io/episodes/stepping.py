@@ -19,7 +19,7 @@ from .parser import StepParser
 from .reader import StepNumbers
 from .step_counts import UNKNOWN, StepCounter
 
-logger = logging.getLogger("torchrec_io")
+logger: logging.Logger = logging.getLogger("torchrec_io")
 
 
 def step_pipeline(pipeline: IndexedPipeline, group: str, window: int | None) -> IndexedPipeline:

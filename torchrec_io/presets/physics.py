@@ -137,7 +137,7 @@ def _parse_dtype(node: Node) -> str:
     return name
 
 
-def _make_raw(field: Node, dtype: str, shape: list[int | None]) -> RawFeature:
+def _make_raw(field: Node, dtype: Any, shape: list[int | None]) -> RawFeature:
     if len(shape) > _MOST_DIMENSIONS:
         raise field.error(
             f"a shape must have at most {_MOST_DIMENSIONS} dimensions, got {len(shape)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from .._records.record_sample import MaxRecords
 from .._schema.feature import Feature
@@ -151,9 +151,9 @@ def _list_names(names: tuple[str, ...]) -> str:
 def _ranking_preset(schema: ListSchema) -> Preset:
     examples = dict(schema.examples)
     label = next((name for name in _LABELS if _is_label(examples.get(name))), None)
-    dtype = "int64"
+    dtype: Any = "int64"
     if label is not None:
-        dtype = str(examples.pop(label).dtype)
+        dtype = examples.pop(label).dtype
     numbered = _count_numbered(schema, list(examples))
     arguments = [str(numbered) if numbered else _to_source(examples)]
     arguments += [_to_source(schema.context)] if schema.context else []

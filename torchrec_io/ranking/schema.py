@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .._schema.checks import errors_of
 from .._schema.feature import Feature
@@ -57,7 +57,7 @@ class Schema(FeatureMapping):
     """
 
     public_name = "ranking.Schema"
-    part_names = (("context", "examples"),)
+    part_names: ClassVar[tuple[tuple[str, ...], ...]] = (("context", "examples"),)
 
     def __init__(
         self,
@@ -66,8 +66,10 @@ class Schema(FeatureMapping):
     ) -> None:
         if not examples:
             raise SchemaError(f"examples must be a dict of at least one feature, got {examples!r}")
-        self.example_schema = _example_schema(examples, "examples")
-        self.context_schema = _example_schema(context, "context") if context else None
+        self.example_schema: ExampleSchema = _example_schema(examples, "examples")
+        self.context_schema: ExampleSchema | None = (
+            _example_schema(context, "context") if context else None
+        )
         for name, feature in self.example_schema.items():
             if name in self.context:
                 raise SchemaError(

@@ -94,8 +94,9 @@ class Collector:
         self._most_values = max(
             _LEAST_VALUES, min(_MOST_VALUES_EACH, _MOST_VALUES // max(len(self._findings), 1))
         )
-        self.records = self.read = 0
-        self.label = self._check_label(label)
+        self.records: int = 0
+        self.read: int = 0
+        self.label: str | None = self._check_label(label)
         self._names = names
         self._twin = None if self.label is None else twin_of(self.label, self._findings)
         self._twin_names = TwinNames()

@@ -34,7 +34,7 @@ class Faults(Watcher):
         self.damaged: Counter[str] = Counter()
         self.lost: dict[str, str] = {}
         self.reasons: list[str] = []
-        self.unfit = 0
+        self.unfit: int = 0
         self.is_indexed = False
 
     @property

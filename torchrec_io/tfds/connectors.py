@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 TfdsShape: TypeAlias = "tuple[int | None, ...]"
 
@@ -94,7 +94,7 @@ class Tensor(Connector):
     """
 
     shape: TfdsShape
-    dtype: str
+    dtype: Any
     encoding: str = "none"
     optional: bool = False
 
@@ -108,7 +108,7 @@ class Text(Tensor):
     """
 
     shape: TfdsShape = ()
-    dtype: str = "string"
+    dtype: Any = "string"
     has_encoder: bool = False
 
 
@@ -122,7 +122,7 @@ class ClassLabel(Tensor):
     """
 
     shape: TfdsShape = ()
-    dtype: str = "int64"
+    dtype: Any = "int64"
     num_classes: int | None = None
     names: tuple[str, ...] | None = None
 
@@ -137,7 +137,7 @@ class BBox(Tensor):
     """
 
     shape: TfdsShape = (4,)
-    dtype: str = "float32"
+    dtype: Any = "float32"
     bbox_format: str | None = None
 
 
@@ -171,7 +171,7 @@ class Image(Connector):
     """
 
     shape: TfdsShape
-    dtype: str = "uint8"
+    dtype: Any = "uint8"
     encoding_format: str | None = None
     names: tuple[str, ...] | None = None
 

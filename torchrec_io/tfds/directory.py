@@ -6,7 +6,7 @@ import errno
 import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .._order.selection import Selection
 from .._records.index import RecordIndex
@@ -81,9 +81,9 @@ class SplitInfo:
     """
 
     def __init__(self, stated: StatedSplit, folder: Location, template: ShardTemplate) -> None:
-        self.name = stated.name
-        self.shard_lengths = stated.shard_lengths
-        self.num_bytes = stated.num_bytes
+        self.name: str = stated.name
+        self.shard_lengths: tuple[int, ...] | None = stated.shard_lengths
+        self.num_bytes: int = stated.num_bytes
         self._stated = stated
         self._folder = folder
         self._template = template
@@ -229,15 +229,16 @@ class Directory:
         storage_options: StorageOptions = None,
     ) -> None:
         given = folder_of(directory, storage_options)
-        self.location = found = find_directory(given, config, version)
-        self.path = found.name
+        found = find_directory(given, config, version)
+        self.location: Location = found
+        self.path: str = found.name
         self._info = info = read_info(found)
         check_names(info, config, version)
-        self.name = info.name
-        self.config = info.config
-        self.version = info.version
-        self.description = info.description
-        self.supervised_keys = info.supervised_keys
+        self.name: str = info.name
+        self.config: str = info.config
+        self.version: str = info.version
+        self.description: str = info.description
+        self.supervised_keys: Any = info.supervised_keys
         node = Node(None, info.path, "splits")
         self.splits: Mapping[str, SplitInfo] = {
             name: SplitInfo(split, found, ShardTemplate(split.template, info.name, name, node))

@@ -62,9 +62,9 @@ def profiler_range(name: str) -> AbstractContextManager[Any]:
     return opened
 
 
-reading = Step(_core.Counter.reading)
-checking = Step(_core.Counter.checking)
-parsing = Step(_core.Counter.parsing)
-decoding = Step(_core.Counter.decoding)
-transform = Step(_core.Counter.transform)
-copying = Step(_core.Counter.copying)
+reading: Step = Step(_core.Counter.reading)
+checking: Step = Step(_core.Counter.checking)
+parsing: Step = Step(_core.Counter.parsing)
+decoding: Step = Step(_core.Counter.decoding)
+transform: Step = Step(_core.Counter.transform)
+copying: Step = Step(_core.Counter.copying)

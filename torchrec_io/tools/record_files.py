@@ -12,6 +12,7 @@ from .._records.record_block import RecordBlock
 from .._records.record_reader import ReadPlan, RecordReader
 from .._records.scan import BLOCK_BYTES, BLOCK_RECORDS, scan
 from .._storage.local import StrPath
+from .._storage.location import Location
 from .._storage.paths import expand_paths
 from .._storage.remote.options import StorageOptions
 from ..errors import TorchRecIOError
@@ -54,14 +55,14 @@ class RecordFiles:
         storage_options: StorageOptions = None,
     ) -> None:
         self.report = report
-        self.locations = expand_paths(
+        self.locations: list[Location] = expand_paths(
             paths, allow_missing=allow_missing, storage_options=storage_options
         )
         indexes, errors = open_indexes(self.locations, "auto", "auto")
         for error in errors:
             report.skip(error_of_lost(error))
-        self.reader = RecordReader(indexes)
-        self.size = sum(index.stream_end for index in indexes)
+        self.reader: RecordReader = RecordReader(indexes)
+        self.size: int = sum(index.stream_end for index in indexes)
 
     def __len__(self) -> int:
         return len(self.reader)

@@ -92,11 +92,11 @@ class JobReport:
 
     def __init__(self, on_error: OnError = "raise", watcher: Watcher | None = None) -> None:
         check_choice("on_error", on_error, ("raise", "skip"))
-        self.records = 0
-        self.skipped = 0
+        self.records: int = 0
+        self.skipped: int = 0
         self.errors: list[TorchRecIOError] = []
         self.ignored: Counter[str] = Counter()
-        self.watcher = watcher or Watcher()
+        self.watcher: Watcher = watcher or Watcher()
         self.on_error: OnError = on_error
         self._began = time.perf_counter()
 

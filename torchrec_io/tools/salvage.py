@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .._storage.byte_source import ByteSource, DecodedStream, read_bytes
+from .._storage.byte_source import ByteSource, DecodedStream, Stamp, read_bytes
 from .._storage.compressed_chunks import CompressedChunks
 from .._storage.compression import Compression
 from .._storage.inflater import Inflater
@@ -71,8 +71,8 @@ class SalvagedFile(DecodedStream):
         points: SeekPoints | None = None,
         stream_bytes: int = 0,
     ) -> None:
-        self.path = file.path
-        self.stamp = file.stamp
+        self.path: str = file.path
+        self.stamp: Stamp = file.stamp
         self.is_seekable = False
         self.damaged_members: list[tuple[int, int]] = []
         self._all_damaged_members: list[tuple[int, int]] | None = None

@@ -21,7 +21,7 @@ from torchrec_io._records.sequential import iter_records
 from torchrec_io.errors import DecodeError
 
 _KINDS = {"int64": "int64_list", "float32": "float_list", "string": "bytes_list"}
-_KEYS = {"a": "int64", "b": "float32", "c": "string"}
+_KEYS: dict[str, Any] = {"a": "int64", "b": "float32", "c": "string"}
 _SCHEMA = tio.Schema({name: tio.VarLenFeature(dtype) for name, dtype in _KEYS.items()})
 _OTHERS = (
     {"a": tio.FixedLenFeature([], "int64"), "c": tio.FixedLenFeature([], "string")},

@@ -20,8 +20,8 @@ from tests.support.spellings import has_groups
 from torchrec_io.errors import DecodeError
 
 _KINDS = {"int64": "int64_list", "float32": "float_list", "string": "bytes_list"}
-_CONTEXT = {"id": "int64", "name": "string"}
-_LISTS = {"a": "int64", "b": "float32", "c": "string"}
+_CONTEXT: dict[str, Any] = {"id": "int64", "name": "string"}
+_LISTS: dict[str, Any] = {"a": "int64", "b": "float32", "c": "string"}
 _SCHEMA = tio.Schema(
     context={name: tio.VarLenFeature(dtype) for name, dtype in _CONTEXT.items()},
     sequence={name: tio.VarLenFeature(dtype) for name, dtype in _LISTS.items()},

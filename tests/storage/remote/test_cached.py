@@ -397,7 +397,7 @@ def test_wrong_arguments(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="directory must not be a file, got '/"):
         tio.BlockCache(tmp_path / "file", max_bytes=1 << 30)
     with pytest.raises(ValueError, match=r"cache must be a BlockCache, such as .*got '/tmp/c'"):
-        tio.TFRecordDataset("x", cache="/tmp/c")  # type: ignore[arg-type]
+        tio.TFRecordDataset("x", cache="/tmp/c")  # type: ignore[call-overload]
     with pytest.raises(ValueError, match=r"fetch_bytes must be at least four blocks of the cache"):
         tio.TFRecordStream(
             "https://x/a", cache=tio.BlockCache(tmp_path, max_bytes=1 << 30), fetch_bytes=2 << 20

@@ -47,7 +47,7 @@ class CachedBlock:
         self._close: Callable[[int], None] = os.close  # gone at the exit of the interpreter
         self._descriptor = descriptor
         self._size = size
-        self.used = os.fstat(descriptor).st_mtime
+        self.used: float = os.fstat(descriptor).st_mtime
         tail_bytes = file_bytes(size) - size
         tail = os.pread(descriptor, tail_bytes + 1, size)
         body = tail[: -_CRC.size]
@@ -55,7 +55,7 @@ class CachedBlock:
         if not is_whole or _crc_of(body) != tail[-_CRC.size :]:
             raise ValueError("the block is damaged")
         checksums = np.frombuffer(body[: -_TRAILER.size], np.uint8)
-        self.file = _core.CheckedFile(descriptor, size, checksums)
+        self.file: _core.CheckedFile = _core.CheckedFile(descriptor, size, checksums)
 
     def __del__(self) -> None:
         self._close(self._descriptor)

@@ -128,7 +128,7 @@ class CacheFolder:
         self.path = path
         self._max_bytes = max_bytes
         self.opened: OrderedDict[tuple[str, int], CachedBlock] = OrderedDict()
-        self.most_open = max(16, min(4096, most_open_files() // 3))
+        self.most_open: int = max(16, min(4096, most_open_files() // 3))
 
     def block_path(self, name: str) -> str:
         """Return the path of a block that is complete."""
