@@ -335,7 +335,7 @@ def test_other_schemas_with_the_same_names() -> None:
     assert [value.tolist() for value in tio.collate([one, wide])["x"]] == [1, [1, 2]]
 
 
-def test_unvalidated_rows_are_joined_value_by_value() -> None:
+def test_unvalidated_rows_are_joined() -> None:
     feature = tio.RaggedFeature("int64", "v", [tio.RaggedFeature.RowSplits("s")], validate=False)
     stored = [example_of(v=[1, 2, 3], s=[0, 2, 1, 3]), example_of(v=[4], s=[0, 1])]
     batch = tio.parse_examples(stored, {"x": feature})

@@ -29,7 +29,7 @@ def collate(samples: Keyed) -> tuple[list[str], Batch]: ...
 def collate(samples: Any) -> Any:
     """Join samples into one :class:`Batch`, as ``DataLoader(collate_fn=tio.collate)`` does.
 
-    Samples of a dataset become the Batch that it would make of these records, by copying slices of
+    Samples of a dataset become the Batch that it would make of these records, by copying rows of
     the batches that were parsed. PyTorch's ``default_collate`` does the same. Values of other
     samples become columns as follows:
 

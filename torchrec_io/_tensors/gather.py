@@ -39,7 +39,7 @@ _INDICES = _core.ArrayKind.indices.value
 _Place: TypeAlias = tuple[int, int, int, int]
 
 
-class Selection(NamedTuple):
+class TakenRows(NamedTuple):
     """Rows of the sources of a :class:`RowCopy`.
 
     Attributes:
@@ -88,7 +88,7 @@ class RowCopy:
         self._gather: _core.RowGather | None = None
         self._windows: list[tuple[Numbers, Ints]] = []
 
-    def select(self, spans: Any, shape: tuple[int, ...] | None = None) -> Selection:
+    def select(self, spans: Any, shape: tuple[int, ...] | None = None) -> TakenRows:
         """Add a selection of rows.
 
         Args:
@@ -99,10 +99,10 @@ class RowCopy:
         spans = np.ascontiguousarray(spans, np.int64).reshape(-1, 3)
         self._selections.append(spans)
         count = int(spans[:, 2].sum()) if shape is None else 0
-        return Selection(len(self._selections) - 1, (count,) if shape is None else shape)
+        return TakenRows(len(self._selections) - 1, (count,) if shape is None else shape)
 
     def add(
-        self, columns: Sequence[Any], rows: Selection, width: int | None = None, fill: Any = 0
+        self, columns: Sequence[Any], rows: TakenRows, width: int | None = None, fill: Any = 0
     ) -> None:
         """Add a column.
 
@@ -140,7 +140,7 @@ class RowCopy:
         self._lay_outs.append(lambda: ListColumn(name, tuple(lay_out() for lay_out in arrays)))
 
     def add_array(
-        self, array: Values | RaggedColumn, rows: Selection
+        self, array: Values | RaggedColumn, rows: TakenRows
     ) -> Callable[[], Values | RaggedColumn]:
         """Add rows of the array of one record, of the only source, for :meth:`add_list`."""
         if isinstance(array, RaggedColumn):
@@ -178,7 +178,7 @@ class RowCopy:
     # ---- columns ----
 
     def _dense(
-        self, columns: Sequence[DenseColumns], rows: Selection, width: int | None, fill: Any
+        self, columns: Sequence[DenseColumns], rows: TakenRows, width: int | None, fill: Any
     ) -> Callable[[], DenseColumns]:
         first = columns[0]
         inner = _padded_shape(first.shape, width)
@@ -199,12 +199,12 @@ class RowCopy:
         return lay_out
 
     def _ragged(
-        self, columns: Sequence[RaggedColumn], rows: Selection
+        self, columns: Sequence[RaggedColumn], rows: TakenRows
     ) -> Callable[[], RaggedColumn]:
         first = columns[0]
         levels: Any = zip(*(column.splits for column in columns), strict=True)
         values: Any = [column.values for column in columns]
-        inside: Selection | None = rows
+        inside: TakenRows | None = rows
         splits = []
         for level in levels:
             places = [(each.at, each.shape[0] - 1, 1, 0) for each in level]
@@ -228,14 +228,14 @@ class RowCopy:
 
     # ---- arrays ----
 
-    def _values(self, arrays: Sequence[Any], rows: Selection | None) -> Callable[[], Values]:
+    def _values(self, arrays: Sequence[Any], rows: TakenRows | None) -> Callable[[], Values]:
         """Add numbers or bytes values: the given rows, or those that the last array leads to."""
         if isinstance(arrays[0], Texts):
             return self._texts(arrays, rows)
         return self._numbers(arrays, rows)
 
     def _numbers(
-        self, arrays: Sequence[Numbers], rows: Selection | None, kind: int = _ITEMS
+        self, arrays: Sequence[Numbers], rows: TakenRows | None, kind: int = _ITEMS
     ) -> Callable[[], Numbers]:
         first = arrays[0]
         inner = first.shape[1:]
@@ -252,7 +252,7 @@ class RowCopy:
         return lay_out
 
     def _texts(
-        self, arrays: Sequence[Texts], rows: Selection | None, width: int | None = None
+        self, arrays: Sequence[Texts], rows: TakenRows | None, width: int | None = None
     ) -> Callable[[], Texts]:
         inner = _padded_shape(arrays[0].shape, width)
         places = [(each.offsets_at, *_rows_of(each.shape), 0) for each in arrays]
@@ -270,7 +270,7 @@ class RowCopy:
         return lay_out
 
     def _offsets(
-        self, dtype: str, places: list[_Place], rows: Selection | None
+        self, dtype: str, places: list[_Place], rows: TakenRows | None
     ) -> Callable[[], Numbers]:
         index = self._array((_OFFSETS, item_bytes(dtype), _number(rows), 1, 1, 0), places)
 
@@ -355,13 +355,13 @@ def _longest(batches: Sequence[Batch], spans: Any, padding: Padding) -> int:
 
 
 def _forms(batch: Batch) -> tuple[Any, ...]:
-    """Return what batches must have in common."""
+    """Return the forms of the columns, which are equal in batches whose rows can be joined."""
     columns, names, padded, paths = batch.layout
     return [_form(column, padded) for column in columns], names, padded, paths
 
 
 def _form(column: Any, padded: Mapping[str, Padding]) -> tuple[Any, ...]:
-    """Return what columns must have in common."""
+    """Return the kind, dtypes and shape of a column, without the number of records."""
     axes = 2 if names_of(column)[0] in padded else 1  # that may have other sizes
     if isinstance(column, DenseColumns):
         return DenseColumns, column.names, column.dtype, column.shape[axes:]
@@ -390,7 +390,7 @@ def _padded_shape(shape: tuple[int, ...], width: int | None) -> tuple[int, ...]:
     return shape[1:] if width is None else (width, *shape[2:])
 
 
-def _number(rows: Selection | None) -> int:
+def _number(rows: TakenRows | None) -> int:
     return 0 if rows is None else rows.number
 
 

@@ -11,8 +11,9 @@
 namespace tio {
 namespace {
 
-// Copies of fewer bytes take less time than other threads need to wake up.
-constexpr std::size_t kLongCopyBytes = 16384;
+// Smaller calls take less time than other threads need to wake up.
+constexpr std::size_t kManyOffsets = 16384;
+constexpr std::size_t kLongCopyBytes = 1 << 18;
 
 // Returns the rows of a table of int64 as objects of as many int64 fields.
 template <class Row>
@@ -51,7 +52,7 @@ void init_gather(RowGather* self, const Sequence<Buffer>& sources,
   const std::vector<Bytes> bytes = sources_of(arenas);
   std::vector<ArrayForm> forms = to_rows<ArrayForm>(arrays);
   std::vector<ArrayPlace> found = to_rows<ArrayPlace>(places);
-  const ReleasedGil unlocked(count_offsets(forms, spans) >= kManyNumbers);
+  const ReleasedGil unlocked(count_offsets(forms, spans) > kManyOffsets);
   new (self) RowGather(bytes, std::move(forms), std::move(found), std::move(spans));
 }
 
@@ -60,7 +61,7 @@ void bind_write(const RowGather& self, const Sequence<Buffer>& sources,
   const Items<Buffer> arenas(sources);
   const std::vector<Bytes> bytes = sources_of(arenas);
   const std::vector<ArrayTarget> places = to_rows<ArrayTarget>(targets);
-  const ReleasedGil unlocked(out.size() >= kLongCopyBytes);
+  const ReleasedGil unlocked(out.size() > kLongCopyBytes);
   self.write(bytes, places, writable_bytes(out));
 }
 
