@@ -144,11 +144,10 @@ def test_all_access_methods_agree(order: LengthBatchedOrder, epoch: int, random:
     random.shuffle(numbers)
     for number in numbers:
         assert batch_of(other, epoch, number) == whole[number]
-        other.reaches(number, epoch + random.randrange(4))
+        other.count(epoch + random.randrange(4))
     if numbers:
         records = [record for number in numbers for record in whole[number]]
         assert other.records_of(np.array(numbers), epoch).tolist() == records
-    assert not other.reaches(len(whole), epoch)
     for number in (-1, len(whole)):
         with pytest.raises(IndexError, match=f"no units {number}"):
             batch_of(other, epoch, number)
@@ -200,7 +199,7 @@ def test_only_requested_windows_are_computed(monkeypatch: pytest.MonkeyPatch) ->
     windows = list(range(-(-300 // order.size)))
     assert asked == windows
     assert order.count(0) == count
-    assert order.reaches(count - 1, 0)
+    batch_of(order, 0, count - 1)
     assert asked == windows
 
 

@@ -80,9 +80,12 @@ class LengthBatchedOrder(WindowedOrder):
     def records_of(self, units: Numbers, epoch: int) -> Numbers:
         """Return the record numbers of some batches, the longest record of each first."""
         bounds = self._find_bounds(units, epoch)
-        windows = np.searchsorted(bounds, units, side="right") - 1
-        places = zip(windows.tolist(), (units - bounds[windows]).tolist(), strict=True)
-        return np.concatenate([self._window(window, epoch)[batch] for window, batch in places])
+        windows = bounds.searchsorted(units, side="right") - 1
+        batches = [
+            self._window(window, epoch)[unit - int(bounds[window])]
+            for unit, window in zip(units.tolist(), windows.tolist(), strict=True)
+        ]
+        return batches[0] if len(batches) == 1 else np.concatenate(batches)
 
     def plan_units(self, units: Numbers, epoch: int) -> Numbers:
         return self.records_of(units, epoch)

@@ -25,6 +25,7 @@ _GROUPS_AT_ONCE = 16
 # that prefetches may be in the next epoch already.
 _WINDOWS_KEPT = 4
 _EPOCHS_KEPT = 2
+_NOTHING_COUNTED = np.zeros(1, np.int64)
 
 
 class Lengths:
@@ -111,7 +112,7 @@ class WindowedOrder(Order):
         if len(self) == ENDLESS:
             return ENDLESS
         if epoch not in self._counts:
-            bounds = self._extend(epoch, self._counted(epoch), self.num_windows)
+            bounds = self._count_to(self.num_windows, epoch)
             self._counts[epoch] = self._units_in(int(bounds[-1]), is_all=True)
         return self._counts[epoch]
 
@@ -125,7 +126,8 @@ class WindowedOrder(Order):
         step = plan.world_size * plan.batch_size
         for units in plan.batches(consumed):
             done = int(units[0]) - plan.begin
-            if not self.reaches(plan.begin + (done // step + 1) * step - 1, epoch):
+            last = plan.begin + (done // step + 1) * step - 1
+            if self._bounds_to(last, epoch) is None:
                 break
             yield self.plan_units(units, epoch)
             consumed += len(units)
@@ -139,10 +141,6 @@ class WindowedOrder(Order):
         """Return the reader that fits the order of the records, window by window."""
         del at_once
         return self.record_order.fit_reader(reader, self.size)
-
-    def reaches(self, unit: int, epoch: int) -> bool:
-        """Return whether an epoch has a unit; counts no more windows than needed."""
-        return self._bounds_to(unit, epoch) is not None
 
     @abstractmethod
     def plan_units(self, units: Numbers, epoch: int) -> Any:
@@ -190,7 +188,8 @@ class WindowedOrder(Order):
         Raises:
             IndexError: If the epoch has no such unit.
         """
-        first, last = int(units.min()), int(units.max())
+        numbers = units.tolist()  # faster for few units
+        first, last = min(numbers), max(numbers)
         bounds = self._bounds_to(last, epoch) if first >= 0 else None
         if bounds is None:
             raise IndexError(f"epoch {epoch} has no units {first}..{last}")
@@ -198,7 +197,7 @@ class WindowedOrder(Order):
 
     def _bounds_to(self, unit: int, epoch: int) -> Numbers | None:
         """Return the bounds of the windows up to that of a unit; None if it does not exist."""
-        bounds = self._counted(epoch)
+        bounds = self._count_to(0, epoch)
         while True:
             counted = len(bounds) - 1
             is_all = counted >= self.num_windows
@@ -210,19 +209,20 @@ class WindowedOrder(Order):
             # A run that is resumed needs many windows: about as many as their mean suggests.
             missing = max(1, (unit + 1 - units) * counted // max(1, units))
             most = max(1, _GROUPS_AT_ONCE * _AT_ONCE // self.size)
-            end = min(self.num_windows, counted + min(missing, most))
-            bounds = self._extend(epoch, bounds, end)
+            bounds = self._count_to(min(self.num_windows, counted + min(missing, most)), epoch)
 
-    def _counted(self, epoch: int) -> Numbers:
-        return self._bounds.get(epoch, np.zeros(1, np.int64))
+    def _count_to(self, end: int, epoch: int) -> Numbers:
+        """Count at least the windows up to ``end``, in threads if they are many.
 
-    def _extend(self, epoch: int, bounds: Numbers, end: int) -> Numbers:
-        """Count the windows up to ``end``, in threads if they are many; return their bounds."""
+        Returns:
+            Bounds of all windows of the epoch that are counted.
+        """
+        bounds = self._bounds.get(epoch, _NOTHING_COUNTED)
         begin = len(bounds) - 1
+        if begin >= end:
+            return bounds
         size = max(1, _AT_ONCE // self.size)
         groups = [(at, min(at + size, end)) for at in range(begin, end, size)]
-        if not groups:
-            return bounds
         if len(groups) == 1:
             found = self._measure(begin, end, epoch)
         else:
