@@ -60,10 +60,10 @@ template <class Visit>
 void visit_windows(const Vector<std::int32_t>& lengths, const Numbers& numbers, const Numbers& cuts,
                    const Rule& rule, Visit visit) {
   const std::span<const std::int64_t> bounds = span_of(cuts);
-  const bool is_sound = !bounds.empty() && bounds.front() >= 0 &&
+  const bool is_valid = !bounds.empty() && bounds.front() >= 0 &&
                         std::is_sorted(bounds.begin(), bounds.end()) &&
                         static_cast<std::uint64_t>(bounds.back()) <= numbers.size();
-  if (!is_sound) throw nb::value_error("cuts must ascend from 0 to the number of numbers");
+  if (!is_valid) throw nb::value_error("cuts must ascend from 0 to the number of numbers");
   bool is_inside = true;
   {
     const ReleasedGil unlocked(numbers.size() >= kManyNumbers);

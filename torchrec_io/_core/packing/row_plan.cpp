@@ -83,9 +83,9 @@ void RowPlan::append(const RowPlan& other) {
 std::optional<RowPlan> cut_rows(const JoinedDocuments& joined, std::int64_t begin, std::int64_t end,
                                 std::int64_t length) {
   const auto& [numbers, lengths, starts] = joined;
-  const bool is_sound = numbers.size() == starts.size() && lengths.size() == starts.size() &&
+  const bool is_valid = numbers.size() == starts.size() && lengths.size() == starts.size() &&
                         begin >= 0 && length >= 1 && !starts.empty() && starts.front() <= begin;
-  if (!is_sound) return std::nullopt;
+  if (!is_valid) return std::nullopt;
   RowPlan plan;
   auto next = static_cast<std::size_t>(std::upper_bound(starts.begin(), starts.end(), begin) -
                                        starts.begin());

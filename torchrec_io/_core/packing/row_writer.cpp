@@ -46,11 +46,11 @@ std::optional<RowWriter> RowWriter::open(const RowPlan& plan, std::size_t length
       const std::int64_t whole = plan.lengths[document];
       const std::int64_t begin = plan.begins[i];
       const std::int64_t size = plan.sizes[i];
-      const bool is_sound = static_cast<std::uint64_t>(from) < records && whole >= 1 &&
+      const bool is_valid = static_cast<std::uint64_t>(from) < records && whole >= 1 &&
                             begin >= 0 && begin <= whole && size >= 1 &&
                             size - 1 <= whole - begin &&
                             static_cast<std::uint64_t>(size) <= length - used;
-      if (!is_sound) return std::nullopt;
+      if (!is_valid) return std::nullopt;
       writer.pieces_.push_back({.target = row * length + used,
                                 .size = static_cast<std::size_t>(size),
                                 .copied = static_cast<std::size_t>(std::min(size, whole - begin)),
@@ -89,10 +89,10 @@ bool RowWriter::fits(const LocatedBatch& documents, const RowFormat& format,
     if (column.feature >= specs.size()) return false;
     const FeatureSpec& spec = specs[column.feature];
     const std::size_t item = element_bytes(spec.dtype);
-    const bool is_sound = spec.is_list_of_numbers() && column.padding.size() == item &&
+    const bool is_valid = spec.is_list_of_numbers() && column.padding.size() == item &&
                           (!column.separator || column.separator->size() == item) &&
                           is_inside(arena, column.at, total(), item);
-    if (!is_sound) return false;
+    if (!is_valid) return false;
   }
   if (format.labels && (!has_labels(specs[format.columns.front().feature].dtype) ||
                         !is_inside(arena, format.labels_at, total(), 8))) {
