@@ -127,7 +127,7 @@ def check_frames(buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), ord
     """
 
 class FrameGap:
-    """A part of a stream without sound frames."""
+    """A part of a stream without valid frames."""
 
     @property
     def start(self) -> int:
@@ -146,15 +146,15 @@ class FrameGap:
         """True if the gap is one frame with damaged data."""
 
 class FrameSweep:
-    """The sound frames of a part of a damaged stream."""
+    """The valid frames of a part of a damaged stream."""
 
     @property
     def starts(self) -> Annotated[NDArray[numpy.uint64], dict(shape=(None,))]:
-        """Offset in the window of each sound frame; uint64 [n]."""
+        """Offset in the window of each valid frame; uint64 [n]."""
 
     @property
     def lengths(self) -> Annotated[NDArray[numpy.uint64], dict(shape=(None,))]:
-        """Number of data bytes of each sound frame; uint64 [n]."""
+        """Number of data bytes of each valid frame; uint64 [n]."""
 
     @property
     def gaps(self) -> list[FrameGap]:
@@ -1716,7 +1716,7 @@ class FeatureFacts:
         """Formats of its bytes values, and their numbers."""
 
     @property
-    def has_unsound_image(self) -> bool:
+    def has_invalid_image(self) -> bool:
         """Whether a value looks like an image and cannot be decoded."""
 
 class ImageValue:
@@ -1795,7 +1795,7 @@ class Survey:
         Add the facts about later records. Return False if there are too many features.
         """
 
-    def mark_unsound(self, image: ImageValue) -> None:
+    def mark_invalid(self, image: ImageValue) -> None:
         """Note that a value is not an image that can be decoded."""
 
     def state(self) -> bytes:

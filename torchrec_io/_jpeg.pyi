@@ -57,7 +57,7 @@ def decode_jpegs(images: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(No
 
 def decode_column(records: torchrec_io._core.Records, which: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], sizes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], targets: Annotated[NDArray, dict(shape=(None, None, None, None), device='cpu')], rule: torchrec_io._core.ViewRule, max_scans: int, keys: bytes | None = None, tables: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, *, fast: bool = False) -> list[int]:
     """
-    Decode those images of a column that are sound JPEGs.
+    Decode those images of a column that are valid JPEGs.
 
     Args:
         records: Records that hold the images.

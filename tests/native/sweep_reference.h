@@ -1,4 +1,4 @@
-// A slow and simple search for the sound frames of a whole stream, to compare sweep_frames with.
+// A slow and simple search for the valid frames of a whole stream, to compare sweep_frames with.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct Swept {
   bool operator==(const Swept&) const = default;
 };
 
-// Returns the fault of the frame at an offset; nothing if it is sound.
+// Returns the fault of the frame at an offset; nothing if it is valid.
 inline std::optional<FrameFault> reference_fault(Bytes stream, std::size_t at, std::uint64_t most) {
   const Bytes rest = stream.subspan(at);
   if (rest.size() < 12) return FrameFault::truncated_header;
@@ -29,9 +29,9 @@ inline std::optional<FrameFault> reference_fault(Bytes stream, std::size_t at, s
   }
   if (length > most) return FrameFault::too_large;
   if (rest.size() < 16 || length > rest.size() - 16) return FrameFault::past_end;
-  const bool is_sound =
+  const bool is_valid =
       reference_masked_crc(rest.subspan(12, length)) == load<std::uint32_t>(rest, 12 + length);
-  return is_sound ? std::nullopt : std::optional(FrameFault::data_crc);
+  return is_valid ? std::nullopt : std::optional(FrameFault::data_crc);
 }
 
 inline Swept reference_sweep(Bytes stream, std::uint64_t most) {

@@ -1,4 +1,4 @@
-// The search for sound frames after damage, compared with a simple one; and CRCs of parts.
+// The search for valid frames after damage, compared with a simple one; and CRCs of parts.
 #include <algorithm>
 #include <string>
 #include <vector>

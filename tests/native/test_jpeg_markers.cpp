@@ -37,7 +37,7 @@ using Fault = std::optional<JpegFault>;
 
 Fault fault(const std::string& body) { return markers(kStart + body + kEnd).fault; }
 
-void test_sound_files() {
+void test_valid_files() {
   const std::string tables = segment(0xdb, "table") + segment(0xe1, std::string(300, '\xff'));
   const std::string baseline = kStart + tables + frame(0xc0, 3) + scan({1, 2, 3}) + kEnd;
   const JpegMarkers found = markers(baseline + "anything");
@@ -161,7 +161,7 @@ void test_unsupported_files() {
 
 int main() {
   using namespace tio::test;
-  test_sound_files();
+  test_valid_files();
   test_components_that_share_a_name();
   test_progressive_files_are_complete();
   test_restart_markers();

@@ -178,9 +178,9 @@ void test_formats_that_do_not_fit() {
   const auto writer = RowWriter::open(two_documents(), 8, 2, std::nullopt);
   const LocatedBatch documents = documents_of({{1, 2, 3}, {4, 5}});
   RowArena arena(8, Labels::next, -1, 7);
-  const RowFormat sound = arena.format;
+  const RowFormat valid = arena.format;
   const auto fits = [&](auto change) {
-    RowFormat format = sound;
+    RowFormat format = valid;
     change(format);
     return writer->fits(documents, format, arena.bytes());
   };
@@ -195,9 +195,9 @@ void test_formats_that_do_not_fit() {
   CHECK_EQ(fits([](RowFormat& format) { format.labels_at = 136; }), false);
   CHECK_EQ(fits([](RowFormat& format) { format.segments_at = 164; }), false);
   CHECK_EQ(fits([](RowFormat& format) { format.positions_at = 162; }), false);
-  CHECK_EQ(writer->fits(documents_of({{1}}), sound, arena.bytes()), false);
+  CHECK_EQ(writer->fits(documents_of({{1}}), valid, arena.bytes()), false);
   const LocatedBatch failed = located({"\x0a", "\x0a"}, ragged("t", Dtype::int64));
-  CHECK_EQ(writer->fits(failed, sound, arena.bytes()), false);
+  CHECK_EQ(writer->fits(failed, valid, arena.bytes()), false);
 }
 
 // A document that is cut into pieces is the same in any rows, and so are its errors.

@@ -26,7 +26,7 @@ struct Batch {
                 .ranges = {{0, 34, 19}, {34, 19, 0}},
                 .buffer_bytes = 53};
 
-  bool is_sound(bool check_crcs) const {
+  bool is_valid(bool check_crcs) const {
     const File file(std::as_bytes(std::span(bytes)));
     const std::vector<int> fds = {file.fd()};
     std::vector<std::byte> buffer(53);  // of exactly that size, so that sanitizers see overruns
@@ -42,20 +42,20 @@ void test_stored_bytes() {
   CHECK(plan.stored_bytes(5, 2) == 0);
 }
 
-void test_sound_frames() {
+void test_valid_frames() {
   const Batch batch;
-  CHECK(batch.is_sound(true));
-  CHECK(batch.is_sound(false));
+  CHECK(batch.is_valid(true));
+  CHECK(batch.is_valid(false));
 }
 
 void test_every_byte_counts() {
   for (std::size_t i = 0; i < Batch().bytes.size(); ++i) {
     Batch batch;
     batch.bytes[i] = static_cast<char>(batch.bytes[i] ^ 1);
-    CHECK(!batch.is_sound(true));
+    CHECK(!batch.is_valid(true));
     // Without the checksums, only the lengths must be those of the plan.
     const std::size_t in_frame = i < 18 ? i : i < 34 ? i - 18 : i - 34;
-    CHECK_EQ_IN(batch.is_sound(false), in_frame >= sizeof(std::uint64_t), i);
+    CHECK_EQ_IN(batch.is_valid(false), in_frame >= sizeof(std::uint64_t), i);
   }
 }
 
@@ -63,7 +63,7 @@ void test_what_the_file_lacks() {
   for (std::size_t size = 0; size < Batch().bytes.size(); ++size) {
     Batch batch;
     batch.bytes.resize(size);
-    CHECK(!batch.is_sound(true));
+    CHECK(!batch.is_valid(true));
   }
 }
 
@@ -73,10 +73,10 @@ void test_damaged_offsets_and_sizes() {
                                      std::int64_t{52}, std::int64_t{42}, INT64_MIN, INT64_MAX}) {
       Batch misplaced;
       misplaced.plan.frame_starts[record] = wrong;
-      CHECK(!misplaced.is_sound(true));
+      CHECK(!misplaced.is_valid(true));
       Batch resized;
       resized.plan.frame_sizes[record] = wrong;
-      CHECK(!resized.is_sound(true));
+      CHECK(!resized.is_valid(true));
     }
   }
 }
@@ -112,7 +112,7 @@ void test_joined_reads() {
 int main() {
   using namespace tio::test;
   test_stored_bytes();
-  test_sound_frames();
+  test_valid_frames();
   test_every_byte_counts();
   test_what_the_file_lacks();
   test_damaged_offsets_and_sizes();

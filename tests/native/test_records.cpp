@@ -185,41 +185,41 @@ void test_is_fixed() {
 // ---- specs ----
 
 void test_faults_of_specs() {
-  const auto sound = [](const FeatureSpec& spec) { return spec.fault() == nullptr; };
+  const auto valid = [](const FeatureSpec& spec) { return spec.fault() == nullptr; };
   for (const ColumnType type :
        {ColumnType::raw_bytes, ColumnType::resized_bytes, ColumnType::span}) {
-    CHECK(sound(one_bytes("s", type, 3)));
-    CHECK(!sound(optional(one_bytes("s", type, 3))));
-    CHECK(!sound(in_lists(one_bytes("s", type, 3))));
+    CHECK(valid(one_bytes("s", type, 3)));
+    CHECK(!valid(optional(one_bytes("s", type, 3))));
+    CHECK(!valid(in_lists(one_bytes("s", type, 3))));
     FeatureSpec ints = one_bytes("s", type, 3);
     ints.dtype = Dtype::int64;
-    CHECK(!sound(ints));
+    CHECK(!valid(ints));
   }
-  CHECK(sound(fixed("a", Dtype::int64, 3)));
-  CHECK(!sound(in_lists(fixed("a", Dtype::int64, 3))));
-  CHECK(!sound(optional(fixed("a", Dtype::int64, 3))));
-  CHECK(sound(with_default(fixed("a", Dtype::int64, 2), {"12345678", "12345678"})));
-  CHECK(!sound(with_default(fixed("a", Dtype::int64, 2), {"12345678", "1234567"})));
-  CHECK(!sound(with_default(fixed("a", Dtype::int64, 2), {"12345678"})));
-  CHECK(!sound(with_default(fixed("a", Dtype::int64, std::uint64_t{1} << 61), {})));
-  CHECK(sound(with_default(fixed("s", Dtype::bytes, 2), {"", "xyz"})));
-  CHECK(!sound(with_default(fixed("s", Dtype::bytes, 2), {"xyz"})));
+  CHECK(valid(fixed("a", Dtype::int64, 3)));
+  CHECK(!valid(in_lists(fixed("a", Dtype::int64, 3))));
+  CHECK(!valid(optional(fixed("a", Dtype::int64, 3))));
+  CHECK(valid(with_default(fixed("a", Dtype::int64, 2), {"12345678", "12345678"})));
+  CHECK(!valid(with_default(fixed("a", Dtype::int64, 2), {"12345678", "1234567"})));
+  CHECK(!valid(with_default(fixed("a", Dtype::int64, 2), {"12345678"})));
+  CHECK(!valid(with_default(fixed("a", Dtype::int64, std::uint64_t{1} << 61), {})));
+  CHECK(valid(with_default(fixed("s", Dtype::bytes, 2), {"", "xyz"})));
+  CHECK(!valid(with_default(fixed("s", Dtype::bytes, 2), {"xyz"})));
   FeatureSpec other_sizes = with_default(fixed("s", Dtype::bytes, 2), {"x", "yz"});
   other_sizes.default_sizes = {1, 1};
-  CHECK(!sound(other_sizes));
+  CHECK(!valid(other_sizes));
   other_sizes.default_sizes = {std::numeric_limits<std::uint64_t>::max(), 4};
-  CHECK(!sound(other_sizes));
-  CHECK(sound(padded("a", Dtype::int64, 3)));
-  CHECK(sound(in_lists(optional(padded("s", Dtype::bytes, 3, "x")))));
-  CHECK(!sound(padded("a", Dtype::int64, 0)));
-  CHECK(!sound(with_values(padded("a", Dtype::int64, 2), {"12345678"})));
-  CHECK(!sound(with_values(padded("s", Dtype::bytes, 2, "x"), {"y"})));
-  CHECK(sound(on_request("a")) && sound(in_lists(on_request("a"))));
-  CHECK(sound(on_request("s", Dtype::bytes)) && sound(in_lists(on_request("s", Dtype::bytes))));
+  CHECK(!valid(other_sizes));
+  CHECK(valid(padded("a", Dtype::int64, 3)));
+  CHECK(valid(in_lists(optional(padded("s", Dtype::bytes, 3, "x")))));
+  CHECK(!valid(padded("a", Dtype::int64, 0)));
+  CHECK(!valid(with_values(padded("a", Dtype::int64, 2), {"12345678"})));
+  CHECK(!valid(with_values(padded("s", Dtype::bytes, 2, "x"), {"y"})));
+  CHECK(valid(on_request("a")) && valid(in_lists(on_request("a"))));
+  CHECK(valid(on_request("s", Dtype::bytes)) && valid(in_lists(on_request("s", Dtype::bytes))));
   FeatureSpec int32_on_request = on_request("a");
   int32_on_request.dtype = Dtype::int32;
-  CHECK(!sound(int32_on_request));
-  CHECK(sound(ragged("a", Dtype::int8)) && sound(in_lists(flat("a", Dtype::bytes))));
+  CHECK(!valid(int32_on_request));
+  CHECK(valid(ragged("a", Dtype::int8)) && valid(in_lists(flat("a", Dtype::bytes))));
 }
 
 }  // namespace

@@ -133,12 +133,12 @@ void test_images() {
   for (const ImageValue& image : batch.images) {
     CHECK_EQ(record.substr(image.offset, image.size), gif);
   }
-  CHECK(!facts_of(survey.context())["a"].has_unsound_image);
-  CHECK(facts_of(survey.context())["c"].has_unsound_image);  // too small
-  CHECK(survey.mark_unsound(batch.images[1]));
-  CHECK(facts_of(survey.context())["a"].has_unsound_image);
-  CHECK(!survey.mark_unsound({.feature = 3}));
-  CHECK(!survey.mark_unsound({.feature = 0, .is_in_list = true}));
+  CHECK(!facts_of(survey.context())["a"].has_invalid_image);
+  CHECK(facts_of(survey.context())["c"].has_invalid_image);  // too small
+  CHECK(survey.mark_invalid(batch.images[1]));
+  CHECK(facts_of(survey.context())["a"].has_invalid_image);
+  CHECK(!survey.mark_invalid({.feature = 3}));
+  CHECK(!survey.mark_invalid({.feature = 0, .is_in_list = true}));
 }
 
 ByteFormat format_of(const std::string& value) {

@@ -26,7 +26,7 @@ class _Summary:
         self.steps: tuple[int, int] | None = None
         self.extent: tuple[float, float] | None = None
         self.formats: Counter[str] = Counter()
-        self.are_images_sound = True
+        self.are_images_valid = True
 
     def add(self, feature: InspectedFeature) -> None:
         self.records += 1
@@ -57,8 +57,8 @@ class _Summary:
         self.formats[found] += 1
         if found in IMAGES:
             size = image_size(value)
-            is_sound = size is not None and size[0] * size[1] <= ImageFeature().max_pixels
-            self.are_images_sound = self.are_images_sound and is_sound
+            is_valid = size is not None and size[0] * size[1] <= ImageFeature().max_pixels
+            self.are_images_valid = self.are_images_valid and is_valid
 
     def result(self) -> FeatureSummary:
         return FeatureSummary(
@@ -69,7 +69,7 @@ class _Summary:
             self.steps,
             self.extent if len(self.kinds) == 1 else None,
             tuple(self.formats.most_common()),
-            self.are_images_sound or not set(self.formats) <= {*IMAGES},
+            self.are_images_valid or not set(self.formats) <= {*IMAGES},
         )
 
 
@@ -110,12 +110,12 @@ def survey_model(
 
 
 def comparable(survey: Survey) -> Survey:
-    """Return a survey without the soundness of images where it has no meaning."""
+    """Return a survey without the validity of images where it has no meaning."""
 
     def plain(summary: FeatureSummary) -> FeatureSummary:
         if {name for name, _ in summary.formats} <= {*IMAGES}:
             return summary
-        return FeatureSummary(**{**vars(summary), "are_images_sound": True})
+        return FeatureSummary(**{**vars(summary), "are_images_valid": True})
 
     return Survey(
         survey.records,

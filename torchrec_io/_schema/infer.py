@@ -250,7 +250,7 @@ def _noun(inspected: Inspected) -> str:
 
 
 def _is_image(summary: FeatureSummary) -> bool:
-    return _are_images(summary) and summary.are_images_sound
+    return _are_images(summary) and summary.are_images_valid
 
 
 def _are_images(summary: FeatureSummary) -> bool:
@@ -302,7 +302,7 @@ def _remark(summary: FeatureSummary) -> str:
 def _remark_on_images(summary: FeatureSummary) -> str:
     if not _are_images(summary):
         return "; only some of the values are images, so all stay bytes"
-    if not summary.are_images_sound:
+    if not summary.are_images_valid:
         return "; some of the images are damaged or too large, so all stay bytes"
     if summary.steps is not None:
         return "; images in a feature list stay bytes"

@@ -66,7 +66,7 @@ class FeatureSummary:
         extent: Smallest and largest number, or size of a bytes value; None if kinds are mixed.
         formats: Formats that its bytes seem to have and the number of such values, the most
             frequent first.
-        are_images_sound: Whether all images can be decoded. It has no meaning if the formats are
+        are_images_valid: Whether all images can be decoded. It has no meaning if the formats are
             not all images.
     """
 
@@ -77,7 +77,7 @@ class FeatureSummary:
     steps: tuple[int, int] | None = None
     extent: Ends = None
     formats: tuple[tuple[str, int], ...] = ()
-    are_images_sound: bool = True
+    are_images_valid: bool = True
 
     @classmethod
     def of(cls, facts: _core.FeatureFacts) -> FeatureSummary:
@@ -97,7 +97,7 @@ class FeatureSummary:
             facts.steps,
             extents[next(iter(kinds))] if len(kinds) == 1 else None,
             tuple(sorted(formats, key=lambda pair: -pair[1])),
-            not facts.has_unsound_image,
+            not facts.has_invalid_image,
         )
 
 
@@ -154,7 +154,7 @@ class Surveyor:
         for image in batch.images:
             data = block.view(image.record)[image.offset : image.offset + image.size]
             if not _is_valid_image(bytes(data)):
-                self._core.mark_unsound(image)
+                self._core.mark_invalid(image)
         return batch
 
     def merge(self, later: Surveyor) -> None:

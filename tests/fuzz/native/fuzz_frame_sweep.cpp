@@ -1,4 +1,4 @@
-// Compares the search for sound frames with a simple implementation, over any bytes in any windows.
+// Compares the search for valid frames with a simple implementation, over any bytes in any windows.
 //
 // Input: options, size of windows (2 bytes), limit of records (1 byte), the stream.
 #include <vector>

@@ -100,8 +100,8 @@ std::optional<FrameFault> reference_check(Bytes buffer, std::uint64_t start, std
   if (stored != length) return FrameFault::length_mismatch;
   if (Wide{start} + 16 + length > buffer.size()) return FrameFault::past_end;
   const std::uint32_t crc = test::reference_masked_crc(buffer.subspan(start + 12, length));
-  const bool sound = crc == load<std::uint32_t>(buffer, start + 12 + length);
-  return check_crcs && !sound ? std::optional(FrameFault::data_crc) : std::nullopt;
+  const bool valid = crc == load<std::uint32_t>(buffer, start + 12 + length);
+  return check_crcs && !valid ? std::optional(FrameFault::data_crc) : std::nullopt;
 }
 
 void require_same_check(Bytes buffer, std::uint64_t start, std::uint64_t length) {

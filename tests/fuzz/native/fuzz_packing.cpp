@@ -104,10 +104,10 @@ RowPlan pack(Numbers& input, std::size_t length, std::size_t count, std::int64_t
 }
 
 std::optional<RowPlan> cut(Numbers& input, std::int64_t length, std::size_t count,
-                           std::int64_t extra, bool is_sound) {
+                           std::int64_t extra, bool is_valid) {
   const Int64s lengths = input.several(count);
   const bool fits = std::ranges::all_of(lengths, [](auto each) { return 0 < each && each < 1000; });
-  const Int64s starts = is_sound && fits ? starts_of(lengths, extra) : input.several(count);
+  const Int64s starts = is_valid && fits ? starts_of(lengths, extra) : input.several(count);
   const std::int64_t begin = input.number();
   const std::int64_t most = std::min(begin, std::numeric_limits<std::int64_t>::max() - kMostTokens);
   return cut_rows({lengths, lengths, starts}, begin, most + 16 * input.byte(), length);
@@ -184,13 +184,13 @@ void write(const RowPlan& plan, std::size_t length, const Int64s& lengths,
     records.push_back(record_of(static_cast<std::int64_t>(i), lengths[i], is_chunked));
   }
   const LocatedBatch documents = located(records, ragged("t", Dtype::int64));
-  const bool is_sound = is_as_planned(plan, sources, lengths);
+  const bool is_valid = is_as_planned(plan, sources, lengths);
   for (const Labels labels : {Labels::same, Labels::next}) {
     RowArena arena(plan.rows() * length, labels, kPadding, kSeparator);
     arena.format.continues = continues;
     require(writer->fits(documents, arena.format, arena.bytes()), "the rows do not fit");
     const bool is_good = writer->write(documents, arena.format, arena.bytes());
-    require(is_good == is_sound, "a document of another length is taken, or one is refused");
+    require(is_good == is_valid, "a document of another length is taken, or one is refused");
     if (!is_good) return;
     const auto expected = model(plan, length, sources, continues);
     const auto tokens = arena.tokens(), found_labels = arena.labels();

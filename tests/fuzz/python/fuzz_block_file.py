@@ -29,13 +29,13 @@ def check(data: bytes) -> None:
     try:
         block = CachedBlock(NAME, file_with(content), size)
     except ValueError:
-        assert not (bits & _SIGNED and content == written(content[:size])), "a sound file"
+        assert not (bits & _SIGNED and content == written(content[:size])), "a valid file"
         return
     assert len(content) == file_bytes(size), "a file of another size"
     out = np.zeros(size, np.uint8)
-    is_sound = block.read(out)
-    assert is_sound == (written(content[:size]) == content), "damage was not found"
-    assert not is_sound or out.tobytes() == content[:size], "wrong data"
+    is_valid = block.read(out)
+    assert is_valid == (written(content[:size]) == content), "damage was not found"
+    assert not is_valid or out.tobytes() == content[:size], "wrong data"
 
 
 def file_with(content: bytes) -> int:
@@ -62,13 +62,13 @@ def signed(content: bytes, size: int) -> bytes:
 
 def seeds() -> Iterator[bytes]:
     for size in (0, 1, 5000, 9000):
-        sound = written(bytes(range(256)) * (size // 256) + bytes(size % 256))
+        valid = written(bytes(range(256)) * (size // 256) + bytes(size % 256))
         start = struct.pack("<BH", 0, size)
-        yield start + sound
-        yield start + sound[:-1]
-        yield start + sound + b"x"
-        for at in (*range(0, size, 999), *range(size, len(sound), 3)):
-            changed = bytearray(sound)
+        yield start + valid
+        yield start + valid[:-1]
+        yield start + valid + b"x"
+        for at in (*range(0, size, 999), *range(size, len(valid), 3)):
+            changed = bytearray(valid)
             changed[at] ^= 1
             yield start + changed
             yield struct.pack("<BH", _SIGNED, size) + changed

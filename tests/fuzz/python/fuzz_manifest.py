@@ -46,10 +46,10 @@ def seeds() -> Iterator[bytes]:
         "c": ManifestEntry(IndexFacts(0, 0, 1 << 63, "zlib"), "v"),
     }
     for count in range(4):
-        sound = encode_manifest(dict(list(entries.items())[:count]))
-        yield b"\0" + sound
-        yield b"\0" + sound[:-1]
-        lines = sound.partition(b"\n")[2]
+        valid = encode_manifest(dict(list(entries.items())[:count]))
+        yield b"\0" + valid
+        yield b"\0" + valid[:-1]
+        lines = valid.partition(b"\n")[2]
         for at in range(len(lines)):
             changed = bytearray(lines)
             changed[at] ^= 0xFF

@@ -76,8 +76,8 @@ def _check_reading(dataset: Any, walk: _Walk) -> None:
             found.append(bytes(record))
     except (CorruptRecordError, RecordTooLargeError, TruncatedFileError) as raised:
         error = raised
-    sound = walk.records[: walk.records.index(None)] if None in walk.records else walk.records
-    assert found == sound, "other records"
+    valid = walk.records[: walk.records.index(None)] if None in walk.records else walk.records
+    assert found == valid, "other records"
     assert (error is None) == (walk.is_whole and None not in walk.records), "another verdict"
 
 
@@ -117,8 +117,8 @@ def _walk(file: bytes, *, checked: bool, is_compressed: bool) -> _Walk:
         if end > len(file):
             return _Walk(records, is_whole=False)
         record = file[at + 12 : end - 4]
-        is_sound = not checked or file[end - 4 : end] == _crc(record)
-        records.append(record if is_sound else None)
+        is_valid = not checked or file[end - 4 : end] == _crc(record)
+        records.append(record if is_valid else None)
         at = end
     return _Walk(records, is_whole=True)
 

@@ -109,17 +109,17 @@ void bind_framing(nb::module_& m) {
         "    starts: Offset of each frame in the buffer.\n"
         "    lengths: Expected number of data bytes of each frame.\n"
         "    check_crcs: Whether to check the CRCs of the length and the data.");
-  nb::class_<FrameGap>(m, "FrameGap", "A part of a stream without sound frames.")
+  nb::class_<FrameGap>(m, "FrameGap", "A part of a stream without valid frames.")
       .def_ro("start", &FrameGap::start, "Offset in the window.")
       .def_ro("end", &FrameGap::end, "Offset of its end in the window.")
       .def_ro("fault", &FrameGap::fault, "Fault of the frame at `start`.")
       .def_ro("is_one_frame", &FrameGap::is_one_frame,
               "True if the gap is one frame with damaged data.");
-  nb::class_<FrameSweep>(m, "FrameSweep", "The sound frames of a part of a damaged stream.")
+  nb::class_<FrameSweep>(m, "FrameSweep", "The valid frames of a part of a damaged stream.")
       .def_prop_ro("starts", array_of(&FrameSweep::starts),
-                   "Offset in the window of each sound frame; uint64 [n].")
+                   "Offset in the window of each valid frame; uint64 [n].")
       .def_prop_ro("lengths", array_of(&FrameSweep::lengths),
-                   "Number of data bytes of each sound frame; uint64 [n].")
+                   "Number of data bytes of each valid frame; uint64 [n].")
       .def_ro("gaps", &FrameSweep::gaps, "Gaps that end in the window.")
       .def_ro("at", &FrameSweep::at, "Offset in the window; everything before it is decided.")
       .def_ro("needed", &FrameSweep::needed,

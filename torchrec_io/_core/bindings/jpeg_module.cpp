@@ -181,7 +181,7 @@ NB_MODULE(_jpeg, module) {
       "decode_column", &bind_decode_column, "records"_a, "which"_a, "offsets"_a, "sizes"_a,
       "targets"_a, "rule"_a, "max_scans"_a, "keys"_a.none() = nb::none(),
       "tables"_a.none() = nb::none(), nb::kw_only(), "fast"_a = false,
-      "Decode those images of a column that are sound JPEGs.\n\n"
+      "Decode those images of a column that are valid JPEGs.\n\n"
       "Args:\n"
       "    records: Records that hold the images.\n"
       "    which: Position of the record of each image.\n"

@@ -65,8 +65,8 @@ void init_survey(Survey* self, nb::handle_t<CharacterSet> printable, bool with_l
   new (self) Survey(share(printable), with_lists, with_values);
 }
 
-void bind_mark_unsound(Survey& self, const ImageValue& image) {
-  if (!self.mark_unsound(image)) throw nb::index_error("the image is of another survey");
+void bind_mark_invalid(Survey& self, const ImageValue& image) {
+  if (!self.mark_invalid(image)) throw nb::index_error("the image is of another survey");
 }
 
 nb::bytes bind_state(const Survey& self) {
@@ -126,7 +126,7 @@ void bind_results(nb::module_& m) {
           "sizes", [](const FeatureFacts& self) { return ends_of(self.values.sizes); },
           "Smallest and largest size of a bytes value.")
       .def_prop_ro("formats", &formats_of, "Formats of its bytes values, and their numbers.")
-      .def_ro("has_unsound_image", &FeatureFacts::has_unsound_image,
+      .def_ro("has_invalid_image", &FeatureFacts::has_invalid_image,
               "Whether a value looks like an image and cannot be decoded.");
 
   nb::class_<ImageValue>(m, "ImageValue", "A value that looks like an image.")
@@ -168,7 +168,7 @@ void bind_survey(nb::module_& m) {
       .def("add", &Survey::add, Unlocked(), "records"_a, "Add the facts about some records.")
       .def("merge", &Survey::merge, Unlocked(), "later"_a,
            "Add the facts about later records. Return False if there are too many features.")
-      .def("mark_unsound", &bind_mark_unsound, "image"_a,
+      .def("mark_invalid", &bind_mark_invalid, "image"_a,
            "Note that a value is not an image that can be decoded.")
       .def("state", &bind_state, "Return all facts as bytes, to send them to another process.")
       .def("restore", &bind_restore, "state"_a,

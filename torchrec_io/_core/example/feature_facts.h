@@ -89,7 +89,7 @@ struct FeatureFacts {
   ValueFacts values;
   FormatCounts formats;
   // Whether a value looks like an image and is not one, or is too large to decode.
-  bool has_unsound_image = false;
+  bool has_invalid_image = false;
 
   void add(const FeatureFacts& later) {
     records += later.records;
@@ -97,7 +97,7 @@ struct FeatureFacts {
     steps.add(later.steps);
     values.add(later.values);
     formats.add(later.formats);
-    has_unsound_image = has_unsound_image || later.has_unsound_image;
+    has_invalid_image = has_invalid_image || later.has_invalid_image;
   }
 };
 

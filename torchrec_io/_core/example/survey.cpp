@@ -231,9 +231,9 @@ void Survey::add_formats(SurveyedFeature& feature, Location at, ImageValue where
   visit_values(record_, at, [&](Bytes value) {
     const ByteFormat format = sniff(value, *printable_);
     facts.formats.add(format);
-    if (!is_image(format) || facts.has_unsound_image || !facts.formats.are_images()) return true;
-    facts.has_unsound_image = value.size() < kMinImageBytes;
-    if (facts.has_unsound_image) return true;
+    if (!is_image(format) || facts.has_invalid_image || !facts.formats.are_images()) return true;
+    facts.has_invalid_image = value.size() < kMinImageBytes;
+    if (facts.has_invalid_image) return true;
     where.offset = offset_in(record_, value);
     where.size = value.size();
     where.feature = feature.number;
@@ -256,10 +256,10 @@ bool Survey::merge(const Survey& later) {
   return merge_into(context_, later.context_) && merge_into(lists_, later.lists_);
 }
 
-bool Survey::mark_unsound(const ImageValue& image) {
+bool Survey::mark_invalid(const ImageValue& image) {
   const auto& features = (image.is_in_list ? lists_ : context_).all();
   if (image.feature >= features.size()) return false;
-  features[image.feature]->facts.has_unsound_image = true;
+  features[image.feature]->facts.has_invalid_image = true;
   return true;
 }
 

@@ -52,8 +52,8 @@ class Survey {
   // Adds the facts about later records. Returns false if there are too many features.
   bool merge(const Survey& later);
 
-  // Notes that a value is not a sound image. Returns false if the feature does not exist.
-  bool mark_unsound(const ImageValue& image);
+  // Notes that a value is not a valid image. Returns false if the feature does not exist.
+  bool mark_invalid(const ImageValue& image);
 
   std::uint64_t records() const { return records_; }
   const FeatureTable& context() const { return context_; }

@@ -31,7 +31,7 @@ void put_facts(std::string& state, const FeatureFacts& facts) {
     put(state, static_cast<std::uint64_t>(format));
     put(state, values);
   }
-  put(state, static_cast<std::uint8_t>(facts.has_unsound_image));
+  put(state, static_cast<std::uint8_t>(facts.has_invalid_image));
 }
 
 void put_table(std::string& state, const FeatureTable& table) {
@@ -86,13 +86,13 @@ class StateReader {
   }
 
   bool read(FeatureFacts& facts) {
-    std::uint8_t is_unsound = 0;
+    std::uint8_t is_invalid = 0;
     const bool is_whole = read(facts.records) && read(facts.present) && read(facts.steps) &&
                           read(facts.values.kinds) && read(facts.values.counts) &&
                           read(facts.values.ints) && read(facts.values.floats) &&
-                          read(facts.values.sizes) && read(facts.formats) && read(is_unsound);
-    facts.has_unsound_image = is_unsound != 0;
-    return is_whole && is_unsound <= 1;
+                          read(facts.values.sizes) && read(facts.formats) && read(is_invalid);
+    facts.has_invalid_image = is_invalid != 0;
+    return is_whole && is_invalid <= 1;
   }
 
   bool read(FeatureTable& table) {

@@ -74,12 +74,12 @@ bool CheckedFile::read(std::int64_t offset, MutableBytes target, bool checks) co
   const MutableBytes tail = part(after, 0, last - end);
   const std::array<iovec, 3> parts = {as_iovec(head), as_iovec(target), as_iovec(tail)};
   return read_parts(descriptor, first, parts) &&
-         is_sound(static_cast<std::size_t>(first / kChunk), head, target, tail);
+         is_valid(static_cast<std::size_t>(first / kChunk), head, target, tail);
 }
 
 // Returns whether the chunks from number `first` on, which consist of three parts, have their
 // checksums. The first part is less than a chunk.
-bool CheckedFile::is_sound(std::size_t first, Bytes head, Bytes target, Bytes tail) const {
+bool CheckedFile::is_valid(std::size_t first, Bytes head, Bytes target, Bytes tail) const {
   std::uint32_t crc = crc32c(head);
   std::size_t room = kChunkBytes - head.size();
   std::size_t number = first;

@@ -26,7 +26,7 @@ struct CheckedFile {
   bool read(std::int64_t offset, MutableBytes target, bool checks = true) const;
 
  private:
-  bool is_sound(std::size_t first, Bytes head, Bytes target, Bytes tail) const;
+  bool is_valid(std::size_t first, Bytes head, Bytes target, Bytes tail) const;
 };
 
 // Returns the number of chunks of some bytes.

@@ -41,18 +41,18 @@ std::uint32_t short_length_crc(std::uint64_t length) {
 }
 
 // Returns whether the length in a header matches its CRC.
-bool is_sound_length(Bytes header, std::uint64_t length) {
+bool is_valid_length(Bytes header, std::uint64_t length) {
   const std::uint32_t crc =
       (length >> 32) == 0 ? short_length_crc(length) : crc32c(header.first(8));
   return mask_crc(crc) == load<std::uint32_t>(header, 8);
 }
 
-enum class Verdict { sound, one_damaged, damaged, undecided };
+enum class Verdict { valid, one_damaged, damaged, undecided };
 
 // What was found out about the frame at an offset.
 struct Finding {
   Verdict verdict;
-  std::uint64_t size = 0;  // of a frame that is sound or damaged alone; needed bytes if undecided
+  std::uint64_t size = 0;  // of a frame that is valid or damaged alone; needed bytes if undecided
   FrameFault fault = FrameFault::length_crc;
 };
 
@@ -80,14 +80,14 @@ class Sweeper {
   std::uint64_t at() const { return sweep_.at; }
   bool is_at_end() const { return left_ == window_.size(); }
 
-  // Moves on to the next offset where a sound header starts or could start.
+  // Moves on to the next offset where a valid header starts or could start.
   void skip_impossible() {
     std::uint64_t at = sweep_.at;
     for (; window_.size() - at >= kFrameHeaderBytes; ++at) {
       const auto length = load<std::uint64_t>(window_, at);
       // Most offsets end here, because few numbers of 8 bytes are that small.
       if (length <= max_record_bytes_ &&
-          is_sound_length(window_.subspan(at, kFrameHeaderBytes), length)) {
+          is_valid_length(window_.subspan(at, kFrameHeaderBytes), length)) {
         break;
       }
     }
@@ -103,7 +103,7 @@ class Sweeper {
     }
     const auto length = load<std::uint64_t>(rest, 0);
     const std::uint64_t left = left_ - at();
-    if (!is_sound_length(rest, length)) return {Verdict::damaged, 0, FrameFault::length_crc};
+    if (!is_valid_length(rest, length)) return {Verdict::damaged, 0, FrameFault::length_crc};
     // First, because the end of the stream may be unknown.
     if (length > max_record_bytes_) return {Verdict::damaged, 0, FrameFault::too_large};
     if (left < kFrameOverheadBytes || length > left - kFrameOverheadBytes) {
@@ -113,7 +113,7 @@ class Sweeper {
     if (size > rest.size()) return {Verdict::undecided, size};
     const std::uint64_t data = at() + kFrameHeaderBytes;
     const auto stored = load<std::uint32_t>(window_, data + length);
-    if (mask_crc(ranges_.crc(data, data + length)) == stored) return {Verdict::sound, size};
+    if (mask_crc(ranges_.crc(data, data + length)) == stored) return {Verdict::valid, size};
     return examine_end(size);
   }
 
@@ -124,7 +124,7 @@ class Sweeper {
     const Bytes next = window_.subspan(at() + size);
     const Finding one = {Verdict::one_damaged, size, FrameFault::data_crc};
     if (next.size() >= kFrameHeaderBytes) {
-      return is_sound_length(next, load<std::uint64_t>(next, 0)) ? one : kDamaged;
+      return is_valid_length(next, load<std::uint64_t>(next, 0)) ? one : kDamaged;
     }
     if (!is_at_end()) return {Verdict::undecided, size + kFrameHeaderBytes};
     return next.empty() ? one : kDamaged;
@@ -141,7 +141,7 @@ class Sweeper {
       sweep_.gaps.push_back(*sweep_.open_gap);
       sweep_.open_gap.reset();
     }
-    if (finding.verdict == Verdict::sound) {
+    if (finding.verdict == Verdict::valid) {
       sweep_.starts.push_back(at());
       sweep_.lengths.push_back(finding.size - kFrameOverheadBytes);
     } else {

@@ -1,4 +1,4 @@
-// Search for all sound frames of a damaged stream.
+// Search for all valid frames of a damaged stream.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace tio {
 
-// A part of a stream without sound frames.
+// A part of a stream without valid frames.
 struct FrameGap {
   std::uint64_t start = 0;
   std::uint64_t end = 0;
@@ -20,7 +20,7 @@ struct FrameGap {
 
 // The frames and gaps of a window, in order. All offsets are offsets in the window.
 struct FrameSweep {
-  std::vector<std::uint64_t> starts;   // of the sound frames
+  std::vector<std::uint64_t> starts;   // of the valid frames
   std::vector<std::uint64_t> lengths;  // of their data
   std::vector<FrameGap> gaps;          // those that end in the window
   std::uint64_t at = 0;                // everything before this offset is decided
@@ -29,8 +29,8 @@ struct FrameSweep {
   std::optional<FrameGap> open_gap;
 };
 
-// Finds the sound frames of a window: those whose length and data match their CRCs, 64 bits in all.
-// A frame with a sound length and damaged data is one gap if a sound header, or the end of the
+// Finds the valid frames of a window: those whose length and data match their CRCs, 64 bits in all.
+// A frame with a valid length and damaged data is one gap if a valid header, or the end of the
 // stream, follows it. After any other fault, all offsets after that of the damaged frame are
 // searched.
 //

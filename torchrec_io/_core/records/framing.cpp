@@ -8,7 +8,7 @@ namespace {
 
 struct Header {
   std::uint64_t length = 0;
-  bool is_sound = false;
+  bool is_valid = false;
 };
 
 bool read_header(Cursor& cursor, Header& header) {
@@ -16,7 +16,7 @@ bool read_header(Cursor& cursor, Header& header) {
   std::uint32_t crc = 0;
   if (!cursor.read_bytes(8, length_bytes) || !cursor.read(crc)) return false;
   header.length = load<std::uint64_t>(length_bytes, 0);
-  header.is_sound = mask_crc(crc32c(length_bytes)) == crc;
+  header.is_valid = mask_crc(crc32c(length_bytes)) == crc;
   return true;
 }
 
@@ -41,7 +41,7 @@ FrameScan scan_frames(Bytes window, std::uint64_t at, std::uint64_t stream_end,
     if (inside > window.size()) return scan;
     Cursor cursor(window.subspan(inside));
     if (!read_header(cursor, header)) return scan;
-    if (check_lengths && !header.is_sound) {
+    if (check_lengths && !header.is_valid) {
       scan.fault = FrameFault::length_crc;
       return scan;
     }
@@ -64,7 +64,7 @@ std::optional<FrameFault> check_frame(Bytes buffer, std::uint64_t start, std::ui
   Bytes data;
   std::uint32_t crc = 0;
   if (!read_header(cursor, header)) return FrameFault::past_end;
-  if (check_crcs && !header.is_sound) return FrameFault::length_crc;
+  if (check_crcs && !header.is_valid) return FrameFault::length_crc;
   if (header.length != length) return FrameFault::length_mismatch;
   if (!cursor.read_bytes(length, data) || !cursor.read(crc)) return FrameFault::past_end;
   if (check_crcs && mask_crc(crc32c(data)) != crc) return FrameFault::data_crc;
