@@ -83,14 +83,14 @@ def test_each_public_name_has_one_place_on_an_api_page() -> None:
 @pytest.mark.parametrize(
     ("path", "kind"),
     [
-        ("datasets.tfrecord.TFRecordDataset", kinds.TFRecordOptions),
-        ("datasets.tfrecord.TFRecordDataset.from_tfds", kinds.TfdsOptions),
-        ("datasets.tfrecord.TFRecordDataset.replace", kinds.TFRecordReplaceOptions),
-        ("datasets.stream.TFRecordStream", kinds.StreamOptions),
-        ("datasets.map_style.TFRecordMapDataset", kinds.MapOptions),
-        ("datasets.formats.TextLineDataset", kinds.FileOptions),
-        ("datasets.formats.WholeFileDataset", kinds.WholeFileOptions),
-        ("datasets.mixture.mix", kinds.MixOptions),
+        ("_datasets.tfrecord.TFRecordDataset", kinds.TFRecordOptions),
+        ("_datasets.tfrecord.TFRecordDataset.from_tfds", kinds.TfdsOptions),
+        ("_datasets.tfrecord.TFRecordDataset.replace", kinds.TFRecordReplaceOptions),
+        ("_datasets.stream.TFRecordStream", kinds.StreamOptions),
+        ("_datasets.map_style.TFRecordMapDataset", kinds.MapOptions),
+        ("_datasets.formats.TextLineDataset", kinds.FileOptions),
+        ("_datasets.formats.WholeFileDataset", kinds.WholeFileOptions),
+        ("_datasets.mixture.mix", kinds.MixOptions),
     ],
 )
 def test_api_pages_show_options(package: Any, path: str, kind: Any) -> None:
@@ -106,6 +106,9 @@ def test_api_pages_show_options(package: Any, path: str, kind: Any) -> None:
         # The default is Python source, such as 1 << 30.
         assert default == "<unchanged>" or eval(default) == option.default  # noqa: S307
         assert parameters[name].annotation
+        if not shown.is_class:
+            assert texts["options"].startswith("Options of the ")
+            continue
         words = re.sub(r":\w+:`|`|\[|\]\([^)]*\)|docs/\w+\.md", "", option.text).split()[1:]
         assert texts[name].replace("`", "").split()[:6] == words[:6]
     mkdocs = (ROOT / "mkdocs.yml").read_text("utf-8")
@@ -123,7 +126,7 @@ def test_docstrings_have_no_markup_but_markdown(package: Any) -> None:
 
 def test_roles_become_references_to_what_a_page_shows(package: Any) -> None:
     names = {"torchrec_io._tensors.batch.Batch": "torchrec_io.Batch"}
-    batch = package["tensors.batch.Batch"]
+    batch = package["_tensors.batch.Batch"]
     assert rewritten("a :class:`Batch`, ``b``", package, names) == (
         "a [`Batch`][torchrec_io.Batch], `b`"
     )
@@ -145,7 +148,7 @@ def test_roles_become_references_to_what_a_page_shows(package: Any) -> None:
 
 
 def test_a_public_docstring_refers_to_others(package: Any) -> None:
-    text = package["datasets.tfrecord.TFRecordDataset"].docstring.value
+    text = package["_datasets.tfrecord.TFRecordDataset"].docstring.value
     assert "[`Schema`][torchrec_io.Schema]" in text
     assert "[`set_epoch`][torchrec_io.TFRecordDataset.set_epoch]" in text
     text = package["ranking.encoding.encode"].docstring.value

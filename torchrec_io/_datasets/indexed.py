@@ -132,6 +132,10 @@ class IndexedDataset(SelectingDataset, CountedDataset[Item_co]):
 
         The epoch, the position and the count of skipped errors start again.
 
+        Args:
+            options: Options of the class that do not belong to its files, and ``schema``. Others
+                stay as they are.
+
         Raises:
             TypeError: If an option is unknown or belongs to the files.
             ValueError: If a value is invalid.

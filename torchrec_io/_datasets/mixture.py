@@ -89,6 +89,9 @@ def mix(
         stop: ``"first_exhausted"`` ends an epoch when a dataset that is chosen has no record left.
             ``"all_exhausted"`` continues without exhausted datasets, so each record comes exactly
             once. ``"endless"`` restarts an exhausted dataset, in its next epoch's order.
+        options: Options of the mixture, in place of those of its datasets: ``batch_size``,
+            ``drop_last``, ``pack``, ``epochs``, ``rank``, ``world_size``, ``uneven``,
+            ``transform``, ``with_key``, ``on_error``, ``num_threads``, ``prefetch``.
 
     Raises:
         ValueError: If weights do not match the datasets or are not positive, the datasets differ,
