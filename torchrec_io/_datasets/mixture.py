@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class MixedDataset(CountedDataset[Item_co]):
     """Records of several datasets in one order; made by :func:`mix`."""
 
-    instead = MIXED
+    _instead = MIXED
 
 
 @overload
@@ -174,16 +174,16 @@ def _checked(dataset: Any) -> IndexedPipeline:
         raise TypeError(
             f"datasets must be datasets of indexed files, such as TFRecordDataset, got {dataset!r}"
         )
-    if has_length_batches(dataset.pipeline.options):
+    if has_length_batches(dataset._pipeline.options):
         raise ValueError("a dataset with batches by length cannot be mixed")
-    if dataset.pipeline.options.get("pack") is not None:
+    if dataset._pipeline.options.get("pack") is not None:
         raise ValueError("a dataset with packed rows cannot be mixed: give pack to mix()")
-    if dataset.record_order.lanes is not None:
+    if dataset._record_order.lanes is not None:
         raise ValueError(
             "a dataset with lanes cannot be mixed, because the ranks of a mixture read all of its "
             "lanes: use Shuffle(block=..., window=...) without lanes"
         )
-    return dataset.pipeline
+    return dataset._pipeline
 
 
 def _check_schemas(schemas: list[Any]) -> None:

@@ -282,7 +282,7 @@ class TFRecordDataset(IndexedDataset[Item_co]):
         """
         from ..episodes.stepping import step_pipeline  # noqa: PLC0415  # an optional room
 
-        return self.derive(step_pipeline(self.pipeline, group, window))
+        return self._derive(step_pipeline(self._pipeline, group, window))
 
 
 def _check_steps(steps: Any) -> None:

@@ -53,16 +53,16 @@ def announced_end() -> Iterator[LoopEnd | None]:
     A loop that ends without :meth:`LoopEnd.note` logs a warning if gradients may be lost.
     """
     module = sys.modules.get("accelerate.state")
-    if module is None or not module.GradientState._shared_state:  # noqa: SLF001  # no Accelerator
+    if module is None or not module.GradientState._shared_state:  # no Accelerator
         yield None
         return
     state = module.GradientState()
     end = LoopEnd()
-    state._add_dataloader(end)  # noqa: SLF001  # as accelerate.data_loader does
+    state._add_dataloader(end)  # as accelerate.data_loader does
     try:
         yield end
         is_applied = end.end_of_dataloader or state.sync_gradients
         if not is_applied and torch.is_grad_enabled():  # not in an evaluation
             logger.warning(_NOT_APPLIED)
     finally:
-        state._remove_dataloader(end)  # noqa: SLF001
+        state._remove_dataloader(end)

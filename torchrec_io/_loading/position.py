@@ -98,7 +98,7 @@ class RecordsLoop(Loop):
     """
 
     def __init__(self, dataset: RecordDataset) -> None:
-        self._session = session = dataset.session
+        self._session = session = dataset._session
         self._dealer = session.dealer
         self._start = session.next_start()
         self.first_epoch = session.state.loader_epoch = self._start[0].first_epoch
@@ -251,7 +251,7 @@ class CountedPosition(RecordsPosition):
         return CountedLoop(self._dataset)
 
     def state_dict(self) -> dict[str, Any]:
-        session, loop = self._dataset.session, self._loop
+        session, loop = self._dataset._session, self._loop
         if loop is None or session.is_sent_elsewhere(loop.progress, loop.times_set):
             now = session.dealer.layout()
             return session.to_state(session.dealer.moved(*session.next_start(), now), now)
@@ -322,7 +322,7 @@ class WorkersPosition(RecordsPosition):
 
     @property
     def _next_epoch(self) -> int:
-        return self._dataset.session.state.clock.epoch
+        return self._dataset._session.state.clock.epoch
 
     def state_dict(self) -> dict[str, Any]:
         if self._loop is not None:
@@ -343,10 +343,10 @@ class WorkersPosition(RecordsPosition):
         epoch = int(state["epoch"])
         if state["left"] != 0:
             return epoch
-        return epoch + int(self._dataset.session.pipeline.options["epochs"])
+        return epoch + int(self._dataset._session.pipeline.options["epochs"])
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        session = self._dataset.session
+        session = self._dataset._session
         if self._is_set_by_state:
             self._is_set_by_state = False
             session.state.times_seen = session.state.times_set
