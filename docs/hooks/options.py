@@ -47,9 +47,11 @@ def _add_to_members(owner: griffe.Object, kinds: dict[str, list[Definition]]) ->
 
 
 def definitions_in(source: str) -> dict[str, list[Definition]]:
-    """Return the options of each class of the module's source, those of base classes first."""
+    """Return the options of each class of the module's source, in the order of their groups."""
     kinds: dict[str, list[Definition]] = {}
-    for node in ast.parse(source).body:
+    module = ast.parse(source)
+    order = _order_in(module)
+    for node in module.body:
         if isinstance(node, ast.ClassDef):
             bases = [definition for base in node.bases for definition in kinds.get(_name(base), ())]
             _, _, attributes = (ast.get_docstring(node) or "").partition("Attributes:\n")
@@ -58,8 +60,19 @@ def definitions_in(source: str) -> dict[str, list[Definition]]:
             own = [
                 _definition(each, entries) for each in node.body if isinstance(each, ast.AnnAssign)
             ]
-            kinds[node.name] = bases + [option for option in own if option is not None]
+            found = bases + [option for option in own if option is not None]
+            by_name = {option.name: option for option in found}
+            kinds[node.name] = [by_name[name] for name in order if name in by_name]
     return kinds
+
+
+def _order_in(module: ast.Module) -> list[str]:
+    """Return the names of options in the order of their groups."""
+    for node in module.body:
+        if isinstance(node, ast.AnnAssign) and _name(node.target) == "GROUPS":
+            assert node.value is not None
+            return [name for names in ast.literal_eval(node.value).values() for name in names]
+    raise ValueError("the module must define GROUPS")
 
 
 def _name(node: ast.expr) -> str:
@@ -97,19 +110,13 @@ def _add(member: griffe.Object, definitions: list[Definition], is_unchanged: boo
             )
         )
         entries.append(option.text)
-    member.docstring.value = _with_arguments(member.docstring.value, entries)
+    if member.is_class:
+        member.docstring.value = _with_arguments(member.docstring.value, entries)
 
 
 def _with_arguments(docstring: str, entries: list[str]) -> str:
-    """Return a docstring with entries added to its "Args" section, as the package does."""
+    """Return the docstring of a class with entries added to its "Args" section."""
     sections = docstring.split("\n\n")
-    for number, section in enumerate(sections):
-        if section.startswith("Args:"):
-            sections[number] = "\n".join([section, *entries])
-            break
-        if section.startswith(("Returns:", "Yields:", "Raises:")):
-            sections.insert(number, "\n".join(["Args:", *entries]))
-            break
-    else:
-        sections.append("\n".join(["Args:", *entries]))
+    [at] = [number for number, text in enumerate(sections) if text.startswith("Args:")]
+    sections[at] = "\n".join([sections[at], *entries])
     return "\n\n".join(sections)

@@ -410,7 +410,7 @@ def test_an_epoch_that_is_set_during_ends_stays() -> None:
 def test_a_worker_at_its_end_does_not_go_on_if_others_are_not(path: str) -> None:
     """It may get its first request after the others have reached their ends."""
     dataset = open_numbers(path)
-    dealer, clock = dataset.session.dealer, dataset.session.state.clock
+    dealer, clock = dataset._session.dealer, dataset._session.state.clock
     at_end, inside = (Turn(clock, 9, 2, 0) for _ in range(2))
     position = Position.at(Progress(consumed=1), dealer.layout(0, 2), at_end)
     for turn in (at_end, inside):

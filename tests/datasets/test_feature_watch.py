@@ -185,9 +185,9 @@ def test_features_in_the_examples_of_lists(
 
 
 def test_only_schemas_with_such_features_are_watched(path: Path) -> None:
-    state = tio.TFRecordDataset(path, {"id": INT}).session.state
+    state = tio.TFRecordDataset(path, {"id": INT})._session.state
     for schema, is_open in (({"id": INT}, False), (MISSPELT, True), (None, False)):
-        parser = tio.TFRecordDataset(path, schema).session.pipeline.loader.parser
+        parser = tio.TFRecordDataset(path, schema)._session.pipeline.loader.parser
         assert feature_watch.FeatureWatch(parser, state).is_open == is_open
 
 

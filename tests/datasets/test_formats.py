@@ -258,4 +258,4 @@ def test_workers_that_get_pickled_datasets(files: dict[str, Any]) -> None:
         dataset.set_epoch(0)
     wanted = [[number, item] for number, dataset in enumerate(datasets) for item in dataset]
     assert found == wanted
-    assert isinstance(datasets[-1].pipeline.records.format, Netstrings)
+    assert isinstance(datasets[-1]._pipeline.records.format, Netstrings)

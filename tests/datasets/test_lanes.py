@@ -358,5 +358,5 @@ class TestReading:
         for world in (1, 3, 12):
             dataset = make(paths, rank=0, world_size=world, num_threads=1)
             next(iter(dataset))
-            kept.append(dataset.pipeline.loader.reader._keep)
+            kept.append(dataset._pipeline.loader.reader._keep)
         assert kept == [kept[2] * 12, kept[2] * 4, kept[2]]

@@ -51,18 +51,37 @@ def test_the_signature_has_each_option_with_its_default(taker: tuple[Any, Any]) 
 def test_help_has_the_text_of_each_option(taker: tuple[Any, Any]) -> None:
     function, kind = taker
     text = " ".join(pydoc.render_doc(function, renderer=pydoc.TextDoc()).replace("|", " ").split())
+    assert inspect.isclass(function) or " options: Options of the " in text
     for name, option in kinds.options_of(kind).items():
         assert option.text.startswith(f"    {name}: ")
-        assert " ".join(option.text.split()) in text
+        assert not inspect.isclass(function) or " ".join(option.text.split()) in text
 
 
 def test_documented_arguments_are_those_of_the_signature(taker: tuple[Any, Any]) -> None:
-    function, _ = taker
-    _, _, rest = (inspect.getdoc(function) or "").partition("\nArgs:\n")
-    section = rest.split("\n\n")[0].splitlines()
-    documented = [line.split(":")[0].strip() for line in section if not line.startswith("     ")]
+    function, kind = taker
+    options = list(kinds.options_of(kind))
+    sections = (inspect.getdoc(function) or "").split("\n\n")
+    documented = [
+        line.split(":")[0].strip()
+        for section in sections
+        if section.split(":")[0] in kinds.GROUPS
+        for line in section.splitlines()[1:]
+        if not line.startswith("     ")
+    ]
     parameters = [name for name in inspect.signature(function).parameters if name != "self"]
+    if not inspect.isclass(function):
+        assert documented.pop() == "options"
+        documented += options
     assert documented == parameters
+
+
+def test_options_come_in_groups() -> None:
+    order = [name for names in kinds.GROUPS.values() for name in names]
+    known = {name for _, kind in TAKERS.values() for name in kind.__annotations__}
+    assert sorted(order) == sorted(known)
+    text = inspect.getdoc(tio.TFRecordDataset) or ""
+    places = [text.index(f"\n{title}:\n") for title in kinds.GROUPS]
+    assert places == sorted(places)
 
 
 @pytest.mark.parametrize("name", [name for name in TAKERS if "." not in name])

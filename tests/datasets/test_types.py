@@ -99,3 +99,15 @@ def test_misspelled_dtypes() -> None:
         tio.RaggedFeature("int64", row_splits_dtype="int8")  # type: ignore[arg-type]
     with pytest.raises(SchemaError, match="int64"):
         tio.ImageFeature(dtype="int64")  # type: ignore[arg-type]
+
+
+def test_internal_names_are_hidden(path: Path) -> None:
+    """Completion shows the names on the API page."""
+    shown = {
+        *("paths", "schema", "batch_size", "num_records", "skipped", "repeated", "stats"),
+        *("set_epoch", "state_dict", "load_state_dict", "resume"),
+        *("split", "where", "select", "take", "steps", "replace", "from_tfds"),
+    }
+    names = {name for name in dir(tio.TFRecordDataset(path)) if not name.startswith("_")}
+    from_torch = set(dir(torch.utils.data.IterableDataset)) | {"functions"}
+    assert names - from_torch == shown

@@ -114,7 +114,7 @@ def make(paths: list[str], sort: str, workers: int = 0, **options: Any) -> Loade
 def whole_epochs(paths: list[str], sort: str, count: int, workers: int = 0) -> list[list[Any]]:
     """Return the items of the iterations of a loader, each of which is a loader of its own."""
     dataset, _ = {**MADE, **OF_WORKERS}[sort](paths)
-    step = dataset.session.pipeline.options["epochs"] if hasattr(dataset, "session") else 1
+    step = dataset._session.pipeline.options["epochs"] if hasattr(dataset, "_session") else 1
     found = []
     for number in range(count):
         loader = make(paths, sort, workers)

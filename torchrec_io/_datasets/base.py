@@ -29,38 +29,36 @@ class RecordDataset(MissingMethods, IterableDataset[Item_co]):
 
     Args:
         pipeline: The parts of the dataset.
-
-    Attributes:
-        session: Internal interface for loaders: the state of the dataset in this process.
     """
 
-    dealer: ClassVar[type[Dealer]]
+    _dealer_class: ClassVar[type[Dealer]]
     """Class that assigns records to processes."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         super().__init__()
-        self.session: Session = Session(pipeline, self.dealer)
+        # Of loaders, too: the state of the dataset in this process.
+        self._session = Session(pipeline, self._dealer_class)
 
     @property
     def paths(self) -> list[str]:
         """The data files."""
-        return list(self.session.pipeline.paths)
+        return list(self._session.pipeline.paths)
 
     @property
     def batch_size(self) -> int | None:
         """Number of records in a batch, or its maximum for batches by length; None if unlimited."""
-        size: int | None = self.session.pipeline.options["batch_size"]
+        size: int | None = self._session.pipeline.options["batch_size"]
         return size
 
     @property
     def schema(self) -> Any:
         """The schema of the columns; None if records are not parsed into columns."""
-        return self.session.pipeline.loader.parser.schema
+        return self._session.pipeline.loader.parser.schema
 
     @property
     def skipped(self) -> int:
         """Number of errors skipped so far, in this process and its workers; see ``on_error``."""
-        return self.session.state.skipped
+        return self._session.state.skipped
 
     @property
     def repeated(self) -> int:
@@ -68,7 +66,7 @@ class RecordDataset(MissingMethods, IterableDataset[Item_co]):
 
         See ``on_error``. Records that ``uneven="pad"`` repeats are not counted.
         """
-        return self.session.state.repeated
+        return self._session.state.repeated
 
     def stats(self) -> LoadingStats:
         """Return what was loaded since the previous call, and where the time went.
@@ -77,11 +75,11 @@ class RecordDataset(MissingMethods, IterableDataset[Item_co]):
         made counts, even if the training loop has not received it yet. With such workers only
         :func:`make_loader` knows how long the training loop waits, so call its ``stats`` instead.
         """
-        return self.session.stats()
+        return self._session.stats()
 
-    def counted(self) -> list[int]:
+    def _counted(self) -> list[int]:
         """Internal interface for loaders: the numbers of a :class:`StatsWindow` so far."""
-        return self.session.counted()
+        return self._session.counted()
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next iteration. Each epoch has its own shuffle.
@@ -96,7 +94,7 @@ class RecordDataset(MissingMethods, IterableDataset[Item_co]):
         Args:
             epoch: Number of the epoch, from 0.
         """
-        self.session.set_epoch(epoch)
+        self._session.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position of the last iteration as plain numbers and strings.
@@ -108,7 +106,7 @@ class RecordDataset(MissingMethods, IterableDataset[Item_co]):
         Raises:
             RuntimeError: If DataLoader workers iterate: only they know their positions.
         """
-        return self.session.save()
+        return self._session.save()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Start the next iteration at a saved position, without reading what came before.
@@ -129,23 +127,23 @@ class RecordDataset(MissingMethods, IterableDataset[Item_co]):
                 its product with ``world_size`` is the same. A process layout that does not match
                 raises when the iteration starts.
         """
-        self.session.load(state)
+        self._session.load(state)
 
     def __iter__(self) -> Iterator[Item_co]:
-        return self.session.iterate()
+        return self._session.iterate()
 
     def __repr__(self) -> str:
-        return describe(type(self).__name__, self.session)
+        return describe(type(self).__name__, self._session)
 
     def __copy__(self) -> Self:
         # The copy has epochs and positions of its own.
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other.session = self.session.copy()
+        other._session = self._session.copy()  # of this class
         return other
 
-    def derive(self, pipeline: Pipeline) -> Self:
+    def _derive(self, pipeline: Pipeline) -> Self:
         """Return a dataset of the same class and attributes with other parts, at its start."""
         other = copy.copy(self)
-        other.session = Session(pipeline, self.dealer)
+        other._session = Session(pipeline, self._dealer_class)  # noqa: SLF001  # of this class
         return other

@@ -43,11 +43,11 @@ logger = logging.getLogger("torchrec_io")
 class CountedDataset(RecordDataset[Item_co]):
     """Base of datasets whose number of records is known."""
 
-    dealer: ClassVar[type[Dealer]] = EpochDealer
+    _dealer_class: ClassVar[type[Dealer]] = EpochDealer
 
     @property
     def _dealer(self) -> EpochDealer:
-        dealer = self.session.dealer
+        dealer = self._session.dealer
         assert isinstance(dealer, EpochDealer)
         return dealer
 
@@ -70,7 +70,7 @@ class CountedDataset(RecordDataset[Item_co]):
             raise TypeError("an endless dataset has no length")
         if self._dealer.has_equal_epochs:
             return int(self._dealer.num_steps(0) * epochs)
-        first = self.session.state.clock.epoch
+        first = self._session.state.clock.epoch
         return sum(self._dealer.num_steps(epoch) for epoch in range(first, first + epochs))
 
     def resume(self, *, epoch: int, batches: int) -> None:
@@ -102,25 +102,25 @@ class CountedDataset(RecordDataset[Item_co]):
                 f"batches must be at most {most}, the number of batches in the epoch, got {batches}"
             )
         assigned = batches * layout.world_size * layout.batch_size
-        self.session.resume(Progress(epoch, epoch, min(assigned, dealer.count(epoch))), layout)
+        self._session.resume(Progress(epoch, epoch, min(assigned, dealer.count(epoch))), layout)
 
 
 class IndexedDataset(SelectingDataset, CountedDataset[Item_co]):
     """Base of datasets of indexed files."""
 
-    instead = ORDERED
+    _instead = ORDERED
 
     @property
-    def pipeline(self) -> IndexedPipeline:
+    def _pipeline(self) -> IndexedPipeline:
         """Internal interface: the parts of the dataset."""
-        pipeline = self.session.pipeline
+        pipeline = self._session.pipeline
         assert isinstance(pipeline, IndexedPipeline)
         return pipeline
 
     @property
-    def record_order(self) -> RecordOrder:
+    def _record_order(self) -> RecordOrder:
         """Internal interface: the order of the records, before they are put into batches."""
-        return self.pipeline.record_order
+        return self._pipeline.record_order
 
     @overload
     def replace(self, **options: Unpack[OrderReplaceOptions]) -> Self: ...
@@ -132,6 +132,10 @@ class IndexedDataset(SelectingDataset, CountedDataset[Item_co]):
 
         The epoch, the position and the count of skipped errors start again.
 
+        Args:
+            options: Options of the class that do not belong to its files, and ``schema``. Others
+                stay as they are.
+
         Raises:
             TypeError: If an option is unknown or belongs to the files.
             ValueError: If a value is invalid.
@@ -140,9 +144,9 @@ class IndexedDataset(SelectingDataset, CountedDataset[Item_co]):
 
     def _replaced(self, options: Mapping[str, Any]) -> Self:
         changes = dict(options)
-        schema = changes.pop("schema", self.pipeline.schema)
-        changed = change_options(TFRecordReplaceOptions, self.pipeline.options, changes)
-        return self.derive(self.pipeline.rebuild(schema=schema, options=changed))
+        schema = changes.pop("schema", self._pipeline.schema)
+        changed = change_options(TFRecordReplaceOptions, self._pipeline.options, changes)
+        return self._derive(self._pipeline.rebuild(schema=schema, options=changed))
 
     def split(
         self,
@@ -174,7 +178,7 @@ class IndexedDataset(SelectingDataset, CountedDataset[Item_co]):
             ValueError: If the fractions neither sum to 1 nor are percentages or weights.
             TypeError: If a key has another type.
         """
-        order, records = self.pipeline.record_order, self.pipeline.records
+        order, records = self._pipeline.record_order, self._pipeline.records
         selection = order.records
         if group_by is None:
             parts = split_indexed(records.indexes, selection, fractions, seed)
@@ -186,7 +190,7 @@ class IndexedDataset(SelectingDataset, CountedDataset[Item_co]):
                 records_text = counted(len(selection), "record")
                 logger.warning("the part %s of a split of %s is empty", fraction, records_text)
         return [
-            self.derive(self.pipeline.rebuild(record_order=order.with_records(part)))
+            self._derive(self._pipeline.rebuild(record_order=order.with_records(part)))
             for part in parts
         ]
 
@@ -194,8 +198,8 @@ class IndexedDataset(SelectingDataset, CountedDataset[Item_co]):
         self, group_by: Callable[[Any], Hashable], selection: Selection
     ) -> list[bytes | None]:
         keys: list[bytes | None] = [None] * len(selection)
-        parser = self.pipeline.loader.parser.of_whole_records()
-        loader = RecordLoader(self.pipeline.records, parser)
+        parser = self._pipeline.loader.parser.of_whole_records()
+        loader = RecordLoader(self._pipeline.records, parser)
         with closing(load_all(loader, selection, self._errors(), self._threads())) as pieces:
             for piece in pieces:
                 positions = selection.positions_of(piece.loaded.numbers).tolist()
@@ -204,15 +208,15 @@ class IndexedDataset(SelectingDataset, CountedDataset[Item_co]):
         return keys
 
     def _errors(self) -> ErrorHandler:
-        return ErrorHandler(self.pipeline.options["on_error"], self.session.state)
+        return ErrorHandler(self._pipeline.options["on_error"], self._session.state)
 
     def _threads(self) -> int:
         """Return the number of threads of a pass over the records."""
-        threads: int | None = self.pipeline.options["num_threads"]
+        threads: int | None = self._pipeline.options["num_threads"]
         return threads or most_storage_threads()
 
     def _selectable(self) -> SelectableRecords:
-        pipeline = self.pipeline
+        pipeline = self._pipeline
         # The reader of single records: blocks of a shuffle do not help in the stored order.
         order = dataclasses.replace(pipeline.record_order, shuffle=False)
         return SelectableRecords(
@@ -226,7 +230,7 @@ class IndexedDataset(SelectingDataset, CountedDataset[Item_co]):
         )
 
     def _with_order(self, order: RecordOrder) -> Self:
-        return self.derive(self.pipeline.rebuild(record_order=order))
+        return self._derive(self._pipeline.rebuild(record_order=order))
 
 
 def _key_bytes(key: Any) -> bytes:

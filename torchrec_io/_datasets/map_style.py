@@ -69,7 +69,7 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Item_co]):
         TorchRecIOError, FileNotFoundError, ValueError: As :class:`TFRecordDataset` does.
     """
 
-    instead = NUMBERED
+    _instead = NUMBERED
 
     @overload
     def __init__(
@@ -207,7 +207,7 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Item_co]):
         """
         return self._load(indices, batches=1)
 
-    def counted(self) -> list[int]:
+    def _counted(self) -> list[int]:
         """Internal interface for loaders: the numbers of a :class:`StatsWindow` so far."""
         return [*self._counters.snapshot(), 0, 0]
 
@@ -217,7 +217,7 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Item_co]):
         The first call counts from the start. Workers of a DataLoader are included. Records that are
         read together, as by DataLoader, are a batch.
         """
-        return self._window.take(self.counted(), self._counters.began)
+        return self._window.take(self._counted(), self._counters.began)
 
     def _load(self, indices: Sequence[int], batches: int) -> list[Any]:
         numbers = self._order.selection.numbers_at(self._positions(indices))
@@ -284,12 +284,12 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Item_co]):
         return np.where(positions < 0, positions + count, positions)
 
     @property
-    def record_order(self) -> RecordOrder:
+    def _record_order(self) -> RecordOrder:
         """Internal interface: the order of the records."""
         return self._order
 
     @property
-    def record_reader(self) -> RecordReader:
+    def _record_reader(self) -> RecordReader:
         """Internal interface: the reader of the records."""
         return self._reader
 

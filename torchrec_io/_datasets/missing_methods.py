@@ -12,15 +12,16 @@ class MissingMethods:
     ``hasattr`` stays False for them.
     """
 
-    instead: ClassVar[Mapping[str, str]] = {}
+    _instead: ClassVar[Mapping[str, str]] = {}
     """What to write in place of each missing method, by its name."""
 
     if not TYPE_CHECKING:  # type checkers would accept any name
 
         def __getattr__(self, name: str) -> Any:
-            kind = type(self)
-            if name in kind.instead:
-                raise AttributeError(f"{kind.__name__} has no {name}(): {kind.instead[name]}")
+            if name in self._instead:
+                raise AttributeError(
+                    f"{type(self).__name__} has no {name}(): {self._instead[name]}"
+                )
             # The usual error; or that of a property, which Python would hide.
             return object.__getattribute__(self, name)
 

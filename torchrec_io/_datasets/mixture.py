@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class MixedDataset(CountedDataset[Item_co]):
     """Records of several datasets in one order; made by :func:`mix`."""
 
-    instead = MIXED
+    _instead = MIXED
 
 
 @overload
@@ -89,6 +89,9 @@ def mix(
         stop: ``"first_exhausted"`` ends an epoch when a dataset that is chosen has no record left.
             ``"all_exhausted"`` continues without exhausted datasets, so each record comes exactly
             once. ``"endless"`` restarts an exhausted dataset, in its next epoch's order.
+        options: Options of the mixture, in place of those of its datasets: ``batch_size``,
+            ``drop_last``, ``pack``, ``epochs``, ``rank``, ``world_size``, ``uneven``,
+            ``transform``, ``with_key``, ``on_error``, ``num_threads``, ``prefetch``.
 
     Raises:
         ValueError: If weights do not match the datasets or are not positive, the datasets differ,
@@ -171,16 +174,16 @@ def _checked(dataset: Any) -> IndexedPipeline:
         raise TypeError(
             f"datasets must be datasets of indexed files, such as TFRecordDataset, got {dataset!r}"
         )
-    if has_length_batches(dataset.pipeline.options):
+    if has_length_batches(dataset._pipeline.options):
         raise ValueError("a dataset with batches by length cannot be mixed")
-    if dataset.pipeline.options.get("pack") is not None:
+    if dataset._pipeline.options.get("pack") is not None:
         raise ValueError("a dataset with packed rows cannot be mixed: give pack to mix()")
-    if dataset.record_order.lanes is not None:
+    if dataset._record_order.lanes is not None:
         raise ValueError(
             "a dataset with lanes cannot be mixed, because the ranks of a mixture read all of its "
             "lanes: use Shuffle(block=..., window=...) without lanes"
         )
-    return dataset.pipeline
+    return dataset._pipeline
 
 
 def _check_schemas(schemas: list[Any]) -> None:

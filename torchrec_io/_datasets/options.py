@@ -1,7 +1,8 @@
 """The options of datasets: name, type, default, check and text of each, written once.
 
 The classes below are the keyword arguments of datasets for type checkers, and their docstrings
-describe the options. :func:`takes_options` makes signatures, docstrings and checks of them.
+describe the options. :func:`takes_options` makes signatures and checks of them, and the docstrings
+of classes.
 """
 
 import functools
@@ -755,7 +756,7 @@ def check_no_length_batches(options: Mapping[str, Any], subject: str) -> None:
 
 
 def takes_options(kind: Any, *, unchanged: bool = False) -> Callable[[_Decorated], _Decorated]:
-    """Give a class or function the signature, checks and documentation of its options.
+    """Give a class or function the signature and checks of its options, and a class their texts.
 
     The constructor or function takes ``**options: Unpack[kind]``. An unknown option raises the
     TypeError that Python raises for an unknown argument.
@@ -768,18 +769,13 @@ def takes_options(kind: Any, *, unchanged: bool = False) -> Callable[[_Decorated
     def decorate(decorated: Any) -> Any:
         definitions = options_of(kind)
         if unchanged:
-            definitions = {
-                name: Option(UNCHANGED, text=option.text) for name, option in definitions.items()
-            }
-        lines = [_entry(option) for option in definitions.values() if option.text]
+            definitions = {name: Option(UNCHANGED) for name in definitions}
         if inspect.isclass(decorated):
             init: Any = decorated
             init.__init__ = _checked(init.__init__, kind, definitions, unchanged=unchanged)
-            decorated.__doc__ = _with_arguments(decorated.__doc__, lines)
+            decorated.__doc__ = _with_options(decorated.__doc__, definitions)
             return decorated
-        checked = _checked(decorated, kind, definitions, unchanged=unchanged)
-        checked.__doc__ = _with_arguments(decorated.__doc__, lines)
-        return checked
+        return _checked(decorated, kind, definitions, unchanged=unchanged)
 
     return decorate
 
@@ -828,23 +824,19 @@ def _checked(
 
 def _entry(option: Option) -> str:
     """Return the entry of an option in the "Args" section of a docstring."""
-    if option.default is UNCHANGED:
-        return option.text
     default = f"Default: ``{option.default!r}``."
     sep = "\n" + " " * 8 if len(option.text.splitlines()[-1]) + len(default) > 95 else " "
     return f"{option.text}{sep}{default}"
 
 
-def _with_arguments(docstring: str | None, entries: Iterable[str]) -> str:
-    """Return a docstring with entries added to the end of its "Args" section."""
+def _with_options(docstring: str | None, definitions: Mapping[str, Option]) -> str:
+    """Return the docstring of a class with the options in groups, after its "Args" section."""
     sections = inspect.cleandoc(docstring or "").split("\n\n")
-    for number, section in enumerate(sections):
-        if section.startswith("Args:"):
-            sections[number] = "\n".join([section, *entries])
-            break
-        if section.startswith(("Returns:", "Yields:", "Raises:")):
-            sections.insert(number, "\n".join(["Args:", *entries]))
-            break
-    else:
-        sections.append("\n".join(["Args:", *entries]))
+    [at] = [number for number, text in enumerate(sections) if text.startswith("Args:")]
+    groups = []
+    for title, names in GROUPS.items():
+        entries = [_entry(definitions[name]) for name in names if name in definitions]
+        if entries:
+            groups.append("\n".join([f"{title}:", *entries]))
+    sections[at : at + 1] = [sections[at] + groups[0].removeprefix("Args:"), *groups[1:]]
     return "\n\n".join(sections)

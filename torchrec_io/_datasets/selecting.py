@@ -24,7 +24,7 @@ class SelectingDataset:
     """Base of datasets whose records have numbers, so that some of them can be selected."""
 
     @property
-    def record_order(self) -> RecordOrder:
+    def _record_order(self) -> RecordOrder:
         """Internal interface: the order of the records."""
         raise NotImplementedError
 
@@ -102,7 +102,7 @@ class SelectingDataset:
             ValueError: If a number occurs twice: each record comes exactly once.
             TypeError: If the numbers are not integers.
         """
-        total = len(self.record_order)
+        total = len(self._record_order)
         return self._narrowed(select_positions(_check_numbers(numbers, total), total))
 
     def take(self, n: int) -> Self:
@@ -114,11 +114,11 @@ class SelectingDataset:
         Raises:
             ValueError: If ``n`` is negative or not an integer.
         """
-        total = len(self.record_order)
+        total = len(self._record_order)
         return self._narrowed(Span(0, min(check_integer("n", n), total), total))
 
     def _narrowed(self, picked: Selection) -> Self:
-        order = self.record_order
+        order = self._record_order
         return self._with_order(order.with_selection(select_within(order.selection, picked)))
 
 

@@ -56,8 +56,8 @@ class TFRecordStream(RecordDataset[Item_co]):
         ValueError: If another argument is invalid.
     """
 
-    dealer: ClassVar[type[Dealer]] = StreamDealer
-    instead = STREAMED
+    _dealer_class: ClassVar[type[Dealer]] = StreamDealer
+    _instead = STREAMED
 
     @overload
     def __init__(
@@ -109,15 +109,19 @@ class TFRecordStream(RecordDataset[Item_co]):
 
         The epoch, the position and the count of skipped errors start again.
 
+        Args:
+            options: Options of the class that do not belong to its files, and ``schema``. Others
+                stay as they are.
+
         Raises:
             TypeError: If an option is unknown or belongs to the files.
             ValueError: If a value is invalid.
         """
-        before = self.session.pipeline
+        before = self._session.pipeline
         changes: dict[str, Any] = dict(options)
         schema = changes.pop("schema", before.schema)
         changed = change_options(StreamReplaceOptions, before.options, changes)
-        return self.derive(_pipeline(before.paths, before.loader.reader, schema, changed))
+        return self._derive(_pipeline(before.paths, before.loader.reader, schema, changed))
 
 
 def _pipeline(

@@ -197,6 +197,7 @@ class TFRecordDataset(IndexedDataset[Item_co]):
                 ``"ragged"`` reads sequences, as they are stored. ``"each"`` makes a sample of each
                 element. A number makes samples of that many consecutive elements. See
                 :meth:`steps`.
+            options: Options of the class, except ``split`` and those of files and indexes.
 
         Raises:
             FileNotFoundError: If the directory does not exist, or shards are missing.
@@ -235,6 +236,10 @@ class TFRecordDataset(IndexedDataset[Item_co]):
         """Return a dataset of the same records with another schema or other options.
 
         The epoch, the position and the count of skipped errors start again.
+
+        Args:
+            options: Options of the class that do not belong to its files, and ``schema``. Others
+                stay as they are.
 
         Raises:
             TypeError: If an option is unknown or belongs to the files.
@@ -277,7 +282,7 @@ class TFRecordDataset(IndexedDataset[Item_co]):
         """
         from ..episodes.stepping import step_pipeline  # noqa: PLC0415  # an optional room
 
-        return self.derive(step_pipeline(self.pipeline, group, window))
+        return self._derive(step_pipeline(self._pipeline, group, window))
 
 
 def _check_steps(steps: Any) -> None:

@@ -177,7 +177,7 @@ class Loader(Generic[Item_co]):
         """
         lines = list(self._described)
         if isinstance(self.dataset, RecordDataset):
-            share = describe_share(self.dataset.session)
+            share = describe_share(self.dataset._session)
             lines[1:1] = [] if share is None else [f"share: {share}"]
         bottleneck = self._stats.bottleneck()
         lines += [] if bottleneck is None else [bottleneck]
@@ -368,7 +368,7 @@ class _Batches:
         if collate_fn is not None:
             yield f"collated by: {_name_of(collate_fn)}"
         if isinstance(self.dataset, RecordDataset):
-            transform = self.dataset.session.pipeline.options["transform"]
+            transform = self.dataset._session.pipeline.options["transform"]
             if transform is not None:
                 yield f"transformed by: {_name_of(transform)}"
 
@@ -377,8 +377,8 @@ def _of_records(
     dataset: RecordDataset, collate_fn: Callable[[Any], Any] | None, options: dict[str, Any]
 ) -> _Batches:
     """Return the batches of a dataset with an order of its own."""
-    dataset.session.is_own_share = True
-    dealer = dataset.session.dealer
+    dataset._session.is_own_share = True
+    dealer = dataset._session.dealer
     is_countable = (
         dealer.in_batches
         and isinstance(dealer, EpochDealer)
@@ -410,7 +410,7 @@ class _PlacedItems(IterableDataset[Any]):
 
     def __iter__(self) -> Iterator[tuple[Any, Place]]:
         for item in self._dataset:
-            yield item, self._dataset.session.place()
+            yield item, self._dataset._session.place()
 
     def __len__(self) -> int:
         return len(cast("Sized", self._dataset))
@@ -426,8 +426,8 @@ def _collate_placed(
 def _for_workers(dataset: RecordDataset) -> RecordDataset:
     """Return the dataset for workers, which take the epoch from the loader."""
     given = copy.copy(dataset)
-    given.session.share(dataset.session)
-    given.session.follows_loader = given.session.is_own_share = True
+    given._session.share(dataset._session)
+    given._session.follows_loader = given._session.is_own_share = True
     return given
 
 
@@ -440,10 +440,10 @@ def _with_batch_size(dataset: RecordDataset, batch_size: int | None) -> RecordDa
             f"batch_size must be {dataset.batch_size}, that of the dataset, or None, "
             f"got {batch_size}"
         )
-    pipeline = dataset.session.pipeline
+    pipeline = dataset._session.pipeline
     options = change_options(ReplaceOptions, pipeline.options, {"batch_size": batch_size})
-    other = dataset.derive(pipeline.with_options(options))
-    other.session.share(dataset.session)
+    other = dataset._derive(pipeline.with_options(options))
+    other._session.share(dataset._session)
     return other
 
 
@@ -471,7 +471,7 @@ def _of_numbers(
     given: Any = SequentialSampler(dataset) if sampler is None else sampler
     identity: dict[str, Any] = {"batch_size": batch_size, "records": len(dataset)}
     if isinstance(dataset, SelectingDataset):
-        identity["split"] = dataset.record_order.selection.fingerprint()
+        identity["split"] = dataset._record_order.selection.fingerprint()
     position = SamplerPosition(given, batch_size, identity)
     if batch_size is None:
         what = "samples, one by one"
@@ -503,7 +503,7 @@ def _name_of(function: Any) -> str:
 
 def _about_batches(dataset: RecordDataset) -> str:
     """Describe the items of a dataset."""
-    dealer = dataset.session.dealer
+    dealer = dataset._session.dealer
     if not dealer.in_batches:
         return "packed rows, one by one" if dealer.deals_rows else "samples, one by one"
     if dealer.deals_rows:
@@ -521,7 +521,7 @@ def _about_batches(dataset: RecordDataset) -> str:
 def _about_selection(dataset: Any) -> Iterator[str]:
     """Describe which records of the files the dataset has, if these are not all."""
     if isinstance(dataset, SelectingDataset):
-        order = dataset.record_order
+        order = dataset._record_order
         if len(order) < order.total:
             yield f"selected: {describe_records(order)}"
 
@@ -530,7 +530,7 @@ def _about_processes(batches: _Batches, num_workers: int, context: Any) -> str:
     if num_workers == 0:
         threads = 1
         if isinstance(batches.dataset, RecordDataset):
-            threads = batches.dataset.session.pipeline.options["num_threads"] or 2
+            threads = batches.dataset._session.pipeline.options["num_threads"] or 2
         how = "when a batch is asked for" if threads == 1 else f"with {threads} parsing threads"
         return f"read by: this process, {how}"
     name = getattr(context, "_name", context) or _start_method()

@@ -86,7 +86,7 @@ class LoopStats:
         own = self._counters.snapshot()
         if not self._datasets:
             return [*own, 0, 0]
-        each = [dataset.counted() for dataset in self._datasets]
+        each = [dataset._counted() for dataset in self._datasets]
         numbers = [sum(column) for column in zip(*each, strict=True)]
         numbers[_COPYING] = own[_COPYING]
         numbers[_WAITING] = own[_WAITING] - own[_COPYING]
@@ -123,7 +123,7 @@ def _percent(part: float, whole: float) -> str:
 
 def _counting_datasets(dataset: Any) -> Iterator[Any]:
     """Yield the datasets of this package that a dataset, such as a ``Subset``, reads."""
-    if hasattr(dataset, "counted"):
+    if hasattr(dataset, "_counted"):
         yield dataset
         return
     for part in (getattr(dataset, "dataset", None), *getattr(dataset, "datasets", ())):

@@ -111,7 +111,7 @@ class RecordsLoop(Loop):
     """
 
     def __init__(self, dataset: RecordDataset, start: Place | None = None) -> None:
-        self._session = session = dataset.session
+        self._session = session = dataset._session
         self._dealer = session.dealer
         self._start = start or session.next_start()
         self.first_epoch = session.state.loader_epoch = self._start[0].first_epoch
@@ -194,7 +194,7 @@ class RecordsPosition:
 
     def _next_state(self) -> dict[str, Any]:
         """Return the state at the start of the next iteration."""
-        session = self._dataset.session
+        session = self._dataset._session
         now = session.dealer.layout()
         return session.to_state(session.dealer.moved(*session.next_start(), now), now)
 
@@ -240,7 +240,7 @@ class CountedPosition(RecordsPosition):
         return self._loop  # type: ignore[no-any-return]
 
     def state_dict(self) -> dict[str, Any]:
-        session, loop = self._dataset.session, self._loop
+        session, loop = self._dataset._session, self._loop
         if loop is None or session.is_sent_elsewhere(loop.place[0], loop.times_set):
             return self._next_state()
         return session.to_state(*loop.place)
@@ -309,12 +309,12 @@ class WorkersPosition(RecordsPosition):
 
     def begin(self) -> Loop:
         resumed, self._resumed = self._current(), None
-        self._sent.session.places = resumed
+        self._sent._session.places = resumed
         self._loop = WorkersLoop(self._dataset, self._num_workers, resumed)
         return self._loop  # type: ignore[no-any-return]
 
     def _current(self) -> list[Place] | None:
-        epoch = self._dataset.session.epoch
+        epoch = self._dataset._session.epoch
         is_current = self._resumed is not None and self._resumed[0][0].is_in(epoch)
         return self._resumed if is_current else None
 
@@ -327,7 +327,7 @@ class WorkersPosition(RecordsPosition):
         self._resumed = None
 
     def state_dict(self) -> dict[str, Any]:
-        session, loop = self._dataset.session, self._loop
+        session, loop = self._dataset._session, self._loop
         if loop is not None:
             places = [*loop.places.values()]
             if not session.is_sent_elsewhere(places[0][0], loop.times_set):
@@ -336,7 +336,7 @@ class WorkersPosition(RecordsPosition):
         return self._next_state() if resumed is None else self._state(resumed)
 
     def _state(self, places: Sequence[Place], *, has_ended: bool = False) -> dict[str, Any]:
-        states = [self._dataset.session.to_state(*place) for place in places]
+        states = [self._dataset._session.to_state(*place) for place in places]
         return {"has_ended": has_ended, "workers": states}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -344,7 +344,7 @@ class WorkersPosition(RecordsPosition):
             super().load_state_dict(state)
             self._resumed = None
             return
-        session = self._dataset.session
+        session = self._dataset._session
         try:
             places = [session.from_state(each) for each in state["workers"]]
             has_ended = bool(state["has_ended"])

@@ -194,7 +194,7 @@ class DevicePrefetcher:
     def _repeat_epoch(self) -> None:
         """Let the loader or its dataset start the epoch again, if it has reached its end."""
         for part in (self.loader, getattr(self.loader, "dataset", None)):
-            owner: Any = getattr(part, "session", part)
+            owner: Any = getattr(part, "_session", part)
             if hasattr(owner, "repeat_epoch"):
                 owner.repeat_epoch()
                 return

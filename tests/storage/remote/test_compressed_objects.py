@@ -66,7 +66,7 @@ def test_an_epoch_fetches_the_object_once(
 @pytest.mark.parametrize("num_threads", [1, 2])
 def test_what_was_fetched_ahead_is_dropped_with_its_iteration(url: str, num_threads: int) -> None:
     dataset = tio.TFRecordDataset(url, batch_size=20, num_threads=num_threads)
-    remote = dataset.pipeline.records.indexes[0].location.options
+    remote = dataset._pipeline.records.indexes[0].location.options
     assert remote is not None
     client = access(url, remote).client
     batches: Any = iter(dataset)
