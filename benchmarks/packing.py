@@ -23,11 +23,11 @@ import numpy.typing as npt
 import torchrec_io as tio
 from benchmarks.common import arguments, run_child
 from benchmarks.peers.venvs import python_of
-from torchrec_io._order.length_batches import Lengths
 from torchrec_io._order.orders import RecordOrder
-from torchrec_io._order.packed_rows import PackedOrder
+from torchrec_io._order.packed_rows import PackedOrder, pack_rows
 from torchrec_io._order.plan import EpochPlan
 from torchrec_io._order.selection import Span
+from torchrec_io._order.windows import Lengths
 
 _LENGTH = 2048
 _ROWS = 32
@@ -75,7 +75,7 @@ def lengths_of(median: int, count: int) -> npt.NDArray[np.int64]:
 def _order(lengths: npt.NDArray[np.int64], **options: Any) -> PackedOrder:
     count = len(lengths)
     whole = RecordOrder(Span(0, count, count), shuffle=True)
-    return PackedOrder(whole, Lengths(lengths), tio.Pack(_LENGTH, "tokens", **options))
+    return pack_rows(whole, Lengths(lengths), tio.Pack(_LENGTH, "tokens", **options))
 
 
 def _print_fill(scale: float) -> None:
@@ -176,7 +176,7 @@ def _plan_many(count: int) -> None:
 
 def _seconds_to_rows(order: PackedOrder, rows: int, consumed: int) -> float:
     begin = time.perf_counter()
-    next(order.deal(0, lambda count: EpochPlan(min(count, rows), _ROWS), consumed))
+    next(order.batches(0, lambda count: EpochPlan(min(count, rows), _ROWS), consumed))
     return time.perf_counter() - begin
 
 

@@ -88,8 +88,8 @@ def _open_many(folder: str, shuffle: str) -> dict[str, float]:
     dataset = dataset_class(folder, batch_size=BATCH_SIZE, shuffle=_SHUFFLES[shuffle])
     opened = time.perf_counter()
     # Only plan the first batch: these files contain no records to read.
-    reader, dealer = dataset._session.pipeline.loader.reader, dataset._session.dealer
-    _, chunk = next(dealer.batches(reader, Progress(), dealer.layout()))
+    reader, partition = dataset._session.pipeline.loader.reader, dataset._session.partition
+    _, chunk = next(partition.batches(reader, Progress(), partition.layout()))
     plan = chunk.plan(reader)
     end = time.perf_counter()
     assert len(plan.numbers) == BATCH_SIZE

@@ -31,7 +31,7 @@ from tests.support.epochs import (
 from tests.support.states import through_json
 from torchrec_io._datasets.epoch_clock import CLOCK_NUMBERS, EpochClock
 from torchrec_io._datasets.iteration import Position
-from torchrec_io._datasets.turn import Turn
+from torchrec_io._datasets.iteration_clock import IterationClock
 from torchrec_io._order.progress import Progress
 
 TIMES = 50
@@ -410,13 +410,13 @@ def test_an_epoch_that_is_set_during_ends_stays() -> None:
 def test_a_worker_at_its_end_does_not_go_on_if_others_are_not(path: str) -> None:
     """It may get its first request after the others have reached their ends."""
     dataset = open_numbers(path)
-    dealer, clock = dataset._session.dealer, dataset._session.state.clock
-    at_end, inside = (Turn(clock, 9, 2, 0) for _ in range(2))
-    position = Position.at(Progress(consumed=1), dealer.layout(0, 2), at_end)
+    partition, clock = dataset._session.partition, dataset._session.state.clock
+    at_end, inside = (IterationClock(clock, 9, 2, 0) for _ in range(2))
+    position = Position.at(Progress(consumed=1), partition.layout(0, 2), at_end)
     for turn in (at_end, inside):
         turn.begin_at(0)
-        turn.resume(dealer, position, is_at_end=turn is at_end)
-    inside.expect(dealer, position)
+        turn.resume(partition, position, is_at_end=turn is at_end)
+    inside.expect(partition, position)
     inside.end()
     assert clock.epoch == 1
     assert not at_end.starts_after(position)
@@ -443,12 +443,12 @@ def test_an_end_is_taken_back_unless_something_has_happened() -> None:
     clock, _ = new_clock()
     clock.begin(1)
     clock.end(1, 1, 1)
-    clock.take_back(0, 1)
+    clock.repeat_epoch(0, 1)
     assert clock.epoch == 0
     for change in (lambda: clock.begin(3), lambda: clock.set(1)):
         clock.begin(2)
         clock.end(2, 1, 1)
         change()
-        clock.take_back(0, 1)
+        clock.repeat_epoch(0, 1)
         assert clock.epoch == 1
         clock.set(0)

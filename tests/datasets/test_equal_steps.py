@@ -127,7 +127,7 @@ class TestTheRule:
         planned = [[number] if isinstance(number, int) else number for number in ids_of(plans)]
         half = len(planned) // 2
         # Samples are loaded several at a time, and none of these comes if one cannot be replaced.
-        at_once = plans._session.dealer.unit_batch_size if options["batch_size"] is None else 1
+        at_once = plans._session.partition.unit_batch_size if options["batch_size"] is None else 1
         expected = replaced(planned[:half], bad, size, at_once)
         if len(expected) == half:
             expected += replaced(planned[half:], bad, size, at_once)

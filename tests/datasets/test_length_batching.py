@@ -205,13 +205,13 @@ class TestProcesses:
         assert list(map(len, shares)) == list(map(len, ranks))
         if uneven != "keep":
             assert len(set(map(len, shares))) == 1
-        dealt = [b for step in itertools.zip_longest(*shares) for b in step if b is not None]
+        assigned = [b for step in itertools.zip_longest(*shares) for b in step if b is not None]
         expected = {
             "keep": whole,
             "drop": whole[: len(whole) // world * world],
             "pad": whole + whole[: -len(whole) % world],
         }
-        assert dealt == expected[uneven]
+        assert assigned == expected[uneven]
 
     @pytest.mark.parametrize("uneven", ["keep", "drop"])
     def test_epoch_with_fewer_batches_than_ranks_does_not_end_iteration(

@@ -137,8 +137,8 @@ class TestBadRecords:
         ranks = [make(damaged, pack, rank=rank, world_size=2, **options) for rank in range(2)]
         shares = [rows_of(rank) for rank in ranks]
         assert len(shares[0]) == len(shares[1]) == len(whole) // 2
-        dealt = [row for step in zip(*shares, strict=True) for row in step]
-        assert dealt == whole[: len(dealt)]
+        assigned = [row for step in zip(*shares, strict=True) for row in step]
+        assert assigned == whole[: len(assigned)]
 
     def test_padded_tokens_with_lost_records(self, damaged: Path) -> None:
         schema = {

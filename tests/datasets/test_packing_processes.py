@@ -85,7 +85,7 @@ class TestProcesses:
         counts = [*map(len, ranks)]
         shares = [batches_of(rank) for rank in ranks]
         assert [*map(len, shares)] == counts
-        dealt = [
+        assigned = [
             row for step in itertools.zip_longest(*shares, fillvalue=[]) for b in step for row in b
         ]
         expected = {
@@ -93,7 +93,7 @@ class TestProcesses:
             "drop": whole[: len(whole) // world * world],
             "pad": whole + whole[: -len(whole) % world],
         }
-        assert dealt == expected[uneven]
+        assert assigned == expected[uneven]
         if uneven != "keep":
             assert len(set(counts)) == 1
 
@@ -112,9 +112,9 @@ class TestProcesses:
                 ranked, batch_size=2, uneven="drop", rank=rank, world_size=2, **options
             )
             shares.append(batches_of(DataLoader(dataset, batch_size=None, num_workers=2)))
-        dealt = [row for step in zip(*shares, strict=True) for batch in step for row in batch]
-        assert dealt == whole[: len(dealt)]
-        assert len(whole) - len(dealt) < 2
+        assigned = [row for step in zip(*shares, strict=True) for batch in step for row in batch]
+        assert assigned == whole[: len(assigned)]
+        assert len(whole) - len(assigned) < 2
 
     def test_equal_numbers_of_rows_in_one_epoch_are_no_promise(self, paths: list[str]) -> None:
         dataset = make(paths, batch_size=1, uneven=None, rank=0, world_size=1, shuffle=True)
@@ -196,10 +196,10 @@ class TestResuming:
             )
             other.load_state_dict(state)
             shares.append(batches_of(other))
-        dealt = [
+        assigned = [
             row for step in itertools.zip_longest(*shares, fillvalue=[]) for b in step for row in b
         ]
-        assert dealt == whole[12 * steps :]
+        assert assigned == whole[12 * steps :]
 
     @pytest.mark.parametrize("mode", MODES)
     def test_resuming_reads_no_data_twice(

@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.support.pages import run_page
-from torchrec_io._datasets import dealing as sharing
+from torchrec_io._datasets import partition as sharing
 from torchrec_io._tensors import batch, transport
 
 

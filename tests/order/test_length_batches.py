@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchrec_io._datasets.dealing import EpochDealer
+from torchrec_io._datasets.partition import EpochPartition
 from torchrec_io._order import length_batches as module
 from torchrec_io._order.length_batches import LengthBatchedOrder
 from torchrec_io._order.orders import RecordOrder
@@ -241,11 +241,13 @@ class _NoReader:
         pass
 
 
-def dealt(dealer: EpochDealer, progress: Progress, workers: int) -> Iterator[tuple[int, list[int]]]:
+def assigned(
+    partition: EpochPartition, progress: Progress, workers: int
+) -> Iterator[tuple[int, list[int]]]:
     """Return epoch and records of each batch that a DataLoader yields to a rank."""
     reader: Any = _NoReader()
     streams = [
-        dealer.batches(reader, progress, dealer.layout(worker, workers))
+        partition.batches(reader, progress, partition.layout(worker, workers))
         for worker in range(workers)
     ]
     for turn in itertools.zip_longest(*streams):
@@ -254,9 +256,9 @@ def dealt(dealer: EpochDealer, progress: Progress, workers: int) -> Iterator[tup
                 yield item[0], item[1].numbers.tolist()
 
 
-def dealer_of(order: LengthBatchedOrder, rank: int, world: int, **options: Any) -> EpochDealer:
+def dealer_of(order: LengthBatchedOrder, rank: int, world: int, **options: Any) -> EpochPartition:
     defaults = {"batch_size": None, "batch_tokens": 1, "drop_last": False, "epochs": 1}
-    return EpochDealer(order, {**defaults, **options}, rank, world)
+    return EpochPartition(order, {**defaults, **options}, rank, world)
 
 
 def expected_share(
@@ -286,12 +288,12 @@ def test_ranks_and_workers_partition_the_same_list(
     begin = data.draw(st.integers(0, len(batches)))
     fresh: LengthBatchedOrder = pickle.loads(pickle.dumps(order))  # has computed no window yet
     for rank in range(world):
-        dealer = dealer_of(fresh, rank, world, uneven=uneven)
-        found = list(dealt(dealer, Progress(epoch, epoch, begin), workers))
+        partition = dealer_of(fresh, rank, world, uneven=uneven)
+        found = list(assigned(partition, Progress(epoch, epoch, begin), workers))
         assert [number for number, _ in found] == [epoch] * len(found)
         expected = expected_share(batches, begin, rank, world, uneven)
         assert [batch for _, batch in found] == expected
-        plan = dealer.plan(ProcessLayout(rank, world), Progress(epoch, epoch, begin))
+        plan = partition.plan(ProcessLayout(rank, world), Progress(epoch, epoch, begin))
         assert plan.num_rank_batches == len(expected)
 
 
@@ -299,7 +301,7 @@ def test_ranks_and_workers_partition_the_same_list(
 def test_workers_alternate_over_epochs(order: LengthBatchedOrder, world: int, workers: int) -> None:
     batches = [batches_of(order, epoch) for epoch in range(2, 5)]
     for rank in range(world):
-        dealer = dealer_of(order, rank, world, epochs=3, uneven="keep")
-        found = [batch for _, batch in dealt(dealer, Progress(2, 2), workers)]
+        partition = dealer_of(order, rank, world, epochs=3, uneven="keep")
+        found = [batch for _, batch in assigned(partition, Progress(2, 2), workers)]
         shares = [expected_share(epoch, 0, rank, world, "keep") for epoch in batches]
         assert found == list(itertools.chain(*shares))

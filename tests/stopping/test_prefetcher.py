@@ -140,7 +140,7 @@ class TestResults:
         prefetcher = prefetcher_of(work, count, threads, ahead, kind)
         for number in range(count):
             if number in recalls:
-                prefetcher.recall()
+                prefetcher.requeue()
             if number == closed_at:
                 prefetcher.close()
                 assert open_threads() == []

@@ -96,7 +96,7 @@ class ErrorHandler:
             self._state.count_repeated(self._worker, count)
 
     def report(self) -> None:
-        """Log what was skipped and repeated since the last report."""
+        """Log the numbers of errors skipped and records repeated since the last report."""
         skipped, first, repeated = self._skipped, self._first, self._repeated
         self._skipped, self._first, self._repeated = {}, {}, 0
         if sys.is_finalizing():  # the log may be closed

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from torch.utils.data import IterableDataset
 from typing_extensions import TypeVar
 
-from .dealing import Dealer
 from .description import describe
 from .missing_methods import MissingMethods
+from .partition import RecordPartition
 from .pipeline import Pipeline
 from .session import Session
 from .statistics import LoadingStats
@@ -31,13 +31,13 @@ class RecordDataset(MissingMethods, IterableDataset[Item_co]):
         pipeline: The parts of the dataset.
     """
 
-    _dealer_class: ClassVar[type[Dealer]]
+    _partition_class: ClassVar[type[RecordPartition]]
     """Class that assigns records to processes."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         super().__init__()
         # Of loaders, too: the state of the dataset in this process.
-        self._session = Session(pipeline, self._dealer_class)
+        self._session = Session(pipeline, self._partition_class)
 
     @property
     def paths(self) -> list[str]:
@@ -69,7 +69,7 @@ class RecordDataset(MissingMethods, IterableDataset[Item_co]):
         return self._session.state.repeated
 
     def stats(self) -> LoadingStats:
-        """Return what was loaded since the previous call, and where the time went.
+        """Return statistics of loading since the previous call.
 
         The first call counts from the start. Workers of a DataLoader are included: what they have
         made counts, even if the training loop has not received it yet. With such workers only
@@ -145,5 +145,5 @@ class RecordDataset(MissingMethods, IterableDataset[Item_co]):
     def _derive(self, pipeline: Pipeline) -> Self:
         """Return a dataset of the same class and attributes with other parts, at its start."""
         other = copy.copy(self)
-        other._session = Session(pipeline, self._dealer_class)  # noqa: SLF001  # of this class
+        other._session = Session(pipeline, self._partition_class)  # noqa: SLF001  # of this class
         return other

@@ -12,8 +12,8 @@ from .._order.mixture import MixedOrder
 from .._order.orders import ENDLESS
 from .._order.progress import Progress
 from ..checks import counted
-from .dealing import Dealer, EpochDealer
 from .options import MixOptions, defaults_of, options_of
+from .partition import EpochPartition, RecordPartition
 from .pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _SHOWN_APART = frozenset({"rank", "world_size"})
 
 
 def describe(name: str, session: Session) -> str:
-    """Return what a dataset is, in one line.
+    """Return a description of a dataset in one line.
 
     Nothing is read, and no order is computed.
 
@@ -50,15 +50,15 @@ def describe(name: str, session: Session) -> str:
 def describe_share(session: Session) -> str | None:
     """Return the share of this rank, and who says that it is this rank; None for a single rank."""
     try:
-        dealer = session.dealer
+        partition = session.partition
     except ValueError as error:  # the environment variables of torchrun are not valid
         return f"unknown rank ({error})"
-    if dealer.world_size == 1:
+    if partition.world_size == 1:
         return None
-    source = rank_source(dealer.options["rank"])
-    text = f"rank {dealer.rank} of {dealer.world_size} ({source})"
+    source = rank_source(partition.options["rank"])
+    text = f"rank {partition.rank} of {partition.world_size} ({source})"
     try:
-        about = ", ".join(_about_share(dealer, session.state.clock.epoch))
+        about = ", ".join(_about_share(partition, session.state.clock.epoch))
     except ValueError as error:  # lanes that the ranks cannot divide
         about = str(error)
     return f"{text}: {about}" if about else text
@@ -85,7 +85,7 @@ def describe_records(order: Any) -> str:
 
 
 def describe_schema(schema: Any) -> str:
-    """Return what records become."""
+    """Return the kind of item that records become."""
     if schema is None:
         return "bytes"
     if isinstance(schema, Mapping):
@@ -124,13 +124,13 @@ def _name_of(value: Any) -> str:
     return name if isinstance(name, str) else _SHORT.repr(value)
 
 
-def _about_share(dealer: Dealer, epoch: int) -> Iterator[str]:
-    if not isinstance(dealer, EpochDealer) or len(dealer.order) == ENDLESS:
+def _about_share(partition: RecordPartition, epoch: int) -> Iterator[str]:
+    if not isinstance(partition, EpochPartition) or len(partition.order) == ENDLESS:
         return
-    if not dealer.has_equal_epochs:  # the number is known only after all lengths are sorted
-        yield "a share of the rows" if dealer.deals_rows else "a share of the batches"
+    if not partition.has_equal_epochs:  # the number is known only after all lengths are sorted
+        yield "a share of the rows" if partition.has_rows else "a share of the batches"
         return
-    plan = dealer.plan(dealer.layout(), Progress(epoch))
+    plan = partition.plan(partition.layout(), Progress(epoch))
     records = f"{plan.num_rank_records:,} of {counted(plan.num_records, 'record')}"
     if plan.lanes is not None:
         own = plan.lanes // plan.world_size
@@ -138,4 +138,4 @@ def _about_share(dealer: Dealer, epoch: int) -> Iterator[str]:
         lanes = f"lane {first}" if own == 1 else f"lanes {first} to {last}"
         yield f"{lanes} of {plan.lanes}"
     batches = counted(plan.num_rank_batches, "batch", "batches")
-    yield f"{records}, {batches}" if dealer.in_batches else records
+    yield f"{records}, {batches}" if partition.in_batches else records

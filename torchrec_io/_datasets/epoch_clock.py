@@ -109,7 +109,7 @@ class EpochClock:
         self._exchange(lambda word: word if _iteration_of(word) == iteration else _pack(iteration))
 
     def note_inside(self, iteration: int) -> None:
-        """Note that a worker resumes an iteration before its end."""
+        """Mark an iteration that a worker resumes before its end."""
         self._numbers[_INSIDE] = iteration
 
     def is_inside(self, iteration: int) -> bool:
@@ -117,7 +117,7 @@ class EpochClock:
         return int(self._numbers[_INSIDE]) == iteration
 
     def end(self, iteration: int, next_epoch: int, num_workers: int) -> None:
-        """Note that an iteration in workers has reached its end in this one.
+        """Count this worker, in which an iteration has reached its end.
 
         Args:
             iteration: Number of the iteration.
@@ -137,7 +137,7 @@ class EpochClock:
         self._exchange(ended)
 
     def move(self, times_set: int, epoch: int, next_epoch: int) -> None:
-        """Note that an iteration of this process has reached its end.
+        """Move to the next epoch at the end of an iteration of this process.
 
         Several may run at once. The first one to end moves the clock.
 
@@ -151,7 +151,7 @@ class EpochClock:
         if times_set == self.times_set:
             self._exchange(lambda word: ended if _passed_of(word) == epoch - first else word)
 
-    def take_back(self, epoch: int, next_epoch: int) -> None:
+    def repeat_epoch(self, epoch: int, next_epoch: int) -> None:
         """Return from an epoch to the one before, if nothing has happened since the end of that."""
         first = int(self._numbers[_EPOCH])
         ended = _pack(_BETWEEN, 0, next_epoch - first)

@@ -15,12 +15,12 @@ from .prefetch import Prefetcher
 from .record_loader import Loaded, RecordLoader
 
 # After this many jobs without lost records, batches are again those of the jobs.
-_SOUND_JOBS = 32
+_COMPLETE_JOBS = 32
 
 
 @dataclass
-class Piece:
-    """A loaded job, or what is left of it.
+class PartialJob:
+    """A loaded job, or its records that were not used yet.
 
     Attributes:
         job: The job.
@@ -34,7 +34,7 @@ class Piece:
     begin: int = 0
     used: int = 0
 
-    def take(self, most: int) -> tuple[Loaded, int, Piece | None]:
+    def take(self, most: int) -> tuple[Loaded, int, PartialJob | None]:
         """Take loaded records from the start, with the lost ones before and between them.
 
         Args:
@@ -48,7 +48,7 @@ class Piece:
         loaded, count = self.loaded, len(self.job.chunk)
         end = min(self.used + most, len(loaded.numbers))
         done = count if end < self.used + most else int(self._positions[end - 1]) + 1
-        rest = Piece(self.job, loaded, done, end) if done < count else None
+        rest = PartialJob(self.job, loaded, done, end) if done < count else None
         if self.used > 0 or end < len(loaded.numbers):
             rows = loaded.item_rows.rows[self.used : end]
             loaded = loaded._replace(rows=rows, numbers=loaded.numbers[self.used : end])
@@ -101,17 +101,17 @@ class BatchFiller:
         self._queue = queue
         self._batch_size = batch_size
         self._errors = errors
-        self._rest: Piece | None = None
-        self._sound_jobs = 0
+        self._rest: PartialJob | None = None
+        self._complete_jobs = 0
 
-    def next(self) -> Piece | None:
-        """Return what the next batch begins with; None at the end."""
+    def next(self) -> PartialJob | None:
+        """Return the first job of the next batch, or its rest; None at the end."""
         piece, self._rest = self._rest, None
         if piece is None and (done := self._prefetcher.next()) is not None:
-            piece = Piece(*done)
+            piece = PartialJob(*done)
         return piece
 
-    def complete(self, first: Piece, random: RecordRandom) -> tuple[Loaded, int]:
+    def complete(self, first: PartialJob, random: RecordRandom) -> tuple[Loaded, int]:
         """Return a batch, and the number of planned records that it takes.
 
         Args:
@@ -125,12 +125,12 @@ class BatchFiller:
         self.stored_bytes = 0
         parts: list[Loaded] = []
         taken, missing = 0, self._batch_size
-        piece: Piece | None = first
+        piece: PartialJob | None = first
         while piece is not None:
             if piece.loaded.transformed is not None:
                 # The transform may have changed the values in place.
                 loaded = self._loader.load(piece.job.plan, random)
-                piece = Piece(piece.job, loaded, piece.begin, piece.used)
+                piece = PartialJob(piece.job, loaded, piece.begin, piece.used)
             if piece.loaded.errors:
                 taken += self._refill(piece, parts, missing, random)
                 break
@@ -140,14 +140,14 @@ class BatchFiller:
             parts.append(loaded)
             taken += count
             missing -= len(loaded.numbers)
-            self._sound_jobs = 0 if piece.loaded.has_lost else self._sound_jobs + 1
+            self._complete_jobs = 0 if piece.loaded.has_lost else self._complete_jobs + 1
             piece = self._following(first.job.epoch) if missing else None
-        if self._sound_jobs >= _SOUND_JOBS:
+        if self._complete_jobs >= _COMPLETE_JOBS:
             self._return_rest()
         filled = [part for part in parts if len(part.numbers)]
         return self._loader.join(filled, random) if filled else parts[0], taken
 
-    def _following(self, epoch: int) -> Piece | None:
+    def _following(self, epoch: int) -> PartialJob | None:
         """Return the next job of an epoch; None if the next job is of another one."""
         job = self._prefetcher.peek()
         # A job without records may have an error that comes after all batches.
@@ -156,16 +156,18 @@ class BatchFiller:
         return self.next()
 
     def _return_rest(self) -> None:
-        """Let the next job begin with what is left of the last one."""
+        """Put the rest of the last job back, so that the next job begins with it."""
         if self._rest is not None:
-            self._prefetcher.recall()
+            self._prefetcher.requeue()
             job = self._rest.job
             _, chunk = job.chunk.split(self._rest.begin)
             self._queue.put_back([LoadJob(job.epoch, chunk, None)])
             self._rest = None
-        self._sound_jobs = 0
+        self._complete_jobs = 0
 
-    def _refill(self, piece: Piece, parts: list[Loaded], missing: int, random: RecordRandom) -> int:
+    def _refill(
+        self, piece: PartialJob, parts: list[Loaded], missing: int, random: RecordRandom
+    ) -> int:
         """Fill up a batch from a job with errors, of which the positions are not known.
 
         Only as many records as are missing are loaded at a time, so that exactly the errors of
@@ -189,7 +191,7 @@ class BatchFiller:
             missing -= len(piece.loaded.numbers)
             if len(piece.loaded.numbers) == taken:
                 return taken
-        self._prefetcher.recall()
+        self._prefetcher.requeue()
         if not taken:
             self._queue.put_back([piece.job])
         while missing and (chunk := self._queue.take(epoch, missing)) is not None:

@@ -19,7 +19,6 @@ from .._storage.thread_pool import most_storage_threads
 from ..checks import check_integer, counted
 from .bad_records import ErrorHandler
 from .base import Item_co, RecordDataset
-from .dealing import Dealer, EpochDealer
 from .missing_methods import ORDERED
 from .options import (
     OrderReplaceOptions,
@@ -28,6 +27,7 @@ from .options import (
     change_options,
     takes_options,
 )
+from .partition import EpochPartition, RecordPartition
 from .pipeline import IndexedPipeline
 from .record_loader import RecordLoader
 from .record_scan import load_all
@@ -43,18 +43,18 @@ logger = logging.getLogger("torchrec_io")
 class CountedDataset(RecordDataset[Item_co]):
     """Base of datasets whose number of records is known."""
 
-    _dealer_class: ClassVar[type[Dealer]] = EpochDealer
+    _partition_class: ClassVar[type[RecordPartition]] = EpochPartition
 
     @property
-    def _dealer(self) -> EpochDealer:
-        dealer = self._session.dealer
-        assert isinstance(dealer, EpochDealer)
-        return dealer
+    def _partition(self) -> EpochPartition:
+        partition = self._session.partition
+        assert isinstance(partition, EpochPartition)
+        return partition
 
     @property
     def num_records(self) -> int:
         """Number of records in an epoch, for all ranks together."""
-        return len(self._dealer.order)
+        return len(self._partition.order)
 
     def __len__(self) -> int:
         """Return the number of batches (samples, without a batch size) of this rank's iteration.
@@ -65,13 +65,13 @@ class CountedDataset(RecordDataset[Item_co]):
         Raises:
             TypeError: If the dataset is endless.
         """
-        epochs = self._dealer.options["epochs"]
+        epochs = self._partition.options["epochs"]
         if epochs is None or self.num_records == ENDLESS:
             raise TypeError("an endless dataset has no length")
-        if self._dealer.has_equal_epochs:
-            return int(self._dealer.num_steps(0) * epochs)
+        if self._partition.has_equal_epochs:
+            return int(self._partition.num_steps(0) * epochs)
         first = self._session.state.clock.epoch
-        return sum(self._dealer.num_steps(epoch) for epoch in range(first, first + epochs))
+        return sum(self._partition.num_steps(epoch) for epoch in range(first, first + epochs))
 
     def resume(self, *, epoch: int, batches: int) -> None:
         """Start the next iteration after a number of batches of an epoch.
@@ -92,17 +92,17 @@ class CountedDataset(RecordDataset[Item_co]):
         """
         check_integer("epoch", epoch)
         check_integer("batches", batches)
-        dealer = self._dealer
-        if not dealer.in_batches:
+        partition = self._partition
+        if not partition.in_batches:
             raise ValueError("resume counts batches: the dataset needs a batch_size")
-        layout = dealer.layout()
-        most = dealer.plan(layout, Progress(epoch)).num_rank_batches
+        layout = partition.layout()
+        most = partition.plan(layout, Progress(epoch)).num_rank_batches
         if batches > most:
             raise ValueError(
                 f"batches must be at most {most}, the number of batches in the epoch, got {batches}"
             )
         assigned = batches * layout.world_size * layout.batch_size
-        self._session.resume(Progress(epoch, epoch, min(assigned, dealer.count(epoch))), layout)
+        self._session.resume(Progress(epoch, epoch, min(assigned, partition.count(epoch))), layout)
 
 
 class IndexedDataset(SelectingDataset, CountedDataset[Item_co]):

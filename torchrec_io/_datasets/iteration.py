@@ -18,16 +18,16 @@ from .._tensors.batch import Batch, KeyedBatch
 from .._tensors.batch_rows import RecentBlocks
 from ..errors import DecodeError, TransformError
 from .bad_records import ErrorHandler
-from .dealing import Dealer, EpochDealer
 from .feature_watch import FeatureWatch
 from .filling import BatchFiller
+from .iteration_clock import IterationClock
 from .job_queue import JobQueue, LoadJob
+from .partition import EpochPartition, RecordPartition
 from .prefetch import Outcome, Prefetcher
 from .record_loader import Loaded, RecordLoader
 from .replacement import LostRecordReplacer
 from .statistics import IterationMeter
 from .transform import Transform
-from .turn import Turn
 from .worker_state import WorkerState
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Position:
 
     Attributes:
         layout: Process layout of the iteration.
-        turn: Moves the clock of the epochs at the end of the iteration.
+        clock: Clock of the iteration, which moves that of the epochs at its end.
         was_tried: Whether a batch of this epoch was loaded.
         has_yielded: Whether anything of this epoch was yielded.
         walk: Samples that are being yielded. Those taken are not in ``consumed`` yet.
@@ -83,7 +83,7 @@ class Position:
     """
 
     layout: ProcessLayout
-    turn: Turn
+    clock: IterationClock
     epoch: int
     first_epoch: int
     begin: int
@@ -97,9 +97,9 @@ class Position:
     recent: RecentBlocks = dataclasses.field(default_factory=RecentBlocks)
 
     @classmethod
-    def at(cls, progress: Progress, layout: ProcessLayout, turn: Turn) -> Position:
+    def at(cls, progress: Progress, layout: ProcessLayout, clock: IterationClock) -> Position:
         """Return the position of a progress."""
-        position = cls(layout, turn, *dataclasses.astuple(progress))
+        position = cls(layout, clock, *dataclasses.astuple(progress))
         position.has_yielded = progress.begin > 0 or progress.consumed > 0
         return position
 
@@ -111,7 +111,7 @@ class Position:
         )
 
     def begin_batch(self, numbers: Sequence[Any] | npt.NDArray[Any]) -> None:
-        """Note that a batch of these records is yielded."""
+        """Remember the records of a batch that is yielded."""
         self.has_yielded = True
         self.numbers = numbers
 
@@ -144,7 +144,7 @@ class Iteration:
 
     Attributes:
         loader: Reads and parses records.
-        dealer: Assigns records to this process.
+        partition: Assigns records to this process.
         state: Counts the errors that are skipped.
         meter: Measures what is yielded and the time that it takes.
         transform: Calls the user's function.
@@ -153,7 +153,7 @@ class Iteration:
     """
 
     loader: RecordLoader
-    dealer: Dealer
+    partition: RecordPartition
     state: WorkerState
     meter: IterationMeter
     transform: Transform | None = None
@@ -163,7 +163,7 @@ class Iteration:
     @property
     def options(self) -> Mapping[str, Any]:
         """Options of the dataset."""
-        return self.dealer.options
+        return self.partition.options
 
     @property
     def _is_watching(self) -> bool:
@@ -183,20 +183,20 @@ class Iteration:
             check: Called when the first item is requested; raises an error if that is wrong.
         """
         check()
-        turn = position.turn
+        clock = position.clock
         # Not before the first item is requested: the workers of a StatefulDataLoader all load their
         # states before that, and must see the same number.
-        self.state.times_seen = turn.times_set
-        if turn.starts_after(position):
-            progress = self.dealer.next_epoch(position.progress, position.layout)
+        self.state.times_seen = clock.times_set
+        if clock.starts_after(position):
+            progress = self.partition.next_epoch(position.progress, position.layout)
             position.enter(dataclasses.replace(progress, first_epoch=progress.epoch))
-        turn.expect(self.dealer, position)
+        clock.expect(self.partition, position)
         errors = ErrorHandler(self.options["on_error"], self.state, position.layout.worker)
         batch_size = self.options["batch_size"] or 1
         queue = JobQueue(
-            self.dealer.batches(self.loader.reader, position.progress, position.layout),
+            self.partition.batches(self.loader.reader, position.progress, position.layout),
             self.loader.reader,
-            batch_size if self.dealer.fills_up else 1,
+            batch_size if self.partition.fills_up else 1,
         )
         prefetcher: Prefetcher[Loaded] = Prefetcher(
             self._load,
@@ -218,11 +218,11 @@ class Iteration:
                 errors.begin_epoch(job.epoch)
                 if not self._enter(position, job.epoch):
                     return
-                if not self.dealer.in_batches:
+                if not self.partition.in_batches:
                     yield from self._samples(loaded, job, position, errors, replacer)
                     continue
                 taken = len(job.chunk)
-                if self.dealer.fills_up:
+                if self.partition.fills_up:
                     loaded, taken = filler.complete(piece, self._random(job))
                     self.meter.stored_bytes += filler.stored_bytes
                     position.ahead += max(0, taken - batch_size)
@@ -230,17 +230,17 @@ class Iteration:
                     self.meter.stored_bytes += job.stored_bytes
                     errors.handle_loaded(loaded, self.loader)
                     loaded = self._as_planned(loaded, job, position, errors, replacer)
-                position.consumed += 1 if self.dealer.deals_batches else taken
+                position.consumed += 1 if self.partition.has_batches else taken
                 count = len(loaded.numbers)
                 if self._is_yielded(count):
                     position.begin_batch(loaded.numbers)
                     items = self._with_keys(loaded, job)
-                    turn.take(position)
+                    clock.take(position)
                     self.meter.pause(count, 1)
                     yield items
                     self.meter.resume()
             self._finish(position)
-            turn.end()
+            clock.end()
         finally:
             self.meter.end()
             prefetcher.close()
@@ -254,14 +254,14 @@ class Iteration:
         if not self.loader.is_native or self.transform is not None:
             return False
         selects = self.loader.has_ranges and self.options["on_error"] != "raise"
-        return selects or not self.dealer.in_batches
+        return selects or not self.partition.in_batches
 
     def _replacer(self, position: Position) -> LostRecordReplacer | None:
-        """Return what replaces lost records, if the number of steps is to stay as planned."""
-        if not self.dealer.replaces_lost:
+        """Return the replacer of lost records; None if the number of steps may change."""
+        if not self.partition.replaces_lost:
             return None
-        assert isinstance(self.dealer, EpochDealer)
-        return LostRecordReplacer(self.loader, self.dealer, position.layout)
+        assert isinstance(self.partition, EpochPartition)
+        return LostRecordReplacer(self.loader, self.partition, position.layout)
 
     def _as_planned(
         self,
@@ -282,7 +282,7 @@ class Iteration:
         """Move to the end of the epoch, if its position is known to this process."""
         if self.watch is not None:
             self.watch.end()
-        position.move_to(self.dealer.end_of(position.progress, position.layout))
+        position.move_to(self.partition.end_of(position.progress, position.layout))
 
     def _enter(self, position: Position, epoch: int) -> bool:
         """Move to the epoch of the next batch; return False if the iteration must end."""
@@ -296,9 +296,9 @@ class Iteration:
                 return False
             progress = position.progress
             while progress.epoch != epoch:
-                progress = self.dealer.next_epoch(progress, position.layout)
+                progress = self.partition.next_epoch(progress, position.layout)
             position.enter(progress)
-            position.turn.expect(self.dealer, position)
+            position.clock.expect(self.partition, position)
         position.was_tried = True
         return True
 
@@ -332,8 +332,8 @@ class Iteration:
         """Yield the samples of a job in parts; if an error is raised, those before it."""
         self.meter.stored_bytes += job.stored_bytes
         if errors.will_raise(loaded):
-            sound = loaded.count_sound(job.chunk.numbers)
-            yield from self._each(loaded, job, position, sound)
+            valid = loaded.count_valid(job.chunk.numbers)
+            yield from self._each(loaded, job, position, valid)
         errors.handle_loaded(loaded, self.loader)
         if replacer is not None:
             loaded = self._as_planned(loaded, job, position, errors, replacer)
@@ -379,8 +379,8 @@ class Iteration:
             position.walk = None
             position.numbers = position.numbers[-1:]
             position.consumed += ends[count - 1]
-            if position.consumed == position.turn.last:
-                position.turn.take(position)
+            if position.consumed == position.clock.last:
+                position.clock.take(position)
             yield last
 
     def _samples_of(self, loaded: Loaded, job: LoadJob) -> list[Any]:
@@ -446,7 +446,7 @@ class Iteration:
         """Return loaded records, transformed if none is to be replaced first."""
         if self.transform is None or loaded.has_lost or not len(loaded.numbers):
             return loaded
-        if self.dealer.in_batches:
+        if self.partition.in_batches:
             return loaded._replace(transformed=self.transform.of_batch(loaded, self._random(job)))
         samples = self._samples_of(loaded, job)
         transformed = self.transform.of_samples(loaded, samples)
@@ -454,7 +454,7 @@ class Iteration:
 
     def _random(self, job: LoadJob) -> RecordRandom:
         """Return the source of the random numbers of a job's records."""
-        return RecordRandom(self.dealer.order.seed, job.epoch)
+        return RecordRandom(self.partition.order.seed, job.epoch)
 
 
 def _raise(error: TransformError) -> NoReturn:
@@ -465,7 +465,7 @@ def _raise(error: TransformError) -> NoReturn:
 
 
 def _ends(loaded: Loaded, job: LoadJob) -> Sequence[int]:
-    """Return how many of a job's records end with each loaded record."""
+    """Return the number of planned records of a job up to each loaded record, inclusive."""
     if len(loaded.numbers) == len(job.chunk):
         return range(1, len(job.chunk) + 1)
     ends: list[int] = (loaded.positions_in(job.chunk.numbers) + 1).tolist()

@@ -31,7 +31,7 @@ class Chunk(Protocol):
     def __len__(self) -> int: ...
 
     def split(self, count: int) -> tuple[Any, Any]:
-        """Return the first ``count`` records, and the others."""
+        """Return the first ``count`` records, and the rest of the records."""
 
     @classmethod
     def joined(cls, chunks: Sequence[Any]) -> Any:

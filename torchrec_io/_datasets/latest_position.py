@@ -37,7 +37,7 @@ class LatestPosition:
         self._times_cleared += 1
 
     def start(self, position: Position) -> None:
-        """Note that an iteration was created, which replaces one that has ended."""
+        """Follow a new iteration in place of one that has ended."""
         if not self._is_running:
             self._main, self._beside = position, None
 

@@ -186,7 +186,7 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Item_co]):
     @overload
     def __getitem__(self, index: int) -> Item_co: ...
     def __getitem__(self, index: int | slice) -> Any:
-        """Return one sample, or a list of those of a slice. Negative numbers count from the end.
+        """Return one sample, or the samples of a slice. Negative numbers count from the end.
 
         Raises:
             IndexError: If the number is out of range.
@@ -212,7 +212,7 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Item_co]):
         return [*self._counters.snapshot(), 0, 0]
 
     def stats(self) -> LoadingStats:
-        """Return what was loaded since the previous call, and where the time went.
+        """Return statistics of loading since the previous call.
 
         The first call counts from the start. Workers of a DataLoader are included. Records that are
         read together, as by DataLoader, are a batch.
@@ -238,7 +238,7 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Item_co]):
         return samples
 
     def _watch_of_process(self) -> FeatureWatch | None:
-        """Return what looks for features that records may lack, in the first process."""
+        """Return the watch for features that records may lack; None but in the first process."""
         if self._watching_pid != os.getpid():
             self._watching_pid = os.getpid()
             worker = get_worker_info()

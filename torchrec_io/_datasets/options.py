@@ -633,7 +633,7 @@ class MixSampleOptions(
 
 
 class MixOptions(MixSampleOptions, ItemOptions, total=False):
-    """Options of a mixture, which replace those of its datasets."""
+    """Options of a mixture, which replace the options of its datasets."""
 
 
 class StreamOrderReplaceOptions(
@@ -674,7 +674,7 @@ def complete(kind: Any, given: Mapping[str, Any]) -> dict[str, Any]:
 def change_options(
     kind: Any, options: Mapping[str, Any], changes: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return options with changes to some of those of a class of this module, checked.
+    """Return options of a class of this module with some of them changed and checked.
 
     Raises:
         ValueError: If a value is invalid or options contradict each other.

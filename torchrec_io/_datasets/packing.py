@@ -310,7 +310,7 @@ class RowAssembler:
             documents.errors,
             failures=_joined(documents.failures, failures),
             failed=np.concatenate((documents.failed, plan.numbers[bad])),
-            sound_items=int(np.searchsorted(plan.row_begins, lost[0], side="right")) - 1,
+            valid_items=int(np.searchsorted(plan.row_begins, lost[0], side="right")) - 1,
         )
         return packed if self._raises else self._without_repeats(packed, plan)
 

@@ -53,8 +53,8 @@ class _Run:
             # The exception refers to this frame, which must not refer to the exception.
             del self, work, answers
 
-    def give_back(self) -> None:
-        """Answer that no thread does the jobs."""
+    def cancel(self) -> None:
+        """Cancel the run: the consuming thread does its jobs."""
         self._answers.put(None)
 
     def outcomes(self, work: Work) -> list[Outcome]:
@@ -116,9 +116,9 @@ class Prefetcher(Generic[_Result]):
         self._started = 0
         self._consumer = threading.current_thread()
         self._is_closed = False
-        self._forget_threads()
+        self._reset_threads()
 
-    def _forget_threads(self) -> None:
+    def _reset_threads(self) -> None:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._serving = 0  # number of threads that take runs; changed under the lock
@@ -138,8 +138,8 @@ class Prefetcher(Generic[_Result]):
                 return None
             return self._result_of(job, *self._work([job]))
         if self._pid != os.getpid():  # after a fork: the threads are the parent's
-            self._forget_threads()
-            self.recall()
+            self._reset_threads()
+            self.requeue()
         self._consumer = threading.current_thread()
         while len(self._pending) <= self._ahead and (jobs := self._next_run()):
             self._start(_Run(jobs))
@@ -187,7 +187,7 @@ class Prefetcher(Generic[_Result]):
         return self._consumer.daemon and not threading.main_thread().is_alive()
 
     def _may_wait(self) -> bool:
-        """Return whether this thread may wait until the others have ended.
+        """Return whether this thread may wait for the end of the other threads.
 
         Any thread may collect an iterator that is garbage: one of these, or one that holds a lock
         which threads need to start and to end. The exit of the interpreter does not wait for daemon
@@ -202,9 +202,9 @@ class Prefetcher(Generic[_Result]):
             return self._ready[0][0]
         return self._pending[0].jobs[0] if self._pending else self._queue.peek()
 
-    def recall(self) -> None:
+    def requeue(self) -> None:
         """Put the jobs that were started early back into the queue."""
-        self._give_back_waiting()
+        self._cancel_waiting()
         self._queue.put_back(
             [job for job, _ in self._ready] + [job for run in self._pending for job in run.jobs]
         )
@@ -216,7 +216,7 @@ class Prefetcher(Generic[_Result]):
         self._is_closed = True
         if self._pid != os.getpid():
             return
-        self._give_back_waiting()
+        self._cancel_waiting()
         for _ in self._threads:
             self._waiting.put(None)
         if self._may_wait():
@@ -274,17 +274,17 @@ class Prefetcher(Generic[_Result]):
             self._serving -= 1
             was_last = self._serving == 0
         if was_last:
-            self._give_back_waiting()
+            self._cancel_waiting()
 
-    def _give_back_waiting(self) -> None:
-        """Answer for the runs that no thread has started."""
+    def _cancel_waiting(self) -> None:
+        """Cancel the runs that no thread has started."""
         while True:
             try:
                 run = self._waiting.get_nowait()
             except Empty:
                 return
             if run is not None:
-                run.give_back()
+                run.cancel()
 
 
 def _holds_thread_lock() -> bool:

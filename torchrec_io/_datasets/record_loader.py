@@ -51,7 +51,7 @@ class Loaded(NamedTuple):
         failed: Numbers of these records.
         made: The samples of the loaded records, if they were made already.
         transformed: Results of the user's transform, if it was called already.
-        sound_items: Number of items before the first one that lacks a lost record; None if each
+        valid_items: Number of items before the first one that lacks a lost record; None if each
             item is one record.
     """
 
@@ -65,7 +65,7 @@ class Loaded(NamedTuple):
     failed: npt.NDArray[Any] = np.empty(0, np.int64)
     made: list[Any] | None = None
     transformed: Transformed | None = None
-    sound_items: int | None = None
+    valid_items: int | None = None
 
     @property
     def has_lost(self) -> bool:
@@ -96,14 +96,14 @@ class Loaded(NamedTuple):
         block = BatchRows(self.items, origins, schema=schema)
         return Sample.of_rows(block, rows)
 
-    def count_sound(self, planned: npt.NDArray[Any]) -> int:
+    def count_valid(self, planned: npt.NDArray[Any]) -> int:
         """Return the number of items before the first lost record.
 
         Args:
             planned: Numbers of the records that were planned.
         """
-        if self.sound_items is not None:
-            return self.sound_items
+        if self.valid_items is not None:
+            return self.valid_items
         found = self.positions_in(planned)
         return int((found == np.arange(len(found))).sum())
 
@@ -228,7 +228,7 @@ class RecordLoader:
 
 
 def _loaded(parsed: ParsedRows, numbers: npt.NDArray[Any], block: RecordBlock | None) -> Loaded:
-    """Return the valid ones of some records, with the others as failures.
+    """Return the valid records of a parsed block, and the other records as failures.
 
     Args:
         parsed: The parsed records.

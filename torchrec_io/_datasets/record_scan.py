@@ -15,7 +15,7 @@ from .record_loader import Loaded, RecordLoader
 _BLOCK_BYTES = 1 << 20
 
 
-class Piece(NamedTuple):
+class ScannedRecords(NamedTuple):
     """Some consecutive records of a pass.
 
     Attributes:
@@ -29,7 +29,7 @@ class Piece(NamedTuple):
 
 def load_all(
     loader: RecordLoader, selection: Selection, errors: ErrorHandler, threads: int
-) -> Generator[Piece]:
+) -> Generator[ScannedRecords]:
     """Load all selected records once, in their stored order.
 
     Close the generator if it is left early, so that its threads end.
@@ -45,8 +45,8 @@ def load_all(
             changed since they were indexed.
     """
 
-    def load(plan: Any) -> Piece:
-        return Piece(plan.numbers, loader.load(plan))
+    def load(plan: Any) -> ScannedRecords:
+        return ScannedRecords(plan.numbers, loader.load(plan))
 
     loader.reader.begin_epoch()
     numbers = parts_of(selection, BLOCK_RECORDS)

@@ -1,6 +1,6 @@
 """Replacement of lost records, so that every rank yields the planned number of steps.
 
-A lost record is replaced in its place by the nearest sound record before it in the rank's order of
+A lost record is replaced in its place by the nearest valid record before it in the rank's order of
 the epoch, or else by the nearest one after it. So the choice follows from the data alone: it does
 not depend on workers, threads, or the step at which a run was resumed.
 """
@@ -18,7 +18,7 @@ from .._order.selection import Numbers
 from .._parsing.record_random import RecordRandom
 from ..checks import counted
 from ..errors import DecodeError, StaleIndexError
-from .dealing import EpochDealer
+from .partition import EpochPartition
 from .record_loader import Loaded, RecordLoader
 
 # Number of records before a lost one, and after it, that may replace it.
@@ -28,7 +28,7 @@ _GROWTH = 4
 
 
 class Neighbor(NamedTuple):
-    """The nearest sound record on one side of a batch.
+    """The nearest valid record on one side of a batch.
 
     Attributes:
         number: Number of the record; None if there is none in reach.
@@ -45,13 +45,15 @@ class LostRecordReplacer:
 
     Args:
         loader: Reads and parses records.
-        dealer: Assigns records to this process.
+        partition: Assigns records to this process.
         layout: Process layout of the iteration.
     """
 
-    def __init__(self, loader: RecordLoader, dealer: EpochDealer, layout: ProcessLayout) -> None:
+    def __init__(
+        self, loader: RecordLoader, partition: EpochPartition, layout: ProcessLayout
+    ) -> None:
         self._loader = loader
-        self._dealer = dealer
+        self._partition = partition
         self._layout = layout
         # Epoch and number of consumed units after the last batch, and the neighbor before it.
         self._known_at = (-1, -1)
@@ -63,12 +65,12 @@ class LostRecordReplacer:
         """Return a batch with its lost records replaced, and the number of replacements.
 
         Args:
-            loaded: The sound records of the batch.
+            loaded: The valid records of the batch.
             planned: Numbers of all its records.
             progress: Progress of this process before the batch.
 
         Raises:
-            DecodeError: If no sound record is in reach of a lost one.
+            DecodeError: If no valid record is in reach of a lost one.
         """
         count = len(planned)
         if count == 0:
@@ -76,31 +78,31 @@ class LostRecordReplacer:
         if len(loaded.numbers) == count:
             self._remember(Neighbor(planned[-1], 1), progress, count)
             return loaded, 0
-        sound = loaded.positions_in(planned)
-        if not self._dealer.deals_batches:
-            loaded = self._in_place(loaded, planned, sound, progress)
-        elif len(sound) == 0:
+        valid = loaded.positions_in(planned)
+        if not self._partition.has_batches:
+            loaded = self._in_place(loaded, planned, valid, progress)
+        elif len(valid) == 0:
             loaded = self._single(loaded, planned, progress)
         else:
             loaded = self._loader.join([loaded], self._random(progress))
-        if len(sound):
-            last = Neighbor(planned[sound[-1]], count - int(sound[-1]))
+        if len(valid):
+            last = Neighbor(planned[valid[-1]], count - int(valid[-1]))
         else:
             last = _moved(self._known, count)
         self._remember(last, progress, count)
-        return loaded, len(loaded.numbers) - len(sound)
+        return loaded, len(loaded.numbers) - len(valid)
 
     def _in_place(
-        self, loaded: Loaded, planned: Numbers, sound: Numbers, progress: Progress
+        self, loaded: Loaded, planned: Numbers, valid: Numbers, progress: Progress
     ) -> Loaded:
         """Return a batch of as many records as planned."""
         before = after = None
-        if len(sound) == 0 or sound[0] > 0:
+        if len(valid) == 0 or valid[0] > 0:
             before = self._before(progress)
-        rows = replacement_rows(len(planned), sound, before, after)
+        rows = replacement_rows(len(planned), valid, before, after)
         if (rows < 0).any():
             after = self._after(progress)
-            rows = replacement_rows(len(planned), sound, before, after)
+            rows = replacement_rows(len(planned), valid, before, after)
         if (rows < 0).any():
             raise self._error(planned, int(np.argmin(rows)), progress, before, after)
         return self._joined(loaded, [before, after], rows, progress)
@@ -131,7 +133,7 @@ class LostRecordReplacer:
     def _remember(self, last: Neighbor, progress: Progress, count: int) -> None:
         # Other workers read the batches between two of this one.
         if self._layout.num_workers == 1:
-            units = 1 if self._dealer.deals_batches else count
+            units = 1 if self._partition.has_batches else count
             self._known_at = (progress.epoch, progress.consumed + units)
             self._known = last
 
@@ -140,22 +142,22 @@ class LostRecordReplacer:
     def _before(self, progress: Progress) -> Neighbor:
         at = (progress.epoch, progress.consumed)
         if self._known_at != at:
-            earlier = self._dealer.records_before(progress, self._layout)
+            earlier = self._partition.records_before(progress, self._layout)
             self._known_at, self._known = at, self._search(earlier, progress)
         return self._known
 
     def _after(self, progress: Progress) -> Neighbor:
-        later = self._dealer.records_after(progress, self._layout)
+        later = self._partition.records_after(progress, self._layout)
         next(later)  # the batch itself
         return self._search(later, progress)
 
     def _search(self, numbers: Iterator[Numbers], progress: Progress) -> Neighbor:
-        """Return the first sound one of some records, of which at most ``REACH`` are read."""
+        """Return the first valid one of some records, of which at most ``REACH`` are read."""
         examined = 0
         for window in _windows(numbers):
-            is_sound = np.isin(window, self._load(window, progress).numbers)
-            if is_sound.any():
-                place = int(np.argmax(is_sound))
+            is_valid = np.isin(window, self._load(window, progress).numbers)
+            if is_valid.any():
+                place = int(np.argmax(is_valid))
                 return Neighbor(window[place], examined + place + 1)
             examined += len(window)
         return Neighbor(None, examined)
@@ -169,7 +171,7 @@ class LostRecordReplacer:
         return loaded
 
     def _random(self, progress: Progress) -> RecordRandom:
-        return RecordRandom(self._dealer.order.seed, progress.epoch)
+        return RecordRandom(self._partition.order.seed, progress.epoch)
 
     def _error(
         self,
@@ -194,22 +196,22 @@ class LostRecordReplacer:
 
 
 def replacement_rows(
-    count: int, sound: Numbers, before: Neighbor | None, after: Neighbor | None
+    count: int, valid: Numbers, before: Neighbor | None, after: Neighbor | None
 ) -> Numbers:
-    """Return which record comes at each position of a batch.
+    """Return the row that stands at each position of a batch.
 
     Args:
         count: Number of records in the batch.
-        sound: Positions of the sound records.
-        before: Nearest sound record before the batch, if it is known.
-        after: Nearest sound record after the batch, if it is known.
+        valid: Positions of the valid records.
+        before: Nearest valid record before the batch, if it is known.
+        after: Nearest valid record after the batch, if it is known.
 
     Returns:
-        int64 ``[count]``: numbers of rows, where the sound records are followed by ``before`` and
-        ``after``, if they exist. -1 if no sound record is in reach.
+        int64 ``[count]``: numbers of rows, where the valid records are followed by ``before`` and
+        ``after``, if they exist. -1 if no valid record is in reach.
     """
     far = count + REACH + 1
-    sources = sound
+    sources = valid
     if before is not None and before.number is not None:
         sources = np.append(sources, -before.distance)
     if after is not None and after.number is not None:

@@ -20,17 +20,17 @@ from .._tensors.trainers import ReadDataset, TrainerLoader, make_dicts, makes_di
 from ..checks import check_integer
 from ..errors import StateMismatchError
 from .bad_records import ErrorHandler
-from .dealing import Dealer
 from .epoch_clock import worker_iteration
 from .feature_watch import FeatureWatch, first_blocks
 from .iteration import Iteration, Position
+from .iteration_clock import IterationClock
 from .latest_position import LatestPosition
 from .lost_items import ReadRecord, report_lost_items
 from .options import makes_batches, resolved_rank
+from .partition import RecordPartition
 from .pipeline import Pipeline
 from .statistics import IterationMeter, LoadingStats, StatsWindow
 from .transform import Transform
-from .turn import Turn
 from .worker_state import Subject, WorkerState
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Session:
 
     Args:
         pipeline: The parts of the dataset.
-        dealer: Class that assigns records to processes.
+        partition: Class that assigns records to processes.
 
     Attributes:
         pipeline: The parts of the dataset.
@@ -88,10 +88,10 @@ class Session:
             loaded. They take the numbers of the workers there, of which the first one comes next.
     """
 
-    def __init__(self, pipeline: Pipeline, dealer: type[Dealer]) -> None:
+    def __init__(self, pipeline: Pipeline, partition: type[RecordPartition]) -> None:
         self.pipeline = pipeline
         self.is_own_share = False
-        self._dealer_class = dealer
+        self._partition_class = partition
         self._own_state = WorkerState()
         self._pid = os.getpid()
         # The process in which this was pickled.
@@ -111,7 +111,7 @@ class Session:
 
     def copy(self) -> Session:
         """Return an independent session with the same state."""
-        other = Session(dataclasses.replace(self.pipeline, errors=()), self._dealer_class)
+        other = Session(dataclasses.replace(self.pipeline, errors=()), self._partition_class)
         other._own_state = self.state.copy()
         position = self._latest.get()
         if position is not None:
@@ -144,12 +144,12 @@ class Session:
     # ---- parts ----
 
     @property
-    def dealer(self) -> Dealer:
+    def partition(self) -> RecordPartition:
         """Assigns records to this process, by its rank."""
         pipeline = self.pipeline
         loader = self._trainer_loader
         at_once = None if loader is None else loader.samples_at_once
-        return self._dealer_class(pipeline.order, pipeline.options, *self._rank(), at_once)
+        return self._partition_class(pipeline.order, pipeline.options, *self._rank(), at_once)
 
     def _rank(self) -> tuple[int, int]:
         parent = self._pickled_in_parent()
@@ -206,7 +206,7 @@ class Session:
         return assembler.other_columns([*loader.empty_items().flat_columns()])
 
     def _watch(self, layout: ProcessLayout) -> FeatureWatch | None:
-        """Return what looks for features that records may lack, in the first process."""
+        """Return the watch for features that records may lack; None but in the first process."""
         if layout.rank or layout.worker:
             return None
         pipeline = self.pipeline
@@ -215,7 +215,7 @@ class Session:
         return FeatureWatch(pipeline.loader.parser, self.state, first=first)
 
     def _assembler(self, watch: FeatureWatch | None = None) -> RowAssembler | None:
-        """Return what loads rows, if the dataset packs records."""
+        """Return the assembler of packed rows; None if the dataset does not pack records."""
         pipeline = self.pipeline
         if pipeline.options.get("pack") is None:
             return None
@@ -244,9 +244,9 @@ class Session:
         worker = get_worker_info()
         number, workers = (0, 0) if worker is None else (worker.id, worker.num_workers)
         self.state.is_in_workers = worker is not None
-        dealer = self.dealer
+        partition = self.partition
         if worker is not None:
-            dealer.check_in_worker(self.pipeline.loader.reader)
+            partition.check_in_worker(self.pipeline.loader.reader)
             warning = trainer_hooks().position_warning()
             if number == 0 and not self.follows_loader and warning is not None:
                 self.state.warn_once(logger, Subject.positions, warning)
@@ -259,9 +259,9 @@ class Session:
             parent = self._pickled_in_parent()
             if parent is not None and parent.makes_dicts:
                 make_dicts()
-        layout = dealer.layout(number, max(1, workers))
-        turn = self._new_turn(0 if worker is None else worker.id, workers)
-        position = self._start_of(turn, dealer, layout, workers)
+        layout = partition.layout(number, max(1, workers))
+        clock = self._new_clock(0 if worker is None else worker.id, workers)
+        position = self._start_of(clock, partition, layout, workers)
         threads = self.pipeline.options["num_threads"]
         if threads is None:
             threads = 2 if worker is None else 1
@@ -269,20 +269,20 @@ class Session:
         watch = self._watch(layout)
         iteration = Iteration(
             self.pipeline.loader,
-            dealer,
+            partition,
             self.state,
             self._meter,
-            Transform.of(dealer.options, self.pipeline.loader.reader),
+            Transform.of(partition.options, self.pipeline.loader.reader),
             self._assembler(watch),
             watch,
         )
         items = iteration.items(position, threads, self._check_trainer)
-        followed = self._latest.followed(items, position, in_batches=dealer.in_batches)
+        followed = self._latest.followed(items, position, in_batches=partition.in_batches)
         close_at_exit(followed)
-        return followed if dealer.in_batches else itertools.chain.from_iterable(followed)
+        return followed if partition.in_batches else itertools.chain.from_iterable(followed)
 
-    def _new_turn(self, worker: int, workers: int) -> Turn:
-        """Return the turn of a new iteration of this process, worker 0 of 0 without workers."""
+    def _new_clock(self, worker: int, workers: int) -> IterationClock:
+        """Return the clock of a new iteration of this process, worker 0 of 0 without workers."""
         clock = self.state.clock
         if workers == 0:
             number = clock.new_iteration()
@@ -291,34 +291,34 @@ class Session:
             pickled = None if parent is None else parent.times
             number = worker_iteration(pickled, worker, self._times_begun)
             self._times_begun += 1
-        return Turn(clock, number, workers, self.state.times_set)
+        return IterationClock(clock, number, workers, self.state.times_set)
 
     def _start_of(
-        self, turn: Turn, dealer: Dealer, layout: ProcessLayout, workers: int
+        self, clock: IterationClock, partition: RecordPartition, layout: ProcessLayout, workers: int
     ) -> Position:
         """Return the position at which an iteration starts."""
         loaded, self._loaded = self._loaded, None
         resumed = loaded or self._current(self.state.take_resume(layout.worker, workers))
         if resumed is None and self.follows_loader:
-            return Position.at(Progress(self.epoch, self.epoch), layout, turn)
+            return Position.at(Progress(self.epoch, self.epoch), layout, clock)
         if resumed is None:
-            epoch, follows = turn.begin()
+            epoch, follows = clock.begin()
             if follows and workers > 0 and layout.world_size > 1:
                 self.state.warn_once(logger, Subject.epochs, _EPOCHS_OF_RANKS)
-            return Position.at(Progress(epoch, epoch), layout, turn)
-        position = Position.at(dealer.moved(*resumed, layout), layout, turn)
+            return Position.at(Progress(epoch, epoch), layout, clock)
+        position = Position.at(partition.moved(*resumed, layout), layout, clock)
         if self.follows_loader:
             return position
         if loaded is None or self.is_epoch_set:
-            turn.begin()
+            clock.begin()
         else:
-            turn.begin_at(position.first_epoch)
-            is_at_end = dealer.is_done(*loaded) and dealer.is_done(position.progress, layout)
-            turn.resume(dealer, position, is_at_end=is_at_end)
+            clock.begin_at(position.first_epoch)
+            is_at_end = partition.is_done(*loaded) and partition.is_done(position.progress, layout)
+            clock.resume(partition, position, is_at_end=is_at_end)
         return position
 
     def _current(self, resumed: tuple[Progress, ProcessLayout] | None) -> Place | None:
-        """Return where the dataset was resumed, if that is in the epoch that comes next."""
+        """Return a resumed position if it is in the next epoch, else None."""
         is_current = resumed is not None and resumed[0].is_in(self.epoch)
         return resumed if is_current else None
 
@@ -346,18 +346,18 @@ class Session:
     def is_at_end(self) -> bool:
         """Return whether the iteration of this process that yielded last is at its end."""
         position = self._latest.get()
-        return position is not None and position.turn.has_ended
+        return position is not None and position.clock.has_ended
 
     def repeat_epoch(self) -> None:
         """Start the last iteration of this process again: its last items were not used."""
         position = self._latest.get()
         if position is not None:
-            position.turn.take_back(position.first_epoch)
+            position.clock.repeat_epoch(position.first_epoch)
 
     def next_start(self) -> Place:
-        """Return where the next iteration of this rank starts."""
+        """Return the position at which the next iteration of this rank starts."""
         resumed = self._current(self.state.untaken_resume())
-        return resumed or self.start(self.dealer.layout())
+        return resumed or self.start(self.partition.layout())
 
     def start(self, layout: ProcessLayout) -> Place:
         """Return the start of the next epoch."""
@@ -394,14 +394,14 @@ class Session:
     def to_state(self, progress: Progress, layout: ProcessLayout) -> dict[str, Any]:
         """Return a progress as a state."""
         if self._leaves_nothing(progress, layout, _first_rank(layout)):
-            progress = self.dealer.end_of(progress, layout)
+            progress = self.partition.end_of(progress, layout)
         return to_state(progress, layout, self.pipeline.order.describe(), self._state_batch_size)
 
     @property
     def _state_batch_size(self) -> int | None:
         """The batch size, if steps of another batch size may hold the same records."""
         size: int | None = self.pipeline.options["batch_size"]
-        return size if not self.dealer.deals_batches else None
+        return size if not self.partition.has_batches else None
 
     def place(self) -> Place:
         """Return the position of the iteration that yielded last."""
@@ -410,7 +410,7 @@ class Session:
             progress = position.progress
             # A worker learns of the next epoch while it is in this one.
             is_in_worker = get_worker_info() is not None
-            if is_in_worker or not self.is_sent_elsewhere(progress, position.turn.times_set):
+            if is_in_worker or not self.is_sent_elsewhere(progress, position.clock.times_set):
                 return progress, position.layout
         return self.next_start()
 
@@ -447,11 +447,11 @@ class Session:
         Raises:
             StateMismatchError: If the state belongs to another order.
         """
-        dealer = self.dealer
+        partition = self.partition
         progress, layout = from_state(
-            state, self.pipeline.order.describe(), self._state_batch_size, dealer.world_size
+            state, self.pipeline.order.describe(), self._state_batch_size, partition.world_size
         )
-        dealer.check_state(progress, layout)
+        partition.check_state(progress, layout)
         return progress, layout
 
     def enter(self, progress: Progress, *, is_at_end: bool) -> bool:
@@ -490,7 +490,7 @@ class Session:
         if self.is_epoch_set and progress.is_in(self.state.clock.epoch):
             return
         self.state.clock.set(
-            self.dealer.epoch_after(progress) if is_at_end else progress.first_epoch
+            self.partition.epoch_after(progress) if is_at_end else progress.first_epoch
         )
 
     def _is_at_end(self, progress: Progress, layout: ProcessLayout) -> bool:
@@ -499,24 +499,24 @@ class Session:
         The process of that progress has reached its end, and so has this one: in another layout, it
         must not be ahead of other ranks.
         """
-        now = self.dealer.layout()
+        now = self.partition.layout()
         return self._leaves_nothing(progress, layout, now if now == layout else _first_rank(now))
 
     def _leaves_nothing(
         self, progress: Progress, before: ProcessLayout, now: ProcessLayout
     ) -> bool:
         """Return whether a process has reached its end, where another one would continue."""
-        dealer = self.dealer
-        if not dealer.is_done(progress, before):
+        partition = self.partition
+        if not partition.is_done(progress, before):
             return False
         try:
-            return dealer.is_done(dealer.moved(progress, before, now), now)
+            return partition.is_done(partition.moved(progress, before, now), now)
         except StateMismatchError:  # raised when the iteration starts
             return False
 
 
 def _first_rank(layout: ProcessLayout) -> ProcessLayout:
-    """Return the layout of the rank that has no fewer records than the others."""
+    """Return the layout of the first rank: no other rank has more records."""
     return dataclasses.replace(layout, rank=0)
 
 

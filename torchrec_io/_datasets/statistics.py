@@ -1,4 +1,4 @@
-"""Statistics of loading: what was loaded, and where the time went."""
+"""Statistics of loading: numbers of records, batches and bytes, and the time of each step."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WAITING_RANGE = range_name(_core.Counter.waiting_for_data)
 
 @dataclasses.dataclass(frozen=True)
 class LoadingStats:
-    """Statistics of loading: what was loaded, and where the time went.
+    """Statistics of loading: numbers of records, batches and bytes, and the time of each step.
 
     :meth:`TFRecordDataset.stats` and the ``stats`` method of a loader return it. All times are in
     seconds. The times of the steps are summed over all threads and workers that load, so they may
@@ -116,7 +116,7 @@ class LoadingCounters:
         _core.add_records(self._numbers, count)
 
     def begin(self) -> None:
-        """Note that the first batch or sample is asked for, if it is the first."""
+        """Start the time when the first batch or sample is requested."""
         if not self._numbers[_BEGAN]:
             _core.compare_exchange(self._numbers[_BEGAN:], 0, monotonic_ns())
 
@@ -209,14 +209,14 @@ class IterationMeter:
         self._idle: list[_core.Meter] = []
 
     def resume(self) -> None:
-        """Note that the consumer asks for an item."""
+        """Start to measure the wait for an item that the consumer requests."""
         if self._is_in_loop and active_profiler() is not None and not _core.Meter.is_running():
             self._range = profiler_range(WAITING_RANGE)
             self._range.__enter__()
         self._meter.start()
 
     def pause(self, records: int = 0, batches: int = 0) -> None:
-        """Note that the consumer gets an item, or that there is none.
+        """Measure the wait for an item that the consumer gets, or for the end.
 
         Args:
             records: Number of records that it gets.
@@ -229,7 +229,7 @@ class IterationMeter:
             self._range = None
 
     def begin(self) -> None:
-        """Note that the consumer asks for the first item."""
+        """Start to measure at the request of the first item."""
         self._counters.begin()
         self.resume()
 

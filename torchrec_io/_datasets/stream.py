@@ -14,7 +14,6 @@ from .._storage.local import StrPath
 from .._storage.paths import expand_paths
 from .._tensors.block_parser import Columns, SchemaLike, parser_of_messages
 from .base import Item_co, RecordDataset
-from .dealing import Dealer, StreamDealer
 from .missing_methods import STREAMED
 from .options import (
     StreamOptions,
@@ -26,6 +25,7 @@ from .options import (
     complete,
     takes_options,
 )
+from .partition import RecordPartition, StreamPartition
 from .pipeline import Pipeline
 from .record_loader import RecordLoader
 
@@ -56,7 +56,7 @@ class TFRecordStream(RecordDataset[Item_co]):
         ValueError: If another argument is invalid.
     """
 
-    _dealer_class: ClassVar[type[Dealer]] = StreamDealer
+    _partition_class: ClassVar[type[RecordPartition]] = StreamPartition
     _instead = STREAMED
 
     @overload

@@ -138,7 +138,7 @@ def _answer(predicate: Predicate, items: Any, whole: RecordLoader) -> Any:
 
 
 def _mask_of(answer: Any, count: int) -> Mask:
-    """Return what a predicate returned as a mask: bool ``[count]``."""
+    """Return the result of a predicate as a mask: bool ``[count]``."""
     wanted = f"the predicate must return one bool for each of {counted(count, 'record')}"
     if isinstance(answer, (list, tuple)):
         others = [each for each in answer if not isinstance(each, (bool, np.bool_))]

@@ -60,7 +60,7 @@ class WorkerState:
 
     @property
     def counters(self) -> LoadingCounters:
-        """Numbers of what was loaded, and where the time went."""
+        """Statistics of loading of all processes."""
         return LoadingCounters(self._shared[CLOCK_NUMBERS : CLOCK_NUMBERS + COUNTER_NUMBERS])
 
     def set_epoch(self, epoch: int) -> None:
@@ -145,7 +145,7 @@ class WorkerState:
         self._shared[_HAS_RESUME] = 0
 
     def take_resume(self, worker: int, num_workers: int) -> tuple[Progress, ProcessLayout] | None:
-        """Return where a resumed iteration starts, once for each of its workers; else None.
+        """Return the position at which a worker resumes, once for each worker; else None.
 
         Later iterations, and iterations of another number of workers, get None. With
         ``persistent_workers`` a worker runs several iterations, and only this result shows it
@@ -164,11 +164,11 @@ class WorkerState:
         return self.peek_resume()
 
     def untaken_resume(self) -> tuple[Progress, ProcessLayout] | None:
-        """Return where the dataset was resumed, if no iteration has started there."""
+        """Return the resumed position if no iteration has started there, else None."""
         return None if self._shared[_TAKERS] else self.peek_resume()
 
     def peek_resume(self) -> tuple[Progress, ProcessLayout] | None:
-        """Return where the dataset was resumed, whether or not an iteration has started there."""
+        """Return the resumed position, whether or not an iteration has started there."""
         if not self._shared[_HAS_RESUME]:
             return None
         numbers = self._shared[_RESUME:_SKIPPED].tolist()

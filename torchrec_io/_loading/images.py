@@ -14,7 +14,7 @@ _PILLOW = "which cannot detect that the scan of a baseline JPEG was cut; {remedy
 
 
 def image_features(dataset: Any) -> list[ImageFeature]:
-    """Return the image features of a dataset's schema, also those of sequences."""
+    """Return the image features of a dataset's schema, also the images of sequences."""
     schema = getattr(dataset, "schema", None)
     specs = schema.values() if isinstance(schema, Mapping) else ()
     found = [getattr(spec, "element", spec) for spec in specs]

@@ -21,10 +21,10 @@ from torch.utils.data import (
 )
 
 from .._datasets.base import Item_co, RecordDataset
-from .._datasets.dealing import EpochDealer
 from .._datasets.description import describe_records, describe_share
 from .._datasets.lost_items import report_lost_items
 from .._datasets.options import ReplaceOptions, change_options
+from .._datasets.partition import EpochPartition
 from .._datasets.selecting import SelectingDataset
 from .._datasets.session import Place
 from .._datasets.statistics import LoadingStats
@@ -184,7 +184,7 @@ class Loader(Generic[Item_co]):
         return "\n".join(lines)
 
     def stats(self) -> LoadingStats:
-        """Return what was loaded since the previous call, and where the time went.
+        """Return statistics of loading since the previous call.
 
         The first call counts from the start of the first loop. Workers are included: batches count
         when a worker has made them, which is ahead of the loop. :meth:`describe` does not count as
@@ -378,11 +378,11 @@ def _of_records(
 ) -> _Batches:
     """Return the batches of a dataset with an order of its own."""
     dataset._session.is_own_share = True
-    dealer = dataset._session.dealer
+    partition = dataset._session.partition
     is_countable = (
-        dealer.in_batches
-        and isinstance(dealer, EpochDealer)
-        and (dealer.options["on_error"] == "raise" or dealer.replaces_lost)
+        partition.in_batches
+        and isinstance(partition, EpochPartition)
+        and (partition.options["on_error"] == "raise" or partition.replaces_lost)
     )
     num_workers = options["num_workers"]
     given: Any = dataset
@@ -395,7 +395,7 @@ def _of_records(
             given = _PlacedItems(given)
             collate_fn = functools.partial(_collate_placed, collate_fn or default_convert)
     make = functools.partial(DataLoader, given, batch_size=None, collate_fn=collate_fn, **options)
-    return _Batches(dataset, make, position, _about_batches(dataset), dealer.in_batches)
+    return _Batches(dataset, make, position, _about_batches(dataset), partition.in_batches)
 
 
 class _PlacedItems(IterableDataset[Any]):
@@ -503,17 +503,17 @@ def _name_of(function: Any) -> str:
 
 def _about_batches(dataset: RecordDataset) -> str:
     """Describe the items of a dataset."""
-    dealer = dataset._session.dealer
-    if not dealer.in_batches:
-        return "packed rows, one by one" if dealer.deals_rows else "samples, one by one"
-    if dealer.deals_rows:
-        return f"batches of {dataset.batch_size} packed rows of {dealer.options['pack'].length}"
+    partition = dataset._session.partition
+    if not partition.in_batches:
+        return "packed rows, one by one" if partition.has_rows else "samples, one by one"
+    if partition.has_rows:
+        return f"batches of {dataset.batch_size} packed rows of {partition.options['pack'].length}"
     kind = "lists of records" if dataset.schema is None else "batches made by native code"
     given = dataset.batch_size
     size = "any number of records" if given is None else counted(given, "record")
-    if not dealer.deals_batches:
+    if not partition.has_batches:
         return f"{kind}, of {size}"
-    tokens = dealer.options["batch_tokens"]
+    tokens = partition.options["batch_tokens"]
     most = "" if tokens is None else f", {tokens} tokens at most"
     return f"{kind}, of {size} of similar length{most}"
 

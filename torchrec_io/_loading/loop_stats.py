@@ -1,4 +1,4 @@
-"""Statistics of a training loop: those of its dataset, and the time that the loop waits."""
+"""Statistics of a training loop: of its dataset, and of the time that the loop waits."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class LoopStats:
 
 
 def describe_bottleneck(stats: LoadingStats, decoded: str = "values") -> str:
-    """Return how long the training loop waits, and which step takes most of the loading time.
+    """Return a sentence about the wait of the training loop and the slowest step of loading.
 
     Args:
         stats: Statistics of a loop.

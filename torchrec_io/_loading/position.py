@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from .._datasets.base import RecordDataset
-from .._datasets.dealing import EpochDealer
 from .._datasets.indexed import CountedDataset
+from .._datasets.partition import EpochPartition
 from .._datasets.session import Place
 from ..checks import check_integer, counted
 from ..errors import StateMismatchError
@@ -112,7 +112,7 @@ class RecordsLoop(Loop):
 
     def __init__(self, dataset: RecordDataset, start: Place | None = None) -> None:
         self._session = session = dataset._session
-        self._dealer = session.dealer
+        self._partition = session.partition
         self._start = start or session.next_start()
         self.first_epoch = session.state.loader_epoch = self._start[0].first_epoch
         self.times_set = session.state.times_set
@@ -131,25 +131,25 @@ class RecordsLoop(Loop):
         return self._session.is_at_end()
 
     def start(self, worker: int = 0, num_workers: int = 1) -> Place:
-        """Return where a worker of this rank starts, or the rank itself."""
-        now = self._dealer.layout(worker, num_workers)
-        return self._dealer.moved(*self._start, now), now
+        """Return the position at which a worker of this rank starts; by default, the rank."""
+        now = self._partition.layout(worker, num_workers)
+        return self._partition.moved(*self._start, now), now
 
     def num_unrepeated(self) -> int | None:
-        if not isinstance(self._dealer, EpochDealer):
+        if not isinstance(self._partition, EpochPartition):
             return None
-        return self._dealer.num_unrepeated(*self.start())
+        return self._partition.num_unrepeated(*self.start())
 
     def end(self) -> None:
-        epochs = self._dealer.options["epochs"]
+        epochs = self._partition.options["epochs"]
         if epochs is not None:
             self._clock.move(self._times_moved, self._epoch, self.first_epoch + epochs)
 
     def repeat(self) -> None:
         """Start the epoch again, if it was the last one."""
-        epochs = self._dealer.options["epochs"]
+        epochs = self._partition.options["epochs"]
         if epochs is not None:
-            self._clock.take_back(self.first_epoch, self.first_epoch + epochs)
+            self._clock.repeat_epoch(self.first_epoch, self.first_epoch + epochs)
 
 
 class RecordsPosition:
@@ -195,8 +195,8 @@ class RecordsPosition:
     def _next_state(self) -> dict[str, Any]:
         """Return the state at the start of the next iteration."""
         session = self._dataset._session
-        now = session.dealer.layout()
-        return session.to_state(session.dealer.moved(*session.next_start(), now), now)
+        now = session.partition.layout()
+        return session.to_state(session.partition.moved(*session.next_start(), now), now)
 
 
 class CountedLoop(RecordsLoop):
@@ -209,21 +209,21 @@ class CountedLoop(RecordsLoop):
         place: Position of this rank.
     """
 
-    _dealer: EpochDealer  # batches of streams are not counted
+    _partition: EpochPartition  # batches of streams are not counted
 
     def __init__(self, dataset: RecordDataset) -> None:
         super().__init__(dataset)
         self.place = self.start()
-        if self._dealer.options["epochs"] is not None:
-            self.planned = self._dealer.num_left(*self.place)
+        if self._partition.options["epochs"] is not None:
+            self.planned = self._partition.num_left(*self.place)
 
     def move(self, item: Any) -> Any:
         progress, layout = self.place
-        self.place = self._dealer.advanced(progress, layout, 1), layout
+        self.place = self._partition.advanced(progress, layout, 1), layout
         return item
 
     def is_at_end(self) -> bool:
-        return self._dealer.is_done(*self.place)
+        return self._partition.is_done(*self.place)
 
 
 class CountedPosition(RecordsPosition):
@@ -279,9 +279,9 @@ class WorkersLoop(RecordsLoop):
         return self.has_ended or all(self._is_done(*place) for place in self.places.values())
 
     def _is_done(self, progress: Any, layout: Any) -> bool:
-        if not self._dealer.is_last_epoch(progress):
+        if not self._partition.is_last_epoch(progress):
             return False
-        units = self._dealer.num_units(progress, layout)
+        units = self._partition.num_units(progress, layout)
         return units is not None and progress.consumed >= units
 
     def end(self) -> None:
@@ -355,7 +355,7 @@ class WorkersPosition(RecordsPosition):
                 f"the state belongs to a loader with {counted(len(places), 'worker')}: only as "
                 f"many can resume from it, and this one has {self._num_workers}"
             )
-        is_at_end = has_ended or all(session.dealer.is_done(*place) for place in places)
+        is_at_end = has_ended or all(session.partition.is_done(*place) for place in places)
         self._resumed = places if session.enter(places[0][0], is_at_end=is_at_end) else None
         self._loop = None
 
@@ -435,7 +435,7 @@ class SamplerPosition:
         return loop
 
     def note(self, loop: SamplerLoop) -> None:
-        """Note that a loop yields an item."""
+        """Follow a loop that yields an item."""
         if loop in self._loops:
             self._loop = loop
 
@@ -448,7 +448,7 @@ class SamplerPosition:
         return used >= items
 
     def end(self, loop: SamplerLoop) -> None:
-        """Note that a loop is at its end, and move to the next epoch if nothing else did."""
+        """Move to the next epoch at the end of a loop, if nothing else did."""
         if loop not in self._loops or not loop.moves_epoch:
             return
         self._loop = loop if self._end_of(loop.epoch, loop.used) else None

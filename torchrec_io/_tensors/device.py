@@ -141,7 +141,7 @@ class DevicePrefetcher:
         before = self._state_now()
         part.set_epoch(epoch)
         if self._state_now() != before:
-            self._forget_state()
+            self._drop_state()
 
     # ---- saving and resuming ----
 
@@ -172,9 +172,9 @@ class DevicePrefetcher:
             StateMismatchError: If the state does not match the dataset.
         """
         self._stateful.load_state_dict(state)
-        self._forget_state()
+        self._drop_state()
 
-    def _forget_state(self) -> None:
+    def _drop_state(self) -> None:
         self._state = None
         self._turn = object()
 

@@ -55,7 +55,7 @@ def parse_block(
     Raises:
         MemoryError: If there is not enough memory for the batch.
     """
-    return parse_sound(block, lambda part: parse_all(parser, part, random))
+    return parse_valid(block, lambda part: parse_all(parser, part, random))
 
 
 def parse_rows(parser: ExampleParser, block: RecordBlock, random: RecordRandom) -> ParsedRows:
@@ -73,7 +73,7 @@ def parse_rows(parser: ExampleParser, block: RecordBlock, random: RecordRandom) 
     def parse(part: RecordBlock) -> ParsedRows | list[RecordFailure]:
         return _parse_refusing(parser, part, random)
 
-    parsed, failed = parse_sound(block, parse)
+    parsed, failed = parse_valid(block, parse)
     if not failed:
         return parsed
     failures = Failures.of(failed)
@@ -81,7 +81,7 @@ def parse_rows(parser: ExampleParser, block: RecordBlock, random: RecordRandom) 
     return parsed._replace(failures=failures.merged(parsed.failures, kept), kept=kept)
 
 
-def parse_sound(
+def parse_valid(
     block: _Block, parse: Callable[[_Block], _Parsed | list[RecordFailure]]
 ) -> tuple[_Parsed, list[RecordFailure]]:
     """Parse a block as :func:`parse_block` does, with another function.

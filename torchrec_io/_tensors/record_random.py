@@ -15,7 +15,7 @@ def record_random(item: Sample) -> torch.Generator: ...
 @overload
 def record_random(item: Batch) -> list[torch.Generator]: ...
 def record_random(item: Sample | Batch) -> torch.Generator | list[torch.Generator]:
-    """Return the random number generator of a record, or those of the records of a batch.
+    """Return the random number generator of a record, or of each record of a batch.
 
     A generator depends on the seed of the dataset, the epoch and the record only. So a random
     ``transform=`` makes the same of a record with any number of workers, threads and ranks, and

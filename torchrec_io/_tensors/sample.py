@@ -56,11 +56,11 @@ class Rows(dict[str, Any]):
         raise NotImplementedError
 
     def reduce(self, row: int) -> tuple[Any, ...]:
-        """Return how to pickle the sample of a row, without other rows."""
+        """Return a function and arguments that make the sample of a row, for pickle."""
         raise NotImplementedError
 
     def origin(self, row: int) -> Origin | None:
-        """Return which record of a dataset a row is, if that is known."""
+        """Return the record of a row in its dataset; None if it is not known."""
         raise NotImplementedError
 
 

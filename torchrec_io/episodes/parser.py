@@ -14,7 +14,7 @@ from .._records.record_block import RecordBlock
 from .._schema.schema import Schema
 from .._tensors.batch import Batch
 from .._tensors.block_parser import BlockParser, ExampleBlockParser
-from .._tensors.parse import parse_all, parse_sound
+from .._tensors.parse import parse_all, parse_valid
 from ..checks import counted
 from .columns import StepRows, count_steps, gather
 from .reader import StepNumbers
@@ -78,7 +78,7 @@ class StepParser(BlockParser):
 
     def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Batch, list[RecordFailure]]:
         """Return the batch of the valid samples, and a failure for each invalid one."""
-        return parse_sound(block, lambda part: self._parse_all(part, random))
+        return parse_valid(block, lambda part: self._parse_all(part, random))
 
     def _parse_all(self, block: RecordBlock, random: RecordRandom) -> Batch | list[RecordFailure]:
         """Return the batch of all samples, or failures of some of them."""

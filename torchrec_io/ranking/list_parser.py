@@ -24,7 +24,7 @@ from .._records.record_block import RecordBlock
 from .._tensors.arena import allocate_for
 from .._tensors.batch import Batch
 from .._tensors.block_parser import BlockParser
-from .._tensors.parse import image_threads, parse_sound
+from .._tensors.parse import image_threads, parse_valid
 from ..checks import counted
 from .list_block import ListBlock, split_lists
 
@@ -61,7 +61,7 @@ class ExampleListParser(BlockParser):
         Raises:
             MemoryError: If there is not enough memory for the batch.
         """
-        return parse_sound(block, lambda part: self._parse(part, random))
+        return parse_valid(block, lambda part: self._parse(part, random))
 
     def _parse(self, block: RecordBlock, random: RecordRandom) -> Batch | list[RecordFailure]:
         """Return a batch of all records, or the failures of some of them."""

@@ -32,7 +32,7 @@ _EPOCHS_AHEAD = 100
 _WORKERS = 8
 
 
-class Dealer(ABC):
+class RecordPartition(ABC):
     """Assigns epochs to processes.
 
     Args:
@@ -71,12 +71,12 @@ class Dealer(ABC):
         return makes_batches(self.options)
 
     @property
-    def deals_batches(self) -> bool:
+    def has_batches(self) -> bool:
         """True if the order makes whole batches, by length."""
         return False
 
     @property
-    def deals_rows(self) -> bool:
+    def has_rows(self) -> bool:
         """True if the order makes rows that are packed with records."""
         return False
 
@@ -88,7 +88,7 @@ class Dealer(ABC):
     @property
     def fills_up(self) -> bool:
         """True if batches that lost records are filled up from the next ones."""
-        return not (self.deals_batches or self.deals_rows or self.replaces_lost)
+        return not (self.has_batches or self.has_rows or self.replaces_lost)
 
     @property
     @abstractmethod
@@ -187,7 +187,7 @@ class Dealer(ABC):
         """Return a progress at the end of its epoch, as far as this process knows it."""
 
 
-class EpochDealer(Dealer):
+class EpochPartition(RecordPartition):
     """Assigns the units of an order: records, or batches that are made by length.
 
     Args:
@@ -200,11 +200,11 @@ class EpochDealer(Dealer):
     order: Order
 
     @property
-    def deals_batches(self) -> bool:
+    def has_batches(self) -> bool:
         return self.order.has_batches
 
     @property
-    def deals_rows(self) -> bool:
+    def has_rows(self) -> bool:
         return self.order.has_rows
 
     @property
@@ -358,7 +358,7 @@ class EpochDealer(Dealer):
             progress = self.next_epoch(progress, layout)
         found = self.plan(layout, progress).num_unrepeated
         # The last step of samples has one of each rank; batches by length have different sizes.
-        is_by_records = self.in_batches and not self.deals_batches
+        is_by_records = self.in_batches and not self.has_batches
         return found if found == 0 or is_by_records else None
 
     def advanced(self, progress: Progress, layout: ProcessLayout, batches: int) -> Progress:
@@ -378,7 +378,7 @@ class EpochDealer(Dealer):
         return progress
 
 
-class StreamDealer(Dealer):
+class StreamPartition(RecordPartition):
     """Assigns the files of a stream, or every n-th record if there are too few files.
 
     The number of records is not known: ``begin`` is 1 at the end of the last epoch, else 0.

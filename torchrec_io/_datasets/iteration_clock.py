@@ -1,17 +1,17 @@
-"""The turn of an iteration: it starts with an epoch and moves the clock on at its end."""
+"""The clock of an iteration: it starts with an epoch and moves the clock of the dataset on."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .dealing import Dealer
 from .epoch_clock import EpochClock
+from .partition import RecordPartition
 
 if TYPE_CHECKING:
     from .iteration import Position
 
 
-class Turn:
+class IterationClock:
     """One iteration in one process, for the clock of the epochs.
 
     The end of an iteration is where its consumer has taken the last item. A DataLoader worker runs
@@ -50,10 +50,10 @@ class Turn:
         """Begin the iteration with another epoch."""
         self._clock.restart(self._iteration, epoch)
 
-    def resume(self, dealer: Dealer, position: Position, *, is_at_end: bool) -> None:
+    def resume(self, partition: RecordPartition, position: Position, *, is_at_end: bool) -> None:
         """Note whether a worker resumes at its end or inside the iteration."""
         if is_at_end:
-            self.expect(dealer, position)
+            self.expect(partition, position)
             self.end()
         else:
             self._clock.note_inside(self._iteration)
@@ -72,26 +72,26 @@ class Turn:
         self.has_ended = False
         return True
 
-    def expect(self, dealer: Dealer, position: Position) -> None:
+    def expect(self, partition: RecordPartition, position: Position) -> None:
         """Note the epoch of a position, which the iteration enters."""
         progress = position.progress
         self.last = None
         self._next_epoch = None
-        if dealer.options["epochs"] is None:
+        if partition.options["epochs"] is None:
             return
-        self._next_epoch = dealer.epoch_after(progress)
-        if self._num_workers == 0 and dealer.is_last_epoch(progress):
-            self.last = dealer.num_units(progress, position.layout)
+        self._next_epoch = partition.epoch_after(progress)
+        if self._num_workers == 0 and partition.is_last_epoch(progress):
+            self.last = partition.num_units(progress, position.layout)
 
     def take(self, position: Position) -> None:
-        """Note that the consumer takes the item at a position."""
+        """Count the item at a position, which the consumer takes."""
         if self.last is not None and position.consumed >= self.last:
             self.end()
 
-    def take_back(self, epoch: int) -> None:
+    def repeat_epoch(self, epoch: int) -> None:
         """Start with an epoch again: the last items were not used."""
         if self.has_ended and self._next_epoch is not None:
-            self._clock.take_back(epoch, self._next_epoch)
+            self._clock.repeat_epoch(epoch, self._next_epoch)
 
     def end(self) -> None:
         """Move the clock on, if the iteration is not endless."""
