@@ -38,7 +38,7 @@ def test_files_records_and_changed_options(tmp_path: Path, paths: list[str]) -> 
     assert repr(dataset).endswith("seed=7, epoch 3)")
     raw = tio.TFRecordDataset(paths[0], split="[:10%]", epochs=None, on_error=repr)
     assert repr(raw) == (
-        f"TFRecordDataset({paths[0]!r}, 60 of 600 records, bytes, split='[:10%]', epochs=None, "
+        f"TFRecordDataset({paths[0]!r}, 60 of 600 records, bytes, epochs=None, split='[:10%]', "
         "on_error=repr, epoch 0)"
     )
     # No option of the files or the schema is repeated.

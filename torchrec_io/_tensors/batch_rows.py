@@ -13,7 +13,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from .._parsing.layout import Column, Padding, SmallLayout
+from .._parsing.columns.base import view_of
+from .._parsing.layout import Column, ListColumn, Padding, RaggedColumn, SmallLayout
 from .._parsing.record_random import RecordRandom
 from .._schema.nesting import Path, leaves_of, nested
 from ..checks import UnknownNameError
@@ -47,7 +48,16 @@ class BatchRows(Rows):
         schema: Schema that the records were parsed with; None if it is not known.
     """
 
-    __slots__ = ("_hints", "_nested", "_origins", "_own_layout", "batch", "names", "schema")
+    __slots__ = (
+        "_hints",
+        "_is_ordered",
+        "_nested",
+        "_origins",
+        "_own_layout",
+        "batch",
+        "names",
+        "schema",
+    )
 
     def __init__(
         self,
@@ -62,6 +72,7 @@ class BatchRows(Rows):
         self.names = tuple(batch)
         self._origins = origins
         self._hints: Hints | None = None
+        self._is_ordered: bool | None = None  # whether the arena has rows, and none overlap
         self._own_layout: Any = None  # shared by the copies of single rows
         # The values of which the dicts were made, for each key of a nested schema.
         self._nested: dict[str, dict[Path, Sequence[Any]]] = {}
@@ -111,7 +122,9 @@ class BatchRows(Rows):
     @property
     def can_be_gathered(self) -> bool:
         """True if the rows can be copied from the arena."""
-        return _is_in_memory(self.batch) and not self.has_changed_dicts
+        if self._is_ordered is None:
+            self._is_ordered = _is_in_memory(self.batch) and _has_ordered_offsets(self.batch)
+        return self._is_ordered and not self.has_changed_dicts
 
     def own(self, row: int) -> Rows:
         room, copy = SmallLayout(), None
@@ -349,3 +362,17 @@ def _copy_of(batch: Batch, allocate: Callable[[int], Tensor]) -> Batch:
 def _is_in_memory(batch: Batch) -> bool:
     """Return whether a batch has an arena in the memory of the CPU."""
     return batch.arena is not None and batch.arena.device.type == "cpu"
+
+
+def _has_ordered_offsets(batch: Batch) -> bool:
+    """Return whether no offset is smaller than the one before. Others were not validated."""
+    assert batch.arena is not None
+    arena = batch.arena.numpy()
+    columns = [
+        array
+        for column in batch.layout[0]
+        for array in (column.arrays if isinstance(column, ListColumn) else (column,))
+        if isinstance(array, RaggedColumn)
+    ]
+    levels = [view_of(arena, level) for column in columns for level in column.splits]
+    return all(bool((level[1:] >= level[:-1]).all()) for level in levels)
