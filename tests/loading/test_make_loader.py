@@ -387,6 +387,9 @@ def test_states_of_workers_need_as_many(paths: list[str], sort: str) -> None:
         make(paths, sort).load_state_dict(inside)
     with pytest.raises(tio.StateMismatchError, match="not a state of a loader"):
         loader.load_state_dict({"version": 1, "epoch": 0, "left": 5, "workers": None})
+    twice = {**inside, "workers": inside["workers"][:1] * 2}
+    with pytest.raises(tio.StateMismatchError, match="workers are missing"):
+        loader.load_state_dict(twice)
     # Nothing was taken, so any number of workers can start.
     other = make(paths, sort, 2)
     other.load_state_dict(before)

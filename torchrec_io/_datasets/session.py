@@ -317,7 +317,7 @@ class Session:
             clock.resume(partition, position, is_at_end=is_at_end)
         return position
 
-    def _current(self, resumed: tuple[Progress, ProcessLayout] | None) -> Place | None:
+    def _current(self, resumed: Place | None) -> Place | None:
         """Return a resumed position if it is in the next epoch, else None."""
         is_current = resumed is not None and resumed[0].is_in(self.epoch)
         return resumed if is_current else None

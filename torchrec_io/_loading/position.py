@@ -355,6 +355,8 @@ class WorkersPosition(RecordsPosition):
                 f"the state belongs to a loader with {counted(len(places), 'worker')}: only as "
                 f"many can resume from it, and this one has {self._num_workers}"
             )
+        if {layout.worker for _, layout in places} != {*range(self._num_workers)}:
+            raise StateMismatchError("this is not a state of a loader: workers are missing in it")
         is_at_end = has_ended or all(session.partition.is_done(*place) for place in places)
         self._resumed = places if session.enter(places[0][0], is_at_end=is_at_end) else None
         self._loop = None
