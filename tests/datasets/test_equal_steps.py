@@ -27,7 +27,6 @@ from tests.support.episodes import episode, step_ids
 from tests.support.states import states_of, through_json
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io._datasets import replacement
-from torchrec_io._records.record_reader import RecordReader
 
 COUNT = 61
 
@@ -189,21 +188,6 @@ class TestTheRule:
         dataset = make(path, batch_size=2, on_error="skip", rank=1, world_size=2)
         with pytest.raises(tio.DecodeError, match="the 0 records before it and the 3 records"):
             list(dataset)
-
-    def test_no_more_is_read_in_a_running_iteration(self, tmp_path: Path) -> None:
-        """The last sound record is known, however many were lost since."""
-        path = write(tmp_path, range(1, 900), 1000)
-        dataset = make(path, world_size=1, uneven="drop", batch_size=1, on_error="skip")
-        fetched: list[int] = []
-        plan: Any = RecordReader.plan
-
-        def counting(self: RecordReader, records: Any, gap: int = 1 << 12) -> Any:
-            fetched.append(len(records))
-            return plan(self, records, gap)
-
-        with mock.patch.object(RecordReader, "plan", counting):
-            list(dataset)
-        assert sum(fetched) < 2 * 1000
 
 
 class TestKinds:

@@ -41,13 +41,13 @@ class AheadReader:
 
 def queue_of(count: int, reader: AheadReader, size: int = 4) -> JobQueue:
     numbers = [np.arange(at, min(at + size, count)) for at in range(0, count, size)]
-    return JobQueue([(0, NumberedChunk(each)) for each in numbers], reader, size)
+    return JobQueue([(0, NumberedChunk(each)) for each in numbers], reader)
 
 
 def rest_of(queue: JobQueue) -> list[int]:
     numbers: list[int] = []
-    while (job := queue.pop()) is not None:
-        numbers += job.chunk.numbers.tolist()
+    while jobs := queue.take(1, 0):
+        numbers += jobs[0].chunk.numbers.tolist()
     return numbers
 
 
@@ -59,9 +59,8 @@ def test_jobs_come_in_their_order(ahead: int) -> None:
 def test_jobs_are_announced_once_and_several_at_a_time() -> None:
     reader = AheadReader(20)
     queue = queue_of(102, reader)
-    queue.peek()
-    assert reader.announced == [[*range(20)]]
     assert rest_of(queue) == [*range(102)]
+    assert reader.announced[0] == [*range(20)]
     assert [number for each in reader.announced for number in each] == [*range(102)]
     # Again once less than half is ahead: after 3 jobs of 4 records.
     assert [len(each) for each in reader.announced] == [20, *[12] * 6, 10]
@@ -70,9 +69,8 @@ def test_jobs_are_announced_once_and_several_at_a_time() -> None:
 def test_first_announcements_are_short() -> None:
     reader = AheadReader(160, first_bytes=4)
     queue = queue_of(400, reader)
-    queue.peek()
-    assert reader.announced == [[*range(4)]]
     assert rest_of(queue) == [*range(400)]
+    assert reader.announced[0] == [*range(4)]
     # Eight times as many as were taken are ahead, up to all.
     assert [len(each) for each in reader.announced][:4] == [4, 32, 36, 72]
     assert max(map(len, reader.announced)) <= 88
@@ -84,18 +82,3 @@ def test_local_readers_get_no_announcements() -> None:
     queue = queue_of(40, reader)
     rest_of(queue)
     assert reader.announced == []
-
-
-@pytest.mark.parametrize("ahead", [0, 10, 1000])
-def test_records_that_are_taken_and_put_back(ahead: int) -> None:
-    queue = queue_of(30, AheadReader(ahead))
-    first = queue.pop()
-    assert first is not None
-    taken = queue.take(0, 3)
-    assert taken is not None
-    assert taken.numbers.tolist() == [4, 5, 6]
-    second = queue.pop()
-    assert second is not None
-    assert second.chunk.numbers.tolist() == [7, 8, 9, 10]  # filled up
-    queue.put_back([first, second])
-    assert rest_of(queue) == [0, 1, 2, 3, *range(7, 30)]

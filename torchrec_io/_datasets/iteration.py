@@ -6,26 +6,25 @@ import dataclasses
 import itertools
 import logging
 import operator
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy.typing as npt
 
 from .._order.progress import ProcessLayout, Progress
-from .._parsing.record_random import RecordRandom
 from .._tensors.batch import Batch, KeyedBatch
 from .._tensors.batch_rows import RecentBlocks
 from ..errors import DecodeError, TransformError
 from .bad_records import ErrorHandler
 from .feature_watch import FeatureWatch
-from .filling import BatchFiller
 from .iteration_clock import IterationClock
 from .job_queue import JobQueue, LoadJob
+from .lost_records import FilledBatches, LostRecords, ReadyBatch
 from .partition import EpochPartition, RecordPartition
-from .prefetch import Outcome, Prefetcher
+from .prefetch import Prefetcher, Result
 from .record_loader import Loaded, RecordLoader
-from .replacement import LostRecordReplacer
+from .replacement import ReplacedRecords
 from .statistics import IterationMeter
 from .transform import Transform
 from .worker_state import WorkerState
@@ -138,13 +137,13 @@ class Position:
         self.was_tried = self.has_yielded = False
 
 
-@dataclass(frozen=True)
 class Iteration:
     """Loads the records of a process in their order.
 
-    Attributes:
+    Args:
         loader: Reads and parses records.
         partition: Assigns records to this process.
+        position: Position of the first item.
         state: Counts the errors that are skipped.
         meter: Measures what is yielded and the time that it takes.
         transform: Calls the user's function.
@@ -152,226 +151,201 @@ class Iteration:
         watch: Looks for features that records may lack.
     """
 
-    loader: RecordLoader
-    partition: RecordPartition
-    state: WorkerState
-    meter: IterationMeter
-    transform: Transform | None = None
-    assembler: RowAssembler | None = None
-    watch: FeatureWatch | None = None
+    def __init__(
+        self,
+        loader: RecordLoader,
+        partition: RecordPartition,
+        position: Position,
+        state: WorkerState,
+        meter: IterationMeter,
+        *,
+        transform: Transform | None = None,
+        assembler: RowAssembler | None = None,
+        watch: FeatureWatch | None = None,
+    ) -> None:
+        self._loader = loader
+        self._partition = partition
+        self._position = position
+        self._state = state
+        self._meter = meter
+        self._transform = transform
+        self._assembler = assembler
+        self._watch = watch
+        self._options = partition.options
+        self._in_batches = partition.in_batches
+        self._errors = ErrorHandler(self._options["on_error"], state, position.layout.worker)
+        self._lost = self._lost_records()
 
-    @property
-    def options(self) -> Mapping[str, Any]:
-        """Options of the dataset."""
-        return self.partition.options
+    def _lost_records(self) -> LostRecords:
+        partition, loader = self._partition, self._loader
+        if partition.replaces_lost:
+            assert isinstance(partition, EpochPartition)
+            return ReplacedRecords(loader, partition, self._position.layout, self._errors)
+        if self._in_batches and partition.fills_up:
+            return FilledBatches(loader, partition.order.seed, self._options["batch_size"])
+        return LostRecords(loader, partition.order.seed)
 
-    @property
-    def _is_watching(self) -> bool:
-        return self.watch is not None and self.watch.is_open
+    # ---- yielding ----
 
-    def items(
-        self, position: Position, threads: int, check: Callable[[], None]
-    ) -> Generator[Any, None, None]:
-        """Yield batches from a position on, and move it with each of them.
+    def items(self, threads: int, check: Callable[[], None]) -> Generator[Any, None, None]:
+        """Yield batches from the position on, and move it with each of them.
 
         Without batches, yield iterables over samples, each of which must be used up before the
         next. Passing each sample through these generators would cost as much as making it.
 
         Args:
-            position: Position of the first item.
             threads: Number of threads that read and parse; 1 is the calling thread.
             check: Called when the first item is requested; raises an error if that is wrong.
         """
         check()
+        position, partition = self._position, self._partition
         clock = position.clock
         # Not before the first item is requested: the workers of a StatefulDataLoader all load their
         # states before that, and must see the same number.
-        self.state.times_seen = clock.times_set
+        self._state.times_seen = clock.times_set
         if clock.starts_after(position):
-            progress = self.partition.next_epoch(position.progress, position.layout)
+            progress = partition.next_epoch(position.progress, position.layout)
             position.enter(dataclasses.replace(progress, first_epoch=progress.epoch))
-        clock.expect(self.partition, position)
-        errors = ErrorHandler(self.options["on_error"], self.state, position.layout.worker)
-        batch_size = self.options["batch_size"] or 1
-        queue = JobQueue(
-            self.partition.batches(self.loader.reader, position.progress, position.layout),
-            self.loader.reader,
-            batch_size if self.partition.fills_up else 1,
-        )
-        prefetcher: Prefetcher[Loaded] = Prefetcher(
+        clock.expect(partition, position)
+        reader = self._loader.reader
+        # The consuming thread may have about as much to do as those that load.
+        in_background = 0 if threads == 1 else threads - self._is_consumer_busy()
+        prefetcher = Prefetcher(
             self._load,
-            queue,
-            threads,
-            self.options["prefetch"],
-            _MOST_IN_RUN if self.loader.is_native else 1,
-            in_thread=self.meter.in_thread,
-            is_consumer_busy=self._is_consumer_busy(),
+            JobQueue(partition.batches(reader, position.progress, position.layout), reader),
+            in_background,
+            self._options["prefetch"],
+            _MOST_IN_RUN if self._loader.is_native else 1,
+            in_thread=self._meter.in_thread,
         )
-        filler = BatchFiller(self.loader, prefetcher, queue, batch_size, errors)
-        replacer = self._replacer(position)
-        self.meter.begin()
+        self._meter.begin()
         try:
-            while (piece := filler.next()) is not None:
-                job, loaded = piece.job, piece.loaded
-                if self.watch is not None and piece.begin == 0:  # the assembler examines its own
-                    self.watch.examine(loaded.block)
-                errors.begin_epoch(job.epoch)
-                if not self._enter(position, job.epoch):
-                    return
-                if not self.partition.in_batches:
-                    yield from self._samples(loaded, job, position, errors, replacer)
-                    continue
-                taken = len(job.chunk)
-                if self.partition.fills_up:
-                    loaded, taken = filler.complete(piece, self._random(job))
-                    self.meter.stored_bytes += filler.stored_bytes
-                    position.ahead += max(0, taken - batch_size)
-                else:
-                    self.meter.stored_bytes += job.stored_bytes
-                    errors.handle_loaded(loaded, self.loader)
-                    loaded = self._as_planned(loaded, job, position, errors, replacer)
-                position.consumed += 1 if self.partition.has_batches else taken
-                count = len(loaded.numbers)
-                if self._is_yielded(count):
-                    position.begin_batch(loaded.numbers)
-                    items = self._with_keys(loaded, job)
-                    clock.take(position)
-                    self.meter.pause(count, 1)
-                    yield items
-                    self.meter.resume()
-            self._finish(position)
+            yield from self._items_of(prefetcher)
+            if self._watch is not None:
+                self._watch.end()
+            position.move_to(partition.end_of(position.progress, position.layout))
             clock.end()
         finally:
-            self.meter.end()
+            self._meter.end()
             prefetcher.close()
-            errors.report()
+            self._errors.report()
 
-    def _is_consumer_busy(self) -> bool:
-        """Return whether the consuming thread has about as much to do as those that load.
+    def _items_of(self, jobs: Iterable[tuple[LoadJob, Result]]) -> Iterator[Any]:
+        """Yield the items of the jobs of all epochs."""
+        position, errors, lost = self._position, self._errors, self._lost
+        for job, loaded in jobs:
+            if isinstance(loaded, BaseException):
+                if not len(job.chunk):  # an error after all batches
+                    yield from self._yielded(lost.rest(position.epoch))
+                try:
+                    raise loaded
+                finally:
+                    del job, loaded  # its traceback refers to this frame
+            if self._watch is not None:  # the assembler examines its own
+                self._watch.examine(loaded.block)
+            if job.epoch != position.epoch:
+                yield from self._yielded(lost.rest(position.epoch))
+                if not self._enter(job.epoch):
+                    return
+            position.was_tried = True
+            errors.begin_epoch(job.epoch)
+            self._meter.stored_bytes += job.stored_bytes
+            if self._in_batches:
+                errors.handle_loaded(loaded, self._loader)
+                yield from self._yielded(lost.batches(job, loaded, position.progress))
+            else:
+                yield from self._samples(job, loaded)
+        yield from self._yielded(lost.rest(position.epoch))
 
-        It makes samples, or joins batches of which a range refuses records.
-        """
-        if not self.loader.is_native or self.transform is not None:
+    def _enter(self, epoch: int) -> bool:
+        """Move to the start of a later epoch; return False if the iteration must end."""
+        position = self._position
+        if position.was_tried and not position.has_yielded and self._options["epochs"] is None:
+            # It would search for a good record forever.
+            reason = f"epoch {position.epoch} yielded nothing: all of its records were skipped"
+            if position.layout.num_workers == 1:
+                raise DecodeError(reason)
+            logger.warning("worker %d ends: its part of %s", position.layout.worker, reason)
             return False
-        selects = self.loader.has_ranges and self.options["on_error"] != "raise"
-        return selects or not self.partition.in_batches
-
-    def _replacer(self, position: Position) -> LostRecordReplacer | None:
-        """Return the replacer of lost records; None if the number of steps may change."""
-        if not self.partition.replaces_lost:
-            return None
-        assert isinstance(self.partition, EpochPartition)
-        return LostRecordReplacer(self.loader, self.partition, position.layout)
-
-    def _as_planned(
-        self,
-        loaded: Loaded,
-        job: LoadJob,
-        position: Position,
-        errors: ErrorHandler,
-        replacer: LostRecordReplacer | None,
-    ) -> Loaded:
-        """Return the loaded records of a job, and those that replace lost ones."""
-        if replacer is None:
-            return self.loader.join([loaded], self._random(job)) if len(loaded.numbers) else loaded
-        loaded, repeated = replacer.complete(loaded, job.chunk.numbers, position.progress)
-        errors.count_repeated(repeated)
-        return loaded
-
-    def _finish(self, position: Position) -> None:
-        """Move to the end of the epoch, if its position is known to this process."""
-        if self.watch is not None:
-            self.watch.end()
-        position.move_to(self.partition.end_of(position.progress, position.layout))
-
-    def _enter(self, position: Position, epoch: int) -> bool:
-        """Move to the epoch of the next batch; return False if the iteration must end."""
-        if epoch != position.epoch:
-            if position.was_tried and not position.has_yielded and self.options["epochs"] is None:
-                # It would search for a good record forever.
-                reason = f"epoch {position.epoch} yielded nothing: all of its records were skipped"
-                if position.layout.num_workers == 1:
-                    raise DecodeError(reason)
-                logger.warning("worker %d ends: its part of %s", position.layout.worker, reason)
-                return False
-            progress = position.progress
-            while progress.epoch != epoch:
-                progress = self.partition.next_epoch(progress, position.layout)
-            position.enter(progress)
-            position.clock.expect(self.partition, position)
-        position.was_tried = True
+        progress = position.progress
+        while progress.epoch != epoch:
+            progress = self._partition.next_epoch(progress, position.layout)
+        position.enter(progress)
+        position.clock.expect(self._partition, position)
         return True
 
-    def _is_yielded(self, count: int) -> bool:
-        batch_size = self.options["batch_size"]
-        is_full = batch_size is not None and count >= batch_size
-        return is_full or (count > 0 and not self.options["drop_last"])
+    def _yielded(self, batches: Iterable[ReadyBatch]) -> Iterator[Any]:
+        """Yield batches, and move the position with each of them."""
+        position, options = self._position, self._options
+        batch_size = options["batch_size"]
+        for loaded, taken in batches:
+            if self._partition.fills_up:
+                position.ahead += max(0, taken - batch_size)
+            position.consumed += 1 if self._partition.has_batches else taken
+            count = len(loaded.numbers)
+            is_full = batch_size is not None and count >= batch_size
+            if is_full or (count > 0 and not options["drop_last"]):
+                position.begin_batch(loaded.numbers)
+                items = self._with_keys(loaded)
+                position.clock.take(position)
+                self._meter.pause(count, 1)
+                yield items
+                self._meter.resume()
 
-    def _with_keys(self, loaded: Loaded, job: LoadJob) -> Any:
+    def _with_keys(self, loaded: Loaded) -> Any:
         items = loaded.items
-        if self.transform is not None:
-            found = loaded.transformed or self.transform.of_batch(loaded, self._random(job))
+        if self._transform is not None:
+            found = loaded.transformed or self._transform.of_batch(
+                loaded, self._lost.random(self._position.epoch)
+            )
             if found.error is not None:
                 _raise(found.error)
             [items] = found.results
         if isinstance(items, Batch):
             items = items.with_views()
-        if not self.options["with_key"]:
+        if not self._options["with_key"]:
             return items
-        keys = [each.key for each in self.loader.reader.locate(loaded.numbers)]
+        keys = [each.key for each in self._loader.reader.locate(loaded.numbers)]
         return KeyedBatch(keys, items) if isinstance(items, Batch) else (keys, items)
 
-    def _samples(
-        self,
-        loaded: Loaded,
-        job: LoadJob,
-        position: Position,
-        errors: ErrorHandler,
-        replacer: LostRecordReplacer | None,
-    ) -> Iterator[Any]:
+    def _samples(self, job: LoadJob, loaded: Loaded) -> Iterator[Any]:
         """Yield the samples of a job in parts; if an error is raised, those before it."""
-        self.meter.stored_bytes += job.stored_bytes
-        if errors.will_raise(loaded):
-            valid = loaded.count_valid(job.chunk.numbers)
-            yield from self._each(loaded, job, position, valid)
-        errors.handle_loaded(loaded, self.loader)
-        if replacer is not None:
-            loaded = self._as_planned(loaded, job, position, errors, replacer)
+        position = self._position
+        if self._errors.will_raise(loaded):
+            yield from self._each(job, loaded, loaded.count_valid(job.chunk.numbers))
+        self._errors.handle_loaded(loaded, self._loader)
+        if self._partition.replaces_lost and len(loaded.numbers) < len(job.chunk):
+            loaded = self._lost.completed(job, loaded, position.progress)
         before = position.consumed
         position.ahead += len(job.chunk) - len(loaded.numbers)
-        yield from self._each(loaded, job, position)
+        yield from self._each(job, loaded)
         position.consumed = before + len(job.chunk)
 
-    def _each(
-        self,
-        loaded: Loaded,
-        job: LoadJob,
-        position: Position,
-        most: int | None = None,
-    ) -> Iterator[Any]:
-        samples = self._samples_of(loaded, job) if loaded.made is None else loaded.made
+    def _each(self, job: LoadJob, loaded: Loaded, most: int | None = None) -> Iterator[Any]:
+        samples = self._samples_of(job, loaded) if loaded.made is None else loaded.made
         items, error = samples, None
-        if self.transform is not None:
-            items, error = loaded.transformed or self.transform.of_samples(loaded, samples)
+        if self._transform is not None:
+            items, error = loaded.transformed or self._transform.of_samples(loaded, samples)
         if most is not None:
             error = error if len(items) < most else None
             items = items[:most]
         if items:
-            if self.options["with_key"]:
-                places = self.loader.reader.locate(loaded.numbers[: len(items)])
+            if self._options["with_key"]:
+                places = self._loader.reader.locate(loaded.numbers[: len(items)])
                 items = [(place.key, item) for place, item in zip(places, items, strict=True)]
-            position.numbers = loaded.numbers[: len(items)]
-            yield from self._taken(items, _ends(loaded, job), position)
+            self._position.numbers = loaded.numbers[: len(items)]
+            yield from self._taken(items, _ends(job, loaded))
             del items
-            position.recent.add(samples)
+            self._position.recent.add(samples)
         if error is not None:
             _raise(error)
 
-    def _taken(self, items: list[Any], ends: Sequence[int], position: Position) -> Iterator[Any]:
+    def _taken(self, items: list[Any], ends: Sequence[int]) -> Iterator[Any]:
         """Yield samples in parts, and move the position with each sample."""
+        position = self._position
         position.has_yielded = True
         count = len(items)
-        with self.meter.samples(items) as rest:
+        with self._meter.samples(items) as rest:
             del items
             position.walk = _Walk(rest, count, ends)
             yield itertools.islice(rest, count - 1)
@@ -383,31 +357,41 @@ class Iteration:
                 position.clock.take(position)
             yield last
 
-    def _samples_of(self, loaded: Loaded, job: LoadJob) -> list[Any]:
-        schema = self.loader.parser.stored_by
-        return loaded.samples(self._random(job), schema=schema)
+    def _samples_of(self, job: LoadJob, loaded: Loaded) -> list[Any]:
+        schema = self._loader.parser.stored_by
+        return loaded.samples(self._lost.random(job.epoch), schema=schema)
 
-    def _load(self, jobs: Sequence[LoadJob]) -> list[Outcome]:
+    # ---- loading, in any thread ----
+
+    def _is_consumer_busy(self) -> bool:
+        """Return whether the consuming thread has about as much to do as those that load.
+
+        It makes samples, or joins batches of which a range refuses records.
+        """
+        if not self._loader.is_native or self._transform is not None:
+            return False
+        selects = self._loader.has_ranges and self._options["on_error"] != "raise"
+        return selects or not self._in_batches
+
+    def _load(self, jobs: Sequence[LoadJob]) -> list[Result]:
         """Read and parse batches."""
-        outcomes: list[Outcome] = []
-        while together := self._load_together(jobs[len(outcomes) :]):
-            outcomes += together
-        for job in jobs[len(outcomes) :]:
-            last = outcomes[-1].error if outcomes else None
+        results: list[Result] = []
+        while together := self._load_together(jobs[len(results) :]):
+            results += together
+        for job in jobs[len(results) :]:
+            last = results[-1] if results else None
             # A request that fails takes long, and the iteration ends anyway.
-            outcomes.append(
-                Outcome(None, last) if isinstance(last, OSError) else self._outcome(job)
-            )
-        return outcomes
+            results.append(last if isinstance(last, OSError) else self._load_alone(job))
+        return results
 
-    def _load_together(self, jobs: Sequence[LoadJob]) -> list[Outcome]:
+    def _load_together(self, jobs: Sequence[LoadJob]) -> list[Result]:
         """Load batches that can be loaded together: those before one with an error, or fewer."""
         planned = [*itertools.takewhile(lambda job: job.error is None, jobs)]
         try:
             run = self._load_run(planned) if planned else []
         except OSError as error:
-            return [Outcome(None, error)] * len(jobs)
-        return [Outcome(self._transformed(each, job)) for each, job in zip(run, jobs, strict=False)]
+            return [error] * len(jobs)
+        return [self._transformed(job, each) for job, each in zip(jobs, run, strict=False)]
 
     def _load_run(self, jobs: Sequence[LoadJob]) -> list[Loaded]:
         """Read and parse batches together, up to the first one with an error, or none.
@@ -415,46 +399,46 @@ class Iteration:
         Raises:
             OSError: If the first batch cannot be read.
         """
-        plans, randoms = [job.plan for job in jobs], [self._random(job) for job in jobs]
-        if self._is_watching and (self.assembler is not None or self.loader.parser.reuses_buffers):
+        plans, randoms = [job.plan for job in jobs], [self._lost.random(job.epoch) for job in jobs]
+        examines = self._watch is not None and self._watch.is_open
+        if examines and (self._assembler is not None or self._loader.parser.reuses_buffers):
             return []
-        if self.assembler is not None:
-            return self.assembler.load_run([job.chunk for job in jobs], plans, randoms)
-        return [self._kept(loaded) for loaded in self.loader.load_run(plans, randoms)]
+        if self._assembler is not None:
+            return self._assembler.load_run([job.chunk for job in jobs], plans, randoms)
+        return self._loader.load_run(plans, randoms)
 
-    def _outcome(self, job: LoadJob) -> Outcome:
+    def _load_alone(self, job: LoadJob) -> Result:
         if job.error is not None:
-            return Outcome(None, job.error)
+            return job.error
+        random = self._lost.random(job.epoch)
         try:
-            if self.assembler is not None:
-                loaded = self.assembler.load(job.chunk, job.plan, self._random(job))
+            if self._assembler is not None:
+                loaded = self._assembler.load(job.chunk, job.plan, random)
             else:
-                loaded = self._kept(self.loader.load(job.plan, self._random(job)))
+                loaded = self._loader.load(job.plan, random)
         except BaseException as error:  # noqa: BLE001  # raised when this batch is asked for
-            return Outcome(None, error)
-        return Outcome(self._transformed(loaded, job))
+            return error
+        return self._transformed(job, loaded)
 
-    def _kept(self, loaded: Loaded) -> Loaded:
-        """Return loaded records with their stored bytes if they may be needed.
+    def _transformed(self, job: LoadJob, loaded: Loaded) -> Loaded:
+        """Return what the consuming thread needs of loaded records.
 
-        A batch may be filled with them, or they are examined.
+        They are transformed, unless others are put into their batch. Stored records are kept where
+        they may be joined with others, or are examined.
         """
-        is_needed = self.options["on_error"] != "raise" or self._is_watching
-        return loaded if is_needed else loaded._replace(block=None)
-
-    def _transformed(self, loaded: Loaded, job: LoadJob) -> Loaded:
-        """Return loaded records, transformed if none is to be replaced first."""
-        if self.transform is None or loaded.has_lost or not len(loaded.numbers):
+        examines = self._watch is not None and self._watch.is_open
+        if self._options["on_error"] == "raise" and not examines:
+            loaded = loaded._replace(block=None)
+        if self._transform is None or loaded.has_lost or not len(loaded.numbers):
             return loaded
-        if self.partition.in_batches:
-            return loaded._replace(transformed=self.transform.of_batch(loaded, self._random(job)))
-        samples = self._samples_of(loaded, job)
-        transformed = self.transform.of_samples(loaded, samples)
-        return loaded._replace(made=samples, transformed=transformed)
-
-    def _random(self, job: LoadJob) -> RecordRandom:
-        """Return the source of the random numbers of a job's records."""
-        return RecordRandom(self.partition.order.seed, job.epoch)
+        if not self._in_batches:
+            samples = self._samples_of(job, loaded)
+            transformed = self._transform.of_samples(loaded, samples)
+            return loaded._replace(made=samples, transformed=transformed)
+        if self._lost.is_filling:
+            return loaded
+        random = self._lost.random(job.epoch)
+        return loaded._replace(transformed=self._transform.of_batch(loaded, random))
 
 
 def _raise(error: TransformError) -> NoReturn:
@@ -464,7 +448,7 @@ def _raise(error: TransformError) -> NoReturn:
         del error  # its traceback refers to this frame
 
 
-def _ends(loaded: Loaded, job: LoadJob) -> Sequence[int]:
+def _ends(job: LoadJob, loaded: Loaded) -> Sequence[int]:
     """Return the number of planned records of a job up to each loaded record, inclusive."""
     if len(loaded.numbers) == len(job.chunk):
         return range(1, len(job.chunk) + 1)

@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from .._order.progress import ProcessLayout, Progress
 from .._order.selection import Numbers
-from .._parsing.record_random import RecordRandom
 from ..checks import counted
 from ..errors import DecodeError, StaleIndexError
+from .bad_records import ErrorHandler
+from .job_queue import LoadJob
+from .lost_records import LostRecords
 from .partition import EpochPartition
 from .record_loader import Loaded, RecordLoader
 
@@ -40,57 +41,44 @@ class Neighbor(NamedTuple):
     distance: int
 
 
-class LostRecordReplacer:
-    """Replaces the lost records of one iteration.
+class ReplacedRecords(LostRecords):
+    """Replaces lost records.
 
     Args:
         loader: Reads and parses records.
         partition: Assigns records to this process.
         layout: Process layout of the iteration.
+        errors: Counts the records that are repeated.
     """
 
     def __init__(
-        self, loader: RecordLoader, partition: EpochPartition, layout: ProcessLayout
+        self,
+        loader: RecordLoader,
+        partition: EpochPartition,
+        layout: ProcessLayout,
+        errors: ErrorHandler,
     ) -> None:
-        self._loader = loader
+        super().__init__(loader, partition.order.seed)
         self._partition = partition
         self._layout = layout
-        # Epoch and number of consumed units after the last batch, and the neighbor before it.
-        self._known_at = (-1, -1)
-        self._known = Neighbor(None, 0)
+        self._errors = errors
 
-    def complete(
-        self, loaded: Loaded, planned: npt.NDArray[Any], progress: Progress
-    ) -> tuple[Loaded, int]:
-        """Return a batch with its lost records replaced, and the number of replacements.
-
-        Args:
-            loaded: The valid records of the batch.
-            planned: Numbers of all its records.
-            progress: Progress of this process before the batch.
+    def completed(self, job: LoadJob, loaded: Loaded, progress: Progress) -> Loaded:
+        """Return records in place of those of a job of which some were lost.
 
         Raises:
             DecodeError: If no valid record is in reach of a lost one.
         """
-        count = len(planned)
-        if count == 0:
-            return loaded, 0
-        if len(loaded.numbers) == count:
-            self._remember(Neighbor(planned[-1], 1), progress, count)
-            return loaded, 0
+        planned = job.chunk.numbers
         valid = loaded.positions_in(planned)
         if not self._partition.has_batches:
             loaded = self._in_place(loaded, planned, valid, progress)
-        elif len(valid) == 0:
+        elif len(valid):
+            loaded = self.join([loaded], progress.epoch)
+        else:
             loaded = self._single(loaded, planned, progress)
-        else:
-            loaded = self._loader.join([loaded], self._random(progress))
-        if len(valid):
-            last = Neighbor(planned[valid[-1]], count - int(valid[-1]))
-        else:
-            last = _moved(self._known, count)
-        self._remember(last, progress, count)
-        return loaded, len(loaded.numbers) - len(valid)
+        self._errors.count_repeated(len(loaded.numbers) - len(valid))
+        return loaded
 
     def _in_place(
         self, loaded: Loaded, planned: Numbers, valid: Numbers, progress: Progress
@@ -128,23 +116,13 @@ class LostRecordReplacer:
         numbers = [each.number for each in neighbors if each and each.number is not None]
         if numbers:
             parts.append(self._load(np.array(numbers, np.int64), progress))
-        return self._loader.join(parts, self._random(progress), rows)
-
-    def _remember(self, last: Neighbor, progress: Progress, count: int) -> None:
-        # Other workers read the batches between two of this one.
-        if self._layout.num_workers == 1:
-            units = 1 if self._partition.has_batches else count
-            self._known_at = (progress.epoch, progress.consumed + units)
-            self._known = last
+        return self.loader.join(parts, self.random(progress.epoch), rows)
 
     # ---- searching ----
 
     def _before(self, progress: Progress) -> Neighbor:
-        at = (progress.epoch, progress.consumed)
-        if self._known_at != at:
-            earlier = self._partition.records_before(progress, self._layout)
-            self._known_at, self._known = at, self._search(earlier, progress)
-        return self._known
+        earlier = self._partition.records_before(progress, self._layout)
+        return self._search(earlier, progress)
 
     def _after(self, progress: Progress) -> Neighbor:
         later = self._partition.records_after(progress, self._layout)
@@ -164,14 +142,11 @@ class LostRecordReplacer:
 
     def _load(self, numbers: Numbers, progress: Progress) -> Loaded:
         """Load records. Bad ones are reported by the process to which they are assigned."""
-        loaded = self._loader.load(self._loader.reader.plan(numbers), self._random(progress))
+        loaded = self.loader.load(self.loader.reader.plan(numbers), self.random(progress.epoch))
         for error in loaded.errors:
             if isinstance(error, StaleIndexError):
                 raise error
         return loaded
-
-    def _random(self, progress: Progress) -> RecordRandom:
-        return RecordRandom(self._partition.order.seed, progress.epoch)
 
     def _error(
         self,
@@ -182,7 +157,7 @@ class LostRecordReplacer:
         after: Neighbor | None,
     ) -> DecodeError:
         """Return the error of a lost record that has no replacement."""
-        [place] = self._loader.reader.locate(planned[position : position + 1])
+        [place] = self.loader.reader.locate(planned[position : position + 1])
         earlier = min(REACH, position + (before.distance if before else 0))
         later = min(REACH, len(planned) - 1 - position + (after.distance if after else 0))
         rank, world_size = self._layout.rank, self._layout.world_size
@@ -227,12 +202,6 @@ def replacement_rows(
         is_before, rows[following - 1], np.where(is_after, rows[following], -1)
     )
     return found
-
-
-def _moved(neighbor: Neighbor, count: int) -> Neighbor:
-    """Return a neighbor before a batch as that of a place after the batch."""
-    distance = neighbor.distance + count
-    return Neighbor(neighbor.number if distance <= REACH else None, min(distance, REACH))
 
 
 def _windows(numbers: Iterator[Numbers]) -> Iterator[Numbers]:

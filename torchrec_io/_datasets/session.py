@@ -270,13 +270,14 @@ class Session:
         iteration = Iteration(
             self.pipeline.loader,
             partition,
+            position,
             self.state,
             self._meter,
-            Transform.of(partition.options, self.pipeline.loader.reader),
-            self._assembler(watch),
-            watch,
+            transform=Transform.of(partition.options, self.pipeline.loader.reader),
+            assembler=self._assembler(watch),
+            watch=watch,
         )
-        items = iteration.items(position, threads, self._check_trainer)
+        items = iteration.items(threads, self._check_trainer)
         followed = self._latest.followed(items, position, in_batches=partition.in_batches)
         close_at_exit(followed)
         return followed if partition.in_batches else itertools.chain.from_iterable(followed)

@@ -36,16 +36,6 @@ class PackedRows:
         """Record number of each document."""
         return self.rows.numbers
 
-    def split(self, count: int) -> tuple[PackedRows, PackedRows]:
-        """Split the rows after the first ``count``."""
-        every = np.arange(len(self))
-        return PackedRows(self.rows.take(every[:count])), PackedRows(self.rows.take(every[count:]))
-
-    @classmethod
-    def joined(cls, parts: Sequence[PackedRows]) -> PackedRows:
-        """Return the rows of several parts as one."""
-        return cls(_joined([part.rows for part in parts]))
-
     def plan(self, reader: Any) -> Any:
         """Return a reader's plan to fetch the documents."""
         return reader.plan(self.numbers)

@@ -1,0 +1,147 @@
+"""Lost records: what the batches of an epoch become where records could not be loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from .._order.progress import Progress
+from .._parsing.record_random import RecordRandom
+from .job_queue import LoadJob
+from .record_loader import Loaded, RecordLoader
+
+
+class ReadyBatch(NamedTuple):
+    """A batch that can be yielded.
+
+    Attributes:
+        loaded: Its records.
+        num_planned: Number of planned records that it takes, with lost ones.
+    """
+
+    loaded: Loaded
+    num_planned: int
+
+
+class LostRecords:
+    """Leaves lost records out, so that batches are smaller.
+
+    Args:
+        loader: Reads and parses records.
+        seed: Seed of the random numbers of records.
+    """
+
+    def __init__(self, loader: RecordLoader, seed: int) -> None:
+        self.loader = loader
+        self._seed = seed
+
+    @property
+    def is_filling(self) -> bool:
+        """True if the records of the next job are put into a batch with others."""
+        return False
+
+    def batches(self, job: LoadJob, loaded: Loaded, progress: Progress) -> Sequence[ReadyBatch]:
+        """Return the batches that are ready with a job.
+
+        Args:
+            job: The next job of the epoch.
+            loaded: Its records, without errors.
+            progress: Progress of this process before them.
+        """
+        if len(loaded.numbers) < len(job.chunk):
+            loaded = self.completed(job, loaded, progress)
+        return (ReadyBatch(loaded, len(job.chunk)),)
+
+    def rest(self, epoch: int) -> Sequence[ReadyBatch]:
+        """Return what is left at the end of an epoch, as at most one batch."""
+        del epoch
+        return ()
+
+    def completed(self, job: LoadJob, loaded: Loaded, progress: Progress) -> Loaded:
+        """Return the records that stand for those of a job of which some were lost."""
+        del job
+        return self.join([loaded], progress.epoch) if len(loaded.numbers) else loaded
+
+    def random(self, epoch: int) -> RecordRandom:
+        """Return the source of the random numbers of an epoch's records."""
+        return RecordRandom(self._seed, epoch)
+
+    def join(self, parts: Sequence[Loaded], epoch: int) -> Loaded:
+        """Join the loaded records of parts of a batch."""
+        return self.loader.join(parts, self.random(epoch))
+
+
+class _Part(NamedTuple):
+    """Some loaded records of a job, by the first one and the one after the last one."""
+
+    job: LoadJob
+    loaded: Loaded
+    begin: int
+    end: int
+
+    @property
+    def is_whole(self) -> bool:
+        return self.end - self.begin == len(self.loaded.numbers)
+
+
+class FilledBatches(LostRecords):
+    """Fills batches up from the next records.
+
+    Args:
+        loader: Reads and parses records.
+        seed: Seed of the random numbers of records.
+        batch_size: Number of records in a full batch.
+    """
+
+    def __init__(self, loader: RecordLoader, seed: int, batch_size: int) -> None:
+        super().__init__(loader, seed)
+        self._batch_size = batch_size
+        self._parts: list[_Part] = []  # of the batch that is not full yet
+        self._missing = batch_size  # number of records that it lacks
+        self._count = 0  # of planned records that it takes so far
+
+    @property
+    def is_filling(self) -> bool:
+        return self._count > 0
+
+    def batches(self, job: LoadJob, loaded: Loaded, progress: Progress) -> Sequence[ReadyBatch]:
+        num_planned, num_loaded = len(job.chunk), len(loaded.numbers)
+        if num_planned == num_loaded and self._count == 0:
+            return (ReadyBatch(loaded, num_planned),)
+        ready = []
+        begin = done = 0  # numbers of loaded and of planned records that are in full batches
+        places = loaded.positions_in(job.chunk.numbers)
+        while num_loaded - begin >= self._missing:
+            end = begin + self._missing
+            self._parts.append(_Part(job, loaded, begin, end))
+            self._count += int(places[end - 1]) + 1 - done
+            begin, done = end, int(places[end - 1]) + 1
+            ready.append(self._taken(progress.epoch))
+        if begin < num_loaded:
+            self._parts.append(_Part(job, loaded, begin, num_loaded))
+            self._missing -= num_loaded - begin
+        self._count += num_planned - done
+        return ready
+
+    def rest(self, epoch: int) -> Sequence[ReadyBatch]:
+        return (self._taken(epoch),) if self._count else ()
+
+    def _taken(self, epoch: int) -> ReadyBatch:
+        """Return the records so far as a batch, and begin another one."""
+        parts, count = self._parts, self._count
+        self._parts, self._missing, self._count = [], self._batch_size, 0
+        if not parts:  # all were lost
+            return ReadyBatch(Loaded([], np.empty(0, np.int64), []), count)
+        if len(parts) == 1 and parts[0].is_whole:
+            loaded = parts[0].loaded
+            return ReadyBatch(loaded if loaded.rows is None else self.join([loaded], epoch), count)
+        return ReadyBatch(self.join([self._rows_of(part, epoch) for part in parts], epoch), count)
+
+    def _rows_of(self, part: _Part, epoch: int) -> Loaded:
+        job, loaded, begin, end = part
+        if loaded.transformed is not None:  # it may have changed the values in place
+            loaded = self.loader.load(job.plan, self.random(epoch))
+        rows = loaded.item_rows.rows[begin:end]
+        return loaded._replace(rows=rows, numbers=loaded.numbers[begin:end])
