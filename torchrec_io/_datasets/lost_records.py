@@ -87,7 +87,7 @@ class _Part(NamedTuple):
 
 
 class FilledBatches(LostRecords):
-    """Fills batches up from the next records.
+    """Fills batches up from the next records, also the first one after a position in a batch.
 
     Args:
         loader: Reads and parses records.
@@ -108,7 +108,7 @@ class FilledBatches(LostRecords):
 
     def batches(self, job: LoadJob, loaded: Loaded, progress: Progress) -> Sequence[ReadyBatch]:
         num_planned, num_loaded = len(job.chunk), len(loaded.numbers)
-        if num_planned == num_loaded and self._count == 0:
+        if num_planned == num_loaded == self._batch_size and self._count == 0:
             return (ReadyBatch(loaded, num_planned),)
         ready = []
         begin = done = 0  # numbers of loaded and of planned records that are in full batches
