@@ -7,7 +7,6 @@ import logging
 import os
 import pickle
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +20,7 @@ from hypothesis import strategies as st
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, record, write_files
 from tests.support.tfrecord import frame, write_tfrecord
+from tests.support.threads import wait_until_no_thread_loads
 from torchrec_io._records.record_reader import ReadPlan, RecordReader
 
 SIZES = [30, 0, 7, 13]
@@ -221,10 +221,8 @@ class TestOrder:
         next(iterator)
         assert threading.active_count() > threads
         iterator.close()  # type: ignore[attr-defined]
-        ends = time.monotonic() + 30
-        while threading.active_count() > threads:  # each finishes what it is loading
-            assert time.monotonic() < ends
-            time.sleep(0.001)
+        wait_until_no_thread_loads()
+        assert threading.active_count() == threads
         del dataset, iterator
         gc.collect()
         assert len(os.listdir("/proc/self/fd")) == files

@@ -21,6 +21,7 @@ from tests.support.datasets import SCHEMA, record, write_files
 from tests.support.examples import example_of
 from tests.support.states import iterations_of, states_of
 from tests.support.tfrecord import write_tfrecord
+from tests.support.threads import wait_until_no_thread_loads
 from torchrec_io._datasets import record_scan
 
 SIZES = [30, 0, 7, 13]
@@ -309,7 +310,7 @@ class TestAnswers:
     def test_its_own_error(self, paths: list[str]) -> None:
         with pytest.raises(ZeroDivisionError):
             make(paths).where(lambda _: 1 / 0)
-        assert not [each for each in threading.enumerate() if each.name == "torchrec_io"]
+        wait_until_no_thread_loads()
 
 
 class TestArguments:

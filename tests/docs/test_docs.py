@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,7 @@ from tests.support.datasets import write_files
 from tests.support.images import encoded, smooth, write_images
 from tests.support.pages import headings_of, links_of, public_names, run_page, texts_of_package
 from tests.support.tfds_golden import GOLDEN
+from tests.support.threads import wait_until_no_thread_loads
 from torchrec_io._schema.dtypes import DTYPES, stored_dtype
 from torchrec_io.cli.commands import app
 from torchrec_io.convert.labels import IMAGE_SUFFIXES
@@ -134,7 +134,7 @@ class TestQueues:
         assert names["tokens"].shape[0] == 4
         assert names["epochs"].num_records == 24
         names.clear()
-        assert "torchrec_io" not in [thread.name for thread in threading.enumerate()]
+        wait_until_no_thread_loads()
 
     def test_missing_features(self) -> None:
         """The page has to say so as long as it is so, and no longer."""

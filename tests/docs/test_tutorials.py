@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conftest import ROOT
+from tests.support.threads import wait_until_no_thread_loads
 from tests.support.tutorials import FOLDER, Tutorial, make_fruit, read_tutorials
 
 PAGES = read_tutorials()
@@ -24,7 +24,7 @@ def test_our_side_runs(page: Tutorial, tmp_path: Path, monkeypatch: pytest.Monke
     for block in page.ours:
         exec(compile(block, page.path.name, "exec"), names)  # noqa: S102  # our own page
     names.clear()
-    assert "torchrec_io" not in [thread.name for thread in threading.enumerate()]
+    wait_until_no_thread_loads()
 
 
 def test_the_index_has_all_pages_and_their_scripts() -> None:

@@ -17,7 +17,7 @@ from tests.support.packing import Row, Token, model_rows
 from torchrec_io import _core
 from torchrec_io._order.mixture import MixedOrder
 from torchrec_io._order.orders import ENDLESS, RecordOrder
-from torchrec_io._order.packed_rows import PackedOrder, PackedRows, WholeDocuments, pack_rows
+from torchrec_io._order.packed_rows import PackedOrder, WholeDocuments, pack_rows
 from torchrec_io._order.plan import EpochPlan
 from torchrec_io._order.selection import Span, Subset
 from torchrec_io._order.windows import Lengths
@@ -108,10 +108,6 @@ class TestRows:
         plan = order_of(lengths, pack, shuffle=True).plan_units(np.array(units), 0).rows
         assert list(rows_of(plan)) == [whole[unit] for unit in units]
         assert plan.lengths.tolist() == [lengths[number] for number in plan.numbers]
-        cut = data.draw(st.integers(0, len(units)))
-        parts = PackedRows(plan).split(cut)
-        assert [row for part in parts for row in rows_of(part.rows)] == list(rows_of(plan))
-        assert list(rows_of(PackedRows.joined(parts).rows)) == list(rows_of(plan))
 
     @given(lengths=lengths_of_documents, pack=packs(), world=st.integers(1, 4), data=st.data())
     def test_ranks_and_workers_share_all_rows(

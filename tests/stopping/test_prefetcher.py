@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.threads import wait_until_no_thread_loads
 from torchrec_io._datasets.job_queue import JobQueue
 from torchrec_io._datasets.prefetch import Prefetcher
 
@@ -37,7 +38,7 @@ def open_threads() -> list[threading.Thread]:
 @pytest.fixture(autouse=True)
 def _no_thread_is_left() -> Iterator[None]:
     yield
-    wait_for(lambda: not open_threads())
+    wait_until_no_thread_loads()
 
 
 class Numbers:
@@ -182,14 +183,14 @@ class TestThreadsEnd:
         wait_for(lambda: len(gate.begun) == 3)
         prefetcher.close()
         gate.opened.set()
-        wait_for(lambda: not open_threads())
+        wait_until_no_thread_loads()
         assert sorted(gate.begun) == [0, 1, 2]
 
     def test_when_dropped_without_close(self) -> None:
         prefetcher = prefetcher_of(itself)
         next(iter(prefetcher))
         del prefetcher
-        wait_for(lambda: not open_threads())
+        wait_until_no_thread_loads()
 
     def test_a_loading_thread_can_close(self) -> None:
         """This happens if the garbage collector frees an iterator in that thread."""

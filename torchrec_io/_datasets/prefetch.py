@@ -72,7 +72,7 @@ class Prefetcher:
         self._most_in_run = most_in_run
         self._in_thread = in_thread
         self._num_started = 0
-        self._runs: deque[tuple[Sequence[LoadJob], Future[Sequence[Result]]]] = deque()
+        self._runs: deque[_Run] = deque()
         self._pool: ThreadPoolExecutor | None = None
         self._pid = os.getpid()
 
