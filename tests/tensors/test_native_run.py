@@ -171,7 +171,7 @@ def test_batches_of_many_files_are_loaded_by_several_runs(
     dataset = tio.TFRecordDataset(paths, FIXED, batch_size=10, shuffle=True, num_threads=2)
     expected = sorted(number for batch in dataset for number in batch["id"].tolist())
     assert expected == [*range(200)]
-    monkeypatch.setattr(Iteration, "_outcome", None)  # no batch is loaded alone
+    monkeypatch.setattr(Iteration, "_load_alone", None)  # no batch is loaded alone
     dataset.set_epoch(0)
     assert sorted(number for batch in dataset for number in batch["id"].tolist()) == expected
 

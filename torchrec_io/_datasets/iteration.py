@@ -249,9 +249,9 @@ class Iteration:
                     return
             position.was_tried = True
             errors.begin_epoch(job.epoch)
-            self._meter.stored_bytes += job.stored_bytes
             if self._in_batches:
                 errors.handle_loaded(loaded, self._loader)
+                self._meter.stored_bytes += job.stored_bytes
                 yield from self._yielded(lost.batches(job, loaded, position.progress))
             else:
                 yield from self._samples(job, loaded)
@@ -311,6 +311,7 @@ class Iteration:
     def _samples(self, job: LoadJob, loaded: Loaded) -> Iterator[Any]:
         """Yield the samples of a job in parts; if an error is raised, those before it."""
         position = self._position
+        self._meter.stored_bytes += job.stored_bytes
         if self._errors.will_raise(loaded):
             yield from self._each(job, loaded, loaded.count_valid(job.chunk.numbers))
         self._errors.handle_loaded(loaded, self._loader)
