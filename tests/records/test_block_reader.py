@@ -55,20 +55,22 @@ def in_blocks(reader: RecordReader, size: int, keep: int) -> BlockReader:
     )
 
 
-class WatchedReader(RecordReader):
+class WatchedReader(BlockReader):
     """A reader that records its reads, and the buffers that are still in memory."""
 
-    def __init__(self, indexes: Sequence[RecordIndex]) -> None:
-        super().__init__(indexes)
+    def __init__(self, indexes: Sequence[RecordIndex], size: int, keep: int) -> None:
         self.reads: list[list[tuple[int, list[list[int]]]]] = []
         self.buffers: list[weakref.ref[Any]] = []
         self.most_alive = 0
         self.before: Callable[[], None] = lambda: None
+        reader = RecordReader(indexes)
+        blocks = functools.partial(numbers_of, size, len(reader))
+        super().__init__(reader, functools.partial(block_of, size), blocks, keep)
 
-    def read(self, plan: ReadPlan) -> npt.NDArray[np.uint8]:
+    def read(self, plan: ReadPlan, **options: Any) -> npt.NDArray[np.uint8]:
         self.reads.append([(file, ranges[:, :2].tolist()) for file, ranges in plan.by_file()])
         self.before()
-        buffer = super().read(plan)
+        buffer = super().read(plan, **options)
         self.buffers.append(weakref.ref(buffer))
         self.most_alive = max(self.most_alive, sum(ref() is not None for ref in self.buffers))
         return buffer
@@ -82,18 +84,9 @@ def indexes(tmp_path_factory: pytest.TempPathFactory) -> list[RecordIndex]:
     return [RecordIndex.build(folder / f"{number}") for number in range(len(FILES))]
 
 
-@pytest.fixture
-def watched(indexes: list[RecordIndex]) -> WatchedReader:
-    return WatchedReader(indexes)
-
-
-def fetch(reader: RecordReader | BlockReader, numbers: Sequence[int]) -> Any:
+def fetch(reader: RecordReader, numbers: Sequence[int]) -> Any:
     """Return all results of fetching as plain values."""
-    wanted = np.array(numbers, np.int64)
-    if isinstance(reader, BlockReader):
-        block, errors = reader.fetch(reader.plan(wanted))
-    else:
-        block, errors = reader.fetch(reader.plan(wanted))
+    block, errors = reader.fetch(reader.plan(np.array(numbers, np.int64)))
     assert block.starts.dtype == block.lengths.dtype == block.numbers.dtype == np.int64
     told = [(type(e), e.path, e.record, e.offset, str(e)) for e in errors]
     return block.numbers.tolist(), [block[i] for i in range(len(block))], told
@@ -116,47 +109,42 @@ def test_results_equal_those_of_the_plain_reader(
         assert fetch(blocks, numbers) == fetch(plain, numbers)
 
 
-def test_at_least_one_block_is_kept(watched: WatchedReader) -> None:
-    with pytest.raises(ValueError, match=r"^keep must be a positive integer, got 0"):
-        in_blocks(watched, 10, 0)
-
-
 # ---- reads ----
 
 
-def test_least_recently_used_block_is_evicted(watched: WatchedReader) -> None:
-    blocks = in_blocks(watched, 10, 2)
+def test_least_recently_used_block_is_evicted(indexes: list[RecordIndex]) -> None:
+    blocks = WatchedReader(indexes, 10, 2)
     for block, reads in ((0, 1), (1, 2), (0, 2), (2, 3), (0, 3), (1, 4), (2, 5), (1, 5)):
         fetch(blocks, [block * 10])
-        assert len(watched.reads) == reads, block
+        assert len(blocks.reads) == reads, block
 
 
 @pytest.mark.parametrize("keep", [1, 2, 5])
-def test_number_of_blocks_in_memory_is_limited(watched: WatchedReader, keep: int) -> None:
-    blocks = in_blocks(watched, 7, keep)
+def test_number_of_blocks_in_memory_is_limited(indexes: list[RecordIndex], keep: int) -> None:
+    blocks = WatchedReader(indexes, 7, keep)
     for numbers in np.random.default_rng(0).integers(0, TOTAL, (40, 12)):
         fetch(blocks, numbers.tolist())
-    assert watched.most_alive == keep
+    assert blocks.most_alive == keep
 
 
 def test_each_block_not_in_memory_is_prefetched_once(
-    watched: WatchedReader, monkeypatch: pytest.MonkeyPatch
+    indexes: list[RecordIndex], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ahead: list[int] = []
     monkeypatch.setattr(
-        watched, "prefetch", lambda plans: ahead.extend(int(plan.numbers[0]) for plan in plans)
+        RecordReader, "prefetch", lambda _, plans: ahead.extend(int(p.numbers[0]) for p in plans)
     )
-    blocks = in_blocks(watched, 10, 3)
+    blocks = WatchedReader(indexes, 10, 3)
     fetch(blocks, [0])
     first = blocks.plan(np.array([5, 15, 25, 11]))
     blocks.prefetch([first])
     blocks.prefetch([blocks.plan(np.array([12, 22]))])
     assert ahead == [10, 20]
-    assert len(watched.reads) == 1
+    assert len(blocks.reads) == 1
     del first  # what was read for it is dropped
     blocks.prefetch([blocks.plan(np.array([12, 22]))])
     assert ahead == [10, 20, 10, 20]
-    assert fetch(blocks, [12, 22]) == fetch(RecordReader(watched.indexes), [12, 22])
+    assert fetch(blocks, [12, 22]) == fetch(RecordReader(indexes), [12, 22])
     blocks.prefetch([blocks.plan(np.array([12, 22]))])
     assert ahead == [10, 20, 10, 20]
 
@@ -197,12 +185,12 @@ def all_at_once(work: Callable[[], Any]) -> list[Any]:
         return list(pool.map(run, range(THREADS)))
 
 
-def test_concurrent_threads_read_a_block_once(watched: WatchedReader) -> None:
-    expected = fetch(RecordReader(watched.indexes), [3, 1, 55])
-    watched.before = lambda: time.sleep(0.1)  # so that all threads wait
-    blocks = in_blocks(watched, 100, 1)
+def test_concurrent_threads_read_a_block_once(indexes: list[RecordIndex]) -> None:
+    expected = fetch(RecordReader(indexes), [3, 1, 55])
+    blocks = WatchedReader(indexes, 100, 1)
+    blocks.before = lambda: time.sleep(0.1)  # so that all threads wait
     assert all_at_once(lambda: fetch(blocks, [3, 1, 55])) == [expected] * THREADS
-    assert len(watched.reads) == 1
+    assert len(blocks.reads) == 1
 
 
 class Interrupted(BaseException):  # as KeyboardInterrupt
@@ -211,7 +199,7 @@ class Interrupted(BaseException):  # as KeyboardInterrupt
 
 @pytest.mark.parametrize("kind", [OSError, Interrupted])
 def test_read_error_reaches_every_waiting_thread(
-    watched: WatchedReader, kind: type[BaseException]
+    indexes: list[RecordIndex], kind: type[BaseException]
 ) -> None:
     error = kind("gone")
 
@@ -219,13 +207,13 @@ def test_read_error_reaches_every_waiting_thread(
         time.sleep(0.1)
         raise error
 
-    watched.before = fail
-    blocks = in_blocks(watched, 100, 1)
+    blocks = WatchedReader(indexes, 100, 1)
+    blocks.before = fail
     assert all_at_once(lambda: fetch(blocks, [3])) == [error] * THREADS
-    assert len(watched.reads) == 1
+    assert len(blocks.reads) == 1
     # The failed read leaves no state.
-    watched.before = lambda: None
-    assert fetch(blocks, [3]) == fetch(RecordReader(watched.indexes), [3])
+    blocks.before = lambda: None
+    assert fetch(blocks, [3]) == fetch(RecordReader(indexes), [3])
 
 
 def test_pickled_readers_contain_no_blocks(indexes: list[RecordIndex]) -> None:
@@ -236,19 +224,19 @@ def test_pickled_readers_contain_no_blocks(indexes: list[RecordIndex]) -> None:
     assert fetch(pickle.loads(pickle.dumps(blocks)), [60, 1]) == expected
 
 
-def test_forked_child_shares_no_locks_or_blocks(watched: WatchedReader) -> None:
-    blocks = in_blocks(watched, 30, 2)
+def test_forked_child_shares_no_locks_or_blocks(indexes: list[RecordIndex]) -> None:
+    blocks = WatchedReader(indexes, 30, 2)
     expected = fetch(blocks, [60, 1])
-    reads = len(watched.reads)
+    reads = len(blocks.reads)
     with blocks._lock:  # as if another thread held it
         child = os.fork()
         if child == 0:
-            ok = fetch(blocks, [60, 1]) == expected and len(watched.reads) == 2 * reads
+            ok = fetch(blocks, [60, 1]) == expected and len(blocks.reads) == 2 * reads
             blocks.prefetch([blocks.plan(np.array([40]))])
             os._exit(0 if ok else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert fetch(blocks, [60, 1]) == expected
-    assert len(watched.reads) == reads
+    assert len(blocks.reads) == reads
 
 
 # ---- damage ----

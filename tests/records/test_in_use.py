@@ -101,7 +101,7 @@ class TestData:
         for _ in range(2):
             reader.begin_epoch()
             check_reads(reader)
-            assert reader._files.open([0])[0].stamp.file[1] == path.stat().st_ino
+            assert reader.files.open([0])[0].stamp.file[1] == path.stat().st_ino
 
     def test_new_process_finds_the_replaced_file(self, path: Path) -> None:
         reader = open_reader(path)
@@ -130,7 +130,7 @@ class TestData:
             check_reads(reader)
             reader.end_epoch()
 
-        with reader._files._lock:  # as a thread that opens a file
+        with reader.files._lock:  # as a thread that opens a file
             assert in_child(work) == 0
 
     def test_removed(self, path: Path) -> None:

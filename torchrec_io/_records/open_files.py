@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import threading
 import weakref
@@ -14,7 +15,8 @@ from .. import _core
 from .._storage.byte_source import ByteBuffer, ByteSource, Ints, Stamp
 from .._storage.chunked_file import ChunkedFile
 from .._storage.file_limit import is_out_of_files, most_open_files, out_of_files
-from ..errors import StaleIndexError
+from .._storage.several_sources import read_ranges
+from ..errors import CorruptRecordError, StaleIndexError, TruncatedFileError
 from .changes import changed_error, check_unchanged
 from .index import RecordIndex
 from .index_cache import load_deferred
@@ -122,29 +124,63 @@ class OpenFiles:
         with self._lock:
             return [self._sources.get(file) or self._open(file) for file in files]
 
-    def read(self, file: int, ranges: Ints, out: ByteBuffer) -> bool:
-        """Read ranges of a file into a buffer.
+    def read(
+        self, files: Sequence[int], bounds: Sequence[int], ranges: Ints, out: ByteBuffer
+    ) -> None:
+        """Read ranges of files into a buffer.
 
         Args:
-            file: Number of the file.
+            files: Numbers of the files.
+            bounds: Numbers of the first range of each file, and the number of ranges;
+                ``[files + 1]``.
             ranges: int64 ``[n, 3]``: stream offset, size, and offset in ``out``.
             out: Buffer; uint8.
 
-        Returns:
-            Whether the file has all of them.
-
         Raises:
-            TorchRecIOError: If the file is damaged, or was changed.
-            OSError: If it cannot be read.
+            TruncatedFileError: If a file has become shorter since it was indexed.
+            TorchRecIOError: If a file is damaged, or was changed.
+            OSError: If a file cannot be read.
         """
-        [source] = self.open([file])
-        if source.read_ranges(ranges, out) is not None:
-            return False
-        check_unchanged([source])
-        self.check_end(file, source, ranges)
-        return True
+        first = 0
+        at_once = self.at_once
+        while first < len(files):
+            some = [*files[first : first + at_once]]
+            try:
+                sources = self.open(some)
+            except OSError as error:
+                if not is_out_of_files(error) or at_once == 1:
+                    raise
+                at_once //= 2
+                continue
+            of_some = bounds[first : first + len(some) + 1]
+            self._read(some, sources, of_some, ranges, out)
+            first += len(some)
+            del sources  # they may be closed for the next ones
 
-    def check_end(self, file: int, source: ByteSource, ranges: Ints) -> None:
+    def _read(
+        self,
+        files: Sequence[int],
+        sources: Sequence[ByteSource],
+        bounds: Sequence[int],
+        ranges: Ints,
+        out: ByteBuffer,
+    ) -> None:
+        try:
+            truncated = read_ranges(sources, bounds, ranges, out)
+        except CorruptRecordError:
+            check_unchanged(sources)  # what looks like damage may be a change
+            raise
+        if truncated is not None:
+            raise TruncatedFileError(
+                "the file has become shorter since it was indexed",
+                path=sources[bisect.bisect_right(bounds, truncated) - 1].path,
+                offset=int(ranges[truncated, 0]),
+            )
+        check_unchanged(sources)
+        for number, (file, source) in enumerate(zip(files, sources, strict=True)):
+            self._check_end(file, source, ranges[bounds[number] : bounds[number + 1]])
+
+    def _check_end(self, file: int, source: ByteSource, ranges: Ints) -> None:
         """Check that the stream of a compressed file ends after its last record.
 
         The index of a compressed file does not show that the stream has more records.

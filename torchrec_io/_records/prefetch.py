@@ -134,6 +134,7 @@ class RecordPrefetcher:
     def _read(self, file: int, ranges: Ints, out: ByteBuffer) -> bool:
         """Read ranges of a file into a buffer; return whether that was possible."""
         try:
-            return self._files.read(file, ranges, out)
+            self._files.read([file], [0, len(ranges)], ranges, out)
         except (TorchRecIOError, OSError, MemoryError):
             return False  # raised when the plan itself is read
+        return True
