@@ -43,8 +43,6 @@ from .text_index import find_gaps, format_text, parse_text
 if TYPE_CHECKING:
     from .._storage.seek_points import SeekPointRecorder, SeekPoints
 
-# Number of records that are looked up in a data file whose time of last change differs.
-_SAMPLED_RECORDS = 64
 # Most bytes of an index by default, and how many there may be for each byte of the data file.
 _INDEX_BYTES, _INDEX_BYTES_PER_BYTE = 64 << 20, 64
 _OFFSET_BYTES = 4  # of a record in an index
@@ -273,7 +271,6 @@ class RecordIndex:
         gaps = find_gaps(frames, size)
         content = encode_index(data, np.ascontiguousarray(frames[:, 0]), end, gaps=gaps)
         index = cls(location, IndexFile.decode(content, name))
-        index._check_sampled_records(data)
         index._check_complete(allow_missing)
         index.data_stamp = data.stamp
         return index
@@ -453,16 +450,16 @@ class RecordIndex:
     # ---- comparing with the data file ----
 
     def check_unchanged(self) -> None:
-        """Check that neither file has changed since the last check. Takes two system calls.
+        """Check that the data file has not changed since the last check. Takes a system call.
 
-        A data file that was replaced by one that the index matches is accepted.
+        A data file that was replaced by one that the index matches is accepted. The offsets of a
+        large index are compared with its checksums when they are read.
 
         Raises:
-            StaleIndexError: If the data file or the index file was replaced or changed.
+            StaleIndexError: If the data file was replaced or changed.
             TruncatedFileError: If the data file has become shorter.
             FileNotFoundError: If the data file was removed.
         """
-        self.file.check_unchanged()
         if not self.is_pinned and self.location.stamp_now() != self.data_stamp:
             self.check_fresh()
 
@@ -490,10 +487,11 @@ class RecordIndex:
     def check_fresh(self, file: ByteSource | None = None, known: Stamp | None = None) -> None:
         """Check that the index matches the data file.
 
-        The size and the fingerprint of the content (64 KiB at each end) must be the same. If the
-        time of the last change differs, as after a copy, some records spread over the file must
-        also be where the index has them. A compressed local file with the size and the time of the
-        indexed one is accepted: damage to it shows when it is decompressed.
+        The size and the fingerprint of the content (64 KiB at each end) must be the same. The time
+        of the last change must be the same, too, if what is read of the file does not show that it
+        is what was indexed: TFRecords and the seek points of compressed files do. A compressed
+        local file with the size and the time of the indexed one is accepted: damage to it shows
+        when it is decompressed.
 
         Args:
             file: The open data file. Default: it is opened.
@@ -531,19 +529,17 @@ class RecordIndex:
 
     def _check_match(self, file: ByteSource) -> None:
         header = self.file.header
+        name = self.file.name
         self._check_size(file.stamp.size)
         is_same = self.format.fingerprint(file, header.data_bytes) == header.data_fingerprint
         if not is_same and not self._notices_damage(file):
             raise StaleIndexError(
-                "the content of the data file differs from the indexed content",
-                path=self.file.name,
+                "the content of the data file differs from the indexed content", path=name
             )
-        # Uploading changes the time. The records of a remote object that cannot be found where the
-        # index has them are noticed when they are read.
-        is_checked = file.is_pinned and self.format.is_self_checking
-        is_touched = file.stamp.mtime_ns != header.data_mtime_ns and not is_checked
-        if is_touched and self.compression is None:
-            self._check_sampled_records(file)
+        # A TFRecord that is not where the index has it is noticed when it is read.
+        is_checked_later = self.format.is_self_checking or self.compression is not None
+        if file.stamp.mtime_ns != header.data_mtime_ns and not is_checked_later:
+            raise StaleIndexError("the data file was changed since it was indexed", path=name)
 
     def _notices_damage(self, file: ByteSource) -> bool:
         """Return whether the index can be used for a file whose ends are damaged.
@@ -601,13 +597,6 @@ class RecordIndex:
                     "use allow_missing=True to read only the records in the index",
                     path=self.file.name,
                 )
-
-    def _check_sampled_records(self, file: ByteSource) -> None:
-        count = len(self)
-        sample = np.unique(np.linspace(0, count - 1, min(count, _SAMPLED_RECORDS)).astype(np.int64))
-        mismatch = self.format.find_mismatch(file, *self.locate(sample))
-        if mismatch is not None:
-            raise StaleIndexError(self.format.mismatch_reason, path=self.file.name, offset=mismatch)
 
 
 def _read_again(data: Location, record_format: RecordFormat, path: str, head: bytes) -> RecordIndex:

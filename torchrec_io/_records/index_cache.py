@@ -172,11 +172,6 @@ class IndexSearch(NamedTuple):
         if index.gaps:
             # Scanning the file tells what is damaged, and finds all that a text index left out.
             return "has gaps"
-        stamp, indexed = index.data_stamp, index.file.header.data_mtime_ns
-        is_touched = stamp is not None and stamp.mtime_ns != indexed
-        if is_touched and index.compression is None and not self.record_format.is_self_checking:
-            # Lines may have moved between the sampled ones, and reading them would not show it.
-            return "is of the file before its last change"
         return None
 
 
@@ -285,4 +280,4 @@ def load_deferred(indexes: Sequence[RecordIndex]) -> None:
     if len(deferred) > 1:
         logger.info("finding the indexes of %s", counted(len(deferred), "file"))
         threads = threads_for(index.location for index in deferred)
-        map_in_threads(RecordIndex.check_unchanged, deferred, threads)
+        map_in_threads(lambda index: index.file, deferred, threads)
