@@ -62,13 +62,7 @@ class BlockReader(RecordReader):
         self._keep_of_lane = check_integer("keep", keep, 1)
         self._keep = keep * lanes
         self._lanes = lanes
-        super().__init__(
-            reader.indexes,
-            verify_crc=reader.verify_crc,
-            max_record_bytes=reader.max_record_bytes,
-            decode_cache_bytes=reader.decode_cache_bytes,
-            cache=reader.cache,
-        )
+        super().__init__(reader.indexes, **reader.options)
 
     def __reduce__(self) -> tuple[Any, ...]:
         arguments = (self._block_of, self._numbers_of, self._keep_of_lane, self._lanes)
@@ -113,7 +107,7 @@ class BlockReader(RecordReader):
     def _open_frames(self, plan: ReadPlan, open_together: set[int]) -> Frames | None:
         del open_together  # the native core gets frames in memory
         with reading():
-            return Frames.of_plan(plan, self._read_frames(plan))
+            return Frames(plan).into(self._read_frames(plan))
 
     def _drop_kept(self, plan: ReadPlan) -> bool:
         super()._drop_kept(plan)

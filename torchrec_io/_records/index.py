@@ -57,8 +57,8 @@ class RecordIndex:
 
     Args:
         data_path: Data file.
-        content: Content of the index, or a function that finds the index on first use, in each
-            process. Until then only the facts are known, so thousands of files open at once.
+        content: Content of the index, or a function that finds it on first use, in each process.
+            Until then only the facts are known, so thousands of files open at once.
         record_format: Record format of the data file.
         facts: Facts about the index. Default: those of its content.
         stamp: Stamp of the data file, if the index is known to be of exactly this version.
@@ -89,9 +89,9 @@ class RecordIndex:
         self.format = record_format
         self.data_stamp = stamp
         self._content = content
+        self.facts: IndexFacts = facts or self.file.facts
         if isinstance(content, IndexFile):
             self._check_coverage(content)
-        self.facts: IndexFacts = facts or self.file.facts
 
     def __getstate__(self) -> dict[str, Any]:
         content = self._content
@@ -484,7 +484,7 @@ class RecordIndex:
         """Open the data file, as it was when it was compared with the index if it is remote."""
         return self.location.open(self.data_stamp)
 
-    def check_fresh(self, file: ByteSource | None = None, known: Stamp | None = None) -> None:
+    def check_fresh(self, file: ByteSource | None = None) -> None:
         """Check that the index matches the data file.
 
         The size and the fingerprint of the content (64 KiB at each end) must be the same. The time
@@ -495,70 +495,51 @@ class RecordIndex:
 
         Args:
             file: The open data file. Default: it is opened.
-            known: Stamp of an object that is known to be the indexed one: it is not read.
 
         Raises:
             StaleIndexError: If the index does not match.
             TruncatedFileError: If the file has become shorter since it was last compared.
         """
-        if known is not None:
-            self._check_size(known.size)
-            self.data_stamp = known
-            return
         file = file or self.location.open()
         before, now = self.data_stamp, file.stamp
         if now == before:
             return
-        try:
-            self._check_match(file)
-        except StaleIndexError as error:
-            if before is None:
-                raise
-            if now.file == before.file and now.size < before.size:
-                raise TruncatedFileError(
-                    "the file has become shorter since it was indexed",
-                    path=self.data_path,
-                    offset=now.size,
-                ) from None
-            raise StaleIndexError(
-                f"the data file was replaced or changed while it was in use: {error.reason}",
+        mismatch = self._find_mismatch(file)
+        if mismatch is None:
+            self.data_stamp = now
+            return
+        if before is None:
+            raise StaleIndexError(mismatch, path=self.file.name)
+        if now.file == before.file and now.size < before.size:
+            raise TruncatedFileError(
+                "the file has become shorter since it was indexed",
                 path=self.data_path,
-                offset=error.offset,
-            ) from None
-        self.data_stamp = now
-
-    def _check_match(self, file: ByteSource) -> None:
-        header = self.file.header
-        name = self.file.name
-        self._check_size(file.stamp.size)
-        is_same = self.format.fingerprint(file, header.data_bytes) == header.data_fingerprint
-        if not is_same and not self._notices_damage(file):
-            raise StaleIndexError(
-                "the content of the data file differs from the indexed content", path=name
+                offset=now.size,
             )
+        raise StaleIndexError(
+            f"the data file was replaced or changed while it was in use: {mismatch}",
+            path=self.data_path,
+        )
+
+    def _find_mismatch(self, file: ByteSource) -> str | None:
+        """Return why the index is not of a file; None if it is."""
+        header, stamp, format_ = self.file.header, file.stamp, self.format
+        if stamp.size != header.data_bytes:
+            return (
+                f"the data file has {counted(stamp.size, 'byte')}, the indexed file had "
+                f"{counted(header.data_bytes, 'byte')}"
+            )
+        is_touched = stamp.mtime_ns != header.data_mtime_ns
+        is_compressed = self.compression is not None
+        if format_.fingerprint(file, stamp.size) != header.data_fingerprint:
+            # All that is decompressed is compared with checksums in the index.
+            is_unwritten_file = self.location.local_path is not None and not is_touched
+            if not (is_compressed and is_unwritten_file and len(self.seek_points.checks)):
+                return "the content of the data file differs from the indexed content"
         # A TFRecord that is not where the index has it is noticed when it is read.
-        is_checked_later = self.format.is_self_checking or self.compression is not None
-        if file.stamp.mtime_ns != header.data_mtime_ns and not is_checked_later:
-            raise StaleIndexError("the data file was changed since it was indexed", path=name)
-
-    def _notices_damage(self, file: ByteSource) -> bool:
-        """Return whether the index can be used for a file whose ends are damaged.
-
-        A local file with the time of the indexed one was not written since. All that is
-        decompressed is compared with checksums in the index.
-        """
-        is_file = self.location.local_path is not None
-        is_unwritten = is_file and file.stamp.mtime_ns == self.file.header.data_mtime_ns
-        return is_unwritten and self.compression is not None and len(self.seek_points.checks) > 0
-
-    def _check_size(self, size: int) -> None:
-        indexed = self.file.header.data_bytes
-        if size != indexed:
-            raise StaleIndexError(
-                f"the data file has {counted(size, 'byte')}, the indexed file had "
-                f"{counted(indexed, 'byte')}",
-                path=self.file.name,
-            )
+        if is_touched and not (is_compressed or format_.is_self_checking):
+            return "the data file was changed since it was indexed"
+        return None
 
     def _check_coverage(self, file: IndexFile) -> None:
         """Check that an index accounts for all bytes of the data file that it describes."""

@@ -150,8 +150,10 @@ class IndexSearch(NamedTuple):
             known: Stamp of the data file if the index is known to be of this version.
         """
         try:
-            index = RecordIndex(self.file, IndexFile.read(place.open()), self.record_format)
-            index.check_fresh(known=known)
+            content = IndexFile.read(place.open())
+            index = RecordIndex(self.file, content, self.record_format, stamp=known)
+            if known is None:
+                index.check_fresh()
         except FileNotFoundError:
             return None
         except (IndexFormatError, StaleIndexError, OSError) as error:

@@ -54,7 +54,6 @@ class OpenFiles:
         self._epoch = 1  # until the first one begins
         self._index_set = _core.IndexSet(counts)
         self._sources: OrderedDict[int, ByteSource] = OrderedDict()  # opened last at the end
-        self._closed: set[int] = set()  # files that were open before, in this epoch
         # Compressed files whose stream was found to end where the index does.
         self._ended: weakref.WeakSet[ByteSource] = weakref.WeakSet()
         # Several threads use files at the same time, and so do other parts of the process.
@@ -66,7 +65,6 @@ class OpenFiles:
         """Check each file again before it is used next."""
         with self._lock:
             self._epoch += 1
-            self._closed.clear()
 
     def check_used(self) -> None:
         """Check that the files used in this epoch were not changed since they were used.
@@ -76,12 +74,12 @@ class OpenFiles:
             TruncatedFileError: If a file was truncated.
         """
         with self._lock:
-            used = {*self._sources} - {*self._index_set.unchecked([*self._sources], self._epoch)}
-            sources = [self._sources[file] for file in used]
-            closed = self._closed - {*self._sources}
+            files = range(len(self._indexes))
+            used = {*files} - {*self._index_set.unchecked(files, self._epoch)}
+            sources = [self._sources[file] for file in used & {*self._sources}]
+            closed = [self._indexes[file] for file in used - {*self._sources}]
         check_unchanged(sources)
-        for file in closed:
-            index = self._indexes[file]
+        for index in closed:
             if not index.is_pinned:
                 with contextlib.suppress(FileNotFoundError):
                     _check_same(index, index.location.stamp_now())
@@ -216,7 +214,6 @@ class OpenFiles:
             for file in unchecked:
                 index = self._indexes[file]
                 index.check_unchanged()
-                self._closed.discard(file)  # it was not used in this epoch
                 source = self._sources.get(file)
                 if source is not None and (
                     source.stamp != index.data_stamp  # replaced by a file with the same content
@@ -228,8 +225,7 @@ class OpenFiles:
     def _open(self, number: int) -> ByteSource:
         index = self._indexes[number]
         file = self._open_evicting(index)
-        if number in self._closed:
-            _check_same(index, file.stamp)
+        _check_same(index, file.stamp)
         index.check_fresh(file)
         if self._epoch > 1:
             file.failures = []
@@ -237,7 +233,7 @@ class OpenFiles:
         if self._open_content is not None and index.compression is not None:
             source = self._open_content(index, file)
         while len(self._sources) >= min(_MAX_OPEN_FILES, self._most_open):
-            self._close_oldest()
+            self._sources.popitem(last=False)
         self._sources[number] = source
         return source
 
@@ -252,15 +248,11 @@ class OpenFiles:
                 if not self._sources:
                     raise out_of_files(error) from None
             for _ in range((len(self._sources) + 1) // 2):
-                self._close_oldest()
-
-    def _close_oldest(self) -> None:
-        number, _ = self._sources.popitem(last=False)
-        self._closed.add(number)
+                self._sources.popitem(last=False)
 
 
 def _check_same(index: RecordIndex, now: Stamp) -> None:
-    """Check that a file that was open before in this epoch was not changed in place since."""
+    """Check that a file was not changed in place since it was checked in this epoch."""
     before = index.data_stamp
     if before is not None and now.file == before.file and now != before:
         raise changed_error(index.data_path, before.size, now.size)

@@ -91,15 +91,18 @@ class RecordReader(Reader):
     def __len__(self) -> int:
         return int(self._counts.sum())
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """The other arguments that the reader was made with."""
+        return {
+            "verify_crc": self.verify_crc,
+            "max_record_bytes": self.max_record_bytes,
+            "decode_cache_bytes": self.decode_cache_bytes,
+            "cache": self.cache,
+        }
+
     def __reduce__(self) -> tuple[Any, ...]:
-        make = functools.partial(
-            type(self),
-            verify_crc=self.verify_crc,
-            max_record_bytes=self.max_record_bytes,
-            decode_cache_bytes=self.decode_cache_bytes,
-            cache=self.cache,
-        )
-        return make, (self.indexes,)
+        return functools.partial(type(self), **self.options), (self.indexes,)
 
     def begin_epoch(self, num_ranks: int = 1) -> None:
         del num_ranks
@@ -301,7 +304,7 @@ class RecordReader(Reader):
         if descriptors_of(sources) is not None:
             return Frames(plan, sources)
         with reading():  # the core cannot read compressed or remote files
-            return Frames.of_plan(plan, self.read(plan, shares_memory=True))
+            return Frames(plan).into(self.read(plan, shares_memory=True))
 
     def count_memory_of(self, holder: Holder) -> None:
         """Count the memory that an object holds within the memory for decoded parts of files."""
