@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import pickle
 import threading
 import time
 import weakref
@@ -20,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io import RecordIndex, StaleIndexError, _core
+from torchrec_io import RecordIndex
 from torchrec_io._records.block_reader import BlockReader
 from torchrec_io._records.record_reader import ReadPlan, RecordReader
 from torchrec_io._storage.chunk_cache import process_cache
@@ -110,13 +109,6 @@ def test_results_equal_those_of_the_plain_reader(
 
 
 # ---- reads ----
-
-
-def test_least_recently_used_block_is_evicted(indexes: list[RecordIndex]) -> None:
-    blocks = WatchedReader(indexes, 10, 2)
-    for block, reads in ((0, 1), (1, 2), (0, 2), (2, 3), (0, 3), (1, 4), (2, 5), (1, 5)):
-        fetch(blocks, [block * 10])
-        assert len(blocks.reads) == reads, block
 
 
 @pytest.mark.parametrize("keep", [1, 2, 5])
@@ -216,14 +208,6 @@ def test_read_error_reaches_every_waiting_thread(
     assert fetch(blocks, [3]) == fetch(RecordReader(indexes), [3])
 
 
-def test_pickled_readers_contain_no_blocks(indexes: list[RecordIndex]) -> None:
-    blocks = in_blocks(RecordReader(indexes), 30, 2)
-    expected = fetch(blocks, [60, 1])
-    plain_size = len(pickle.dumps(in_blocks(RecordReader(indexes), 30, 2)))
-    assert len(pickle.dumps(blocks)) == plain_size
-    assert fetch(pickle.loads(pickle.dumps(blocks)), [60, 1]) == expected
-
-
 def test_forked_child_shares_no_locks_or_blocks(indexes: list[RecordIndex]) -> None:
     blocks = WatchedReader(indexes, 30, 2)
     expected = fetch(blocks, [60, 1])
@@ -242,48 +226,7 @@ def test_forked_child_shares_no_locks_or_blocks(indexes: list[RecordIndex]) -> N
 # ---- damage ----
 
 
-def test_file_changed_between_epochs_is_found_despite_kept_blocks(
-    tmp_path: Path,
-) -> None:
-    path = write_tfrecord(tmp_path / "x", [b"aaaa", b"bbbb"])
-    blocks = in_blocks(RecordReader([RecordIndex.build(path)]), 2, 1)
-    assert fetch(blocks, [1])[1] == [b"bbbb"]
-    write_tfrecord(path, [b"aaaaaa", b"bbbb", b"cc"])
-    blocks.begin_epoch()
-    with pytest.raises(StaleIndexError):
-        fetch(blocks, [1])
-
-
 # ---- gathering ----
-
-
-def rows(*ranges: tuple[int, int, int]) -> Numbers:
-    return np.array(ranges, np.int64).reshape(-1, 3)
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        (0, 11, 0),
-        (5, 6, 0),
-        (11, 0, 0),
-        (-1, 1, 0),
-        (0, -1, 0),
-        (0, 1, -1),
-        (0, 5, 16),
-        (0, 0, 21),
-        (2**63 - 1, 1, 0),
-        (1, 2**63 - 1, 0),
-        (0, 1, 2**63 - 1),
-    ],
-)
-def test_gathering_rejects_ranges_outside(bad: tuple[int, int, int]) -> None:
-    source, target = np.arange(10, dtype=np.uint8), np.zeros(20, np.uint8)
-    with pytest.raises(ValueError, match="ranges must"):
-        _core.gather(source, rows((0, 1, 0), bad), target)
-    assert not target.any()
-    with pytest.raises(ValueError, match="three columns"):
-        _core.gather(source, np.zeros((1, 2), np.int64), target)
 
 
 @pytest.mark.parametrize("compression", [None, "gzip"])

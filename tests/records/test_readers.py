@@ -11,7 +11,7 @@ import pytest
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io import CorruptRecordError, RecordIndex, _core
 from torchrec_io._records.block_reader import BlockReader
-from torchrec_io._records.reader import Plan, Reader, RecordLocation
+from torchrec_io._records.reader import Reader
 from torchrec_io._records.record_reader import RecordReader
 from torchrec_io._records.stream_reader import StreamReader
 from torchrec_io._storage.location import Location
@@ -34,29 +34,6 @@ def reader_and_records(kind: str, path: Path) -> tuple[Reader, Any, Any]:
         numbers = StepNumbers(np.ones(12, np.int64))
         return StepReader(blocks if "blocks" in kind else reader, numbers), first, second
     return (blocks if kind == "blocks" else reader), first, second
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_reader_plans_and_fetches(tmp_path: Path, kind: str) -> None:
-    path = write_tfrecord(tmp_path / "x", RECORDS)
-    reader, first, second = reader_and_records(kind, path)
-    reader.begin_epoch()
-    plan: Plan = reader.plan(first)
-    following: Plan = reader.plan(second)
-    reader.prefetch([plan, following])
-    assert plan.buffer_bytes > 0
-    assert len(plan.numbers) == 4
-    block, errors = reader.fetch(plan)
-    assert errors == []
-    assert [block[i] for i in range(4)] == RECORDS[:4]
-    assert block.numbers.tolist() == plan.numbers.tolist()
-    places = reader.locate(block.numbers)
-    assert places == reader.locate([*block.numbers])
-    assert type(places[3].record) is type(places[3].offset) is int
-    assert [place._replace(key=place.key.split("#")[0]) for place in places] == [
-        RecordLocation(str(path), number, 17 * number, f"{path}:{17 * number}")
-        for number in range(4)
-    ]
 
 
 @pytest.mark.parametrize("kind", KINDS)

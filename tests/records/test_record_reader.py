@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -98,16 +97,6 @@ class TestManyFiles:
         assert (caught.value.path, caught.value.offset) == (path, 0)
 
 
-def test_pickled_and_forked_readers_open_their_own_files(reader: RecordReader) -> None:
-    assert fetch(pickle.loads(pickle.dumps(reader)), [60, 1]) == [ALL[60], ALL[1]]
-    child = os.fork()
-    if child == 0:
-        ok = fetch(reader, [61, 2, 55]) == [ALL[61], ALL[2], ALL[55]]
-        os._exit(0 if ok else 1)
-    assert os.waitpid(child, 0)[1] == 0
-    assert fetch(reader, [60]) == [ALL[60]]
-
-
 class TestDamage:
     def make(self, folder: Path, *, flip: int = 0, **options: Any) -> tuple[Path, RecordReader]:
         path = folder / "x"
@@ -132,11 +121,3 @@ class TestDamage:
         _, (error,) = reader.fetch(reader.plan(np.array([2])))
         assert isinstance(error, StaleIndexError)
         assert "length differs from the one in the index" in str(error)
-
-    def test_file_truncated_during_an_epoch(self, tmp_path: Path) -> None:
-        path, reader = self.make(tmp_path)
-        assert fetch(reader, [0]) == [b"aaaa"]
-        os.truncate(path, 50)
-        with pytest.raises(TruncatedFileError, match="shorter") as caught:
-            reader.fetch(reader.plan(np.array([0, 1, 2])))
-        assert caught.value.path == str(path)

@@ -61,32 +61,6 @@ def test_a_record_that_is_too_large_is_skipped_alone(path: Path) -> None:
         check_error(errors.pop(), path)
 
 
-def test_the_limit_itself_is_allowed(path: Path) -> None:
-    for dataset in open_all(path, max_record_bytes=1001).values():
-        assert len(list(dataset)) in (2, 4)
-
-
-def test_parsed_batches(tmp_path: Path) -> None:
-    schema = {"x": tio.FixedLenFeature([], "int64"), "y": tio.VarLenFeature("string")}
-    with tio.TFRecordWriter(tmp_path / "data") as writer:
-        for number in range(6):
-            writer.write({"x": number, "y": [b"long" * (300 if number == 3 else 1)]})
-    dataset = tio.TFRecordDataset(
-        tmp_path / "data", schema, batch_size=2, on_error="skip", max_record_bytes=1000
-    )
-    assert [batch["x"].tolist() for batch in dataset] == [[0, 1], [2, 4], [5]]
-    with pytest.raises(tio.RecordTooLargeError):
-        list(dataset.replace(on_error="raise"))
-
-
-def test_map_style(path: Path) -> None:
-    dataset = tio.TFRecordMapDataset(path, max_record_bytes=1000)
-    assert dataset[3] == SMALL[2]
-    with pytest.raises(tio.RecordTooLargeError) as caught:
-        dataset[2]
-    check_error(caught.value, path)
-
-
 def test_other_formats(tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_bytes(b"a\n" + b"x" * 2000 + b"\nb\n")
@@ -125,16 +99,6 @@ def write_bomb(path: Path, claimed: int, actual: int) -> None:
         file.write(frame(b"first") + header)
         for _ in range(actual >> 20):
             file.write(zeros)
-
-
-def test_a_bomb_ends_with_an_error_after_it_was_skipped(tmp_path: Path) -> None:
-    path = tmp_path / "bomb"
-    write_bomb(path, 20 << 30, 8 << 20)
-    errors: list[Any] = []
-    stream = tio.TFRecordStream(path, max_record_bytes=1 << 20, on_error=errors.append)
-    assert list(stream) == [b"first"]
-    assert [type(error) for error in errors] == [tio.RecordTooLargeError, tio.TruncatedFileError]
-    assert [error.record for error in errors] == [1, 1]
 
 
 def test_memory_does_not_grow_with_a_bomb(tmp_path: Path) -> None:
