@@ -110,7 +110,10 @@ class FilePiece:
         seen = 0
         with closing(self.open()) as source:
             try:
-                for block in self.scan(source, **options):
+                blocks = iter_blocks(
+                    source, start=self.begin, end=self.end, first=self.first, **options
+                )
+                for block in blocks:
                     seen += block.total
                     yield block
             except (CorruptRecordError, TruncatedFileError) as error:
@@ -131,10 +134,6 @@ class FilePiece:
                 path=self.location.name,
                 offset=self.begin,
             )
-
-    def scan(self, source: ByteSource, **options: Any) -> Iterator[ScannedBlock]:
-        """Yield the records up to the first damaged length; see :func:`iter_blocks`."""
-        return iter_blocks(source, start=self.begin, end=self.end, first=self.first, **options)
 
     def open(self) -> ByteSource:
         """Open the decompressed content of the file.

@@ -139,30 +139,14 @@ class OpenFiles:
             TorchRecIOError: If a file is damaged, or was changed.
             OSError: If a file cannot be read.
         """
-        first = 0
-        at_once = self.at_once
-        while first < len(files):
-            some = [*files[first : first + at_once]]
-            try:
-                sources = self.open(some)
-            except OSError as error:
-                if not is_out_of_files(error) or at_once == 1:
-                    raise
-                at_once //= 2
-                continue
-            of_some = bounds[first : first + len(some) + 1]
-            self._read(some, sources, of_some, ranges, out)
-            first += len(some)
-            del sources  # they may be closed for the next ones
+        for first in range(0, len(files), self.at_once):
+            some = files[first : first + self.at_once]
+            self._read(some, bounds[first : first + len(some) + 1], ranges, out)
 
     def _read(
-        self,
-        files: Sequence[int],
-        sources: Sequence[ByteSource],
-        bounds: Sequence[int],
-        ranges: Ints,
-        out: ByteBuffer,
+        self, files: Sequence[int], bounds: Sequence[int], ranges: Ints, out: ByteBuffer
     ) -> None:
+        sources = self.open([*files])
         try:
             truncated = read_ranges(sources, bounds, ranges, out)
         except CorruptRecordError:
