@@ -230,8 +230,7 @@ def open_indexes(
         raise ValueError("index must be 'auto', a path or a list of paths, got None")
     threads = threads_for(files)
     if index == "auto":
-        is_local = all(file.local_path is not None for file in files)
-        listed = {} if is_local else find_facts(files, compression, record_format)
+        listed = find_facts(files, compression, record_format)
 
         def find(file: Location) -> RecordIndex:
             facts = listed.get(file)

@@ -87,19 +87,17 @@ def iter_blocks(
         scan = _core.scan_frames(window.content, window.at, window.stream_end, verify_crc)
         starts, following, fault = scan.starts, scan.next, scan.fault
         ends = np.append(starts, np.uint64(following))[1:]
-        whole = int(np.searchsorted(ends, window.at + len(window.content), side="right"))
         sizes = ends - starts
-        allowed = len(starts)
-        if allowed and int(sizes.max()) > max_frame_bytes:
-            allowed = int(np.argmax(sizes > max_frame_bytes))
-        whole = min(whole, allowed)
+        is_whole = ends <= window.at + len(window.content)
+        is_read = is_whole & (sizes <= max_frame_bytes)
+        whole = int(np.argmin(np.append(is_read, False)))  # frames before the first other one
         if whole:
             frames = (starts[:whole], ends[:whole])
             yield _block(window, frames, count, verify_crc and checks_data)
             count += whole
             window.drop(int(ends[whole - 1]) - window.at)
             continue
-        if allowed < len(starts):
+        if len(starts) and sizes[0] > max_frame_bytes:
             start, size = window.at, int(sizes[0])
             if not verify_crc:  # what a file of another format starts with is no length
                 foreign = TFRECORD.error_of(past_end, source.path, start, window.content)
