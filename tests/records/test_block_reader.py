@@ -119,28 +119,6 @@ def test_number_of_blocks_in_memory_is_limited(indexes: list[RecordIndex], keep:
     assert blocks.most_alive == keep
 
 
-def test_each_block_not_in_memory_is_prefetched_once(
-    indexes: list[RecordIndex], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ahead: list[int] = []
-    monkeypatch.setattr(
-        RecordReader, "prefetch", lambda _, plans: ahead.extend(int(p.numbers[0]) for p in plans)
-    )
-    blocks = WatchedReader(indexes, 10, 3)
-    fetch(blocks, [0])
-    first = blocks.plan(np.array([5, 15, 25, 11]))
-    blocks.prefetch([first])
-    blocks.prefetch([blocks.plan(np.array([12, 22]))])
-    assert ahead == [10, 20]
-    assert len(blocks.reads) == 1
-    del first  # what was read for it is dropped
-    blocks.prefetch([blocks.plan(np.array([12, 22]))])
-    assert ahead == [10, 20, 10, 20]
-    assert fetch(blocks, [12, 22]) == fetch(RecordReader(indexes), [12, 22])
-    blocks.prefetch([blocks.plan(np.array([12, 22]))])
-    assert ahead == [10, 20, 10, 20]
-
-
 def test_what_is_prefetched_is_dropped_with_its_plan(indexes: list[RecordIndex]) -> None:
     reader = RecordReader(indexes)
     prefetcher = reader._prefetcher_of_process

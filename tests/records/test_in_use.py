@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io import RecordIndex, StaleIndexError, TFRecordDataset, TruncatedFileError
+from torchrec_io import RecordIndex, StaleIndexError, TruncatedFileError
 from torchrec_io._records.record_reader import RecordReader
 
 COUNT = 20_000  # enough records for an index that is read by pages
@@ -132,31 +132,6 @@ def test_truncated_and_replaced_files_are_distinguished(tmp_path: Path) -> None:
         check_reads(reader)
 
 
-class TestIndex:
-    @pytest.fixture
-    def path(self, tmp_path: Path) -> Path:
-        path = write_tfrecord(tmp_path / "x", RECORDS)
-        RecordIndex.build(path).save()
-        return path
-
-    @pytest.mark.parametrize("change", ["replaced", "removed"])
-    def test_what_was_read_is_used_and_no_more(
-        self, path: Path, tmp_path: Path, change: str
-    ) -> None:
-        reader = open_reader(path)
-        check_reads(reader)
-        index = path.with_name("x.tfidx")
-        if change == "removed":
-            index.unlink()
-        else:
-            os.replace(RecordIndex.build(write_tfrecord(tmp_path / "y", OTHERS)).save(), index)
-        reader.begin_epoch()
-        check_reads(reader)
-        with pytest.raises(StaleIndexError, match=f"index file was {change}") as caught:
-            reader.plan(np.array([COUNT - 1]))
-        assert caught.value.path == str(index)
-
-
 @pytest.mark.parametrize("threads", [1, 8])
 def test_each_file_is_checked_once_per_epoch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
@@ -183,25 +158,3 @@ def test_each_file_is_checked_once_per_epoch(
         used = paths[:2]
         assert +asked == dict.fromkeys(used, epoch)
         reader.begin_epoch()
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_removed_file_is_reported_with_its_first_batch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
-) -> None:
-    paths = [write_tfrecord(tmp_path / name, RECORDS[:8]) for name in "ab"]
-    dataset = TFRecordDataset(paths, batch_size=4, num_threads=threads)
-    plan = RecordReader.plan
-
-    def plan_and_remove(reader: RecordReader, numbers: Any) -> Any:
-        made = plan(reader, numbers)
-        if numbers[0] == 8:
-            paths[1].unlink()
-        return made
-
-    monkeypatch.setattr(RecordReader, "plan", plan_and_remove)
-    seen = []
-    with pytest.raises(FileNotFoundError):
-        for batch in dataset:
-            seen += batch
-    assert seen == RECORDS[:8]

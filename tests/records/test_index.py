@@ -5,13 +5,10 @@ from __future__ import annotations
 import itertools
 import os
 import pickle
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io import (
@@ -145,13 +142,6 @@ def test_changed_records_in_the_middle_of_a_large_file(tmp_path: Path) -> None:
         list(dataset)
 
 
-def test_a_copy_is_not_stale(data: Path, tmp_path: Path) -> None:
-    index = RecordIndex.build(data).save()
-    shutil.copyfile(data, tmp_path / "copy")
-    os.utime(tmp_path / "copy", ns=(5, 5))
-    assert len(RecordIndex.load(index, tmp_path / "copy")) == len(RECORDS)
-
-
 # ---- text indexes ----
 
 
@@ -190,20 +180,6 @@ def test_text_index_of_another_file(data: Path, tmp_path: Path) -> None:
     write_tfrecord(other, same_size)
     with pytest.raises(StaleIndexError, match="length differs from the one in the index"):
         list(TFRecordDataset(other, index=text))
-
-
-@given(st.binary(max_size=60))
-def test_any_bytes_are_an_index_or_a_typed_error(
-    tmp_path_factory: pytest.TempPathFactory, content: bytes
-) -> None:
-    folder = tmp_path_factory.mktemp("text")
-    write_tfrecord(folder / "d", [b"abc"])
-    (folder / "d.idx").write_bytes(content)
-    try:
-        index = RecordIndex.from_text(folder / "d.idx", folder / "d")
-    except (IndexFormatError, StaleIndexError):
-        return
-    assert index.offsets.tolist() == [0]
 
 
 # ---- finding ----

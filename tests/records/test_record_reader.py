@@ -15,7 +15,6 @@ from tests.support.tfrecord import write_tfrecord
 from torchrec_io import (
     RecordIndex,
     StaleIndexError,
-    TruncatedFileError,
 )
 from torchrec_io._records.record_reader import RecordReader
 from torchrec_io._storage.local import LocalFile
@@ -85,16 +84,6 @@ class TestManyFiles:
         assert fetch(many, numbers) == [b"%d" % (number // 2) for number in numbers]
         assert len(os.listdir("/proc/self/fd")) - before <= 128
         assert fetch(many, [599, 0]) == [b"299", b"0"]
-
-    @pytest.mark.parametrize("file", [0, 15, 16, 99])  # with and without a compressed file nearby
-    def test_truncated_file_is_named(self, many: RecordReader, file: int) -> None:
-        plan = many.plan(np.arange(200))
-        many.read(plan)  # this opens the files
-        path = many.indexes[file].data_path
-        os.truncate(path, 20)
-        with pytest.raises(TruncatedFileError, match="shorter") as caught:
-            many.read(plan)
-        assert (caught.value.path, caught.value.offset) == (path, 0)
 
 
 class TestDamage:

@@ -13,7 +13,6 @@ import pytest
 
 import torchrec_io as tio
 from tests.support.tfrecord import frame, masked_crc, write_tfrecord
-from torchrec_io._records.verify import verify_file
 
 SMALL = [b"a" * 10, b"b" * 1000, b"c" * 10]
 RECORDS = [SMALL[0], SMALL[1], b"x" * 1001, SMALL[2]]
@@ -78,18 +77,6 @@ def test_a_mixture_has_one_limit(path: Path) -> None:
     assert set(mixed) == set(SMALL)
 
 
-def test_each_of_several_readers_skips_it(path: Path) -> None:
-    errors: list[Any] = []
-    found: list[bytes] = []
-    for rank in range(3):
-        found += tio.TFRecordStream(
-            path, rank=rank, world_size=3, uneven="keep", max_record_bytes=1000,
-            on_error=errors.append,
-        )  # fmt: skip
-    assert sorted(found) == SMALL
-    assert len(errors) == 1
-
-
 def write_bomb(path: Path, claimed: int, actual: int) -> None:
     """Write a compressed file with a record that claims more bytes than there are, all zeros."""
     length = struct.pack("<Q", claimed)
@@ -119,11 +106,3 @@ def test_memory_does_not_grow_with_a_bomb(tmp_path: Path) -> None:
     damaged, grown = map(int, output.split())
     assert damaged == 1
     assert grown * (1024 if sys.platform == "linux" else 1) < 32 << 20
-
-
-def test_verification_goes_on_after_it(path: Path) -> None:
-    report = verify_file(path, max_record_bytes=1000)
-    assert (report.records, report.damaged, report.lost) == (3, 1, None)
-    [error] = report.damage
-    assert isinstance(error, tio.RecordTooLargeError)
-    check_error(error, path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import pytest
 from hypothesis import given
@@ -179,44 +179,3 @@ def test_every_partition_matches_the_model(
         chunks = list(reader.chunks(partition, partitions, size=size, skip=skip))
         expected = grouped(assign(paths, partition, partitions), size, skip)
         assert [events_of(reader, chunk) for chunk in chunks] == list(map(records_first, expected))
-
-
-@given(
-    files=contents(),
-    partitions=PARTITIONS,
-    size=SIZES,
-    window=st.integers(2, 40),
-    skip=SKIPS,
-    seed=st.integers(-(2**70), 2**70),
-    epoch=st.integers(0, 3),
-)
-def test_shuffle_keeps_all_records_near_their_positions(
-    tmp_path_factory: pytest.TempPathFactory,
-    *,
-    files: Contents,
-    partitions: int,
-    size: int,
-    window: int,
-    skip: int,
-    seed: int,
-    epoch: int,
-) -> None:
-    paths = write(tmp_path_factory.mktemp("files"), files)
-    reader = StreamReader([Location.of(path) for path in paths], compression=None)
-    options: dict[str, Any] = {"size": size, "window": window, "seed": seed, "epoch": epoch}
-    for partition in range(partitions):
-        chunks = list(reader.chunks(partition, partitions, **options))
-        events = [event for chunk in chunks for event in events_of(reader, chunk)]
-        assigned = assign(paths, partition, partitions)
-        assert sorted(events, key=repr) == sorted(assigned, key=repr)
-        assert [len(chunk) for chunk in chunks[:-1]] == [size] * (len(chunks) - 1)
-        given_ones = [event for event in events if isinstance(event, Record)]
-        in_order = [event for event in assigned if isinstance(event, Record)]
-        for at, event in enumerate(given_ones):
-            # A record is yielded after it was read, while others are in the window.
-            assert in_order.index(event) <= at + window
-        # The same order again, starting at any position.
-        behind = list(reader.chunks(partition, partitions, skip=skip, **options))
-        events = [event for chunk in behind for event in events_of(reader, chunk)]
-        assert [event for event in events if isinstance(event, Record)] == given_ones[skip:]
-        assert {e for e in events if isinstance(e, Damage)} <= set(assigned)
