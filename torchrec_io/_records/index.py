@@ -480,10 +480,6 @@ class RecordIndex:
             return self.data_stamp.file
         return self.location.stamp_now().mtime_ns
 
-    def open_data(self) -> ByteSource:
-        """Open the data file, as it was when it was compared with the index if it is remote."""
-        return self.location.open(self.data_stamp)
-
     def check_fresh(self, file: ByteSource | None = None) -> None:
         """Check that the index matches the data file.
 

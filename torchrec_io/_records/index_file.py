@@ -128,10 +128,10 @@ class IndexFile:
         size = file.stamp.size
         if size == 0:
             raise IndexFormatError("the index is damaged: it is empty", path=file.path)
-        if file.is_pinned:  # pages of a remote file would take a request each
-            return cls.decode(_read_whole(file), file.path)
-        if size < _SMALLEST_PAGED:
-            return cls.decode(_read_whole(file), file.path, file.path)
+        # Pages of a remote file would take a request each.
+        if file.is_pinned or size < _SMALLEST_PAGED:
+            path = None if file.is_pinned else file.path
+            return cls.decode(_read_whole(file), file.path, path)
         scan = _core.IndexScan(size)
         head = b""
         for at in range(0, size, _SCAN_BYTES):

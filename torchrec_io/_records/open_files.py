@@ -225,7 +225,7 @@ class OpenFiles:
         """Open a file; close others if the process has as many open files as it may have."""
         while True:
             try:
-                return index.open_data()
+                return index.location.open(index.data_stamp)
             except OSError as error:
                 if not is_out_of_files(error):
                     raise
