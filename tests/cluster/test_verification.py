@@ -12,7 +12,6 @@ import torchrec_io as tio
 from tests.cluster.local_ray import LocalRay
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io._records.verify import VerifyReport, verify_file
-from torchrec_io.cluster import tasks
 from torchrec_io.tools.report import Watcher
 
 RECORDS = [bytes([i]) * (i * 37 % 91) for i in range(200)]
@@ -26,11 +25,9 @@ def shown(report: VerifyReport) -> tuple[object, ...]:
 
 
 @pytest.mark.usefixtures("local_ray")
-@given(
-    flips=st.lists(st.integers(0, 11_000), max_size=3), size=st.sampled_from([500, 3000, 1 << 20])
-)
+@given(flips=st.lists(st.integers(0, 11_000), max_size=3))
 def test_reports_are_those_of_one_machine(
-    tmp_path_factory: pytest.TempPathFactory, flips: list[int], size: int
+    tmp_path_factory: pytest.TempPathFactory, flips: list[int]
 ) -> None:
     folder = tmp_path_factory.mktemp("files")
     path = write_tfrecord(folder / "a", RECORDS)
@@ -40,26 +37,10 @@ def test_reports_are_those_of_one_machine(
         content[flip % len(content)] ^= 0x10
     path.write_bytes(content)
     other = write_tfrecord(folder / "b.gz", RECORDS[:9], "gzip")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tasks, "TASK_BYTES", size)
-        reports = tio.cluster.verify([path, other])
+    reports = tio.cluster.verify([path, other])
     assert [shown(report) for report in reports] == [
         shown(verify_file(each)) for each in (path, other)
     ]
-
-
-def test_a_large_file_is_verified_in_parts(
-    tmp_path: Path, local_ray: LocalRay, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tasks, "TASK_BYTES", 2000)
-    path = write_tfrecord(tmp_path / "a", RECORDS)
-    [report] = tio.cluster.verify(path)
-    assert len(local_ray.sent) == 1  # without an index
-    tio.RecordIndex.build(path).save()
-    [again] = tio.cluster.verify(path)
-    assert len(local_ray.sent) == 1 + -(-path.stat().st_size // 2000)
-    assert shown(report) == shown(again)
-    assert max(local_ray.sent) < 2000
 
 
 class Heard(Watcher):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import pickle
 import threading
 import time
 import weakref
@@ -20,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io import RecordIndex, StaleIndexError, _core
+from torchrec_io import RecordIndex
 from torchrec_io._records.block_reader import BlockReader
 from torchrec_io._records.record_reader import ReadPlan, RecordReader
 from torchrec_io._storage.chunk_cache import process_cache
@@ -55,20 +54,22 @@ def in_blocks(reader: RecordReader, size: int, keep: int) -> BlockReader:
     )
 
 
-class WatchedReader(RecordReader):
+class WatchedReader(BlockReader):
     """A reader that records its reads, and the buffers that are still in memory."""
 
-    def __init__(self, indexes: Sequence[RecordIndex]) -> None:
-        super().__init__(indexes)
+    def __init__(self, indexes: Sequence[RecordIndex], size: int, keep: int) -> None:
         self.reads: list[list[tuple[int, list[list[int]]]]] = []
         self.buffers: list[weakref.ref[Any]] = []
         self.most_alive = 0
         self.before: Callable[[], None] = lambda: None
+        reader = RecordReader(indexes)
+        blocks = functools.partial(numbers_of, size, len(reader))
+        super().__init__(reader, functools.partial(block_of, size), blocks, keep)
 
-    def read(self, plan: ReadPlan) -> npt.NDArray[np.uint8]:
+    def read(self, plan: ReadPlan, **options: Any) -> npt.NDArray[np.uint8]:
         self.reads.append([(file, ranges[:, :2].tolist()) for file, ranges in plan.by_file()])
         self.before()
-        buffer = super().read(plan)
+        buffer = super().read(plan, **options)
         self.buffers.append(weakref.ref(buffer))
         self.most_alive = max(self.most_alive, sum(ref() is not None for ref in self.buffers))
         return buffer
@@ -82,18 +83,9 @@ def indexes(tmp_path_factory: pytest.TempPathFactory) -> list[RecordIndex]:
     return [RecordIndex.build(folder / f"{number}") for number in range(len(FILES))]
 
 
-@pytest.fixture
-def watched(indexes: list[RecordIndex]) -> WatchedReader:
-    return WatchedReader(indexes)
-
-
-def fetch(reader: RecordReader | BlockReader, numbers: Sequence[int]) -> Any:
+def fetch(reader: RecordReader, numbers: Sequence[int]) -> Any:
     """Return all results of fetching as plain values."""
-    wanted = np.array(numbers, np.int64)
-    if isinstance(reader, BlockReader):
-        block, errors = reader.fetch(reader.plan(wanted))
-    else:
-        block, errors = reader.fetch(reader.plan(wanted))
+    block, errors = reader.fetch(reader.plan(np.array(numbers, np.int64)))
     assert block.starts.dtype == block.lengths.dtype == block.numbers.dtype == np.int64
     told = [(type(e), e.path, e.record, e.offset, str(e)) for e in errors]
     return block.numbers.tolist(), [block[i] for i in range(len(block))], told
@@ -116,49 +108,15 @@ def test_results_equal_those_of_the_plain_reader(
         assert fetch(blocks, numbers) == fetch(plain, numbers)
 
 
-def test_at_least_one_block_is_kept(watched: WatchedReader) -> None:
-    with pytest.raises(ValueError, match=r"^keep must be a positive integer, got 0"):
-        in_blocks(watched, 10, 0)
-
-
 # ---- reads ----
 
 
-def test_least_recently_used_block_is_evicted(watched: WatchedReader) -> None:
-    blocks = in_blocks(watched, 10, 2)
-    for block, reads in ((0, 1), (1, 2), (0, 2), (2, 3), (0, 3), (1, 4), (2, 5), (1, 5)):
-        fetch(blocks, [block * 10])
-        assert len(watched.reads) == reads, block
-
-
 @pytest.mark.parametrize("keep", [1, 2, 5])
-def test_number_of_blocks_in_memory_is_limited(watched: WatchedReader, keep: int) -> None:
-    blocks = in_blocks(watched, 7, keep)
+def test_number_of_blocks_in_memory_is_limited(indexes: list[RecordIndex], keep: int) -> None:
+    blocks = WatchedReader(indexes, 7, keep)
     for numbers in np.random.default_rng(0).integers(0, TOTAL, (40, 12)):
         fetch(blocks, numbers.tolist())
-    assert watched.most_alive == keep
-
-
-def test_each_block_not_in_memory_is_prefetched_once(
-    watched: WatchedReader, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ahead: list[int] = []
-    monkeypatch.setattr(
-        watched, "prefetch", lambda plans: ahead.extend(int(plan.numbers[0]) for plan in plans)
-    )
-    blocks = in_blocks(watched, 10, 3)
-    fetch(blocks, [0])
-    first = blocks.plan(np.array([5, 15, 25, 11]))
-    blocks.prefetch([first])
-    blocks.prefetch([blocks.plan(np.array([12, 22]))])
-    assert ahead == [10, 20]
-    assert len(watched.reads) == 1
-    del first  # what was read for it is dropped
-    blocks.prefetch([blocks.plan(np.array([12, 22]))])
-    assert ahead == [10, 20, 10, 20]
-    assert fetch(blocks, [12, 22]) == fetch(RecordReader(watched.indexes), [12, 22])
-    blocks.prefetch([blocks.plan(np.array([12, 22]))])
-    assert ahead == [10, 20, 10, 20]
+    assert blocks.most_alive == keep
 
 
 def test_what_is_prefetched_is_dropped_with_its_plan(indexes: list[RecordIndex]) -> None:
@@ -197,12 +155,12 @@ def all_at_once(work: Callable[[], Any]) -> list[Any]:
         return list(pool.map(run, range(THREADS)))
 
 
-def test_concurrent_threads_read_a_block_once(watched: WatchedReader) -> None:
-    expected = fetch(RecordReader(watched.indexes), [3, 1, 55])
-    watched.before = lambda: time.sleep(0.1)  # so that all threads wait
-    blocks = in_blocks(watched, 100, 1)
+def test_concurrent_threads_read_a_block_once(indexes: list[RecordIndex]) -> None:
+    expected = fetch(RecordReader(indexes), [3, 1, 55])
+    blocks = WatchedReader(indexes, 100, 1)
+    blocks.before = lambda: time.sleep(0.1)  # so that all threads wait
     assert all_at_once(lambda: fetch(blocks, [3, 1, 55])) == [expected] * THREADS
-    assert len(watched.reads) == 1
+    assert len(blocks.reads) == 1
 
 
 class Interrupted(BaseException):  # as KeyboardInterrupt
@@ -211,7 +169,7 @@ class Interrupted(BaseException):  # as KeyboardInterrupt
 
 @pytest.mark.parametrize("kind", [OSError, Interrupted])
 def test_read_error_reaches_every_waiting_thread(
-    watched: WatchedReader, kind: type[BaseException]
+    indexes: list[RecordIndex], kind: type[BaseException]
 ) -> None:
     error = kind("gone")
 
@@ -219,83 +177,34 @@ def test_read_error_reaches_every_waiting_thread(
         time.sleep(0.1)
         raise error
 
-    watched.before = fail
-    blocks = in_blocks(watched, 100, 1)
+    blocks = WatchedReader(indexes, 100, 1)
+    blocks.before = fail
     assert all_at_once(lambda: fetch(blocks, [3])) == [error] * THREADS
-    assert len(watched.reads) == 1
+    assert len(blocks.reads) == 1
     # The failed read leaves no state.
-    watched.before = lambda: None
-    assert fetch(blocks, [3]) == fetch(RecordReader(watched.indexes), [3])
+    blocks.before = lambda: None
+    assert fetch(blocks, [3]) == fetch(RecordReader(indexes), [3])
 
 
-def test_pickled_readers_contain_no_blocks(indexes: list[RecordIndex]) -> None:
-    blocks = in_blocks(RecordReader(indexes), 30, 2)
+def test_forked_child_shares_no_locks_or_blocks(indexes: list[RecordIndex]) -> None:
+    blocks = WatchedReader(indexes, 30, 2)
     expected = fetch(blocks, [60, 1])
-    plain_size = len(pickle.dumps(in_blocks(RecordReader(indexes), 30, 2)))
-    assert len(pickle.dumps(blocks)) == plain_size
-    assert fetch(pickle.loads(pickle.dumps(blocks)), [60, 1]) == expected
-
-
-def test_forked_child_shares_no_locks_or_blocks(watched: WatchedReader) -> None:
-    blocks = in_blocks(watched, 30, 2)
-    expected = fetch(blocks, [60, 1])
-    reads = len(watched.reads)
+    reads = len(blocks.reads)
     with blocks._lock:  # as if another thread held it
         child = os.fork()
         if child == 0:
-            ok = fetch(blocks, [60, 1]) == expected and len(watched.reads) == 2 * reads
+            ok = fetch(blocks, [60, 1]) == expected and len(blocks.reads) == 2 * reads
             blocks.prefetch([blocks.plan(np.array([40]))])
             os._exit(0 if ok else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert fetch(blocks, [60, 1]) == expected
-    assert len(watched.reads) == reads
+    assert len(blocks.reads) == reads
 
 
 # ---- damage ----
 
 
-def test_file_changed_between_epochs_is_found_despite_kept_blocks(
-    tmp_path: Path,
-) -> None:
-    path = write_tfrecord(tmp_path / "x", [b"aaaa", b"bbbb"])
-    blocks = in_blocks(RecordReader([RecordIndex.build(path)]), 2, 1)
-    assert fetch(blocks, [1])[1] == [b"bbbb"]
-    write_tfrecord(path, [b"aaaaaa", b"bbbb", b"cc"])
-    blocks.begin_epoch()
-    with pytest.raises(StaleIndexError):
-        fetch(blocks, [1])
-
-
 # ---- gathering ----
-
-
-def rows(*ranges: tuple[int, int, int]) -> Numbers:
-    return np.array(ranges, np.int64).reshape(-1, 3)
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        (0, 11, 0),
-        (5, 6, 0),
-        (11, 0, 0),
-        (-1, 1, 0),
-        (0, -1, 0),
-        (0, 1, -1),
-        (0, 5, 16),
-        (0, 0, 21),
-        (2**63 - 1, 1, 0),
-        (1, 2**63 - 1, 0),
-        (0, 1, 2**63 - 1),
-    ],
-)
-def test_gathering_rejects_ranges_outside(bad: tuple[int, int, int]) -> None:
-    source, target = np.arange(10, dtype=np.uint8), np.zeros(20, np.uint8)
-    with pytest.raises(ValueError, match="ranges must"):
-        _core.gather(source, rows((0, 1, 0), bad), target)
-    assert not target.any()
-    with pytest.raises(ValueError, match="three columns"):
-        _core.gather(source, np.zeros((1, 2), np.int64), target)
 
 
 @pytest.mark.parametrize("compression", [None, "gzip"])

@@ -114,17 +114,6 @@ def test_a_huge_length(tmp_path: Path, length: int) -> None:
     assert index.damage.offset == error.offset == 19
 
 
-def test_damaged_data_raises_unless_unchecked(tmp_path: Path) -> None:
-    content = bytearray(frame(b"abcd") * 4)
-    content[40 + 13] ^= 1
-    (tmp_path / "x").write_bytes(content)
-    found, error = read(tmp_path / "x")
-    assert [data for _, data in found] == [b"abcd"] * 2
-    assert isinstance(error, CorruptRecordError)
-    assert (error.record, error.offset) == (2, 40)
-    assert len(read(tmp_path / "x", verify_crc=False)[0]) == 4
-
-
 def test_truncated_gzip(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "z", [bytes([i]) * (i * i) for i in range(40)], "gzip")
     whole = path.read_bytes()

@@ -28,7 +28,6 @@ from torchrec_io._records.lines import TextLines
 from torchrec_io._records.record_reader import RecordReader
 from torchrec_io._records.whole_file import WholeFile
 from torchrec_io._storage.location import Location
-from torchrec_io._storage.paths import expand_paths
 from torchrec_io.checks import counted
 
 NETSTRINGS = Netstrings()
@@ -91,24 +90,6 @@ def test_lines(
     loaded = pickle.loads(pickle.dumps(index))
     assert loaded.format.name == text_lines.name
     assert read_all(loaded)[0] == records
-
-
-def test_progress(tmp_path: Path) -> None:
-    path = stored(tmp_path / "x", b"a\n" * (1 << 20))
-    told: list[tuple[int, int]] = []
-    build(path, TextLines(), progress=lambda *done: told.append(done))
-    assert told == [(1 << 20, 1 << 19), (2 << 20, 1 << 20)]
-
-
-@pytest.mark.parametrize("cut", [30, 150, -1])
-def test_lines_of_a_damaged_stream(tmp_path: Path, cut: int) -> None:
-    lines = [os.urandom(8).hex().encode() for _ in range(100)]
-    data = gzip.compress(b"\n".join(lines[:40])) + gzip.compress(b"\n" + b"\n".join(lines[40:]))
-    index, error = build(stored(tmp_path / "x", data[:cut]), TextLines(2))
-    assert isinstance(error, tio.TruncatedFileError)
-    assert error.record == len(index)
-    # Nothing proves the lines of a member that is cut, and the last one before may continue in it.
-    assert read_all(index)[0] == (lines[2:39] if cut == -1 else [])
 
 
 @pytest.mark.parametrize("value", [-1, 1.5, True, "1"])
@@ -344,16 +325,6 @@ def test_only_gzip_is_detected(tmp_path: Path, data: bytes) -> None:
     assert list(tio.TextLineDataset(path, compression="zlib")) == [data.rstrip(b"\n")]
 
 
-def test_directory_includes_all_its_files(tmp_path: Path) -> None:
-    for name in ("b.txt", "a.csv", "_c", ".hidden", "a.csv.tfidx"):
-        (tmp_path / name).write_bytes(b"")
-    (tmp_path / "folder").mkdir()
-    found = [os.path.basename(path) for path in expand_paths(tmp_path, tfrecord_names=False)]
-    assert found == ["_c", "a.csv", "b.txt"]
-    with pytest.raises(FileNotFoundError, match="holds no file"):
-        expand_paths(tmp_path / "folder", tfrecord_names=False)
-
-
 def test_whole_files_are_identified_by_name(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"same")
     (tmp_path / "b").write_bytes(b"same")
@@ -365,13 +336,3 @@ def test_whole_files_are_identified_by_name(tmp_path: Path) -> None:
     )
     assert first != second
     assert first == moved
-
-
-def test_damage_is_reported_for_its_record(tmp_path: Path) -> None:
-    path = stored(tmp_path / "x", netstring(b"one") + b"3:two;" + netstring(b"three"))
-    reader = RecordReader([tio.RecordIndex.build(path, format=NETSTRINGS)])
-    block, [error] = reader.fetch(reader.plan(np.array([2, 1, 0])))
-    assert [block[0], block[1]] == [b"three", b"one"]
-    assert block.numbers.tolist() == [2, 0]
-    assert isinstance(error, tio.CorruptRecordError)
-    assert (error.reason, error.record, error.offset) == ("it is no netstring", 1, 6)

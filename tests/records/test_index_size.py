@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import torchrec_io as tio
-from tests.support.tfrecord import frame, write_tfrecord
+from tests.support.tfrecord import frame
 from torchrec_io._storage.zstd import load_zstd
 
 LARGE = 17 << 20  # records whose index has more than 64 MiB
@@ -77,19 +77,3 @@ def test_the_option_allows_it(
     assert (len(found), next(iter(found))) == (LARGE, first)
     if dataset is tio.TextLineDataset:
         assert len(dataset(path)) == LARGE  # the index is in the cache
-
-
-def test_an_own_limit(tmp_path: Path) -> None:
-    path = write_tfrecord(tmp_path / "data", [b"x"] * 40)
-    builders: tuple[Any, ...] = (
-        tio.RecordIndex.build,
-        tio.TFRecordDataset,
-        tio.TFRecordMapDataset,
-    )
-    for build in builders:
-        with pytest.raises(ValueError, match="max_index_bytes must be"):
-            build(path, max_index_bytes=0)
-        with pytest.raises(tio.IndexTooLargeError, match="the index of 40 records or more"):
-            build(path, max_index_bytes=159)
-    for build in builders:
-        assert len(build(path, max_index_bytes=160)) == 40

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from tests.support.tfrecord import write_tfrecord
 from torchrec_io import (
     RecordIndex,
     StaleIndexError,
-    TruncatedFileError,
 )
 from torchrec_io._records.record_reader import RecordReader
 from torchrec_io._storage.local import LocalFile
@@ -87,26 +85,6 @@ class TestManyFiles:
         assert len(os.listdir("/proc/self/fd")) - before <= 128
         assert fetch(many, [599, 0]) == [b"299", b"0"]
 
-    @pytest.mark.parametrize("file", [0, 15, 16, 99])  # with and without a compressed file nearby
-    def test_truncated_file_is_named(self, many: RecordReader, file: int) -> None:
-        plan = many.plan(np.arange(200))
-        many.read(plan)  # this opens the files
-        path = many.indexes[file].data_path
-        os.truncate(path, 20)
-        with pytest.raises(TruncatedFileError, match="shorter") as caught:
-            many.read(plan)
-        assert (caught.value.path, caught.value.offset) == (path, 0)
-
-
-def test_pickled_and_forked_readers_open_their_own_files(reader: RecordReader) -> None:
-    assert fetch(pickle.loads(pickle.dumps(reader)), [60, 1]) == [ALL[60], ALL[1]]
-    child = os.fork()
-    if child == 0:
-        ok = fetch(reader, [61, 2, 55]) == [ALL[61], ALL[2], ALL[55]]
-        os._exit(0 if ok else 1)
-    assert os.waitpid(child, 0)[1] == 0
-    assert fetch(reader, [60]) == [ALL[60]]
-
 
 class TestDamage:
     def make(self, folder: Path, *, flip: int = 0, **options: Any) -> tuple[Path, RecordReader]:
@@ -132,11 +110,3 @@ class TestDamage:
         _, (error,) = reader.fetch(reader.plan(np.array([2])))
         assert isinstance(error, StaleIndexError)
         assert "length differs from the one in the index" in str(error)
-
-    def test_file_truncated_during_an_epoch(self, tmp_path: Path) -> None:
-        path, reader = self.make(tmp_path)
-        assert fetch(reader, [0]) == [b"aaaa"]
-        os.truncate(path, 50)
-        with pytest.raises(TruncatedFileError, match="shorter") as caught:
-            reader.fetch(reader.plan(np.array([0, 1, 2])))
-        assert caught.value.path == str(path)

@@ -13,7 +13,6 @@ import pytest
 
 import torchrec_io as tio
 from tests.support.tfrecord import frame, masked_crc, write_tfrecord
-from torchrec_io._records.verify import verify_file
 
 SMALL = [b"a" * 10, b"b" * 1000, b"c" * 10]
 RECORDS = [SMALL[0], SMALL[1], b"x" * 1001, SMALL[2]]
@@ -61,32 +60,6 @@ def test_a_record_that_is_too_large_is_skipped_alone(path: Path) -> None:
         check_error(errors.pop(), path)
 
 
-def test_the_limit_itself_is_allowed(path: Path) -> None:
-    for dataset in open_all(path, max_record_bytes=1001).values():
-        assert len(list(dataset)) in (2, 4)
-
-
-def test_parsed_batches(tmp_path: Path) -> None:
-    schema = {"x": tio.FixedLenFeature([], "int64"), "y": tio.VarLenFeature("string")}
-    with tio.TFRecordWriter(tmp_path / "data") as writer:
-        for number in range(6):
-            writer.write({"x": number, "y": [b"long" * (300 if number == 3 else 1)]})
-    dataset = tio.TFRecordDataset(
-        tmp_path / "data", schema, batch_size=2, on_error="skip", max_record_bytes=1000
-    )
-    assert [batch["x"].tolist() for batch in dataset] == [[0, 1], [2, 4], [5]]
-    with pytest.raises(tio.RecordTooLargeError):
-        list(dataset.replace(on_error="raise"))
-
-
-def test_map_style(path: Path) -> None:
-    dataset = tio.TFRecordMapDataset(path, max_record_bytes=1000)
-    assert dataset[3] == SMALL[2]
-    with pytest.raises(tio.RecordTooLargeError) as caught:
-        dataset[2]
-    check_error(caught.value, path)
-
-
 def test_other_formats(tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_bytes(b"a\n" + b"x" * 2000 + b"\nb\n")
@@ -104,18 +77,6 @@ def test_a_mixture_has_one_limit(path: Path) -> None:
     assert set(mixed) == set(SMALL)
 
 
-def test_each_of_several_readers_skips_it(path: Path) -> None:
-    errors: list[Any] = []
-    found: list[bytes] = []
-    for rank in range(3):
-        found += tio.TFRecordStream(
-            path, rank=rank, world_size=3, uneven="keep", max_record_bytes=1000,
-            on_error=errors.append,
-        )  # fmt: skip
-    assert sorted(found) == SMALL
-    assert len(errors) == 1
-
-
 def write_bomb(path: Path, claimed: int, actual: int) -> None:
     """Write a compressed file with a record that claims more bytes than there are, all zeros."""
     length = struct.pack("<Q", claimed)
@@ -125,16 +86,6 @@ def write_bomb(path: Path, claimed: int, actual: int) -> None:
         file.write(frame(b"first") + header)
         for _ in range(actual >> 20):
             file.write(zeros)
-
-
-def test_a_bomb_ends_with_an_error_after_it_was_skipped(tmp_path: Path) -> None:
-    path = tmp_path / "bomb"
-    write_bomb(path, 20 << 30, 8 << 20)
-    errors: list[Any] = []
-    stream = tio.TFRecordStream(path, max_record_bytes=1 << 20, on_error=errors.append)
-    assert list(stream) == [b"first"]
-    assert [type(error) for error in errors] == [tio.RecordTooLargeError, tio.TruncatedFileError]
-    assert [error.record for error in errors] == [1, 1]
 
 
 def test_memory_does_not_grow_with_a_bomb(tmp_path: Path) -> None:
@@ -155,11 +106,3 @@ def test_memory_does_not_grow_with_a_bomb(tmp_path: Path) -> None:
     damaged, grown = map(int, output.split())
     assert damaged == 1
     assert grown * (1024 if sys.platform == "linux" else 1) < 32 << 20
-
-
-def test_verification_goes_on_after_it(path: Path) -> None:
-    report = verify_file(path, max_record_bytes=1000)
-    assert (report.records, report.damaged, report.lost) == (3, 1, None)
-    [error] = report.damage
-    assert isinstance(error, tio.RecordTooLargeError)
-    check_error(error, path)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import pickle
 import struct
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.tfrecord import frame, masked_crc, write_tfrecord
+from tests.support.tfrecord import frame, masked_crc
 from torchrec_io import CorruptRecordError, TorchRecIOError, TruncatedFileError
 from torchrec_io._records.stream_reader import STREAM_LOCATION, StreamChunk, StreamReader
 from torchrec_io._storage.location import Location
@@ -181,99 +179,3 @@ def test_every_partition_matches_the_model(
         chunks = list(reader.chunks(partition, partitions, size=size, skip=skip))
         expected = grouped(assign(paths, partition, partitions), size, skip)
         assert [events_of(reader, chunk) for chunk in chunks] == list(map(records_first, expected))
-
-
-@given(
-    files=contents(),
-    partitions=PARTITIONS,
-    size=SIZES,
-    window=st.integers(2, 40),
-    skip=SKIPS,
-    seed=st.integers(-(2**70), 2**70),
-    epoch=st.integers(0, 3),
-)
-def test_shuffle_keeps_all_records_near_their_positions(
-    tmp_path_factory: pytest.TempPathFactory,
-    *,
-    files: Contents,
-    partitions: int,
-    size: int,
-    window: int,
-    skip: int,
-    seed: int,
-    epoch: int,
-) -> None:
-    paths = write(tmp_path_factory.mktemp("files"), files)
-    reader = StreamReader([Location.of(path) for path in paths], compression=None)
-    options: dict[str, Any] = {"size": size, "window": window, "seed": seed, "epoch": epoch}
-    for partition in range(partitions):
-        chunks = list(reader.chunks(partition, partitions, **options))
-        events = [event for chunk in chunks for event in events_of(reader, chunk)]
-        assigned = assign(paths, partition, partitions)
-        assert sorted(events, key=repr) == sorted(assigned, key=repr)
-        assert [len(chunk) for chunk in chunks[:-1]] == [size] * (len(chunks) - 1)
-        given_ones = [event for event in events if isinstance(event, Record)]
-        in_order = [event for event in assigned if isinstance(event, Record)]
-        for at, event in enumerate(given_ones):
-            # A record is yielded after it was read, while others are in the window.
-            assert in_order.index(event) <= at + window
-        # The same order again, starting at any position.
-        behind = list(reader.chunks(partition, partitions, skip=skip, **options))
-        events = [event for chunk in behind for event in events_of(reader, chunk)]
-        assert [event for event in events if isinstance(event, Record)] == given_ones[skip:]
-        assert {e for e in events if isinstance(e, Damage)} <= set(assigned)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("compression", [None, "gzip", "zlib"])
-@pytest.mark.parametrize("partitions", [1, 3, 5])
-@pytest.mark.parametrize("window", [1, 1000])
-def test_larger_files(
-    tmp_path: Path, compression: str | None, partitions: int, window: int
-) -> None:
-    records = [
-        [struct.pack("<II", file, number) * (1 + number % 50) for number in range(6000)]
-        for file in range(3)
-    ]
-    records[1][17] = bytes(5 << 20)
-    paths = [
-        str(write_tfrecord(tmp_path / f"{number}", file, compression))
-        for number, file in enumerate(records)
-    ]
-    reader = StreamReader([Location.of(path) for path in paths])
-    found = []
-    for partition in range(partitions):
-        for chunk in reader.chunks(partition, partitions, size=64, window=window):
-            block, errors = reader.fetch(chunk)
-            assert errors == []
-            places = reader.locate(block.numbers)
-            found += [(place[:2], block[i]) for i, place in enumerate(places)]
-    expected = [
-        ((paths[file], number), data)
-        for file, part in enumerate(records)
-        for number, data in enumerate(part)
-    ]
-    assert sorted(found) == expected
-
-
-def numbers_of(reader: StreamReader, **options: Any) -> list[int]:
-    chunks = reader.chunks(
-        options.pop("partition", 0), options.pop("num_partitions", 1), size=10, **options
-    )
-    return [record for chunk in chunks for record in chunk.block.numbers["record"].tolist()]
-
-
-def test_orders_are_repeatable_and_different(tmp_path: Path) -> None:
-    path = str(write_tfrecord(tmp_path / "x", [b"%d" % i for i in range(500)]))
-    reader = StreamReader([Location.of(path)] * 2)
-    orders = [
-        numbers_of(reader, num_partitions=2, window=100, **options)
-        for options in ({}, {"seed": 1}, {"epoch": 1}, {"partition": 1})
-    ]
-    assert all(sorted(order) == list(range(500)) for order in orders)
-    assert len(set(map(tuple, orders))) == 4
-    again = pickle.loads(pickle.dumps(reader))
-    assert numbers_of(again, num_partitions=2, window=100, epoch=1) == orders[2]
-    # A window of all records is a uniform shuffle, which moves records far.
-    far = np.abs(np.array(numbers_of(reader, num_partitions=2, window=500)) - np.arange(500))
-    assert 120 < far.mean() < 210  # 500 / 3

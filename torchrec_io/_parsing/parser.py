@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from .. import _core
-from .._records.native_frames import NativeReads
+from .._records.native_frames import Frames
 from .._records.record_block import RecordBlock, RecordList
 from .._schema.schema import Schema
 from .columns.base import (
@@ -127,7 +127,7 @@ class ExampleParser:
 
     def load(
         self,
-        reads: Sequence[NativeReads],
+        reads: Sequence[Frames],
         randoms: Sequence[RecordRandom],
         threads: int | None,
         *,
@@ -145,7 +145,7 @@ class ExampleParser:
             The blocks before the first fault.
         """
         located = [
-            LocatedBlock(self, read.block, random, threads)
+            LocatedBlock(self, read.records, random, threads)
             for read, random in zip(reads, randoms, strict=True)
         ]
         found = _core.load_batches(self.native, _batch_reads(reads, located), verify_crc)
@@ -167,7 +167,7 @@ class ExampleParser:
 
     def load_fixed(
         self,
-        reads: Sequence[NativeReads],
+        reads: Sequence[Frames],
         located: Sequence[LocatedBlock],
         arenas: Sequence[Arena],
         *,
@@ -266,7 +266,7 @@ class DenseLayout(NamedTuple):
 
 
 def _batch_reads(
-    reads: Sequence[NativeReads], located: Sequence[LocatedBlock]
+    reads: Sequence[Frames], located: Sequence[LocatedBlock]
 ) -> list[_core.BatchReads]:
     return [read.for_core(block.records) for read, block in zip(reads, located, strict=True)]
 

@@ -6,9 +6,8 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,9 @@ import numpy as np
 from .. import _core
 from .._storage.byte_source import ByteBuffer, Ints
 from ..checks import check_integer
-from ..errors import CorruptRecordError, TorchRecIOError
 from ..timing.steps import reading
 from .native_frames import Frames
-from .reader import Reader, RecordLocation, open_first
-from .record_block import RecordBlock
+from .open_files import OpenFiles
 from .record_reader import ReadPlan, RecordReader
 
 # Blocks of objects that are at least so large are prefetched one by one: requests for smaller ones
@@ -28,39 +25,7 @@ from .record_reader import ReadPlan, RecordReader
 _ALONE_BYTES = 1 << 20
 
 
-@dataclass(slots=True)
-class BlockPlan:
-    """The blocks that hold some records.
-
-    Attributes:
-        frames: Plan of the records alone; only its layout of the buffer is used. Frames are in file
-            order, which is fast to parse.
-        blocks: Number of each record's block; int64 ``[n]``.
-        needed: Numbers of all these blocks, ascending; int64.
-        prefetched: Plans of blocks that are prefetched for this one.
-    """
-
-    frames: ReadPlan
-    blocks: Ints
-    needed: Ints
-    prefetched: list[ReadPlan] = field(default_factory=list)
-
-    @property
-    def numbers(self) -> Ints:
-        """Numbers of the records; int64 ``[n]``."""
-        return self.frames.numbers
-
-    @property
-    def buffer_bytes(self) -> int:
-        """Size of the buffer for the records' frames."""
-        return self.frames.buffer_bytes
-
-    def stored_bytes(self, begin: int, end: int) -> int:
-        """Return the number of bytes of the records from ``begin`` to ``end``, as stored."""
-        return self.frames.stored_bytes(begin, end)
-
-
-class BlockReader(Reader):
+class BlockReader(RecordReader):
     """Reads whole blocks of records, and keeps the most recently used ones in memory.
 
     A block takes one read from each of its files, if its records follow each other there. Records
@@ -70,7 +35,7 @@ class BlockReader(Reader):
     threads: if several want the same block, it is read once.
 
     Args:
-        reader: Reader of the records.
+        reader: Reader of the same records, whose open files are used.
         block_of: Function that returns the block of each record number; int64 ``[n]`` to int64
             ``[n]``.
         numbers_of: Function that returns the numbers of all records of a block, ascending; int64
@@ -78,9 +43,6 @@ class BlockReader(Reader):
         keep: Largest number of blocks in memory, for each lane. Threads that fetch at the same
             time may each use one more.
         lanes: Number of lanes that the ranks divide.
-
-    Attributes:
-        reader: Reader of the records.
 
     Raises:
         ValueError: If ``keep`` is less than 1.
@@ -94,128 +56,84 @@ class BlockReader(Reader):
         keep: int,
         lanes: int = 1,
     ) -> None:
-        self.reader = reader
-        self.verify_crc = reader.verify_crc
-        self.max_record_bytes = reader.max_record_bytes
-        self.compressions = reader.compressions
-        self.prefetch_limits = reader.prefetch_limits
-        self.is_native = reader.is_native
+        self._reader = reader
         self._block_of = block_of
         self._numbers_of = numbers_of
         self._keep_of_lane = check_integer("keep", keep, 1)
         self._keep = keep * lanes
         self._lanes = lanes
-        self._reset()
-
-    def __len__(self) -> int:
-        return len(self.reader)
+        super().__init__(reader.indexes, **reader.options)
 
     def __reduce__(self) -> tuple[Any, ...]:
         arguments = (self._block_of, self._numbers_of, self._keep_of_lane, self._lanes)
-        return BlockReader, (self.reader, *arguments)
+        return BlockReader, (self._reader, *arguments)
 
     def begin_epoch(self, num_ranks: int = 1) -> None:
         self._keep = self._keep_of_lane * -(-self._lanes // num_ranks)
-        self.reader.begin_epoch()
+        super().begin_epoch()
 
-    def end_epoch(self) -> None:
-        self.reader.end_epoch()
+    def plan(self, records: Ints, gap: int = 0) -> ReadPlan:
+        # The records are copied from their blocks, so there is nothing between them.
+        return super().plan(records, gap)
 
-    def plan(self, records: Ints) -> BlockPlan:
-        return self._plan_of(self.reader.plan(records, gap=0))
-
-    def _plan_of(self, frames: ReadPlan) -> BlockPlan:
-        blocks = self._block_of(frames.numbers)
-        # Faster for few numbers than unique().
-        needed = np.array(sorted(set(blocks.tolist())), np.int64)
-        return BlockPlan(frames, blocks, needed)
-
-    def prefetch(self, plans: Sequence[BlockPlan]) -> None:
+    def prefetch(self, plans: Sequence[ReadPlan]) -> None:
         blocks = [block for plan in plans for block in self._unread(plan)]
         if self.compressions or any(block.buffer_bytes < _ALONE_BYTES for block in blocks):
-            self.reader.prefetch(blocks)
+            super().prefetch(blocks)
             return
         for block in blocks:
-            self.reader.prefetch([block])
+            super().prefetch([block])
 
-    def _unread(self, plan: BlockPlan) -> Iterator[ReadPlan]:
-        """Yield the plans of blocks that are neither in memory nor prefetched."""
+    def _unread(self, plan: ReadPlan) -> list[ReadPlan]:
+        """Return the plans of blocks that are neither in memory nor prefetched."""
         self._reset_after_fork()
-        for number in plan.needed.tolist():
+        blocks = []
+        for number in self._blocks_of(plan)[1]:
             with self._lock:
                 if number in self._blocks or number in self._prefetched:
                     continue
-            self._prefetched[number] = prefetched = self.reader.plan(self._numbers_of(number))
-            plan.prefetched.append(prefetched)
-            yield prefetched
+            block = super().plan(self._numbers_of(number))
+            self._prefetched[number] = block
+            self._prefetched_for.setdefault(plan, []).append(block)
+            blocks.append(block)
+        return blocks
 
-    def open_run(self, plans: Sequence[BlockPlan]) -> list[Frames]:
-        return open_first(plans, self._open_frames)
+    def _blocks_of(self, plan: ReadPlan) -> tuple[Ints, list[int]]:
+        """Return the number of each record's block, int64 ``[n]``, and all of these, ascending."""
+        blocks = self._block_of(plan.numbers)
+        # Faster for few numbers than unique().
+        return blocks, sorted(set(blocks.tolist()))
 
-    def _open_frames(self, plan: BlockPlan) -> Frames | None:
-        if not self.is_native or self.reader.has_too_large(plan.frames):
-            return None
+    def _open_frames(self, plan: ReadPlan, open_together: set[int]) -> Frames | None:
+        del open_together  # the native core gets frames in memory
         with reading():
-            return Frames.of_plan(plan.frames, self._copy(plan))
+            return Frames(plan).into(self._read_frames(plan))
 
-    def fetch(self, plan: BlockPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
-        """Copy the records of a plan from their blocks. Blocks that are not in memory are read.
+    def _drop_kept(self, plan: ReadPlan) -> bool:
+        super()._drop_kept(plan)
+        return True  # a block in memory may be another answer of a store
 
-        Returns:
-            The valid records, in the order of the plan, and an error for each damaged one.
+    def _read_frames(self, plan: ReadPlan) -> ByteBuffer:
+        """Copy the frames of a plan from its blocks. Blocks that are not in memory are read.
 
         Raises:
-            TruncatedFileError: If a file has become shorter since it was indexed.
-            OSError: If reading fails.
             ValueError: If ``numbers_of`` and ``block_of`` contradict each other.
         """
-        frames, too_large = self.reader.without_too_large(plan.frames)
-        if too_large:
-            plan = self._plan_of(frames)
-        try:
-            records, errors = self.reader.extract(self._copy(plan), plan.frames)
-        except CorruptRecordError:  # a compressed file is damaged, maybe in other records
-            records, errors = self.reader.fetch(plan.frames)
-        else:
-            if errors:  # which another answer of a store may not have
-                records, errors = self.reader.fetch(plan.frames)
-        return records, [*too_large, *errors]
-
-    def locate(self, numbers: Ints | Sequence[int]) -> list[RecordLocation]:
-        return self.reader.locate(numbers)
-
-    def _copy(self, plan: BlockPlan) -> ByteBuffer:
-        """Return the frames of a plan, from its blocks."""
         self._reset_after_fork()
         buffer = _core.allocate(plan.buffer_bytes)
-        needed = plan.needed.tolist()
+        blocks, needed = self._blocks_of(plan)
         with self._lock:
             kept = {number: self._blocks[number] for number in needed if number in self._blocks}
             ready = {number: block.result() for number, block in kept.items() if block.done()}
             for number in ready:
                 self._blocks.move_to_end(number)
         # Blocks in memory come first, before reading the others evicts them.
-        self._gather(plan, ready, buffer)
+        _gather(plan, blocks, ready, buffer)
         missing = [number for number in needed if number not in ready]
         del kept, ready
         for number in missing:
-            self._gather(plan, {number: self._load(number)}, buffer)
+            _gather(plan, blocks, {number: self._load(number)}, buffer)
         return buffer
-
-    def _gather(
-        self, plan: BlockPlan, blocks: dict[int, _core.FrameBlock], buffer: ByteBuffer
-    ) -> None:
-        """Copy the frames of blocks, in ascending order, to the buffer."""
-        missing = _core.gather_frames(
-            list(blocks.values()),
-            np.array(list(blocks), np.int64),
-            plan.frames,
-            plan.blocks,
-            buffer,
-        )
-        if missing is not None:
-            block = plan.blocks[missing]
-            raise ValueError(f"numbers_of({block}) lacks records that block_of assigns to it")
 
     def _load(self, number: int) -> _core.FrameBlock:
         """Return a block from memory, or read by this thread or by another that is reading it."""
@@ -228,7 +146,7 @@ class BlockReader(Reader):
                 self._blocks.popitem(last=False)
         if found is None:
             try:
-                block.set_result(self._read(number))
+                block.set_result(self._read_block(number))
             except BaseException as error:  # noqa: BLE001  # threads that wait must not wait forever
                 with self._lock:
                     if self._blocks.get(number) is block:  # later calls try again
@@ -236,11 +154,11 @@ class BlockReader(Reader):
                 block.set_exception(error)
         return block.result()
 
-    def _read(self, number: int) -> _core.FrameBlock:
-        self.reader.count_memory_of(self)
-        plan = self._prefetched.pop(number, None) or self.reader.plan(self._numbers_of(number))
-        plan, _ = self.reader.without_too_large(plan)
-        return _core.FrameBlock(plan, self.reader.read(plan))
+    def _read_block(self, number: int) -> _core.FrameBlock:
+        self.count_memory_of(self)
+        plan = self._prefetched.pop(number, None) or super().plan(self._numbers_of(number))
+        plan, _ = self._without_too_large(plan)
+        return _core.FrameBlock(plan, self.read(plan))
 
     @property
     def held_bytes(self) -> int:
@@ -258,5 +176,28 @@ class BlockReader(Reader):
         self._blocks: OrderedDict[int, Future[_core.FrameBlock]] = OrderedDict()
         # Plans of blocks that are prefetched, as long as a plan of records needs them.
         self._prefetched: weakref.WeakValueDictionary[int, ReadPlan] = weakref.WeakValueDictionary()
-        # Last: a thread that sees it may use the lock, and the parent's may be held forever.
-        self._pid = os.getpid()
+        self._prefetched_for: weakref.WeakKeyDictionary[ReadPlan, list[ReadPlan]] = (
+            weakref.WeakKeyDictionary()
+        )
+        super()._reset()
+
+    def _open_files(self) -> OpenFiles:
+        return self._reader.files
+
+
+def _gather(
+    plan: ReadPlan, blocks: Ints, found: dict[int, _core.FrameBlock], buffer: ByteBuffer
+) -> None:
+    """Copy the frames of a plan that are in some blocks.
+
+    Args:
+        plan: The plan.
+        blocks: Number of each record's block; int64 ``[n]``.
+        found: The blocks by their numbers, ascending.
+        buffer: Buffer of the plan; uint8.
+    """
+    numbers = np.array(list(found), np.int64)
+    missing = _core.gather_frames(list(found.values()), numbers, plan, blocks, buffer)
+    if missing is not None:
+        block = blocks[missing]
+        raise ValueError(f"numbers_of({block}) lacks records that block_of assigns to it")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import itertools
 from array import array
 from collections.abc import Callable, Iterator
 
@@ -41,23 +40,12 @@ def find_boundaries(
     """
     file: io.BufferedReader = io.BufferedReader(SourceReader(source), _BUFFER_BYTES)
     found = array("Q")
-
-    search = _ascending(boundaries, file)
-    error: TorchRecIOError | None = None
-    is_at_end = False
-    while not is_at_end:
-        before = len(found)
-        try:
-            found.extend(itertools.islice(search, _PROGRESS_FRAMES))
-        except (OSError, NotImplementedError):
-            raise
-        except Exception as cause:  # noqa: BLE001  # a user's function may raise anything
-            error = _error_from(cause)
-        is_at_end = len(found) < before + _PROGRESS_FRAMES
-        if not is_at_end:
-            progress(file_bytes_read(source, found[-1]), len(found))
+    errors: list[TorchRecIOError] = []
+    for count in _search(boundaries, file, found, errors):
+        if count % _PROGRESS_FRAMES == 0:
+            progress(file_bytes_read(source, found[-1]), count)
     size, damage = find_size(source, lambda done: progress(done, len(found)))
-    error = error or damage
+    error = next(filter(None, (*errors, damage)), None)
     while found and found[-1] > size:
         found.pop()
         error = error or TruncatedFileError("the record reaches past the end of the file")
@@ -73,21 +61,27 @@ def reason_of(error: Exception) -> str:
     return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
 
 
-def _ascending(
-    boundaries: Callable[[io.BufferedReader], Iterator[int]], file: io.BufferedReader
+def _search(
+    boundaries: Callable[[io.BufferedReader], Iterator[int]],
+    file: io.BufferedReader,
+    found: array[int],
+    errors: list[TorchRecIOError],
 ) -> Iterator[int]:
-    """Yield boundaries, which must ascend."""
-    last = 0
-    for bound in boundaries(file):
-        if bound < last:
-            raise ValueError(f"a frame cannot end at {bound}, before it starts")
-        yield bound
-        last = bound
+    """Add boundaries, which must ascend, to an array, and yield their number so far.
 
-
-def _error_from(cause: Exception) -> TorchRecIOError:
-    if isinstance(cause, TorchRecIOError):
-        return cause
-    error = CorruptRecordError(f"the next record cannot be found: {reason_of(cause)}")
-    error.__cause__ = cause
-    return error
+    An exception of the function that finds them ends the search, and is added to the errors.
+    """
+    try:
+        for bound in boundaries(file):
+            if found and bound < found[-1]:
+                raise ValueError(f"a frame cannot end at {bound}, before it starts")
+            found.append(bound)
+            yield len(found)
+    except (OSError, NotImplementedError):
+        raise
+    except TorchRecIOError as error:
+        errors.append(error)
+    except Exception as cause:  # noqa: BLE001  # a user's function may raise anything
+        damage = CorruptRecordError(f"the next record cannot be found: {reason_of(cause)}")
+        damage.__cause__ = cause
+        errors.append(damage)

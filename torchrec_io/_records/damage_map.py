@@ -42,10 +42,6 @@ class DamageMap:
                 begin, end = map(int, np.interp((begin, end), content, stored))
             self.mark(begin, end)
 
-    def add(self, other: DamageMap) -> None:
-        """Add the marks of another map of the same file."""
-        self._cells |= other._cells
-
     def cells(self, width: int) -> list[bool]:
         """Return ``width`` cells; True where any byte is damaged."""
         bounds = [

@@ -18,7 +18,6 @@ from ..errors import CorruptRecordError, StaleIndexError, TorchRecIOError, Trunc
 from .formats import TFRECORD
 from .index import RecordIndex
 from .index_cache import find_matching
-from .record_block import RecordBlock
 from .record_reader import RecordReader
 from .record_size import MAX_RECORD_BYTES
 from .scan import BLOCK_RECORDS, scan
@@ -111,7 +110,10 @@ class FilePiece:
         seen = 0
         with closing(self.open()) as source:
             try:
-                for block in self.scan(source, **options):
+                blocks = iter_blocks(
+                    source, start=self.begin, end=self.end, first=self.first, **options
+                )
+                for block in blocks:
                     seen += block.total
                     yield block
             except (CorruptRecordError, TruncatedFileError) as error:
@@ -120,10 +122,10 @@ class FilePiece:
                 if index is None or end <= self.first + seen:
                     lost = error_of_lost(error, None if self.count is None else self.count - seen)
                     gap = Gap(lost, lost.offset or 0, 0)
-                    yield ScannedBlock.of_gap(source.path, gap, base=self.base)
+                    yield ScannedBlock.of_gap(source.path, gap)
                 else:
                     numbers = range(self.first + seen, end)
-                    yield from blocks_by_number(index, numbers, self.base, **options)
+                    yield from blocks_by_number(index, numbers, **options)
                 return
         if self.count not in (None, seen):
             raise StaleIndexError(
@@ -132,12 +134,6 @@ class FilePiece:
                 path=self.location.name,
                 offset=self.begin,
             )
-
-    def scan(self, source: ByteSource, **options: Any) -> Iterator[ScannedBlock]:
-        """Yield the records up to the first damaged length; see :func:`iter_blocks`."""
-        return iter_blocks(
-            source, start=self.begin, end=self.end, first=self.first, base=self.base, **options
-        )
 
     def open(self) -> ByteSource:
         """Open the decompressed content of the file.
@@ -162,7 +158,6 @@ class FilePiece:
 def blocks_by_number(
     index: RecordIndex,
     numbers: Ints | range,
-    base: int = 0,
     *,
     verify_crc: bool = True,
     max_record_bytes: int = MAX_RECORD_BYTES,
@@ -173,7 +168,6 @@ def blocks_by_number(
         index: Index of the file.
         numbers: Ascending numbers of the records in the file; int64 ``[n]``, or a range, which
             needs no memory for each record before they are read.
-        base: Number of the file's first record in the dataset.
         verify_crc: Whether checksums are compared, those of lengths and of data.
         max_record_bytes: Largest size of a record in bytes.
 
@@ -186,12 +180,11 @@ def blocks_by_number(
         np.asarray(numbers[at : at + BLOCK_RECORDS], np.int64)
         for at in range(0, len(numbers), BLOCK_RECORDS)
     )
-    for found, errors in scan(reader, parts, reader.fetch):
-        offsets, _ = index.locate(found.numbers)
-        block = RecordBlock(found.buffer, found.starts, found.lengths, found.numbers + base)
+    for block, errors in scan(reader, parts, reader.fetch):
+        offsets, _ = index.locate(block.numbers)
         gaps = [Gap(error, error.offset or 0, 0) for error in errors]
         gaps.sort(key=lambda gap: gap.offset)
-        yield ScannedBlock(index.location.name, block, offsets, gaps, base)
+        yield ScannedBlock(index.location.name, block, offsets, gaps)
 
 
 def error_of_lost(error: TorchRecIOError, count: int | None = None) -> TorchRecIOError:

@@ -15,7 +15,6 @@ from .._storage.byte_source import (
     ByteSource,
     Ints,
     Offsets,
-    read_bytes,
 )
 from .._storage.compression import (
     Compression,
@@ -109,8 +108,6 @@ class RecordFormat:
     is_cached: bool = True
     # True if each frame proves that it starts and ends where the index has it.
     is_self_checking: bool = False
-    # Reason of the StaleIndexError for a file in which `find_mismatch` finds a frame.
-    mismatch_reason = "no record of that size is at the offset in the index"
 
     # ---- methods for formats of your own ----
 
@@ -229,22 +226,6 @@ class RecordFormat:
         ends = np.zeros((len(bounds), length), np.uint8)
         file.read_ranges(np.array(bounds), ends.reshape(-1))
         return digest_number(ends[0], ends[-1])
-
-    def find_mismatch(self, file: ByteSource, starts: Ints, ends: Ints) -> int | None:
-        """Return the offset of the first frame that is not in the file, None if all are.
-
-        Args:
-            file: Data file, not compressed.
-            starts: Expected start of each frame; int64 ``[n]``.
-            ends: Expected end of each frame; int64 ``[n]``.
-        """
-        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-            frame = np.frombuffer(read_bytes(file, start, end - start), np.uint8)
-            frame_starts, frame_sizes = np.array([0]), np.array([len(frame)])
-            is_short = len(frame) != end - start
-            if is_short or self.extract(frame, frame_starts, frame_sizes, False).faults:
-                return int(start)
-        return None
 
     def covers(self, before: int, after: int) -> bool:
         """Return whether the records of an intact file may leave out bytes at its ends.
@@ -395,17 +376,6 @@ class TFRecordFormat(RecordFormat):
 
     def covers(self, before: int, after: int) -> bool:
         return before == after == 0
-
-    def find_mismatch(self, file: ByteSource, starts: Ints, ends: Ints) -> int | None:
-        # All headers at once: each may take a request.
-        sizes = np.full(len(starts), self.header_bytes)
-        heads = np.zeros((len(starts), self.header_bytes), np.uint8)
-        ranges = np.stack((starts, sizes, np.cumsum(sizes) - sizes), axis=1)
-        short = file.read_ranges(ranges, heads.reshape(-1))
-        lengths = heads[:, :8].copy().view("<u8").reshape(-1)
-        is_wrong = lengths != (ends - starts - self.overhead_bytes).astype(np.uint64)
-        is_wrong[short:] |= short is not None
-        return int(starts[is_wrong.argmax()]) if is_wrong.any() else None
 
 
 TFRECORD = TFRecordFormat()

@@ -43,8 +43,6 @@ from .text_index import find_gaps, format_text, parse_text
 if TYPE_CHECKING:
     from .._storage.seek_points import SeekPointRecorder, SeekPoints
 
-# Number of records that are looked up in a data file whose time of last change differs.
-_SAMPLED_RECORDS = 64
 # Most bytes of an index by default, and how many there may be for each byte of the data file.
 _INDEX_BYTES, _INDEX_BYTES_PER_BYTE = 64 << 20, 64
 _OFFSET_BYTES = 4  # of a record in an index
@@ -59,8 +57,8 @@ class RecordIndex:
 
     Args:
         data_path: Data file.
-        content: Content of the index, or a function that finds the index on first use, in each
-            process. Until then only the facts are known, so thousands of files open at once.
+        content: Content of the index, or a function that finds it on first use, in each process.
+            Until then only the facts are known, so thousands of files open at once.
         record_format: Record format of the data file.
         facts: Facts about the index. Default: those of its content.
         stamp: Stamp of the data file, if the index is known to be of exactly this version.
@@ -91,9 +89,9 @@ class RecordIndex:
         self.format = record_format
         self.data_stamp = stamp
         self._content = content
+        self.facts: IndexFacts = facts or self.file.facts
         if isinstance(content, IndexFile):
             self._check_coverage(content)
-        self.facts: IndexFacts = facts or self.file.facts
 
     def __getstate__(self) -> dict[str, Any]:
         content = self._content
@@ -273,7 +271,6 @@ class RecordIndex:
         gaps = find_gaps(frames, size)
         content = encode_index(data, np.ascontiguousarray(frames[:, 0]), end, gaps=gaps)
         index = cls(location, IndexFile.decode(content, name))
-        index._check_sampled_records(data)
         index._check_complete(allow_missing)
         index.data_stamp = data.stamp
         return index
@@ -453,16 +450,16 @@ class RecordIndex:
     # ---- comparing with the data file ----
 
     def check_unchanged(self) -> None:
-        """Check that neither file has changed since the last check. Takes two system calls.
+        """Check that the data file has not changed since the last check. Takes a system call.
 
-        A data file that was replaced by one that the index matches is accepted.
+        A data file that was replaced by one that the index matches is accepted. The offsets of a
+        large index are compared with its checksums when they are read.
 
         Raises:
-            StaleIndexError: If the data file or the index file was replaced or changed.
+            StaleIndexError: If the data file was replaced or changed.
             TruncatedFileError: If the data file has become shorter.
             FileNotFoundError: If the data file was removed.
         """
-        self.file.check_unchanged()
         if not self.is_pinned and self.location.stamp_now() != self.data_stamp:
             self.check_fresh()
 
@@ -483,86 +480,62 @@ class RecordIndex:
             return self.data_stamp.file
         return self.location.stamp_now().mtime_ns
 
-    def open_data(self) -> ByteSource:
-        """Open the data file, as it was when it was compared with the index if it is remote."""
-        return self.location.open(self.data_stamp)
-
-    def check_fresh(self, file: ByteSource | None = None, known: Stamp | None = None) -> None:
+    def check_fresh(self, file: ByteSource | None = None) -> None:
         """Check that the index matches the data file.
 
-        The size and the fingerprint of the content (64 KiB at each end) must be the same. If the
-        time of the last change differs, as after a copy, some records spread over the file must
-        also be where the index has them. A compressed local file with the size and the time of the
-        indexed one is accepted: damage to it shows when it is decompressed.
+        The size and the fingerprint of the content (64 KiB at each end) must be the same. The time
+        of the last change must be the same, too, if what is read of the file does not show that it
+        is what was indexed: TFRecords and the seek points of compressed files do. A compressed
+        local file with the size and the time of the indexed one is accepted: damage to it shows
+        when it is decompressed.
 
         Args:
             file: The open data file. Default: it is opened.
-            known: Stamp of an object that is known to be the indexed one: it is not read.
 
         Raises:
             StaleIndexError: If the index does not match.
             TruncatedFileError: If the file has become shorter since it was last compared.
         """
-        if known is not None:
-            self._check_size(known.size)
-            self.data_stamp = known
-            return
         file = file or self.location.open()
         before, now = self.data_stamp, file.stamp
         if now == before:
             return
-        try:
-            self._check_match(file)
-        except StaleIndexError as error:
-            if before is None:
-                raise
-            if now.file == before.file and now.size < before.size:
-                raise TruncatedFileError(
-                    "the file has become shorter since it was indexed",
-                    path=self.data_path,
-                    offset=now.size,
-                ) from None
-            raise StaleIndexError(
-                f"the data file was replaced or changed while it was in use: {error.reason}",
+        mismatch = self._find_mismatch(file)
+        if mismatch is None:
+            self.data_stamp = now
+            return
+        if before is None:
+            raise StaleIndexError(mismatch, path=self.file.name)
+        if now.file == before.file and now.size < before.size:
+            raise TruncatedFileError(
+                "the file has become shorter since it was indexed",
                 path=self.data_path,
-                offset=error.offset,
-            ) from None
-        self.data_stamp = now
-
-    def _check_match(self, file: ByteSource) -> None:
-        header = self.file.header
-        self._check_size(file.stamp.size)
-        is_same = self.format.fingerprint(file, header.data_bytes) == header.data_fingerprint
-        if not is_same and not self._notices_damage(file):
-            raise StaleIndexError(
-                "the content of the data file differs from the indexed content",
-                path=self.file.name,
+                offset=now.size,
             )
-        # Uploading changes the time. The records of a remote object that cannot be found where the
-        # index has them are noticed when they are read.
-        is_checked = file.is_pinned and self.format.is_self_checking
-        is_touched = file.stamp.mtime_ns != header.data_mtime_ns and not is_checked
-        if is_touched and self.compression is None:
-            self._check_sampled_records(file)
+        raise StaleIndexError(
+            f"the data file was replaced or changed while it was in use: {mismatch}",
+            path=self.data_path,
+        )
 
-    def _notices_damage(self, file: ByteSource) -> bool:
-        """Return whether the index can be used for a file whose ends are damaged.
-
-        A local file with the time of the indexed one was not written since. All that is
-        decompressed is compared with checksums in the index.
-        """
-        is_file = self.location.local_path is not None
-        is_unwritten = is_file and file.stamp.mtime_ns == self.file.header.data_mtime_ns
-        return is_unwritten and self.compression is not None and len(self.seek_points.checks) > 0
-
-    def _check_size(self, size: int) -> None:
-        indexed = self.file.header.data_bytes
-        if size != indexed:
-            raise StaleIndexError(
-                f"the data file has {counted(size, 'byte')}, the indexed file had "
-                f"{counted(indexed, 'byte')}",
-                path=self.file.name,
+    def _find_mismatch(self, file: ByteSource) -> str | None:
+        """Return why the index is not of a file; None if it is."""
+        header, stamp, format_ = self.file.header, file.stamp, self.format
+        if stamp.size != header.data_bytes:
+            return (
+                f"the data file has {counted(stamp.size, 'byte')}, the indexed file had "
+                f"{counted(header.data_bytes, 'byte')}"
             )
+        is_touched = stamp.mtime_ns != header.data_mtime_ns
+        is_compressed = self.compression is not None
+        if format_.fingerprint(file, stamp.size) != header.data_fingerprint:
+            # All that is decompressed is compared with checksums in the index.
+            is_unwritten_file = self.location.local_path is not None and not is_touched
+            if not (is_compressed and is_unwritten_file and len(self.seek_points.checks)):
+                return "the content of the data file differs from the indexed content"
+        # A TFRecord that is not where the index has it is noticed when it is read.
+        if is_touched and not (is_compressed or format_.is_self_checking):
+            return "the data file was changed since it was indexed"
+        return None
 
     def _check_coverage(self, file: IndexFile) -> None:
         """Check that an index accounts for all bytes of the data file that it describes."""
@@ -601,13 +574,6 @@ class RecordIndex:
                     "use allow_missing=True to read only the records in the index",
                     path=self.file.name,
                 )
-
-    def _check_sampled_records(self, file: ByteSource) -> None:
-        count = len(self)
-        sample = np.unique(np.linspace(0, count - 1, min(count, _SAMPLED_RECORDS)).astype(np.int64))
-        mismatch = self.format.find_mismatch(file, *self.locate(sample))
-        if mismatch is not None:
-            raise StaleIndexError(self.format.mismatch_reason, path=self.file.name, offset=mismatch)
 
 
 def _read_again(data: Location, record_format: RecordFormat, path: str, head: bytes) -> RecordIndex:

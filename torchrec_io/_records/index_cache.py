@@ -150,8 +150,10 @@ class IndexSearch(NamedTuple):
             known: Stamp of the data file if the index is known to be of this version.
         """
         try:
-            index = RecordIndex(self.file, IndexFile.read(place.open()), self.record_format)
-            index.check_fresh(known=known)
+            content = IndexFile.read(place.open())
+            index = RecordIndex(self.file, content, self.record_format, stamp=known)
+            if known is None:
+                index.check_fresh()
         except FileNotFoundError:
             return None
         except (IndexFormatError, StaleIndexError, OSError) as error:
@@ -172,11 +174,6 @@ class IndexSearch(NamedTuple):
         if index.gaps:
             # Scanning the file tells what is damaged, and finds all that a text index left out.
             return "has gaps"
-        stamp, indexed = index.data_stamp, index.file.header.data_mtime_ns
-        is_touched = stamp is not None and stamp.mtime_ns != indexed
-        if is_touched and index.compression is None and not self.record_format.is_self_checking:
-            # Lines may have moved between the sampled ones, and reading them would not show it.
-            return "is of the file before its last change"
         return None
 
 
@@ -233,8 +230,7 @@ def open_indexes(
         raise ValueError("index must be 'auto', a path or a list of paths, got None")
     threads = threads_for(files)
     if index == "auto":
-        is_local = all(file.local_path is not None for file in files)
-        listed = {} if is_local else find_facts(files, compression, record_format)
+        listed = find_facts(files, compression, record_format)
 
         def find(file: Location) -> RecordIndex:
             facts = listed.get(file)
@@ -285,4 +281,4 @@ def load_deferred(indexes: Sequence[RecordIndex]) -> None:
     if len(deferred) > 1:
         logger.info("finding the indexes of %s", counted(len(deferred), "file"))
         threads = threads_for(index.location for index in deferred)
-        map_in_threads(RecordIndex.check_unchanged, deferred, threads)
+        map_in_threads(lambda index: index.file, deferred, threads)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 from collections.abc import Callable, Sequence
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .. import _core
-from .._storage.byte_source import ByteBuffer, ByteSource, Ints, Offsets, Stamp, read_bytes
+from .._storage.byte_source import ByteBuffer, ByteSource, Ints, Offsets, read_bytes
 from .._storage.cache_folder import write_cached
 from .._storage.compression import Compression
 from .._storage.local import StrPath
@@ -70,7 +69,6 @@ class IndexFile:
         name: File that errors name.
         path: File that has this content, if there is one.
         content: Bytes of the index file, if they are in memory.
-        stamp: Stamp of that file.
 
     Attributes:
         core: Index for native code.
@@ -90,7 +88,6 @@ class IndexFile:
         path: str | None = None,
         *,
         content: ByteBuffer | None = None,
-        stamp: Stamp | None = None,
     ) -> None:
         self.core = core
         self.header: _core.IndexHeader = core.header
@@ -104,17 +101,10 @@ class IndexFile:
         self.head = head
         self.name = name
         self.path = path
-        self._stamp = stamp
         self._content = content
 
     @classmethod
-    def decode(
-        cls,
-        content: bytes | ByteBuffer,
-        name: str,
-        path: str | None = None,
-        stamp: Stamp | None = None,
-    ) -> IndexFile:
+    def decode(cls, content: bytes | ByteBuffer, name: str, path: str | None = None) -> IndexFile:
         """Check the content of an index file.
 
         Raises:
@@ -126,7 +116,7 @@ class IndexFile:
         except ValueError as error:
             raise _damaged(error, name) from None
         head = content[:_HEADER_BYTES].tobytes()
-        return cls(core, head, name, path, content=content, stamp=stamp)
+        return cls(core, head, name, path, content=content)
 
     @classmethod
     def read(cls, file: ByteSource) -> IndexFile:
@@ -138,10 +128,10 @@ class IndexFile:
         size = file.stamp.size
         if size == 0:
             raise IndexFormatError("the index is damaged: it is empty", path=file.path)
-        if file.is_pinned:  # pages of a remote file would take a request each
-            return cls.decode(_read_whole(file), file.path)
-        if size < _SMALLEST_PAGED:
-            return cls.decode(_read_whole(file), file.path, file.path, file.stamp)
+        # Pages of a remote file would take a request each.
+        if file.is_pinned or size < _SMALLEST_PAGED:
+            path = None if file.is_pinned else file.path
+            return cls.decode(_read_whole(file), file.path, path)
         scan = _core.IndexScan(size)
         head = b""
         for at in range(0, size, _SCAN_BYTES):
@@ -153,7 +143,7 @@ class IndexFile:
             core = scan.finish()
         except ValueError as error:
             raise _damaged(error, file.path) from None
-        return cls(core, head, file.path, file.path, stamp=file.stamp)
+        return cls(core, head, file.path, file.path)
 
     @classmethod
     def read_again(cls, path: str, head: bytes) -> IndexFile:
@@ -218,16 +208,15 @@ class IndexFile:
             StaleIndexError: If the file was removed or replaced.
         """
         assert self.path is not None
-        return _open_same(self.path, self.head, self._stamp)
+        return _open_same(self.path, self.head)
 
     def save(self, path: StrPath, *, durable: bool) -> None:
         """Write the content to a file, all of it or nothing, and use that file from now on."""
         (write_atomically if durable else write_cached)(path, self.read_all().tobytes())
         self.path = os.fspath(path)
-        self._stamp = Location.of(path).stamp_now()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return IndexFile.decode, (self.read_all().tobytes(), self.name, self.path, self._stamp)
+        return IndexFile.decode, (self.read_all().tobytes(), self.name, self.path)
 
     def read_all(self) -> ByteBuffer:
         """Return the bytes of the index file.
@@ -270,18 +259,6 @@ class IndexFile:
         pages = self._read_ranges(missing.ranges, missing.bytes)
         if not index_set.add_pages(missing, pages):
             raise _replaced(self.name)
-
-    def check_unchanged(self) -> None:
-        """Check that the file has not changed since it was read. It may have been removed.
-
-        Raises:
-            StaleIndexError: If the file was replaced or changed.
-        """
-        if self.path is None:
-            return
-        with contextlib.suppress(FileNotFoundError):  # what is in memory stays as it was
-            if Location.of(self.path).stamp_now() != self._stamp:
-                self._stamp = self._open().stamp
 
 
 def supply_pages(
@@ -345,22 +322,18 @@ def encode_index(
     return _core.encode_index(header, starts, list(gaps), np.frombuffer(section, np.uint8))
 
 
-def _open_same(path: str, head: bytes, stamp: Stamp | None = None) -> ByteSource:
-    """Open an index file that was opened before.
+def _open_same(path: str, head: bytes) -> ByteSource:
+    """Open an index file that was opened before and had a header.
 
-    Args:
-        path: Index file.
-        head: Header that it had.
-        stamp: Stamp that it had, if that is known.
+    Raises:
+        StaleIndexError: If the file was removed or replaced.
     """
     try:
         file = Location.of(path).open()
     except FileNotFoundError:
         raise StaleIndexError("the index file was removed while it was in use", path=path) from None
-    if file.stamp != stamp:
-        is_size = stamp is None or file.stamp.size == stamp.size
-        if not is_size or read_bytes(file, 0, len(head)) != head:
-            raise _replaced(path)
+    if read_bytes(file, 0, len(head)) != head:
+        raise _replaced(path)
     return file
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from .._storage.location import Location
 from ..errors import IndexFormatError, StaleIndexError
-from .formats import Progress
 from .index import RecordIndex
 from .index_file import SUFFIX
 
@@ -38,13 +37,7 @@ class IndexPlaces:
         return load(self.index_of(file), file)
 
     def update(
-        self,
-        file: Location,
-        *,
-        force: bool = False,
-        seek_point_bytes: int | None = None,
-        max_index_bytes: int | None = None,
-        progress: Progress | None = None,
+        self, file: Location, *, force: bool = False, **build_options: Any
     ) -> tuple[IndexState, RecordIndex]:
         """Return the index of a file, which is built and written unless it is up to date.
 
@@ -52,9 +45,7 @@ class IndexPlaces:
             file: Data file.
             force: Whether an index that is up to date is built again, and another file in its place
                 is replaced.
-            seek_point_bytes: See :meth:`RecordIndex.build`.
-            max_index_bytes: See :meth:`RecordIndex.build`.
-            progress: See :meth:`RecordIndex.build`.
+            build_options: Other arguments of :meth:`RecordIndex.build`.
 
         Raises:
             IndexFormatError: If another file is in the place of a text index.
@@ -73,12 +64,7 @@ class IndexPlaces:
                 if self.index_format == "text":  # other programs use its suffix, too
                     reason = f"{error.reason}; replace the file with --force, or move it away"
                     raise IndexFormatError(reason, path=error.path) from None
-        index = RecordIndex.build(
-            file,
-            progress=progress,
-            seek_point_bytes=seek_point_bytes,
-            max_index_bytes=max_index_bytes,
-        )
+        index = RecordIndex.build(file, **build_options)
         target = self.index_of(file)
         if self.index_format == "text":
             index.to_text(target)

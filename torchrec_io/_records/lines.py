@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from .._storage.byte_source import ByteBuffer, ByteSource, Ints, file_bytes_read, read_bytes
+from .._storage.byte_source import ByteBuffer, ByteSource, Ints, file_bytes_read
 from ..checks import check_integer
 from ..errors import TorchRecIOError
 from .formats import ExtractedRecords, Progress, RecordFormat, ScanResult
@@ -77,17 +77,6 @@ class TextLines(RecordFormat):
     def covers(self, before: int, after: int) -> bool:
         # A last line that is empty is no record, even if it ends with a "\r".
         return after <= 1 and (before == 0 or self.skip_header_lines > 0)
-
-    def find_mismatch(self, file: ByteSource, starts: Ints, ends: Ints) -> int | None:
-        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-            is_line_start = start == 0 or read_bytes(file, start - 1, 1) == b"\n"
-            line = read_bytes(file, start, end - start)
-            newline = line.find(b"\n")
-            # Only the last line of a file may have no newline.
-            is_line_end = newline == len(line) - 1 or (newline < 0 and end == file.stamp.size)
-            if not is_line_start or not is_line_end or not line:
-                return int(start)
-        return None
 
 
 def _ends_with(end: int, buffer: ByteBuffer, starts: Ints, lengths: Ints) -> npt.NDArray[np.bool_]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 from .. import _core
-from .._storage.byte_source import ByteBuffer, ByteSource
+from .._storage.byte_source import ByteBuffer, ByteSource, Ints
 from .._storage.several_sources import descriptors_of
 from .formats import TFRECORD
 from .record_block import RecordBlock
@@ -23,17 +22,13 @@ class Frames:
         plan: Plan of the records, with the layout of the buffer that has or receives the frames.
         files: Files of the plan, which have descriptors and stay open; none if the frames are in
             memory.
-        block: The records, if their frames are in memory: its buffer has them whole.
+        block: The records, in a buffer that has their frames, or receives them from the files; None
+            if they are in files and :meth:`into` was not called.
     """
 
     plan: ReadPlan
     files: Sequence[ByteSource] = ()
     block: RecordBlock | None = None
-
-    @classmethod
-    def of_plan(cls, plan: ReadPlan, buffer: ByteBuffer) -> Frames:
-        """Return the frames that a plan has read into a buffer."""
-        return cls(plan, block=_block_of(plan, buffer))
 
     @classmethod
     def of_block(cls, block: RecordBlock) -> Frames:
@@ -42,49 +37,40 @@ class Frames:
         sizes = block.lengths + TFRECORD.overhead_bytes
         return cls(_core.ReadPlan.of_frames(starts, sizes), block=block)
 
-
-class NativeReads(NamedTuple):
-    """Frames that the native core fetches into a buffer.
-
-    Attributes:
-        frames: The frames.
-        block: Records that the buffer will hold.
-    """
-
-    frames: Frames
-    block: RecordBlock
-
-    @classmethod
-    def of(cls, frames: Frames, buffer: ByteBuffer | None = None) -> NativeReads:
-        """Make reads of frames.
+    def into(self, buffer: ByteBuffer | None = None) -> Frames:
+        """Return the frames with a buffer, unless they are in memory already.
 
         Args:
-            frames: The frames.
-            buffer: uint8 of at least ``frames.plan.buffer_bytes``, for frames that were not read;
-                by default it is allocated.
+            buffer: uint8 of at least ``plan.buffer_bytes``, which has the frames, or receives them
+                from the files; by default it is allocated.
         """
-        if frames.block is not None:
-            return cls(frames, frames.block)
+        if self.block is not None:
+            return self
         if buffer is None:
-            buffer = _core.allocate(frames.plan.buffer_bytes)
-        return cls(frames, _block_of(frames.plan, buffer))
+            buffer = _core.allocate(self.plan.buffer_bytes)
+        starts = self.plan.frame_starts + TFRECORD.header_bytes
+        lengths = self.plan.frame_sizes - TFRECORD.overhead_bytes
+        return replace(self, block=RecordBlock(buffer, starts, lengths, self.plan.numbers))
+
+    def rows(self, positions: Ints) -> Frames:
+        """Return the same frames for the records at some positions; repeats are allowed."""
+        return replace(self, block=self.records.rows(positions))
+
+    @property
+    def records(self) -> RecordBlock:
+        """The records, in a buffer."""
+        assert self.block is not None
+        return self.block
 
     def for_core(self, records: _core.Records) -> _core.BatchReads:
-        """Return the reads for the native core.
+        """Return the frames for the native core.
 
         Args:
             records: The records of the block, as the core has them.
         """
-        plan, files, buffer = self.frames.plan, self.frames.files, self.block.buffer
-        if self.frames.block is not None:
-            return _core.BatchReads.of_buffer(plan, buffer, records)
-        descriptors = descriptors_of(files)
+        buffer = self.records.buffer
+        if not self.files:
+            return _core.BatchReads.of_buffer(self.plan, buffer, records)
+        descriptors = descriptors_of(self.files)
         assert descriptors is not None
-        return _core.BatchReads(descriptors, plan, buffer, records)
-
-
-def _block_of(plan: ReadPlan, buffer: ByteBuffer) -> RecordBlock:
-    """Return the records of a plan, whose frames are in a buffer, or will be."""
-    starts = plan.frame_starts + TFRECORD.header_bytes
-    lengths = plan.frame_sizes - TFRECORD.overhead_bytes
-    return RecordBlock(buffer, starts, lengths, plan.numbers)
+        return _core.BatchReads(descriptors, self.plan, buffer, records)

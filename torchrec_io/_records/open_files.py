@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import threading
 import weakref
@@ -14,7 +15,8 @@ from .. import _core
 from .._storage.byte_source import ByteBuffer, ByteSource, Ints, Stamp
 from .._storage.chunked_file import ChunkedFile
 from .._storage.file_limit import is_out_of_files, most_open_files, out_of_files
-from ..errors import StaleIndexError
+from .._storage.several_sources import read_ranges
+from ..errors import CorruptRecordError, StaleIndexError, TruncatedFileError
 from .changes import changed_error, check_unchanged
 from .index import RecordIndex
 from .index_cache import load_deferred
@@ -52,7 +54,6 @@ class OpenFiles:
         self._epoch = 1  # until the first one begins
         self._index_set = _core.IndexSet(counts)
         self._sources: OrderedDict[int, ByteSource] = OrderedDict()  # opened last at the end
-        self._closed: set[int] = set()  # files that were open before, in this epoch
         # Compressed files whose stream was found to end where the index does.
         self._ended: weakref.WeakSet[ByteSource] = weakref.WeakSet()
         # Several threads use files at the same time, and so do other parts of the process.
@@ -64,7 +65,6 @@ class OpenFiles:
         """Check each file again before it is used next."""
         with self._lock:
             self._epoch += 1
-            self._closed.clear()
 
     def check_used(self) -> None:
         """Check that the files used in this epoch were not changed since they were used.
@@ -74,12 +74,12 @@ class OpenFiles:
             TruncatedFileError: If a file was truncated.
         """
         with self._lock:
-            used = {*self._sources} - {*self._index_set.unchecked([*self._sources], self._epoch)}
-            sources = [self._sources[file] for file in used]
-            closed = self._closed - {*self._sources}
+            files = range(len(self._indexes))
+            used = {*files} - {*self._index_set.unchecked(files, self._epoch)}
+            sources = [self._sources[file] for file in used & {*self._sources}]
+            closed = [self._indexes[file] for file in used - {*self._sources}]
         check_unchanged(sources)
-        for file in closed:
-            index = self._indexes[file]
+        for index in closed:
             if not index.is_pinned:
                 with contextlib.suppress(FileNotFoundError):
                     _check_same(index, index.location.stamp_now())
@@ -122,29 +122,47 @@ class OpenFiles:
         with self._lock:
             return [self._sources.get(file) or self._open(file) for file in files]
 
-    def read(self, file: int, ranges: Ints, out: ByteBuffer) -> bool:
-        """Read ranges of a file into a buffer.
+    def read(
+        self, files: Sequence[int], bounds: Sequence[int], ranges: Ints, out: ByteBuffer
+    ) -> None:
+        """Read ranges of files into a buffer.
 
         Args:
-            file: Number of the file.
+            files: Numbers of the files.
+            bounds: Numbers of the first range of each file, and the number of ranges;
+                ``[files + 1]``.
             ranges: int64 ``[n, 3]``: stream offset, size, and offset in ``out``.
             out: Buffer; uint8.
 
-        Returns:
-            Whether the file has all of them.
-
         Raises:
-            TorchRecIOError: If the file is damaged, or was changed.
-            OSError: If it cannot be read.
+            TruncatedFileError: If a file has become shorter since it was indexed.
+            TorchRecIOError: If a file is damaged, or was changed.
+            OSError: If a file cannot be read.
         """
-        [source] = self.open([file])
-        if source.read_ranges(ranges, out) is not None:
-            return False
-        check_unchanged([source])
-        self.check_end(file, source, ranges)
-        return True
+        for first in range(0, len(files), self.at_once):
+            some = files[first : first + self.at_once]
+            self._read(some, bounds[first : first + len(some) + 1], ranges, out)
 
-    def check_end(self, file: int, source: ByteSource, ranges: Ints) -> None:
+    def _read(
+        self, files: Sequence[int], bounds: Sequence[int], ranges: Ints, out: ByteBuffer
+    ) -> None:
+        sources = self.open([*files])
+        try:
+            truncated = read_ranges(sources, bounds, ranges, out)
+        except CorruptRecordError:
+            check_unchanged(sources)  # what looks like damage may be a change
+            raise
+        if truncated is not None:
+            raise TruncatedFileError(
+                "the file has become shorter since it was indexed",
+                path=sources[bisect.bisect_right(bounds, truncated) - 1].path,
+                offset=int(ranges[truncated, 0]),
+            )
+        check_unchanged(sources)
+        for number, (file, source) in enumerate(zip(files, sources, strict=True)):
+            self._check_end(file, source, ranges[bounds[number] : bounds[number + 1]])
+
+    def _check_end(self, file: int, source: ByteSource, ranges: Ints) -> None:
         """Check that the stream of a compressed file ends after its last record.
 
         The index of a compressed file does not show that the stream has more records.
@@ -180,7 +198,6 @@ class OpenFiles:
             for file in unchecked:
                 index = self._indexes[file]
                 index.check_unchanged()
-                self._closed.discard(file)  # it was not used in this epoch
                 source = self._sources.get(file)
                 if source is not None and (
                     source.stamp != index.data_stamp  # replaced by a file with the same content
@@ -192,8 +209,7 @@ class OpenFiles:
     def _open(self, number: int) -> ByteSource:
         index = self._indexes[number]
         file = self._open_evicting(index)
-        if number in self._closed:
-            _check_same(index, file.stamp)
+        _check_same(index, file.stamp)
         index.check_fresh(file)
         if self._epoch > 1:
             file.failures = []
@@ -201,7 +217,7 @@ class OpenFiles:
         if self._open_content is not None and index.compression is not None:
             source = self._open_content(index, file)
         while len(self._sources) >= min(_MAX_OPEN_FILES, self._most_open):
-            self._close_oldest()
+            self._sources.popitem(last=False)
         self._sources[number] = source
         return source
 
@@ -209,22 +225,18 @@ class OpenFiles:
         """Open a file; close others if the process has as many open files as it may have."""
         while True:
             try:
-                return index.open_data()
+                return index.location.open(index.data_stamp)
             except OSError as error:
                 if not is_out_of_files(error):
                     raise
                 if not self._sources:
                     raise out_of_files(error) from None
             for _ in range((len(self._sources) + 1) // 2):
-                self._close_oldest()
-
-    def _close_oldest(self) -> None:
-        number, _ = self._sources.popitem(last=False)
-        self._closed.add(number)
+                self._sources.popitem(last=False)
 
 
 def _check_same(index: RecordIndex, now: Stamp) -> None:
-    """Check that a file that was open before in this epoch was not changed in place since."""
+    """Check that a file was not changed in place since it was checked in this epoch."""
     before = index.data_stamp
     if before is not None and now.file == before.file and now != before:
         raise changed_error(index.data_path, before.size, now.size)

@@ -6,7 +6,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from .. import _core
 from .._storage.byte_source import ByteBuffer, Ints
@@ -15,20 +15,6 @@ from ..errors import TorchRecIOError
 from .open_files import OpenFiles
 
 ReadPlan: TypeAlias = _core.ReadPlan
-
-
-class _Reading(NamedTuple):
-    """A part of a file that is read at once.
-
-    Attributes:
-        begin: Offset in the buffer of its first byte.
-        end: Offset after its last byte. There are bytes of other parts between the two.
-        done: True once all of it was read; False if it could not be.
-    """
-
-    begin: int
-    end: int
-    done: Future[bool]
 
 
 class _Buffer:
@@ -40,18 +26,20 @@ class _Buffer:
 
     Attributes:
         memory: The frames, once they are read.
-        readings: Parts of files that are read into it. Parts that no thread has begun to read when
-            the buffer is dropped are cancelled.
+        readings: Bounds in the buffer of each part of a file that is read at once, which may have
+            bytes of other parts between them; and its result: True once all was read, False if it
+            could not be. Parts that no thread has begun to read when the buffer is dropped are
+            cancelled.
     """
 
     def __init__(self, size: int, pool: ThreadPoolExecutor) -> None:
-        self.readings: list[_Reading] = []
+        self.readings: list[tuple[int, int, Future[bool]]] = []
         self.memory = _core.allocate(size)
         self._pool = pool
 
     def __del__(self) -> None:
-        for each in self.readings:
-            each.done.cancel()
+        for _, _, done in self.readings:
+            done.cancel()
 
 
 class RecordPrefetcher:
@@ -102,8 +90,8 @@ class RecordPrefetcher:
             for file, part in parts:
                 # A copy: an array of the plan would keep the plan.
                 done = pool.submit(self._read, file, part.copy(), buffer.memory)
-                end = int((part[:, 1] + part[:, 2]).max())
-                buffer.readings.append(_Reading(int(part[:, 2].min()), end, done))
+                first, last = int(part[:, 2].min()), int((part[:, 1] + part[:, 2]).max())
+                buffer.readings.append((first, last, done))
             self._buffers.add(buffer)
             begin = 0
             for plan in plans:
@@ -125,8 +113,8 @@ class RecordPrefetcher:
         if buffer is None:
             return None
         end = begin + plan.buffer_bytes
-        done = [each.done for each in buffer.readings if each.begin < end and each.end > begin]
-        if not all(each.result() for each in done):
+        needed = [done for first, last, done in buffer.readings if first < end and last > begin]
+        if not all(done.result() for done in needed):
             return None
         frames = buffer.memory[begin:end]
         return frames if shares_memory or len(frames) == len(buffer.memory) else frames.copy()
@@ -134,6 +122,7 @@ class RecordPrefetcher:
     def _read(self, file: int, ranges: Ints, out: ByteBuffer) -> bool:
         """Read ranges of a file into a buffer; return whether that was possible."""
         try:
-            return self._files.read(file, ranges, out)
+            self._files.read([file], [0, len(ranges)], ranges, out)
         except (TorchRecIOError, OSError, MemoryError):
             return False  # raised when the plan itself is read
+        return True

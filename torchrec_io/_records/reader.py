@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy.typing as npt
 
 from .._storage.compression import Compression
-from .._storage.file_limit import is_out_of_files
 from ..errors import TorchRecIOError
 from .formats import Fault
 from .native_frames import Frames
@@ -157,32 +156,6 @@ class Reader(ABC):
         Args:
             numbers: Identities of records, as in :attr:`Plan.numbers`.
         """
-
-
-def open_first(plans: Sequence[Any], open_frames: Callable[[Any], Frames | None]) -> list[Frames]:
-    """Open the frames of plans, up to the first one whose frames cannot be opened.
-
-    Args:
-        plans: The plans.
-        open_frames: Function that opens the frames of a plan, or returns None.
-
-    Raises:
-        OSError: If the first plan cannot be read.
-    """
-    opened: list[Frames] = []
-    for plan in plans:
-        try:
-            frames = open_frames(plan)
-        except TorchRecIOError:
-            break
-        except OSError as error:
-            if opened or is_out_of_files(error):
-                break
-            raise  # a request that failed many times is not made again
-        if frames is None:
-            break
-        opened.append(frames)
-    return opened
 
 
 def without_damaged(

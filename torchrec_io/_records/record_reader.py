@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import bisect
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -16,19 +15,18 @@ from .._storage.chunk_cache import DEFAULT_CACHE_BYTES, Holder, process_cache
 from .._storage.chunked_file import ChunkedFile
 from .._storage.compression import Compression
 from .._storage.file_limit import is_out_of_files
-from .._storage.several_sources import descriptors_of, read_ranges
+from .._storage.several_sources import descriptors_of
 from .._storage.thread_pool import REMOTE_THREADS, most_storage_threads
 from ..checks import counted
-from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
+from ..errors import CorruptRecordError, TorchRecIOError
 from ..timing.steps import checking, reading
-from .changes import check_unchanged
 from .chunks_of_files import open_chunks, report_decodings, trust_valid_records
 from .formats import TFRECORD, RecordFormat
 from .index import RecordIndex
 from .native_frames import Frames
 from .open_files import OpenFiles
 from .prefetch import RecordPrefetcher
-from .reader import PrefetchLimits, Reader, RecordLocation, open_first, without_damaged
+from .reader import PrefetchLimits, Reader, RecordLocation, without_damaged
 from .record_block import RecordBlock
 from .record_size import MAX_RECORD_BYTES, too_large
 
@@ -93,22 +91,25 @@ class RecordReader(Reader):
     def __len__(self) -> int:
         return int(self._counts.sum())
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """The other arguments that the reader was made with."""
+        return {
+            "verify_crc": self.verify_crc,
+            "max_record_bytes": self.max_record_bytes,
+            "decode_cache_bytes": self.decode_cache_bytes,
+            "cache": self.cache,
+        }
+
     def __reduce__(self) -> tuple[Any, ...]:
-        make = functools.partial(
-            type(self),
-            verify_crc=self.verify_crc,
-            max_record_bytes=self.max_record_bytes,
-            decode_cache_bytes=self.decode_cache_bytes,
-            cache=self.cache,
-        )
-        return make, (self.indexes,)
+        return functools.partial(type(self), **self.options), (self.indexes,)
 
     def begin_epoch(self, num_ranks: int = 1) -> None:
         del num_ranks
-        self._files.begin_epoch()
+        self.files.begin_epoch()
 
     def end_epoch(self) -> None:
-        self._files.check_used()
+        self.files.check_used()
 
     def report_decodings(self, block: int | None = None) -> None:
         """Log once if a shuffle decompresses the files very often.
@@ -133,7 +134,7 @@ class RecordReader(Reader):
             TruncatedFileError: If a data file has become shorter since it was indexed.
             FileNotFoundError: If a data file was removed.
         """
-        return self._files.find(records).plan(gap)
+        return self.files.find(records).plan(gap)
 
     def _find_prefetch_limits(self) -> PrefetchLimits | None:
         if self.compressions:
@@ -144,32 +145,38 @@ class RecordReader(Reader):
         return PrefetchLimits(fetch_bytes // 2, _FIRST_PREFETCH_BYTES) if fetch_bytes else None
 
     def prefetch(self, plans: Sequence[ReadPlan]) -> None:
-        plans = [plan for plan in plans if not self.has_too_large(plan)]
+        plans = [plan for plan in plans if not self._has_too_large(plan)]
         prefetcher = self._prefetcher()
         if plans and prefetcher is not None:
             prefetcher.begin(plans)
 
-    def _take_prefetched(self, plan: ReadPlan, *, shares_memory: bool) -> ByteBuffer | None:
-        """Take the frames of a plan if they were prefetched; see :meth:`RecordPrefetcher.take`."""
-        prefetcher = self._prefetcher()
-        return None if prefetcher is None else prefetcher.take(plan, shares_memory=shares_memory)
-
     def fetch(self, plan: ReadPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
-        plan, too_large = self.without_too_large(plan)
-        block, errors = self._read_valid(plan)
+        plan, too_large = self._without_too_large(plan)
+        block, errors = self._read_valid(plan, self._read_frames)
         if errors and self._drop_kept(plan):
-            block, errors = self._read_valid(plan)
+            block, errors = self._read_valid(plan, self.read)
         return block, [*too_large, *errors]
 
-    def _read_valid(self, plan: ReadPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
+    def _read_frames(self, plan: ReadPlan) -> ByteBuffer:
+        """Return all frames of a plan, unchecked, from where this reader finds them fastest."""
+        return self.read(plan)
+
+    def _read_valid(
+        self, plan: ReadPlan, read: Callable[[ReadPlan], ByteBuffer]
+    ) -> tuple[RecordBlock, list[TorchRecIOError]]:
         """Return the valid records of a plan, and an error for each damaged one."""
         damaged: list[TorchRecIOError] = []
         try:
-            buffer = self.read(plan)
+            buffer = read(plan)
         except CorruptRecordError:  # a compressed file is damaged
             plan, damaged = self._without_damaged(plan)
             buffer = self.read(plan)
-        block, errors = self.extract(buffer, plan)
+        with checking():
+            found = self.format.extract(
+                buffer, plan.frame_starts, plan.frame_sizes, self.verify_crc
+            )
+            block = RecordBlock(found.buffer, found.starts, found.lengths, plan.numbers)
+            block, errors = without_damaged(self, block, found.faults)
         return block, [*damaged, *errors]
 
     def _drop_kept(self, plan: ReadPlan) -> bool:
@@ -177,7 +184,7 @@ class RecordReader(Reader):
         dropped = [
             source.drop_kept(ranges)
             for file, ranges in plan.by_file()
-            for source in self._files.open([file])
+            for source in self.files.open([file])
         ]
         return any(dropped)
 
@@ -206,14 +213,14 @@ class RecordReader(Reader):
             if not self.format.is_self_checking:
                 raise
             for file, ranges in plan.by_file():
-                [source] = self._files.open([file])
+                [source] = self.files.open([file])
                 if isinstance(source, ChunkedFile):
                     trust_valid_records(source, self.indexes[file], ranges)
             self.read(plan)
 
-    def without_too_large(self, plan: ReadPlan) -> tuple[ReadPlan, list[TorchRecIOError]]:
+    def _without_too_large(self, plan: ReadPlan) -> tuple[ReadPlan, list[TorchRecIOError]]:
         """Return a plan without the records that are too large, and an error for each of these."""
-        if not self.has_too_large(plan):
+        if not self._has_too_large(plan):
             return plan, []
         lengths = plan.frame_sizes - self.format.overhead_bytes
         is_too_large = lengths > self.max_record_bytes
@@ -225,24 +232,30 @@ class RecordReader(Reader):
         ]
         return self.plan(plan.numbers[~is_too_large]), errors
 
-    def has_too_large(self, plan: ReadPlan) -> bool:
+    def _has_too_large(self, plan: ReadPlan) -> bool:
         """Return whether a record of a plan is too large to be read."""
         if plan.buffer_bytes <= self.max_record_bytes:
             return False
         largest = int(plan.frame_sizes.max()) - self.format.overhead_bytes
         return largest > self.max_record_bytes
 
-    def read(self, plan: ReadPlan) -> ByteBuffer:
-        """Read all frames of a plan into a buffer, unchecked.
+    def read(self, plan: ReadPlan, *, shares_memory: bool = False) -> ByteBuffer:
+        """Read all frames of a plan, unchecked.
+
+        Args:
+            plan: The plan.
+            shares_memory: Whether they may be a part of a larger buffer, which stays in memory with
+                them.
 
         Raises:
             TruncatedFileError: If a file has become shorter since it was indexed.
             OSError: If reading fails.
             MemoryError: If there is not enough memory for the records.
         """
-        frames = self._take_prefetched(plan, shares_memory=False)
-        if frames is not None:
-            return frames
+        prefetcher = self._prefetcher()
+        buffer = None if prefetcher is None else prefetcher.take(plan, shares_memory=shares_memory)
+        if buffer is not None:
+            return buffer
         try:
             buffer = _core.allocate(plan.buffer_bytes)
         except MemoryError:
@@ -251,82 +264,56 @@ class RecordReader(Reader):
                 f"not enough memory for {records}, {counted(plan.buffer_bytes, 'byte')} "
                 "as stored: use a smaller batch_size"
             ) from None
-        first = 0
-        at_once = self._files.at_once
-        all_files, all_bounds, ranges = plan.files, plan.range_bounds, plan.ranges
-        while first < len(all_files):
-            files = all_files[first : first + at_once]
-            try:
-                sources = self._files.open(files)
-            except OSError as error:
-                if not is_out_of_files(error) or at_once == 1:
-                    raise
-                at_once //= 2
-                continue
-            bounds = all_bounds[first : first + len(files) + 1]
-            try:
-                truncated = read_ranges(sources, bounds, ranges, buffer)
-            except CorruptRecordError:
-                check_unchanged(sources)  # what looks like damage may be a change
-                raise
-            if truncated is not None:
-                file = bisect.bisect_right(bounds, truncated) - 1
-                raise TruncatedFileError(
-                    "the file has become shorter since it was indexed",
-                    path=sources[file].path,
-                    offset=int(ranges[truncated, 0]),
-                )
-            check_unchanged(sources)
-            for number, file in enumerate(files):
-                of_file = ranges[bounds[number] : bounds[number + 1]]
-                self._files.check_end(file, sources[number], of_file)
-            first += len(files)
-            del sources  # they may be closed for the next ones
+        self.files.read(plan.files, plan.range_bounds, plan.ranges, buffer)
         return buffer
+
+    def open_run(self, plans: Sequence[ReadPlan]) -> list[Frames]:
+        opened: list[Frames] = []
+        open_together: set[int] = set()
+        for plan in plans if self.is_native else ():
+            if self._has_too_large(plan):
+                break
+            try:
+                frames = self._open_frames(plan, open_together)
+            except TorchRecIOError:
+                break
+            except OSError as error:
+                if opened or is_out_of_files(error):
+                    break
+                raise  # a request that failed many times is not made again
+            if frames is None:
+                break
+            opened.append(frames)
+        return opened
+
+    def _open_frames(self, plan: ReadPlan, open_together: set[int]) -> Frames | None:
+        """Open the files of a plan for the native core, or read its frames if they are not plain.
+
+        Args:
+            plan: The plan.
+            open_together: Files that are open for plans before, to which those of this plan are
+                added.
+
+        Returns:
+            None if too many files would have to be open.
+        """
+        open_together.update(plan.files)
+        if len(open_together) > self.files.at_once:
+            return None
+        sources = self.files.open(plan.files)
+        if descriptors_of(sources) is not None:
+            return Frames(plan, sources)
+        with reading():  # the core cannot read compressed or remote files
+            return Frames(plan).into(self.read(plan, shares_memory=True))
 
     def count_memory_of(self, holder: Holder) -> None:
         """Count the memory that an object holds within the memory for decoded parts of files."""
         if self.compressions:
-            self._chunk_cache.count_memory_of(holder)
-
-    def open_run(self, plans: Sequence[ReadPlan]) -> list[Frames]:
-        files: set[int] = set()  # all are open at the same time
-        for count, plan in enumerate(plans):
-            files.update(plan.files)
-            if len(files) > self._files.at_once:
-                plans = plans[: max(1, count)]
-                break
-        return open_first(plans, self._open_frames)
-
-    def _open_frames(self, plan: ReadPlan) -> Frames | None:
-        if not self.is_native or len(plan.files) > self._files.at_once or self.has_too_large(plan):
-            return None
-        sources = self._files.open(plan.files)
-        if descriptors_of(sources) is not None:
-            return Frames(plan, sources)
-        with reading():  # the core cannot read compressed or remote files
-            frames = self._take_prefetched(plan, shares_memory=True)
-            return Frames.of_plan(plan, self.read(plan) if frames is None else frames)
-
-    def extract(
-        self, buffer: ByteBuffer, plan: ReadPlan
-    ) -> tuple[RecordBlock, list[TorchRecIOError]]:
-        """Return the valid records of a plan, and an error for each damaged one.
-
-        Args:
-            buffer: Buffer with the frames of the plan, which the block keeps; uint8.
-            plan: Plan of the records.
-        """
-        with checking():
-            found = self.format.extract(
-                buffer, plan.frame_starts, plan.frame_sizes, self.verify_crc
-            )
-            block = RecordBlock(found.buffer, found.starts, found.lengths, plan.numbers)
-            return without_damaged(self, block, found.faults)
+            process_cache(self.decode_cache_bytes).count_memory_of(holder)
 
     def locate(self, numbers: Ints | Sequence[int]) -> list[RecordLocation]:
         numbers = np.asarray(numbers, np.int64)
-        files, starts, _ = self._files.find(numbers).locations()
+        files, starts, _ = self.files.find(numbers).locations()
         paths = [self.indexes[file].data_path for file in files.tolist()]
         records = (numbers - (self._ends - self._counts)[files]).tolist()
         offsets = starts.tolist()
@@ -334,7 +321,7 @@ class RecordReader(Reader):
         return [*map(RecordLocation, paths, records, offsets, keys)]
 
     @property
-    def _files(self) -> OpenFiles:
+    def files(self) -> OpenFiles:
         """The data files of this process: a forked child must not share what its parent opened."""
         if self._pid != os.getpid():
             self._reset()
@@ -347,11 +334,7 @@ class RecordReader(Reader):
         return self._prefetcher_of_process
 
     def _reset(self) -> None:
-        open_content = None
-        if self.compressions:
-            self._chunk_cache = process_cache(self.decode_cache_bytes)
-            open_content = functools.partial(open_chunks, cache=self._chunk_cache, disk=self.cache)
-        self._files_of_process = OpenFiles(self.indexes, self._counts, open_content)
+        self._files_of_process = self._open_files()
         self._prefetcher_of_process: RecordPrefetcher | None = None
         if self.prefetch_limits is not None:
             threads = most_storage_threads() if self.compressions else REMOTE_THREADS
@@ -359,3 +342,10 @@ class RecordReader(Reader):
             self.count_memory_of(self._prefetcher_of_process)
         # Last: a thread that sees it may use the rest.
         self._pid = os.getpid()
+
+    def _open_files(self) -> OpenFiles:
+        open_content = None
+        if self.compressions:
+            chunks = process_cache(self.decode_cache_bytes)
+            open_content = functools.partial(open_chunks, cache=chunks, disk=self.cache)
+        return OpenFiles(self.indexes, self._counts, open_content)

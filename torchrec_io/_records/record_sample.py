@@ -6,15 +6,13 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from .._storage.byte_source import Ints
-from .._storage.compression import detect_compression
-from .._storage.local import head_of
 from .._storage.location import Location
 from .._storage.thread_pool import map_in_threads
 from ..checks import check_integer
@@ -36,8 +34,6 @@ WHOLE_BYTES = 256 << 20
 WHOLE_RECORDS = 100_000
 # Files with few records may still be large.
 _WHOLE_INDEXED_BYTES = 4 << 30
-# Files without an index are scanned for the number of their records if they are this small.
-_SCANNED_BYTES = 16 << 20
 
 _RUNS = 16
 _PIECE_BYTES = 32 << 20
@@ -73,122 +69,88 @@ def choose_records(files: Sequence[Location], max_records: MaxRecords) -> Record
     """
     if max_records not in ("auto", None):
         max_records = check_integer("max_records", max_records, 1)
-    found = map_in_threads(_SampledFile.of, files)
-    size = sum(file.size for file in found)
-    if max_records is None or (max_records == "auto" and size <= WHOLE_BYTES):
-        return _all_of(found)
-    found = _with_indexes(found)
-    total = sum(file.count for file in found)
+    size = sum(map_in_threads(_size_of, files))
+    is_small = max_records == "auto" and size <= WHOLE_BYTES
+    if max_records is None or is_small:
+        # Where there is an index of a large file, several threads can read it.
+        return _all_of(files, [None] * len(files) if is_small else _find_indexes(files))
+    indexes = _find_indexes(files)
+    total = sum(map(_count, indexes))
     if max_records == "auto":
-        if total <= WHOLE_RECORDS and size <= _WHOLE_INDEXED_BYTES:
-            return _all_of(found)
-        return _sample(found, WHOLE_RECORDS, WHOLE_BYTES)
-    return _all_of(found) if total <= max_records else _sample(found, max_records, None)
+        is_small = total <= WHOLE_RECORDS and size <= _WHOLE_INDEXED_BYTES
+        most, most_bytes = WHOLE_RECORDS, WHOLE_BYTES
+    else:
+        is_small = total <= max_records
+        most, most_bytes = max_records, None
+    return _all_of(files, indexes) if is_small else _sample(files, indexes, most, most_bytes)
 
 
 def all_records(indexes: Sequence[RecordIndex]) -> RecordSample:
     """Return all records of indexed files."""
-    return _all_of([_SampledFile.of(index.location, index) for index in indexes])
+    return _all_of([index.location for index in indexes], indexes)
 
 
-# ---- files ----
+def _size_of(file: Location) -> float:
+    return file.stamp().size if file.is_seekable() else math.inf
 
 
-@dataclass(frozen=True)
-class _SampledFile:
-    """A file and the facts that are known about it.
-
-    Attributes:
-        location: The file.
-        size: Size in bytes; infinite for a pipe.
-        is_plain: True if the file can be read at any offset and is not compressed.
-        index: Index, if it is known.
-    """
-
-    location: Location
-    size: float
-    is_plain: bool
-    index: RecordIndex | None = None
-
-    @classmethod
-    def of(cls, location: Location, index: RecordIndex | None = None) -> _SampledFile:
-        if not location.is_seekable():
-            return cls(location, math.inf, is_plain=False)
-        with closing(location.open()) as file:
-            is_plain = detect_compression(head_of(file)) is None
-            return cls(location, file.stamp.size, is_plain, index)
-
-    @property
-    def count(self) -> float:
-        """Number of records; infinite if it is unknown."""
-        return math.inf if self.index is None else len(self.index)
+def _find_indexes(files: Sequence[Location]) -> list[RecordIndex | None]:
+    return map_in_threads(lambda file: find_matching(file) if file.is_seekable() else None, files)
 
 
-def _with_indexes(files: Sequence[_SampledFile]) -> list[_SampledFile]:
-    """Return files with their indexes: those that exist, and others if these files are small."""
-    found = map_in_threads(_with_existing_index, files)
-    if sum(file.size for file in found if file.index is None) > _SCANNED_BYTES:
-        return found
-    return map_in_threads(_with_any_index, found)
-
-
-def _with_existing_index(file: _SampledFile) -> _SampledFile:
-    if file.size == math.inf:
-        return file
-    return replace(file, index=find_matching(file.location))
-
-
-def _with_any_index(file: _SampledFile) -> _SampledFile:
-    if file.index is not None:
-        return file
-    return replace(file, index=RecordIndex.build(file.location, allow_damage=True))
+def _count(index: RecordIndex | None) -> float:
+    """Return the number of records of a file; infinite if it is unknown."""
+    return math.inf if index is None else len(index)
 
 
 # ---- all records ----
 
 
-def _all_of(files: Iterable[_SampledFile]) -> RecordSample:
+def _all_of(files: Iterable[Location], indexes: Iterable[RecordIndex | None]) -> RecordSample:
     pieces: list[Piece] = []
-    for each in files:
-        file = each
-        if file.index is None and file.is_plain and file.size > 2 * _PIECE_BYTES:
-            file = _with_existing_index(file)  # several threads can read it then
-        if file.index is None or not file.is_plain or file.index.damage is not None:
-            pieces.append(FilePiece(file.location).blocks)
+    for file, index in zip(files, indexes, strict=True):
+        if index is None or index.compression is not None or index.damage is not None:
+            pieces.append(FilePiece(file).blocks)
             continue
-        count = len(file.index)
-        parts = max(1, min(count, round(file.size / _PIECE_BYTES)))
+        count = len(index)
+        parts = max(1, min(count, round(index.facts.data_bytes / _PIECE_BYTES)))
         bounds = [count * part // parts for part in range(parts + 1)]
         for begin, end in itertools.pairwise(bounds):
-            pieces.append(partial(blocks_by_number, file.index, range(begin, end)))
+            pieces.append(partial(blocks_by_number, index, range(begin, end)))
     return RecordSample(pieces, None, is_all=True)
 
 
 # ---- some records ----
 
 
-def _sample(files: Sequence[_SampledFile], max_records: int, max_bytes: int | None) -> RecordSample:
-    total = sum(file.count for file in files)
+def _sample(
+    files: Sequence[Location],
+    indexes: Sequence[RecordIndex | None],
+    max_records: int,
+    max_bytes: int | None,
+) -> RecordSample:
+    counts = [*map(_count, indexes)]
+    total = sum(counts)
     if max_bytes is not None and total < math.inf:
         # Records may be so large that fewer suffice.
-        size = sum(file.index.stream_end for file in files if file.index is not None)
+        size = sum(index.stream_end for index in indexes if index is not None)
         max_records = max(1, min(max_records, int(total * max_bytes / max(size, 1))))
         max_bytes = None
-    shares = _shares([file.count for file in files], max_records)
+    shares = _shares(counts, max_records)
     read = sum(share > 0 for share in shares)
     bytes_per_file = UNKNOWN_END if max_bytes is None else max_bytes // max(read, 1)
     pieces: list[Piece] = []
-    for file, share in zip(files, shares, strict=True):
+    for file, index, share in zip(files, indexes, shares, strict=True):
         if share == 0:
             continue
-        if file.index is None or not file.is_plain:
-            pieces.append(partial(_front, file.location, share, bytes_per_file))
-        elif file.index.damage is not None and share == file.count:
-            pieces.append(FilePiece(file.location).blocks)  # it raises the error
+        if index is None or index.compression is not None:
+            pieces.append(partial(_front, file, share, bytes_per_file))
+        elif index.damage is not None and share == len(index):
+            pieces.append(FilePiece(file).blocks)  # it raises the error
         else:
-            numbers = spread_numbers(len(file.index), share)
+            numbers = spread_numbers(len(index), share)
             parts = np.array_split(numbers, max(1, share // _PIECE_RECORDS))
-            pieces += [partial(blocks_by_number, file.index, part) for part in parts]
+            pieces += [partial(blocks_by_number, index, part) for part in parts]
     return RecordSample(pieces, int(total) if total < math.inf else None, is_all=False)
 
 

@@ -36,11 +36,10 @@ class ScannedBlock:
 
     Attributes:
         path: File.
-        block: Records. Their buffer is valid until the next block is requested.
+        block: Records, by their numbers in the file. Their buffer is valid until the next block is
+            requested.
         offsets: Offset of each record's frame in the file or decompressed stream; int64 ``[n]``.
         gaps: Gaps between the records, in order.
-        base: Number of the file's first record among those of ``block``; None if the numbers of
-            the records in the file are unknown.
         content: Stream offsets of the bytes that were read for this block.
         file_bytes_read: Number of bytes of the file read so far.
     """
@@ -49,7 +48,6 @@ class ScannedBlock:
     block: RecordBlock
     offsets: Ints
     gaps: Sequence[Gap] = ()
-    base: int | None = 0
     content: range = range(0)
     file_bytes_read: int = 0
 
@@ -85,8 +83,8 @@ class ScannedBlock:
 
     def place(self, position: int) -> dict[str, Any]:
         """Return the path, number and offset of a record, as arguments of an error."""
-        number = None if self.base is None else int(self.block.numbers[position]) - self.base
-        return {"path": self.path, "record": number, "offset": int(self.offsets[position])}
+        number, offset = int(self.block.numbers[position]), int(self.offsets[position])
+        return {"path": self.path, "record": number, "offset": offset}
 
     def before(self, offset: int) -> ScannedBlock:
         """Return the records and gaps that start before a stream offset."""

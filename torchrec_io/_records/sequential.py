@@ -58,7 +58,6 @@ def iter_blocks(
     start: int = 0,
     end: int = UNKNOWN_END,
     first: int = 0,
-    base: int = 0,
     verify_crc: bool = True,
     checks_data: bool = True,
     max_record_bytes: int = MAX_RECORD_BYTES,
@@ -72,7 +71,6 @@ def iter_blocks(
         start: Stream offset of a frame, to start from.
         end: Stream offset after the last frame.
         first: Number of the record at that offset.
-        base: Number of the stream's first record in the dataset.
         verify_crc: Whether checksums are compared, those of lengths and of data.
         checks_data: Whether those of data are, too; False if the caller does that.
         max_record_bytes: Largest size of a record in bytes.
@@ -89,19 +87,17 @@ def iter_blocks(
         scan = _core.scan_frames(window.content, window.at, window.stream_end, verify_crc)
         starts, following, fault = scan.starts, scan.next, scan.fault
         ends = np.append(starts, np.uint64(following))[1:]
-        whole = int(np.searchsorted(ends, window.at + len(window.content), side="right"))
         sizes = ends - starts
-        allowed = len(starts)
-        if allowed and int(sizes.max()) > max_frame_bytes:
-            allowed = int(np.argmax(sizes > max_frame_bytes))
-        whole = min(whole, allowed)
+        is_whole = ends <= window.at + len(window.content)
+        is_read = is_whole & (sizes <= max_frame_bytes)
+        whole = int(np.argmin(np.append(is_read, False)))  # frames before the first other one
         if whole:
             frames = (starts[:whole], ends[:whole])
-            yield _block(window, frames, count, base, verify_crc and checks_data)
+            yield _block(window, frames, count, verify_crc and checks_data)
             count += whole
             window.drop(int(ends[whole - 1]) - window.at)
             continue
-        if allowed < len(starts):
+        if len(starts) and sizes[0] > max_frame_bytes:
             start, size = window.at, int(sizes[0])
             if not verify_crc:  # what a file of another format starts with is no length
                 foreign = TFRECORD.error_of(past_end, source.path, start, window.content)
@@ -115,7 +111,6 @@ def iter_blocks(
             yield ScannedBlock.of_gap(
                 source.path,
                 Gap(reason, start, size),
-                base=base,
                 content=range(start, start + size),
                 file_bytes_read=window.file_bytes_read,
             )
@@ -137,7 +132,7 @@ def iter_blocks(
 
 
 def _block(
-    window: StreamWindow, frames: tuple[Offsets, Offsets], first: int, base: int, verify_crc: bool
+    window: StreamWindow, frames: tuple[Offsets, Offsets], first: int, verify_crc: bool
 ) -> ScannedBlock:
     path, content = window.source.path, window.content
     offsets, ends = (bounds.astype(np.int64) for bounds in frames)
@@ -152,7 +147,7 @@ def _block(
         )
         for at, error_class, reason in faults
     ]
-    numbers = np.arange(base + first, base + first + len(offsets))
+    numbers = np.arange(first, first + len(offsets))
     block = RecordBlock(content, begins + TFRECORD.header_bytes, lengths, numbers)
     damaged = [position for position, _, _ in faults]
     if damaged:
@@ -162,7 +157,6 @@ def _block(
         block.without(damaged),
         np.delete(offsets, damaged) if damaged else offsets,
         gaps,
-        base,
         range(window.at, window.at + len(content)),
         window.file_bytes_read,
     )

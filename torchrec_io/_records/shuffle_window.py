@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import _core
-from .._storage.byte_source import ByteBuffer, Ints
+from .._storage.byte_source import ByteBuffer
 from .formats import TFRECORD
 from .record_block import RecordBlock
 
@@ -32,8 +32,8 @@ class ShuffleWindow:
         self._size = size
         # NumPy keeps the stream of this generator stable, but not that of distributions.
         self._bits = np.random.PCG64(seed)
-        # One row for each record, then unused rows. `start` and `size` locate its frame.
-        self._row = np.dtype([("start", np.int64), ("size", np.int64), ("number", numbers)])
+        # One row for each record, then unused rows. `start` and `length` locate its data.
+        self._row = np.dtype([("start", np.int64), ("length", np.int64), ("number", numbers)])
         self._rows = np.empty(0, self._row)
         self._count = 0
         # Frames of the records, mixed with frames that went out; then unused space.
@@ -44,21 +44,22 @@ class ShuffleWindow:
         """Take records in, and return those that they replace."""
         self._make_room(len(block.buffer))
         rows = np.empty(len(block), self._row)
-        rows["start"] = block.starts - TFRECORD.header_bytes + self._end
-        rows["size"] = block.lengths + TFRECORD.overhead_bytes
+        rows["start"] = block.starts + self._end
+        rows["length"] = block.lengths
         rows["number"] = block.numbers
         self._store[self._end : self._end + len(block.buffer)] = block.buffer
         self._end += len(block.buffer)
         more = min(self._size - self._count, len(rows))
         self._append(rows[:more])
-        return self._block_of(self._replace(rows[more:]))
+        return copy_frames([self._block_of(self._replace(rows[more:]))])
 
     def drain(self) -> Iterator[RecordBlock]:
         """Yield all remaining records."""
         order = np.argsort(self._bits.random_raw(self._count), kind="stable")
         self._count = 0
         for at in range(0, len(order), _DRAINED_AT_ONCE):
-            yield self._block_of(self._rows[order[at : at + _DRAINED_AT_ONCE]])
+            rows = self._rows[order[at : at + _DRAINED_AT_ONCE]]
+            yield copy_frames([self._block_of(rows)])
 
     def _append(self, rows: npt.NDArray[np.void]) -> None:
         if self._count + len(rows) > len(self._rows):
@@ -92,30 +93,45 @@ class ShuffleWindow:
             return
         # In storage order, no frame is overwritten before it is moved.
         order = np.argsort(self._rows["start"][: self._count])
-        rows = self._rows[order]
-        total = int(rows["size"].sum())
-        starts = np.cumsum(rows["size"]) - rows["size"]
+        block = self._block_of(self._rows[order])
+        total = _frame_bytes(block)
         # Enough space that moving costs less than copying records in, but not more: a window may
         # use most of a machine's memory.
         store = self._store
         if len(store) < total + total // 4 + size:
             store = np.empty(total + total // 2 + 2 * size, np.uint8)
-        self._copy(rows, starts, store)
-        self._rows["start"][order] = starts
+        self._rows["start"][order] = copy_frames([block], store).starts
         self._store, self._end = store, total
 
     def _block_of(self, rows: npt.NDArray[np.void]) -> RecordBlock:
-        sizes = rows["size"].astype(np.int64)
-        starts = np.cumsum(sizes) - sizes
-        buffer = _core.allocate(int(sizes.sum()))
-        self._copy(rows, starts, buffer)
-        return RecordBlock(
-            buffer,
-            starts + TFRECORD.header_bytes,
-            sizes - TFRECORD.overhead_bytes,
-            rows["number"].copy(),
-        )
+        """Return the records of rows, where they are."""
+        numbers = rows["number"].copy()
+        lengths = rows["length"].astype(np.int64)
+        return RecordBlock(self._store[: self._end], rows["start"], lengths, numbers)
 
-    def _copy(self, rows: npt.NDArray[np.void], starts: Ints, out: ByteBuffer) -> None:
-        ranges = np.stack((rows["start"], rows["size"], starts), axis=1)
-        _core.gather(self._store[: self._end], ranges, out)
+
+def copy_frames(blocks: Sequence[RecordBlock], out: ByteBuffer | None = None) -> RecordBlock:
+    """Copy the frames of blocks to one buffer, in order and without gaps.
+
+    Args:
+        blocks: The blocks, at least one.
+        out: Buffer for the frames, uint8; by default it is allocated.
+    """
+    lengths = np.concatenate([block.lengths for block in blocks])
+    sizes = lengths + TFRECORD.overhead_bytes
+    starts = np.cumsum(sizes) - sizes
+    if out is None:
+        out = _core.allocate(sum(map(_frame_bytes, blocks)))
+    first = 0
+    for block in blocks:
+        rows = slice(first, first + len(block))
+        begins = block.starts - TFRECORD.header_bytes
+        _core.gather(block.buffer, np.stack((begins, sizes[rows], starts[rows]), axis=1), out)
+        first += len(block)
+    numbers = np.concatenate([block.numbers for block in blocks])
+    return RecordBlock(out, starts + TFRECORD.header_bytes, lengths, numbers)
+
+
+def _frame_bytes(block: RecordBlock) -> int:
+    """Return the size of the frames of a block's records."""
+    return int(block.lengths.sum()) + len(block) * TFRECORD.overhead_bytes

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from .. import _core
 from .._storage.byte_source import ByteSource
 from .._storage.compression import CompressionChoice, check_compression
 from .._storage.location import Location
@@ -30,7 +29,7 @@ from .record_block import RecordBlock
 from .record_size import MAX_RECORD_BYTES
 from .scanned_block import ScannedBlock
 from .sequential import iter_blocks
-from .shuffle_window import ShuffleWindow
+from .shuffle_window import ShuffleWindow, copy_frames
 
 # Identity of a record: the number of its file, its number in the file, the offset of its frame.
 STREAM_LOCATION = np.dtype([("file", np.int32), ("record", np.int64), ("offset", np.int64)])
@@ -88,7 +87,7 @@ class StreamChunk:
         """Return one chunk with the records and the damage of several."""
         if len(chunks) == 1:
             return chunks[0]
-        block = _copy_frames([chunk.block for chunk in chunks])
+        block = copy_frames([chunk.block for chunk in chunks])
         return cls(block, [error for chunk in chunks for error in chunk.damage])
 
 
@@ -255,7 +254,7 @@ class StreamReader(Reader):
                 for block in _read_blocks(source, self.verify_crc, self.max_record_bytes):
                     first = (partition - count) % num_partitions
                     rows = slice(None) if by_file else slice(first, None, num_partitions)
-                    yield StreamChunk(_copy_frames([_located(block, file, rows)]), [])
+                    yield StreamChunk(copy_frames([_located(block, file, rows)]), [])
                     count += len(block.block)
                     for error in block.errors:  # of a record that is too large
                         if by_file or count % num_partitions == partition:
@@ -302,23 +301,6 @@ def _located(found: ScannedBlock, file: int, rows: slice) -> RecordBlock:
     numbers["record"] = block.numbers[rows]
     numbers["offset"] = found.offsets[rows]
     return RecordBlock(block.buffer, block.starts[rows], block.lengths[rows], numbers)
-
-
-def _copy_frames(blocks: Sequence[RecordBlock]) -> RecordBlock:
-    """Copy the frames of blocks to one buffer, in order and without gaps."""
-    lengths = np.concatenate([_NO_NUMBERS, *(block.lengths for block in blocks)])
-    sizes = lengths + TFRECORD.overhead_bytes
-    starts = np.cumsum(sizes) - sizes
-    buffer = _core.allocate(int(sizes.sum()))
-    first = 0
-    for block in blocks:
-        rows = slice(first, first + len(block))
-        begins = block.starts - TFRECORD.header_bytes
-        ranges = np.stack((begins, sizes[rows], starts[rows]), axis=1)
-        _core.gather(block.buffer, ranges, buffer)
-        first += len(block)
-    numbers = np.concatenate([_NO_LOCATIONS, *(block.numbers for block in blocks)])
-    return RecordBlock(buffer, starts + TFRECORD.header_bytes, lengths, numbers)
 
 
 def _regroup(chunks: Iterable[StreamChunk], size: int) -> Iterator[StreamChunk]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+from .._storage.compression import CompressionChoice
 from .._storage.local import StrPath
 from .._storage.location import Location
 from ..errors import TorchRecIOError
 from .damage_map import DamageMap
-from .file_piece import FilePiece
 from .formats import Progress
 from .record_size import MAX_RECORD_BYTES
+from .sequential import iter_blocks
 
 _MOST_LISTED = 10_000
 
@@ -49,8 +49,9 @@ class VerifyReport:
 
 
 def verify_file(
-    path: StrPath | FilePiece,
+    path: StrPath,
     *,
+    compression: CompressionChoice = "auto",
     max_record_bytes: int = MAX_RECORD_BYTES,
     progress: Progress | None = None,
     most_listed: int = _MOST_LISTED,
@@ -61,8 +62,9 @@ def verify_file(
     file is lost, because the start of the next record is unknown.
 
     Args:
-        path: Data file; or a part of one that is not compressed. If the rest of a part is lost,
-            ``lost_bytes`` and ``damage_map`` extend only to its end.
+        path: Data file.
+        compression: Compression of the file: ``"auto"`` (by content), None, ``"gzip"``,
+            ``"zlib"`` or ``"zstd"``.
         max_record_bytes: Largest size of a record in bytes. A larger one counts as damaged.
         progress: Function that is called now and then with the number of bytes of the file and the
             number of records read so far.
@@ -71,19 +73,17 @@ def verify_file(
 
     Raises:
         FileNotFoundError, IsADirectoryError: If there is no such file.
-        StaleIndexError: If the file of a part is not the one that was indexed.
     """
-    piece = path if isinstance(path, FilePiece) else FilePiece(Location.of(path))
     records = damaged = 0
     damage: list[TorchRecIOError] = []
     lost = None
     lost_bytes: int | None = 0
-    with closing(piece.open()) as source:
+    with closing(Location.of(path).open_stream(compression)) as source:
         size = source.stamp.size
         damage_map = DamageMap(size)
         file_bytes = 0  # of the file that were read
         try:
-            for block in piece.scan(source, max_record_bytes=max_record_bytes):
+            for block in iter_blocks(source, max_record_bytes=max_record_bytes):
                 records += len(block.block)
                 damaged += len(block.gaps)
                 damage += block.errors[: most_listed - len(damage)]
@@ -95,27 +95,8 @@ def verify_file(
             lost = error
             lost_bytes = None
             if source.size is not None and error.offset is not None:
-                lost_bytes = min(source.size, piece.end) - error.offset
+                lost_bytes = source.size - error.offset
             damage_map.mark(size - (lost_bytes or size - file_bytes), size)
         return VerifyReport(
             source.path, size, records, damaged, tuple(damage), lost, lost_bytes, damage_map
         )
-
-
-def joined_reports(reports: Sequence[VerifyReport]) -> VerifyReport:
-    """Join the reports of all parts of a file, if no part has lost records.
-
-    Args:
-        reports: Reports of all parts of a file, in order.
-    """
-    whole = DamageMap(reports[0].file_bytes)
-    for report in reports:
-        whole.add(report.damage_map)
-    damage = [error for report in reports for error in report.damage]
-    return replace(
-        reports[0],
-        records=sum(report.records for report in reports),
-        damaged=sum(report.damaged for report in reports),
-        damage=tuple(damage[:_MOST_LISTED]),
-        damage_map=whole,
-    )

@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 
-from .._storage.byte_source import ByteSource, Ints, find_size
+from .._storage.byte_source import ByteSource, find_size
 from .._storage.compression import Compression
 from .._storage.digest import digest_number
 from .formats import Progress, RecordFormat, ScanResult
@@ -22,7 +22,6 @@ class WholeFile(RecordFormat):
 
     name = "whole file"
     is_cached = False  # the index follows from the file's size
-    mismatch_reason = "the file was changed since it was listed"
 
     def detect(self, file: ByteSource) -> Compression | None:
         del file
@@ -38,7 +37,3 @@ class WholeFile(RecordFormat):
 
     def fingerprint(self, file: ByteSource, size: int) -> int:
         return digest_number(os.fsencode(os.path.basename(file.path)), f"/{size}")
-
-    def find_mismatch(self, file: ByteSource, starts: Ints, ends: Ints) -> int | None:
-        del file, starts, ends
-        return 0  # the time of the last change differs, or this is not called

@@ -19,7 +19,7 @@ from .._parsing.failures import NO_FAILURES, Failures, Ints
 from .._parsing.layout import Column
 from .._parsing.parser import ExampleParser
 from .._parsing.record_random import RecordRandom
-from .._records.native_frames import Frames, NativeReads
+from .._records.native_frames import Frames
 from .._records.reader import Plan, Reader
 from .._records.record_block import RecordBlock
 from .._storage.byte_source import ByteBuffer
@@ -144,7 +144,7 @@ def load_rows_run(
 
     def load(frames: Sequence[Frames]) -> list[RowsToWrite]:
         reads = _chosen_reads(frames, positions, _shared_buffer(frames))
-        blocks = [LocatedBlock(parser, read.block) for read in reads]
+        blocks = [LocatedBlock(parser, read.records) for read in reads]
         if not all(block.is_sized for block in blocks):
             return []
         rows = [open_rows(number, block) for number, block in enumerate(blocks)]
@@ -167,11 +167,11 @@ def _chosen_reads(
     frames: Sequence[Frames],
     positions: Sequence[Ints | None],
     buffer: ByteBuffer | None = None,
-) -> list[NativeReads]:
-    """Return reads of frames, with the records at some positions; None is for all."""
-    reads = [NativeReads.of(each, buffer) for each in frames]
+) -> list[Frames]:
+    """Return frames with a buffer, and the records at some positions; None is for all."""
+    reads = [each.into(buffer) for each in frames]
     return [
-        read if rows is None else read._replace(block=read.block.rows(rows))
+        read if rows is None else read.rows(rows)
         for read, rows in zip(reads, positions, strict=False)
     ]
 
@@ -198,7 +198,7 @@ def _load_any(
     frames: Sequence[Frames],
     randoms: Sequence[RecordRandom],
 ) -> list[LoadedBatch]:
-    reads = [NativeReads.of(each) for each in frames]
+    reads = [each.into() for each in frames]
     located = parser.load(reads, randoms, image_threads(), verify_crc=reader.verify_crc)
     arenas = [_arena_of(block) for block in located]
     done = parser.fill(located, [arena.numpy() for arena in arenas])
@@ -218,8 +218,8 @@ def _load_fixed(
     frames: Sequence[Frames],
 ) -> list[LoadedBatch]:
     buffer = _shared_buffer(frames)
-    reads = [NativeReads.of(each, buffer) for each in frames]
-    blocks = [LocatedBlock(parser, read.block) for read in reads]
+    reads = [each.into(buffer) for each in frames]
+    blocks = [LocatedBlock(parser, read.records) for read in reads]
     if not all(block.is_fixed for block in blocks):
         return []
     arenas = [_arena_of(block) for block in blocks]

@@ -142,7 +142,8 @@ class BucketFiles:
                 )
                 at += int(block.lengths.sum())
                 lengths.append(block.lengths)
-                numbers.append(positions_of(block.numbers, self.layout.records, self.layout.seed))
+                of_dataset = block.numbers + piece.base
+                numbers.append(positions_of(of_dataset, self.layout.records, self.layout.seed))
         sizes = np.concatenate(lengths)
         starts = np.cumsum(sizes) - sizes
         return RecordBlock(buffer, starts, sizes, np.concatenate(numbers)), errors

@@ -9,12 +9,10 @@ from .._storage.location import Location
 from . import tasks
 
 
-def divide_file(file: Location, *, cuts_compressed: bool = True) -> list[FilePiece]:
+def divide_file(file: Location) -> list[FilePiece]:
     """Return the parts of a file: one, or several if it is large and has an index.
 
-    Args:
-        file: The file.
-        cuts_compressed: Whether a compressed file is divided at the seek points of its index.
+    A compressed file is divided at the seek points of its index.
     """
     size = file.stamp().size
     whole = [FilePiece(file, stored_bytes=size)]
@@ -25,7 +23,5 @@ def divide_file(file: Location, *, cuts_compressed: bool = True) -> list[FilePie
         return whole
     if index.compression is None and index.stream_end != size:
         return whole  # it has damage that the index ends before
-    if index.compression is not None and not cuts_compressed:
-        return whole
     parts = DividedRecords([index]).divide(-(-size // tasks.TASK_BYTES))
     return [piece for [piece] in parts] or whole

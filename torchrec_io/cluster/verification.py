@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable
 from contextlib import closing
 
-from .._records.file_piece import FilePiece
-from .._records.verify import VerifyReport, joined_reports, verify_file
+from .._records.verify import VerifyReport, verify_file
 from .._storage.local import StrPath
-from .._storage.location import Location
 from .._storage.remote.options import StorageOptions
-from .._storage.thread_pool import map_in_threads
 from ..tools.report import Watcher
 from . import tasks
 from .extra import import_ray
-from .file_parts import divide_file
+from .shared_indexes import sizes_of
 from .shared_paths import expand_shared_paths
 
 
@@ -28,8 +24,7 @@ def verify(
 ) -> list[VerifyReport]:
     """Verify all checksums of TFRecord files, as ``torchrec-io verify`` does, on a Ray cluster.
 
-    The tasks are cut by bytes: a large file that has an index is verified in parts, and small files
-    together. The reports are those of one machine.
+    A file is verified by one task, and small files together. The reports are those of one machine.
 
     Args:
         paths: Files, glob patterns or directories that all machines can read.
@@ -52,28 +47,11 @@ def verify(
     import_ray()
     watcher = watcher or Watcher()
     files = expand_shared_paths(paths, allow_missing=allow_missing, storage_options=storage_options)
-    divide = functools.partial(divide_file, cuts_compressed=False)
-    work = map_in_threads(divide, files)
-    items = [piece for pieces in work for piece in pieces]
-    sizes = [piece.stored_bytes for piece in items]
+    sizes = sizes_of(files)
     watcher.started(sum(sizes))
     reports: list[VerifyReport] = []
-    with closing(tasks.run_tasks(verify_file, items, sizes)) as results:
-        for file, pieces in zip(files, work, strict=True):
-            found = []
-            for _ in pieces:
-                report, size = next(results)
-                watcher.advanced(size, report.records)
-                found.append(report)
-            reports.append(_joined(file, found))
+    with closing(tasks.run_tasks(verify_file, files, sizes)) as results:
+        for report, size in results:
+            watcher.advanced(size, report.records)
+            reports.append(report)
     return reports
-
-
-def _joined(file: Location, reports: list[VerifyReport]) -> VerifyReport:
-    if len(reports) == 1:
-        return reports[0]
-    if all(report.lost is None for report in reports):
-        return joined_reports(reports)
-    # What follows a damaged length is lost to readers, which do not know where records start.
-    [(report, _)] = tasks.run_tasks(verify_file, [FilePiece(file)], [reports[0].file_bytes])
-    return report

@@ -64,7 +64,7 @@ def _sweep(source: ByteSource, max_record_bytes: int) -> Iterator[ScannedBlock]:
         )
         content = range(end, window.at + len(window.content))
         yield ScannedBlock(
-            source.path, block, window.at + starts, gaps, None, content, window.file_bytes_read
+            source.path, block, window.at + starts, gaps, content, window.file_bytes_read
         )
         if is_decided:
             return

@@ -14,11 +14,9 @@ from typing import Any, NamedTuple
 import torchrec_io as tio
 from tests.fuzz.python.inputs import cut_options, empty_folder
 from tests.support.tfrecord import frame, masked_crc
-from torchrec_io._records.file_piece import FilePiece
 from torchrec_io._records.foreign_files import HEAD_BYTES, foreign_file
 from torchrec_io._records.record_size import MAX_RECORD_BYTES
 from torchrec_io._records.verify import verify_file
-from torchrec_io._storage.location import Location
 from torchrec_io.errors import (
     CorruptRecordError,
     RecordTooLargeError,
@@ -61,7 +59,7 @@ def check(data: bytes) -> None:
 
 
 def _check_verify(path: Path, compression: Any, walk: _Walk) -> None:
-    report = verify_file(FilePiece(Location.of(path), compression))
+    report = verify_file(path, compression=compression)
     assert report.records == len([record for record in walk.records if record is not None])
     assert report.damaged == walk.records.count(None)
     assert (report.lost is None) == walk.is_whole
