@@ -553,7 +553,7 @@ class RecordIndex:
         """
         is_file = self.location.local_path is not None
         is_unwritten = is_file and file.stamp.mtime_ns == self.file.header.data_mtime_ns
-        return is_unwritten and self.compression is not None and len(self.seek_points.checks) > 0
+        return is_unwritten and self.compression is not None
 
     def _check_size(self, size: int) -> None:
         indexed = self.file.header.data_bytes
@@ -585,13 +585,7 @@ class RecordIndex:
                 path=path,
             )
         if file.compression is not None:
-            has_checks = len(file.seek_points.checks) > 0  # which checks the points themselves
-            if size and not has_checks and not self.format.is_self_checking:
-                raise IndexFormatError(
-                    "the index has no checksums of the content, so damage would not be noticed: "
-                    "build it again",
-                    path=path,
-                )
+            file.seek_points  # noqa: B018  # raises an error if they are invalid
 
     def _check_complete(self, allow_missing: bool) -> None:
         for gap in self.gaps:
@@ -632,17 +626,17 @@ def _limited(progress: Progress | None, limit: int, path: str) -> Progress:
     return check
 
 
-def make_recorder(span_bytes: int | None) -> SeekPointRecorder:
+def make_recorder(distance: int | None) -> SeekPointRecorder:
     """Return a recorder of the seek points of a compressed file.
 
     Args:
-        span_bytes: Number of bytes of the stream between two points; None: about 4 MiB.
+        distance: Number of bytes of the stream between two points; None: about 4 MiB.
 
     Raises:
         ValueError: If the number is less than 1.
     """
     from .._storage.seek_points import SeekPointRecorder  # noqa: PLC0415  # loads a decompressor
 
-    if span_bytes is not None:
-        check_integer("seek_point_bytes", span_bytes, 1)
-    return SeekPointRecorder(span_bytes)
+    if distance is not None:
+        check_integer("seek_point_bytes", distance, 1)
+    return SeekPointRecorder(distance)

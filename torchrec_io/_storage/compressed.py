@@ -13,21 +13,20 @@ from .inflater import Inflater
 from .seek_points import START, SeekPoint, SeekPointRecorder
 
 _CHUNK_BYTES = 1 << 18
-# Readers go back to the start of a record.
 _KEPT_BYTES = 1 << 12
 
 
 class CompressedFile(DecodedStream):
     """The decompressed stream of a compressed file, to be read from front to back.
 
-    Reading forwards decompresses as it proceeds. The last bytes are kept. Reading further back
-    starts again at the start. A pipe can only be read forwards.
+    Reading decompresses as it proceeds. Only the last bytes are kept, so that a reader can go back
+    to the start of a record.
 
     Args:
         file: Compressed file.
         compression: Compression of the file.
         start: Seek point to start at. Bytes before it cannot be read.
-        recorder: Chooses seek points on the way.
+        recorder: Chooses seek points on the way. The file must be seekable.
     """
 
     def __init__(
@@ -42,11 +41,10 @@ class CompressedFile(DecodedStream):
         self.is_seekable = file.is_seekable
         self.file_watch = file.file_watch
         self._file = file
-        self._compression = compression
-        self._start = start
-        self._recorder = recorder if file.is_seekable else None
         self._lock = threading.Lock()
-        self._begin()
+        self._inflater = Inflater(file, compression, start, recorder)
+        self._decoded = start.stream_offset  # up to here
+        self._recent = b""  # the last decoded bytes
 
     @property
     def decoded(self) -> int:
@@ -62,22 +60,17 @@ class CompressedFile(DecodedStream):
 
     def read_into(self, offset: int, out: memoryview) -> int:
         with self._lock:
-            if self.is_seekable and offset < self._decoded - len(self._recent):
-                self._begin()
+            if offset < self._decoded - len(self._recent):
+                raise ValueError(f"a compressed file is read from front to back, got {offset}")
             done = self._copy_recent(offset, out)
-            # The writer of a pipe may send more only later.
-            while done < len(out) and (self.is_seekable or not done) and self._decode_more():
-                done += self._copy_recent(offset + done, out[done:])
+            try:
+                # The writer of a pipe may send more only later.
+                while done < len(out) and (self.is_seekable or not done) and self._decode_more():
+                    done += self._copy_recent(offset + done, out[done:])
+            except TorchRecIOError:
+                if not done:
+                    raise
             return done
-
-    def read_before_damage(
-        self, offset: int, out: memoryview
-    ) -> tuple[int, TorchRecIOError | None]:
-        try:
-            return self.read_into(offset, out), None
-        except TorchRecIOError as damage:
-            # Bytes are copied to ``out`` as they are decoded, so those before the damage are there.
-            return min(max(self._decoded - offset, 0), len(out)), damage
 
     def drop_kept(self, ranges: Ints) -> bool:
         del ranges
@@ -87,12 +80,6 @@ class CompressedFile(DecodedStream):
     def close(self) -> None:
         self._file.close()
         self.file_watch = None
-
-    def _begin(self) -> None:
-        """Start decoding at the start."""
-        self._inflater = Inflater(self._file, self._compression, self._start, self._recorder)
-        self._decoded = self._start.stream_offset  # up to here
-        self._recent = b""  # the last decoded bytes
 
     def _decode_more(self) -> bool:
         """Decode more of the stream; return False at its end."""

@@ -37,7 +37,7 @@ class Inflater:
         recorder: Chooses seek points on the way. The file must be seekable.
 
     Attributes:
-        file: Compressed file. It can be replaced by the same file, opened again.
+        file: Compressed file.
         damage_offset: File offset of the first byte that could not be decoded, once it is known.
 
     Raises:
@@ -110,7 +110,7 @@ class Inflater:
         if self._search is not None:
             self._search.add_data(self._stream_offset, data)
         if self._recorder is not None:
-            self._recorder.add_data(self._stream_offset, data)
+            self._recorder.add_data(data)
         self._stream_offset += len(data)
         return data
 

@@ -66,6 +66,7 @@ def check(data: bytes) -> None:
             _check_chunks(path, kind, points, content)
             _check_wrong_points(path, kind, points, content, step)
             for offset in (len(content) // 2, step, 0, len(content)):
+                source = CompressedFile(LocalFile(path), kind)
                 assert read_bytes(source, offset, 100) == content[offset : offset + 100]
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ...checks import check_integer
 from ..local import StrPath
-from .folder import CacheFolder, cache_folder_at
+from .folder import CacheFolder
 
 DEFAULT_BLOCK_BYTES = 1 << 20
 _LEAST_BLOCK_BYTES = 1 << 16
@@ -153,5 +153,4 @@ def clear_cache(directory: StrPath) -> None:
         FileNotFoundError: If there is no such directory.
         OSError: If it cannot be written.
     """
-    path = os.path.abspath(directory)
-    cache_folder_at(path, CacheFolder(path, 0).bound() or 0).clear()
+    CacheFolder(os.path.abspath(directory), 0).clear()

@@ -24,12 +24,10 @@ import stat
 import struct
 import sys
 import time
-from collections import OrderedDict
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..cache_folder import make_cache_folder
-from ..file_limit import most_open_files
 from .block_file import CachedBlock, file_bytes, write_block
 
 logger = logging.getLogger("torchrec_io")
@@ -48,6 +46,8 @@ _SPARE = 50
 # Files that are removed after one look at all files, at most: their names are in memory.
 _MOST_REMOVED = 1 << 16
 _SECONDS_TO_LOCK = 30.0
+# The time of the last use of a block is stored when it is older than this.
+_SECONDS_BETWEEN_USES = 10.0
 _OPEN_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
@@ -109,26 +109,16 @@ class Claim(NamedTuple):
         return os.path.samestat(os.fstat(self.descriptor), there)
 
 
-class CacheFolder:
+class CacheFolder(NamedTuple):
     """A folder of blocks. Safe to use from several threads and processes, and after a fork.
 
-    Args:
+    Attributes:
         path: The folder. It is created when a block is claimed.
         max_bytes: Largest size of all its files.
-
-    Attributes:
-        path: The folder.
-        opened: Blocks that this process keeps open, by the digest of the object and the number of
-            the block. The one that was opened first is closed first. There is no lock, which a fork
-            might copy while it is held: each change is one atomic call.
-        most_open: Largest number of these.
     """
 
-    def __init__(self, path: str, max_bytes: int) -> None:
-        self.path = path
-        self._max_bytes = max_bytes
-        self.opened: OrderedDict[tuple[str, int], CachedBlock] = OrderedDict()
-        self.most_open: int = max(16, min(4096, most_open_files() // 3))
+    path: str
+    max_bytes: int
 
     def block_path(self, name: str) -> str:
         """Return the path of a block that is complete."""
@@ -141,13 +131,19 @@ class CacheFolder:
     # ---- blocks ----
 
     def open(self, name: str, size: int) -> CachedBlock | None:
-        """Open a block; return None if the cache has none that is valid."""
+        """Open a block, and note that it is used; return None if the cache has none to use."""
         try:
             descriptor = _open_regular(self.block_path(name), os.O_RDONLY)
             block = CachedBlock(name, descriptor, size)
-            return block if self._is_trusted(os.fstat(descriptor)) else None
+            status = os.fstat(descriptor)
+            if not self._is_trusted(status):
+                return None
         except (OSError, ValueError):  # missing, of another user, or damaged
             return None
+        if time.time() - status.st_mtime > _SECONDS_BETWEEN_USES:
+            with contextlib.suppress(OSError):  # another user's file may not allow it
+                os.utime(descriptor)
+        return block
 
     def claim(self, name: str) -> Claim | None:
         """Claim a block; return None if another process has claimed it.
@@ -210,10 +206,8 @@ class CacheFolder:
             if not claim.has_part():
                 return  # the folder was removed meanwhile
             used = self._make_room(state, size)
-            self._write_state(state, used + size)
+            _write_state(state, used + size, self.max_bytes)
             write_block(claim.descriptor, claim.name, data)
-            # A file system may allocate more than the size.
-            self._write_state(state, used + max(size, _counted(os.fstat(claim.descriptor))))
             os.rename(self.part_path(claim.name), self.block_path(claim.name))
 
     def _make_room(self, state: int, size: int) -> int:
@@ -223,13 +217,13 @@ class CacheFolder:
             Size of all files in bytes.
         """
         used, _ = _read_state(state)
-        most = self._max_bytes - size
+        most = self.max_bytes - size
         if most < _BASE_BYTES:
             raise OSError(errno.EFBIG, "a block is larger than the cache", self.path)
         if used > most:
             used = self._count()
             for file in heapq.nsmallest(_MOST_REMOVED, self.files(), key=_removal_order):
-                if used <= most - self._max_bytes // _SPARE:
+                if used <= most - self.max_bytes // _SPARE:
                     break
                 if self.remove(file.path):
                     used -= file.size
@@ -243,10 +237,8 @@ class CacheFolder:
         try:
             with contextlib.suppress(OSError):  # a link in its place, or of another user
                 descriptor = _open_regular(path, os.O_RDWR)
-            if descriptor is not None:
-                if not _try_lock(descriptor):
-                    return False
-                os.ftruncate(descriptor, 0)  # frees the space even if a process has it open
+            if descriptor is not None and not _try_lock(descriptor):
+                return False
             os.unlink(path)
         except FileNotFoundError:
             return True
@@ -264,9 +256,10 @@ class CacheFolder:
             OSError: If the folder cannot be used.
         """
         with self.locked() as state:
+            _, bound = _read_state(state)
             for file in self.files():
                 self.remove(file.path)
-            self._write_state(state, self._count())
+            _write_state(state, self._count(), bound or 0)
 
     def files(self) -> Iterator[StoredFile]:
         """Yield the files of the cache. Other files in the folder do not belong to it."""
@@ -296,9 +289,6 @@ class CacheFolder:
     def _count(self) -> int:
         return _BASE_BYTES + sum(file.size for file in self.files())
 
-    def _write_state(self, descriptor: int, used: int) -> None:
-        os.pwrite(descriptor, _STATE.pack(_MAGIC, used, self._max_bytes), 0)
-
     def _create(self, path: str) -> int:
         """Open a file for writing, for all who may write to the folder."""
         mode = os.stat(self.path).st_mode & 0o666
@@ -316,6 +306,10 @@ def _read_state(descriptor: int) -> tuple[int, int | None]:
         _, used, bound = _STATE.unpack(data)
         return used, bound or None
     return sys.maxsize, None
+
+
+def _write_state(descriptor: int, used: int, bound: int) -> None:
+    os.pwrite(descriptor, _STATE.pack(_MAGIC, used, bound), 0)
 
 
 def _open_regular(path: str, flags: int, mode: int = 0o600) -> int:
@@ -363,21 +357,11 @@ def _counted(status: os.stat_result) -> int:
 
 
 @functools.lru_cache(maxsize=64)
-def cache_folder_at(path: str, max_bytes: int) -> CacheFolder:
-    """Return the object for a folder that all of this process uses."""
-    return CacheFolder(path, max_bytes)
-
-
-_logged: dict[tuple[str, str], object] = {}
-
-
 def log_unwritable(directory: str, reason: str) -> None:
     """Log once that a cache cannot be written."""
-    own = object()
-    if _logged.setdefault((directory, reason), own) is own:  # of several threads, one logs
-        logger.warning(
-            "the cache %s cannot be written (%s): data is read without it", directory, reason
-        )
+    logger.warning(
+        "the cache %s cannot be written (%s): data is read without it", directory, reason
+    )
 
 
 def reason_of(error: OSError) -> str:
