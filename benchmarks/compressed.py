@@ -25,8 +25,8 @@ from benchmarks.common import MB, arguments, memory_of, run_child, table, tensor
 from benchmarks.compressed_data import make_file, schema
 from torchrec_io._storage.chunk_cache import DEFAULT_CACHE_BYTES, Chunk
 from torchrec_io._storage.chunked_file import ChunkedFile
-from torchrec_io._storage.compressed import CompressedFile
 from torchrec_io._storage.decoder import start_member
+from torchrec_io._storage.inflater import Inflater
 from torchrec_io._storage.local import LocalFile
 
 _BATCH = 256
@@ -55,7 +55,7 @@ def _index(path: str) -> dict[str, float]:
         return size
 
     def read() -> None:
-        source = CompressedFile(LocalFile(path), "gzip")
+        source = Inflater(LocalFile(path), "gzip")
         out = np.empty(_OUTPUT_BYTES, np.uint8)
         at = 0
         while got := source.read_into(at, out.data):
