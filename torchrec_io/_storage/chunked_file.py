@@ -18,6 +18,7 @@ from .chunk_cache import Chunk, ChunkCache
 from .compression import Compression
 from .inflater import Inflater
 from .memory_file import MemoryFile
+from .remote.ranges import cut_ranges
 from .seek_points import CHECKED_BYTES, SeekPoints
 
 if TYPE_CHECKING:
@@ -258,23 +259,11 @@ class ChunkedFile(ByteSource):
 
     def _split(self, ranges: Ints) -> Iterator[tuple[int, Ints]]:
         """Yield the numbers of chunks, and the parts of ranges in them, as offsets in the chunk."""
-        starts = self.starts
-        ranges = ranges[ranges[:, 1] > 0]
-        if not len(ranges):
-            return
-        ends = ranges[:, 0] + ranges[:, 1]
-        first = np.searchsorted(starts, ranges[:, 0], side="right") - 1
-        last = np.searchsorted(starts, ends, side="left") - 1
-        counts = last - first + 1
-        rows = np.repeat(np.arange(len(ranges)), counts)
-        numbers = first[rows] + np.arange(len(rows)) - (np.cumsum(counts) - counts)[rows]
-        begins = np.maximum(starts[numbers], ranges[rows, 0])
-        sizes = np.minimum(starts[numbers + 1], ends[rows]) - begins
-        targets = ranges[rows, 2] + begins - ranges[rows, 0]
-        parts = np.column_stack([begins - starts[numbers], sizes, targets])
+        bounds = np.column_stack([self.starts[:-1], self.starts[1:]])
+        numbers, parts = cut_ranges(bounds, ranges[ranges[:, 1] > 0])
         order = np.argsort(numbers, kind="stable")
         found, firsts = np.unique(numbers[order], return_index=True)
-        for number, group in zip(found.tolist(), np.split(order, firsts[1:]), strict=True):
+        for number, group in zip(found.tolist(), np.split(order, firsts)[1:], strict=True):
             yield number, parts[group]
 
 

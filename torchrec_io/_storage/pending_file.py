@@ -70,7 +70,7 @@ class PendingFile:
             for part in parts:
                 left = memoryview(part)
                 while left:
-                    done = self._file.write(left) or 0
+                    done = os.write(self._file.fileno(), left)
                     self.size += done
                     left = left[done:]
 
