@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import functools
 import heapq
 import logging
@@ -28,6 +27,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..cache_folder import make_cache_folder
+from ..file_lock import is_open_at, release, try_lock
 from .block_file import CachedBlock, file_bytes, write_block
 
 logger = logging.getLogger("torchrec_io")
@@ -98,15 +98,11 @@ class Claim(NamedTuple):
         with contextlib.suppress(OSError):
             if self.has_part():
                 os.unlink(self.folder.part_path(self.name))
-        _release(self.descriptor)
+        release(self.descriptor)
 
     def has_part(self) -> bool:
         """Return whether the part of this claim is in the folder."""
-        try:
-            there = os.stat(self.folder.part_path(self.name))
-        except FileNotFoundError:
-            return False
-        return os.path.samestat(os.fstat(self.descriptor), there)
+        return is_open_at(self.descriptor, self.folder.part_path(self.name))
 
 
 class CacheFolder(NamedTuple):
@@ -156,7 +152,7 @@ class CacheFolder(NamedTuple):
         with contextlib.ExitStack() as closing:
             closing.callback(os.close, claim.descriptor)
             # The part is gone if another process had the lock, and gave it up meanwhile.
-            if _try_lock(claim.descriptor) and claim.has_part():
+            if try_lock(claim.descriptor) and claim.has_part():
                 closing.pop_all()
                 return claim
         return None
@@ -184,13 +180,13 @@ class CacheFolder(NamedTuple):
         descriptor = self._create(os.path.join(self.path, _STATE_NAME))
         try:
             end = time.monotonic() + _SECONDS_TO_LOCK
-            while not _try_lock(descriptor):
+            while not try_lock(descriptor):
                 if time.monotonic() > end:
                     raise TimeoutError(errno.ETIMEDOUT, "the cache stays locked", self.path)
                 time.sleep(0.001)
             yield descriptor
         finally:
-            _release(descriptor)
+            release(descriptor)
 
     def store(self, claim: Claim, data: memoryview) -> None:
         """Write a block that this process has claimed.
@@ -237,7 +233,7 @@ class CacheFolder(NamedTuple):
         try:
             with contextlib.suppress(OSError):  # a link in its place, or of another user
                 descriptor = _open_regular(path, os.O_RDWR)
-            if descriptor is not None and not _try_lock(descriptor):
+            if descriptor is not None and not try_lock(descriptor):
                 return False
             os.unlink(path)
         except FileNotFoundError:
@@ -246,7 +242,7 @@ class CacheFolder(NamedTuple):
             return False
         finally:
             if descriptor is not None:
-                _release(descriptor)
+                release(descriptor)
         return True
 
     def clear(self) -> None:
@@ -324,21 +320,6 @@ def _open_regular(path: str, flags: int, mode: int = 0o600) -> int:
         return descriptor
     os.close(descriptor)
     raise OSError(errno.EINVAL, "not a regular file with one name", path)
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _release(descriptor: int) -> None:
-    """Unlock and close a file. Forked processes may have it open, too."""
-    with contextlib.suppress(OSError):
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
-    os.close(descriptor)
 
 
 def _removal_order(file: StoredFile) -> tuple[bool, int]:

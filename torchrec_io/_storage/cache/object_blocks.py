@@ -68,10 +68,6 @@ class ObjectBlocks(NamedTuple):
         """Return whether a block is cached."""
         return self.open(number) is not None
 
-    def claim(self, number: int) -> Claim | None:
-        """Claim a block; see :meth:`CacheFolder.claim`."""
-        return self.folder.claim(self.name(number))
-
     def claim_missing(self, numbers: Iterable[int], most: int) -> dict[int, Claim]:
         """Claim blocks that are not cached; return the claims by the numbers of the blocks.
 
@@ -85,7 +81,7 @@ class ObjectBlocks(NamedTuple):
         claims: dict[int, Claim] = {}
         try:
             for number in numbers:
-                claim = self.claim(number)
+                claim = self.folder.claim(self.name(number))
                 if claim is not None:
                     claims[number] = claim
                     if self.has(number):  # another process has stored it meanwhile
