@@ -19,8 +19,9 @@ from tests.support.examples import example_of
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io import _core
 from torchrec_io._records.index_file import encode_index
+from torchrec_io._storage.chunked_file import CHECKED_BYTES
 from torchrec_io._storage.local import LocalFile
-from torchrec_io._storage.seek_points import CHECKED_BYTES, SeekPoint, SeekPoints, pack_window
+from torchrec_io._storage.seek_points import SeekPoint, SeekPoints, pack_window
 from torchrec_io._storage.zstd import load_zstd
 from torchrec_io.errors import CorruptRecordError, IndexFormatError
 

@@ -35,8 +35,6 @@ def open_chunks(
         cache: Cache of decoded chunks, which stay there when the file is closed.
         disk: Cache on the local disk that keeps decoded chunks.
     """
-    from .._storage.chunked_file import ChunkedFile  # noqa: PLC0415  # has decoders
-
     assert index.compression is not None
     points, size, stored = index.seek_points, index.stream_bytes, None
     if disk is not None:

@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from isal import isal_zlib
 
 from .. import _core
 from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
 from .byte_source import ByteBuffer, ByteSource, Ints
 from .chunk_cache import Chunk, ChunkCache
 from .compression import Compression
-from .inflater import Inflater
 from .memory_file import MemoryFile
 from .remote.ranges import cut_ranges
-from .seek_points import CHECKED_BYTES, SeekPoints
 
 if TYPE_CHECKING:
     from .cache.object_blocks import ObjectBlocks
+    from .inflater import Inflater
+    from .seek_points import SeekPoints
+
+# Size of a part of the stream that has a checksum in the index.
+CHECKED_BYTES = 1 << 18
 
 # Compressed bytes that are read at once, where each read is expensive.
 _MOST_AT_ONCE_BYTES = 64 << 20
@@ -218,6 +220,8 @@ class ChunkedFile(ByteSource):
         found, self._next = self._next, None
         if found is not None and found[0] == number:
             return found[1]
+        from .inflater import Inflater  # noqa: PLC0415  # loads a decompressor
+
         file = self._file
         offset, stored_bytes = self.file_range(number)
         is_remote = file.descriptor is None
@@ -269,6 +273,8 @@ class ChunkedFile(ByteSource):
 
 def _count_valid(data: ByteBuffer, checks: npt.NDArray[np.uint32]) -> int:
     """Return the number of bytes before the first part that does not match its checksum."""
+    from isal import isal_zlib  # noqa: PLC0415  # as above
+
     for begin, check in zip(range(0, len(data), CHECKED_BYTES), checks, strict=False):
         if isal_zlib.crc32(data[begin : begin + CHECKED_BYTES]) != check:
             return begin

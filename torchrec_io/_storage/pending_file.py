@@ -78,20 +78,13 @@ class PendingFile:
         """Open the content that was written so far."""
         return LocalFile(self.temporary)
 
-    def release(self) -> str:
-        """Close the file and return its temporary name, so that another writer can open it.
+    def sync(self) -> None:
+        """Wait until all bytes are on storage. Nothing can be written afterwards.
 
         The object holds no descriptor from then on: there may be more files than descriptors.
         """
-        self._file.close()
-        return self.temporary
-
-    def sync(self) -> None:
-        """Wait until all bytes are on storage. Nothing can be written afterwards."""
-        with _errors_naming(self.path):
-            if self._file.closed:
-                sync_path(self.temporary)
-            else:
+        if not self._file.closed:
+            with _errors_naming(self.path):
                 os.fsync(self._file.fileno())
                 self._file.close()
 
@@ -148,8 +141,6 @@ def write_atomically(
         file.write(data)
         if durable:
             file.sync()
-        else:
-            file.release()
         file.rename()
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from isal import isal_zlib
 
 from .byte_source import Ints
+from .chunked_file import CHECKED_BYTES
 from .decoder import WINDOW_BYTES
 
 # Between two seek points about this many bytes of the stream are decoded: for each random read half
@@ -25,9 +26,6 @@ _TYPICAL_WINDOW_BYTES = 11_500
 _SHORT_MEMBERS = 16
 # Higher levels take twice as long for windows that are a twentieth smaller.
 _WINDOW_LEVEL = 1
-
-# Size of a part of the stream that has a checksum.
-CHECKED_BYTES = 1 << 18
 
 _HEAD = np.dtype([("points", "<u8"), ("checks", "<u8")])
 _ENTRY = np.dtype([("stream_offset", "<u8"), ("file_bit", "<u8"), ("window_bytes", "<u8")])
