@@ -19,7 +19,7 @@ from tests.support.examples import example_of
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io import _core
 from torchrec_io._records.index_file import encode_index
-from torchrec_io._storage.chunked_file import CHECKED_BYTES
+from torchrec_io._storage.compression import CHECKED_BYTES
 from torchrec_io._storage.local import LocalFile
 from torchrec_io._storage.seek_points import SeekPoint, SeekPoints, pack_window
 from torchrec_io._storage.zstd import load_zstd

@@ -18,12 +18,6 @@ from torchrec_io._storage.local import LocalFile
 _DATA = bytes(range(200))
 
 
-def test_read_ranges_returns_the_range_past_the_end(tmp_path: Path) -> None:
-    (tmp_path / "plain").write_bytes(_DATA)
-    ranges = np.array([(0, 10, 0), (len(_DATA) - 5, 10, 10)], np.int64)
-    assert LocalFile(tmp_path / "plain").read_ranges(ranges, np.zeros(20, np.uint8)) == 1
-
-
 @pytest.mark.parametrize(
     ("cuts", "ranges", "error"),
     [

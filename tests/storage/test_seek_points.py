@@ -14,8 +14,7 @@ from isal import isal_zlib
 
 from tests.support.chunks import open_chunks
 from torchrec_io._storage.byte_source import ByteSource, find_size, read_bytes
-from torchrec_io._storage.chunked_file import CHECKED_BYTES
-from torchrec_io._storage.compression import Compression
+from torchrec_io._storage.compression import CHECKED_BYTES, Compression
 from torchrec_io._storage.inflater import Inflater
 from torchrec_io._storage.local import LocalFile
 from torchrec_io._storage.opening import open_decompressed

@@ -8,7 +8,7 @@ import numpy as np
 
 from torchrec_io import _core
 from torchrec_io._records.formats import TFRECORD
-from torchrec_io._storage.chunked_file import CHECKED_BYTES
+from torchrec_io._storage.compression import CHECKED_BYTES
 from torchrec_io._storage.local import LocalFile
 from torchrec_io._storage.seek_points import START, SeekPoints
 

@@ -14,7 +14,7 @@ from .. import _core
 from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
 from .byte_source import ByteBuffer, ByteSource, Ints
 from .chunk_cache import Chunk, ChunkCache
-from .compression import Compression
+from .compression import CHECKED_BYTES, Compression
 from .memory_file import MemoryFile
 from .remote.ranges import cut_ranges
 
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from .cache.object_blocks import ObjectBlocks
     from .inflater import Inflater
     from .seek_points import SeekPoints
-
-# Size of a part of the stream that has a checksum in the index.
-CHECKED_BYTES = 1 << 18
 
 # Compressed bytes that are read at once, where each read is expensive.
 _MOST_AT_ONCE_BYTES = 64 << 20

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from isal import isal_zlib
 
 from .byte_source import Ints
-from .chunked_file import CHECKED_BYTES
+from .compression import CHECKED_BYTES
 from .decoder import WINDOW_BYTES
 
 # Between two seek points about this many bytes of the stream are decoded: for each random read half

@@ -234,12 +234,3 @@ def test_the_bound_holds_while_processes_write_and_are_killed(folder: CacheFolde
     add(folder, 30)
     assert 30 in found(folder)
     assert disk_bytes(folder) <= ROOM_FOR_FIVE
-
-
-# ---- damage ----
-
-
-def test_a_block_under_another_name_is_not_used(folder: CacheFolder) -> None:
-    add(folder, 1)
-    os.rename(folder.block_path(name_of(1)), folder.block_path(name_of(2)))
-    assert found(folder) == []
