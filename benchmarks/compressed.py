@@ -23,11 +23,10 @@ import numpy as np
 import torchrec_io as tio
 from benchmarks.common import MB, arguments, memory_of, run_child, table, tensorflow_python
 from benchmarks.compressed_data import make_file, schema
-from torchrec_io._storage.byte_source import ByteSource
 from torchrec_io._storage.chunk_cache import DEFAULT_CACHE_BYTES, Chunk
-from torchrec_io._storage.compressed import CompressedFile
-from torchrec_io._storage.compressed_chunks import CompressedChunks
+from torchrec_io._storage.chunked_file import ChunkedFile
 from torchrec_io._storage.decoder import start_member
+from torchrec_io._storage.inflater import Inflater
 from torchrec_io._storage.local import LocalFile
 
 _BATCH = 256
@@ -56,7 +55,7 @@ def _index(path: str) -> dict[str, float]:
         return size
 
     def read() -> None:
-        source = CompressedFile(LocalFile(path), "gzip")
+        source = Inflater(LocalFile(path), "gzip")
         out = np.empty(_OUTPUT_BYTES, np.uint8)
         at = 0
         while got := source.read_into(at, out.data):
@@ -103,14 +102,14 @@ def _random(path: str) -> dict[str, float]:
 def _epoch(path: str, order: str, threads: str) -> dict[str, float]:
     """Read an epoch, or some of it. Return its speed, memory and number of decodings."""
     decoded = [0]
-    original = CompressedChunks.decode
+    original = ChunkedFile.decode
 
-    def decode(self: CompressedChunks, file: ByteSource, number: int, size: int) -> Chunk:
-        chunk = original(self, file, number, size)
-        decoded[0] += len(chunk.decoded)
+    def decode(self: ChunkedFile, number: int, size: int) -> Chunk:
+        chunk = original(self, number, size)
+        decoded[0] += len(chunk.data)
         return chunk
 
-    CompressedChunks.decode = decode  # type: ignore[method-assign]
+    ChunkedFile.decode = decode  # type: ignore[method-assign]
     dataset = tio.TFRecordDataset(
         path, schema(), batch_size=_BATCH, shuffle=_ORDERS[order], num_threads=int(threads)
     )

@@ -19,6 +19,7 @@ from tests.support.examples import example_of
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io import _core
 from torchrec_io._records.index_file import encode_index
+from torchrec_io._storage.compression import CHECKED_BYTES
 from torchrec_io._storage.local import LocalFile
 from torchrec_io._storage.seek_points import SeekPoint, SeekPoints, pack_window
 from torchrec_io._storage.zstd import load_zstd
@@ -175,7 +176,8 @@ def test_windows_in_an_index_of_zstandard_are_refused(tmp_path: Path) -> None:
     path.write_bytes(zstd.compress(STREAM[:9000]) + zstd.compress(STREAM[9000:]))
     index = tio.RecordIndex.build(path, seek_point_bytes=1)
     bits = int(index.seek_points.file_bits[1])
-    points = SeekPoints.of([SeekPoint(0, 0), SeekPoint(9000, bits, pack_window(b"x"))])
+    checks = [0] * (1 + -(-(len(STREAM) - 9000) // CHECKED_BYTES))
+    points = SeekPoints.of([SeekPoint(0, 0), SeekPoint(9000, bits, pack_window(b"x"))], checks)
     starts = index.offsets.astype(np.uint64)
     content = encode_index(LocalFile(path), starts, len(STREAM), "zstd", points)
     path.with_name("x.tfidx").write_bytes(content)

@@ -28,6 +28,7 @@ from torchrec_io._records.index_file import SUFFIX
 from torchrec_io._records.sequential import iter_records
 from torchrec_io._records.verify import verify_file
 from torchrec_io._storage.byte_source import Stamp
+from torchrec_io._storage.cache.folder import CacheFolder
 from torchrec_io._storage.cache.object_blocks import ObjectBlocks
 from torchrec_io._storage.compression import Compression
 from torchrec_io._storage.location import Location
@@ -609,7 +610,7 @@ def fill_block_cache(folder: Path) -> int:
     data = bytes(range(256)) * 64  # four blocks
     cache = folder / "cache" / "blocks"
     most = 42 << 10  # three of them
-    blocks = ObjectBlocks(str(cache), most, 4096, "0" * 32, len(data))
+    blocks = ObjectBlocks(CacheFolder(str(cache), most), 4096, "0" * 32, len(data))
     file = MemoryObject(data, blocks)
     memory = np.zeros(len(data), np.uint8)
     try:

@@ -13,7 +13,7 @@ import pytest
 
 import torchrec_io as tio
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io._storage.cache_folder import is_own_cache_file, write_cached
+from torchrec_io._storage.cache_folder import is_own_cache_file
 
 
 @contextmanager
@@ -92,13 +92,3 @@ def test_files_that_others_can_write_are_ignored(
     assert f"files of the cache {cache} are ignored, because" in caplog.text
     assert path.stat().st_ino != before.st_ino  # made again
     assert is_own_cache_file(path)
-
-
-def test_one_line_is_logged(cache: Path, caplog: Any) -> None:
-    for name in ("a", "b"):
-        write_cached(cache / name, b"x")
-        (cache / name).chmod(0o666)
-        assert not is_own_cache_file(cache / name)
-    assert len(caplog.records) == 1
-    assert not is_own_cache_file(cache / "missing")
-    assert len(caplog.records) == 1

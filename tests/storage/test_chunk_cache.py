@@ -12,8 +12,7 @@ from torchrec_io._storage.chunk_cache import Chunk, ChunkCache
 
 
 def chunk(size: int) -> Chunk:
-    data = np.zeros(size, np.uint8)
-    return Chunk(data, None, data)
+    return Chunk(np.zeros(size, np.uint8), None)
 
 
 class Holder:

@@ -19,17 +19,6 @@ def never() -> None:
     pytest.fail("nobody holds the lock")
 
 
-def test_the_file_is_removed(tmp_path: Path) -> None:
-    path = tmp_path / "lock"
-    for _ in range(2):
-        with file_lock(str(path), never):
-            assert path.exists()
-        assert not path.exists()
-    with pytest.raises(ZeroDivisionError), file_lock(str(path), never):
-        raise ZeroDivisionError
-    assert not path.exists()
-
-
 def test_one_at_a_time(tmp_path: Path) -> None:
     """Threads count without another lock."""
     path = str(tmp_path / "lock")

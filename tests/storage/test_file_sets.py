@@ -151,14 +151,6 @@ def test_a_set_without_a_pattern_of_its_own(folder: Path) -> None:
         tio.TFRecordDataset("data")
 
 
-def test_many_sets(folder: Path) -> None:
-    make(folder, *(f"{language:02d}-00000-of-00001" for language in range(30)))
-    with pytest.raises(
-        ValueError, match=r"30 sets of files: .*'data/09-00000-of-00001', 20 more; "
-    ):
-        tio.TFRecordDataset("data")
-
-
 def test_a_folder_whose_name_looks_like_a_pattern(folder: Path) -> None:
     make(folder / "x[1]", "train.tfrecord", "val.tfrecord")
     with pytest.raises(ValueError, match=re.escape("or pass 'data/x[[]1]/*' to read all")):

@@ -1,4 +1,4 @@
-"""Local files and atomic writes."""
+"""Local files."""
 
 from __future__ import annotations
 
@@ -14,15 +14,8 @@ import torchrec_io as tio
 from torchrec_io import _core
 from torchrec_io._storage.byte_source import read_bytes
 from torchrec_io._storage.local import LocalFile
-from torchrec_io._storage.pending_file import write_atomically
 
 _DATA = bytes(range(200))
-
-
-def test_read_ranges_returns_the_range_past_the_end(tmp_path: Path) -> None:
-    (tmp_path / "plain").write_bytes(_DATA)
-    ranges = np.array([(0, 10, 0), (len(_DATA) - 5, 10, 10)], np.int64)
-    assert LocalFile(tmp_path / "plain").read_ranges(ranges, np.zeros(20, np.uint8)) == 1
 
 
 @pytest.mark.parametrize(
@@ -63,22 +56,6 @@ def test_a_file_of_another_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(os, "open", refusing)
     assert read_bytes(LocalFile(tmp_path / "x"), 0, 200) == _DATA
-
-
-def test_write_atomically_leaves_the_old_or_the_new_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    target = tmp_path / "x"
-    write_atomically(target, b"old")
-
-    def fail(*_: object) -> None:
-        raise OSError("disk full")
-
-    monkeypatch.setattr(os, "replace", fail)
-    with pytest.raises(OSError, match="disk full"):
-        write_atomically(target, b"new")
-    assert target.read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["x"]
 
 
 def test_gathering_between_buffers_and_inside_one() -> None:

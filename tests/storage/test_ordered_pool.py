@@ -45,13 +45,6 @@ def test_results_come_in_order(jobs: int, processes: bool) -> None:
     assert all((pid == os.getpid()) != processes for _, pid in found)
 
 
-def test_few_items_are_taken_in_advance() -> None:
-    pieces = iter(range(1000))
-    with OrderedPool(double, 2) as pool:
-        next(pool.map(pieces))
-    assert next(pieces) < 10
-
-
 @pytest.mark.parametrize(("jobs", "processes"), FORMS)
 def test_first_error_in_order_is_raised(jobs: int, processes: bool) -> None:
     found: list[int] = []

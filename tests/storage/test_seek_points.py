@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import gzip
-import itertools
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -15,13 +14,11 @@ from isal import isal_zlib
 
 from tests.support.chunks import open_chunks
 from torchrec_io._storage.byte_source import ByteSource, find_size, read_bytes
-from torchrec_io._storage.compressed import CompressedFile
-from torchrec_io._storage.compression import Compression
+from torchrec_io._storage.compression import CHECKED_BYTES, Compression
 from torchrec_io._storage.inflater import Inflater
 from torchrec_io._storage.local import LocalFile
 from torchrec_io._storage.opening import open_decompressed
 from torchrec_io._storage.seek_points import (
-    CHECKED_BYTES,
     SeekPoint,
     SeekPointRecorder,
     SeekPoints,
@@ -189,20 +186,6 @@ def test_damage_that_leads_past_the_end_of_the_file(tmp_path: Path) -> None:
     assert read_bytes(source, 0, 400_000) == NOISE[:400_000]
 
 
-def test_points_are_right_after_reading_back(tmp_path: Path) -> None:
-    path = tmp_path / "x"
-    path.write_bytes(with_flushes(DATA, zlib.Z_SYNC_FLUSH))
-    recorder = SeekPointRecorder(SPAN)
-    source = CompressedFile(LocalFile(path), "gzip", recorder=recorder)
-    for offset in (700_000, 699_000, 100, 1_200_000, 300_000, len(DATA) - 5, 0, 2**40):
-        assert read_bytes(source, offset, 7777) == DATA[offset : offset + 7777]
-    points = recorder.finish()
-    assert len(points) > 10
-    chunks = open_chunks(path, "gzip", points, len(DATA))
-    for begin, end in itertools.pairwise([*points.stream_offsets.tolist(), len(DATA)]):
-        assert read_bytes(chunks, begin, end - begin) == DATA[begin:end]
-
-
 def test_a_damaged_window_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(deflated(DATA, 31))
@@ -210,7 +193,7 @@ def test_a_damaged_window_is_an_error(tmp_path: Path) -> None:
     points = [found.point(number) for number in range(len(found))]
     for window in (b"", b"junk", zlib.compress(bytes(40_000))):
         points[1] = SeekPoint(points[1].stream_offset, points[1].file_bit, window)
-        source = open_chunks(path, "gzip", SeekPoints.of(points), len(DATA))
+        source = open_chunks(path, "gzip", SeekPoints.of(points, found.checks.tolist()), len(DATA))
         with pytest.raises(CorruptRecordError, match="build the index again"):
             read_bytes(source, points[1].stream_offset, 1)
 
@@ -232,7 +215,7 @@ def count_inflated(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_a_file_without_points_is_decompressed_once_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("torchrec_io._storage.seek_points._MOST_SPAN_BYTES", 1 << 20)
+    monkeypatch.setattr("torchrec_io._storage.seek_points._MOST_CHUNK_BYTES", 1 << 20)
     data = 8 * NOISE
     path = tmp_path / "x"
     path.write_bytes(gzip.compress(data, 1))

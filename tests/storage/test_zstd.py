@@ -15,30 +15,17 @@ from hypothesis import strategies as st
 import torchrec_io as tio
 from tests.support.inflated import read_all
 from tests.support.tfrecord import frame
-from torchrec_io._storage.compression import detect_compression
 from torchrec_io._storage.inflater import Inflater
 from torchrec_io._storage.local import LocalFile
 from torchrec_io._storage.zstd import load_zstd
-from torchrec_io.errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
+from torchrec_io.errors import CorruptRecordError, TorchRecIOError
 
 zstd = load_zstd()
 
-# Parts of a stream, each of which becomes a frame; None becomes a frame to skip.
-PARTS = st.lists(
-    st.none() | st.binary(max_size=50) | st.integers(1, 300).map(lambda n: b"abc%d" % n * n * 40),
-    min_size=1,
-    max_size=6,
-)
 
-
-def packed(parts: list[bytes | None]) -> bytes:
+def packed(data: bytes) -> bytes:
     with_checksum = {zstd.CompressionParameter.checksum_flag: 1}
-    return b"".join(
-        b"\x5e\x2a\x4d\x18\x04\x00\x00\x00skip"
-        if part is None
-        else zstd.compress(part, options=with_checksum)
-        for part in parts
-    )
+    return bytes(zstd.compress(data, options=with_checksum))
 
 
 def read(content: bytes, step: int = 1 << 16) -> tuple[bytes, TorchRecIOError | None]:
@@ -48,31 +35,9 @@ def read(content: bytes, step: int = 1 << 16) -> tuple[bytes, TorchRecIOError | 
         return read_all(Inflater(LocalFile(path), "zstd"), step)
 
 
-@given(PARTS, st.integers(1, 100_000))
-def test_frames_are_joined(parts: list[bytes | None], step: int) -> None:
-    content = packed(parts)
-    assert detect_compression(content[:4096]) == "zstd"
-    stream = b"".join(part or b"" for part in parts)
-    assert read(content, step) == (stream, None)
-
-
-@given(PARTS, st.integers(0))
-def test_a_cut_file_is_truncated(parts: list[bytes | None], place: int) -> None:
-    content = packed(parts)
-    ends, whole = [], 0
-    for part in parts:
-        ends.append(whole)
-        whole += len(packed([part]))
-    size = place % len(content)
-    found, error = read(content[:size])
-    assert b"".join(part or b"" for part in parts).startswith(found)
-    assert (error is None) == (size in ends)
-    assert error is None or isinstance(error, TruncatedFileError)
-
-
 def test_all_bytes_of_sound_blocks_come_before_the_error() -> None:
     blocks = [bytes([number]) * 131072 for number in range(40)]
-    content = bytearray(packed([b"".join(blocks)]))
+    content = bytearray(packed(b"".join(blocks)))
     content[-20] ^= 0xFF  # in the last blocks
     found, error = read(bytes(content), 1 << 18)
     assert isinstance(error, CorruptRecordError)
@@ -112,7 +77,7 @@ def test_the_error_of_a_missing_package_names_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "x"
-    path.write_bytes(packed([b"abc"]))
+    path.write_bytes(packed(b"abc"))
     name = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
     importlib.import_module(name)
     monkeypatch.setitem(sys.modules, name, None)

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from torchrec_io._storage.byte_source import ByteSource
 from torchrec_io._storage.chunk_cache import Chunk, ChunkCache
 from torchrec_io._storage.chunked_file import ChunkedFile
-from torchrec_io._storage.compressed_chunks import CompressedChunks
 from torchrec_io._storage.compression import Compression
 from torchrec_io._storage.local import LocalFile
 from torchrec_io._storage.seek_points import SeekPoints
@@ -19,18 +17,17 @@ def open_chunks(
     path: Path, kind: Compression, points: SeekPoints, size: int, cache: int = 1 << 20
 ) -> ChunkedFile:
     """Return the content of a compressed file, readable at any offset."""
-    chunks = CompressedChunks(str(path), kind, points, size)
-    return ChunkedFile(LocalFile(path), chunks, ChunkCache(cache))
+    return ChunkedFile(LocalFile(path), kind, points, size, ChunkCache(cache))
 
 
 def count_decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list to which each decoding of a chunk adds its number."""
     decoded: list[int] = []
-    original = CompressedChunks.decode
+    original = ChunkedFile.decode
 
-    def decode(self: CompressedChunks, file: ByteSource, number: int, size: int) -> Chunk:
+    def decode(self: ChunkedFile, number: int, size: int) -> Chunk:
         decoded.append(number)
-        return original(self, file, number, size)
+        return original(self, number, size)
 
-    monkeypatch.setattr(CompressedChunks, "decode", decode)
+    monkeypatch.setattr(ChunkedFile, "decode", decode)
     return decoded

@@ -8,6 +8,7 @@ import numpy as np
 
 from torchrec_io import _core
 from torchrec_io._records.formats import TFRECORD
+from torchrec_io._storage.compression import CHECKED_BYTES
 from torchrec_io._storage.local import LocalFile
 from torchrec_io._storage.seek_points import START, SeekPoints
 
@@ -34,9 +35,11 @@ def write_index(
         header_bytes=(starts[0] if starts else end) if header_bytes is None else header_bytes,
         footer_bytes=footer_bytes,
     )
-    is_plain = compression is _core.Compression.none
-    points = b"" if is_plain else SeekPoints.of([START]).encode()
-    section = np.frombuffer(points, np.uint8)
+    section = np.empty(0, np.uint8)
+    if compression is not _core.Compression.none:
+        size = (gaps[-1].end if gaps else end) + footer_bytes
+        points = SeekPoints.of([START], [0] * -(-size // CHECKED_BYTES))
+        section = np.frombuffer(points.encode(), np.uint8)
     content = _core.encode_index(header, np.array(starts, np.uint64), list(gaps), section)
     path = data.with_name(data.name + ".tfidx")
     path.write_bytes(content)

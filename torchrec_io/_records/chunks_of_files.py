@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import bisect
+import functools
 import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._storage.byte_source import ByteBuffer, ByteSource, Ints
+from .._storage.byte_source import ByteBuffer, ByteSource
 from .._storage.chunk_cache import ChunkCache
 from .._storage.chunked_file import ChunkedFile
 from .index import RecordIndex
@@ -34,35 +35,27 @@ def open_chunks(
         cache: Cache of decoded chunks, which stay there when the file is closed.
         disk: Cache on the local disk that keeps decoded chunks.
     """
-    from .._storage.compressed_chunks import CompressedChunks  # noqa: PLC0415  # has decoders
-
     assert index.compression is not None
-    chunks = CompressedChunks(file.path, index.compression, index.seek_points, index.stream_bytes)
+    points, size, stored = index.seek_points, index.stream_bytes, None
     if disk is not None:
         from .._storage.cache.object_blocks import chunk_blocks  # noqa: PLC0415  # seldom needed
 
         identity = index.location.content_identity(file.stamp)
         if identity is not None:
-            chunks.stored = chunk_blocks(disk, identity, chunks.starts)
-    return ChunkedFile(file, chunks, cache)
-
-
-def trust_valid_records(source: ChunkedFile, index: RecordIndex, ranges: Ints) -> None:
-    """Allow reading the records of damaged chunks up to the first one that is damaged.
-
-    Damage to compressed data may repeat earlier bytes. So what follows it, up to the next seek
-    point, may be records that look valid, but are others again.
-
-    Args:
-        source: The decompressed content of a file.
-        index: Index of the file.
-        ranges: Ranges that are read; int64 ``[n, 3]``.
-    """
-    for edge in {*ranges[:, 0].tolist(), *(ranges[:, :2].sum(axis=1) - 1).tolist()}:
-        damaged = source.damaged_chunk(edge)
-        if damaged is not None:
-            begin, data = damaged
-            source.trust(begin, _find_valid_end(index, begin, data))
+            starts = np.append(points.chunk_starts(size)[0], size)
+            stored = chunk_blocks(disk, identity, starts)
+    find_valid_end = None
+    if index.format.is_self_checking:
+        find_valid_end = functools.partial(_find_valid_end, index)
+    return ChunkedFile(
+        file,
+        index.compression,
+        points,
+        size,
+        cache,
+        stored=stored,
+        find_valid_end=find_valid_end,
+    )
 
 
 def report_decodings(
@@ -85,9 +78,9 @@ def report_decodings(
     if block is not None:
         # The chunks that a block begins and ends in are decompressed.
         block_bytes = block * max(1, size / max(1, len(largest)))
-        chunk_bytes = size / len(points.span_starts(size)[0])
+        chunk_bytes = size / len(points.chunk_starts(size)[0])
         times = min(times, 1 + chunk_bytes / block_bytes)
-    times *= points.spans_to_reach(size)
+    times *= points.chunks_to_reach(size)
     if times <= _MANY_DECODINGS:
         return False
     logger.warning(
@@ -103,6 +96,9 @@ def report_decodings(
 
 def _find_valid_end(index: RecordIndex, begin: int, data: ByteBuffer) -> int:
     """Return the stream offset where the first damaged record of a damaged chunk starts.
+
+    Damage to compressed data may repeat earlier bytes. So what follows it, up to the next seek
+    point, may be records that look valid, but are others again.
 
     Args:
         index: Index of the file.

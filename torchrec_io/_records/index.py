@@ -530,7 +530,7 @@ class RecordIndex:
         if format_.fingerprint(file, stamp.size) != header.data_fingerprint:
             # All that is decompressed is compared with checksums in the index.
             is_unwritten_file = self.location.local_path is not None and not is_touched
-            if not (is_compressed and is_unwritten_file and len(self.seek_points.checks)):
+            if not (is_compressed and is_unwritten_file):
                 return "the content of the data file differs from the indexed content"
         # A TFRecord that is not where the index has it is noticed when it is read.
         if is_touched and not (is_compressed or format_.is_self_checking):
@@ -558,13 +558,7 @@ class RecordIndex:
                 path=path,
             )
         if file.compression is not None:
-            has_checks = len(file.seek_points.checks) > 0  # which checks the points themselves
-            if size and not has_checks and not self.format.is_self_checking:
-                raise IndexFormatError(
-                    "the index has no checksums of the content, so damage would not be noticed: "
-                    "build it again",
-                    path=path,
-                )
+            file.seek_points  # noqa: B018  # raises an error if they are invalid
 
     def _check_complete(self, allow_missing: bool) -> None:
         for gap in self.gaps:
@@ -598,17 +592,17 @@ def _limited(progress: Progress | None, limit: int, path: str) -> Progress:
     return check
 
 
-def make_recorder(span_bytes: int | None) -> SeekPointRecorder:
+def make_recorder(distance: int | None) -> SeekPointRecorder:
     """Return a recorder of the seek points of a compressed file.
 
     Args:
-        span_bytes: Number of bytes of the stream between two points; None: about 4 MiB.
+        distance: Number of bytes of the stream between two points; None: about 4 MiB.
 
     Raises:
         ValueError: If the number is less than 1.
     """
     from .._storage.seek_points import SeekPointRecorder  # noqa: PLC0415  # loads a decompressor
 
-    if span_bytes is not None:
-        check_integer("seek_point_bytes", span_bytes, 1)
-    return SeekPointRecorder(span_bytes)
+    if distance is not None:
+        check_integer("seek_point_bytes", distance, 1)
+    return SeekPointRecorder(distance)

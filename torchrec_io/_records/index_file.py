@@ -317,8 +317,7 @@ def encode_index(
         header_bytes=first,
         footer_bytes=footer_bytes,
     )
-    stream_bytes = (gaps[-1].end if gaps else end) + footer_bytes
-    section = b"" if seek_points is None else seek_points.up_to(stream_bytes).encode()
+    section = b"" if seek_points is None else seek_points.encode()
     return _core.encode_index(header, starts, list(gaps), np.frombuffer(section, np.uint8))
 
 

@@ -38,8 +38,12 @@ class TextLines(RecordFormat):
         at = last = lines = 0  # last: start of the last line
         chunk = np.empty(0, np.uint8)
         error: TorchRecIOError | None = None
-        while error is None:
-            got, error = source.read_before_damage(at, buffer.data)
+        while True:
+            try:
+                got = source.read_into(at, buffer.data)
+            except TorchRecIOError as damage:
+                error = damage
+                break
             if got == 0:
                 break
             chunk = buffer[:got]

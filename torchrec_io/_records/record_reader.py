@@ -12,7 +12,6 @@ import numpy as np
 from .. import _core
 from .._storage.byte_source import ByteBuffer, Ints
 from .._storage.chunk_cache import DEFAULT_CACHE_BYTES, Holder, process_cache
-from .._storage.chunked_file import ChunkedFile
 from .._storage.compression import Compression
 from .._storage.file_limit import is_out_of_files
 from .._storage.several_sources import descriptors_of
@@ -20,7 +19,7 @@ from .._storage.thread_pool import REMOTE_THREADS, most_storage_threads
 from ..checks import counted
 from ..errors import CorruptRecordError, TorchRecIOError
 from ..timing.steps import checking, reading
-from .chunks_of_files import open_chunks, report_decodings, trust_valid_records
+from .chunks_of_files import open_chunks, report_decodings
 from .formats import TFRECORD, RecordFormat
 from .index import RecordIndex
 from .native_frames import Frames
@@ -194,29 +193,11 @@ class RecordReader(Reader):
         errors: list[TorchRecIOError] = []
         for position, place in enumerate(self.locate(plan.numbers)):
             try:
-                self._try_reading(plan.numbers[position : position + 1])
+                self.read(self.plan(plan.numbers[position : position + 1]))
             except CorruptRecordError as error:
                 readable[position] = False
                 errors.append(CorruptRecordError(error.reason, **place.where))
         return self.plan(plan.numbers[readable]), errors
-
-    def _try_reading(self, record: Ints) -> None:
-        """Read a record of a compressed file, as far as that can be trusted.
-
-        Raises:
-            CorruptRecordError: If it cannot.
-        """
-        plan = self.plan(record)
-        try:
-            self.read(plan)
-        except CorruptRecordError:
-            if not self.format.is_self_checking:
-                raise
-            for file, ranges in plan.by_file():
-                [source] = self.files.open([file])
-                if isinstance(source, ChunkedFile):
-                    trust_valid_records(source, self.indexes[file], ranges)
-            self.read(plan)
 
     def _without_too_large(self, plan: ReadPlan) -> tuple[ReadPlan, list[TorchRecIOError]]:
         """Return a plan without the records that are too large, and an error for each of these."""

@@ -62,12 +62,13 @@ class StreamWindow:
         stop = min(len(self._buffer), most, self.stream_end - self.at)
         if self.damage is not None or stop <= self._size:
             return False
-        got, self.damage = self.source.read_before_damage(
-            self.at + self._size, self._buffer.data[self._size : stop]
-        )
-        self._size += got
-        if self.damage is not None:
+        try:
+            got = self.source.read_into(self.at + self._size, self._buffer.data[self._size : stop])
+        except TorchRecIOError as damage:
+            self.damage = damage
             self.drop_kept()
+            return False
+        self._size += got
         return got > 0
 
     def drop_kept(self) -> None:

@@ -53,9 +53,7 @@ class SourceReader(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         out = memoryview(buffer).cast("B")
-        got, damage = self._source.read_before_damage(self._offset, out)
-        if damage is not None and got == 0:
-            raise damage
+        got = self._source.read_into(self._offset, out)
         self._offset += got
         return got
 

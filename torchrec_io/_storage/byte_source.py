@@ -67,36 +67,23 @@ class ByteSource(ABC):
     @property
     @abstractmethod
     def size(self) -> int | None:
-        """Size of the stream in bytes; None if it is known only after reading it to its end.
-
-        A stream of unknown size is best read forwards.
-        """
+        """Size of the stream in bytes; None if it is known only after reading it to its end."""
 
     @abstractmethod
     def read_into(self, offset: int, out: memoryview) -> int:
         """Fill ``out`` with the bytes at a stream offset.
 
-        Returns:
-            Number of bytes read. It is less than the size of ``out`` only at the end of the stream,
-            or where a source that is not seekable has no more bytes yet.
-
-        Raises:
-            CorruptRecordError, TruncatedFileError: If the stream is damaged.
-            OSError: If reading fails.
-        """
-
-    def read_before_damage(
-        self, offset: int, out: memoryview
-    ) -> tuple[int, TorchRecIOError | None]:
-        """Fill ``out`` as :meth:`read_into` does, with the bytes before any damage.
-
         A stream of unknown size must be read forwards: ``offset`` must not be less than the offset
         after the last byte read.
 
         Returns:
-            Number of bytes read, and the damage that ends the stream, if it was reached.
+            Number of bytes read. It is less than the size of ``out`` only at the end of the stream,
+            before damage, or where a source that is not seekable has no more bytes yet.
+
+        Raises:
+            CorruptRecordError, TruncatedFileError: If the stream is damaged at the offset.
+            OSError: If reading fails.
         """
-        return self.read_into(offset, out), None
 
     def read_ranges(self, ranges: Ints, out: ByteBuffer) -> int | None:
         """Read several ranges into a buffer.
@@ -156,7 +143,10 @@ class DecodedStream(ByteSource):
 
 
 def read_bytes(source: ByteSource, offset: int, size: int) -> bytes:
-    """Return up to ``size`` bytes at a stream offset; none at the end of the stream."""
+    """Return up to ``size`` bytes at a stream offset; none at the end of the stream.
+
+    There are fewer before the end of the stream, and before damage.
+    """
     out = bytearray(size)
     return bytes(out[: source.read_into(offset, memoryview(out))])
 
@@ -190,9 +180,10 @@ def find_size(
         assert source.size is not None  # pipes have no index
         return source.size, None
     buffer = memoryview(bytearray(_READ_BYTES))
-    while True:
-        got, damage = source.read_before_damage(source.decoded, buffer)
-        if damage is not None or got == 0:
-            return source.decoded, damage
-        if progress is not None:
-            progress(source.file_bytes_read)
+    try:
+        while source.read_into(source.decoded, buffer):
+            if progress is not None:
+                progress(source.file_bytes_read)
+    except TorchRecIOError as damage:
+        return source.decoded, damage
+    return source.decoded, None

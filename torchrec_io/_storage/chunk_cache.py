@@ -25,12 +25,10 @@ class Chunk(NamedTuple):
     Attributes:
         data: The bytes that may be read, from the start of the chunk on; uint8.
         damage: Why the stream is damaged after them; None if they end because no more were wanted.
-        decoded: All bytes that could be decoded, of which those after ``data`` may be wrong; uint8.
     """
 
     data: ByteBuffer
     damage: TorchRecIOError | None
-    decoded: ByteBuffer
 
 
 class Holder(Protocol):
@@ -103,7 +101,7 @@ class ChunkCache:
     def _add(self, key: ChunkKey, chunk: Chunk) -> None:
         self._drop(key)
         self._chunks[key] = chunk
-        self._used += chunk.decoded.nbytes
+        self._used += chunk.data.nbytes
         held = sum(holder.held_bytes for holder in self._holders)
         most = max(self._capacity - held, self._capacity // _LEAST_SHARE)
         while self._used > most and len(self._chunks) > 1:
@@ -112,7 +110,7 @@ class ChunkCache:
     def _drop(self, key: ChunkKey) -> None:
         chunk = self._chunks.pop(key, None)
         if chunk is not None:
-            self._used -= chunk.decoded.nbytes
+            self._used -= chunk.data.nbytes
 
 
 _caches: weakref.WeakValueDictionary[tuple[int, int], ChunkCache] = weakref.WeakValueDictionary()

@@ -24,6 +24,9 @@ MOST_INFLATED: dict[Compression | None, int] = {
     "zstd": 1 << 15,
 }
 
+# Size of a part of a decompressed stream that has a checksum in the index.
+CHECKED_BYTES = 1 << 18
+
 # What the tools add to the name of a file.
 SUFFIXES: dict[Compression, str] = {"gzip": ".gz", "zlib": ".zz", "zstd": ".zst"}
 

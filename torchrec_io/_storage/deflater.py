@@ -60,11 +60,9 @@ class Deflater:
         if member_bytes + size > _MEMBER_BYTES:
             self._cut()
         self._begin()
-        at_stream = self._stream_bytes
         for part in parts:
             data = memoryview(part)
-            self._points.add_data(at_stream, data)
-            at_stream += len(data)
+            self._points.add_data(data)
             for at in range(0, len(data), _PART_BYTES):
                 self._file.write(self._compressor.compress(data[at : at + _PART_BYTES]))
         self._stream_bytes += size

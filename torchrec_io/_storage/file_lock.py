@@ -31,25 +31,23 @@ def file_lock(path: str, waiting: Callable[[], None]) -> Iterator[None]:
         if descriptor is not None:
             with contextlib.suppress(OSError):
                 os.unlink(path)  # first: nobody else can hold it now
-            with contextlib.suppress(OSError):
-                fcntl.flock(descriptor, fcntl.LOCK_UN)  # forked processes have the file open, too
-            os.close(descriptor)
+            release(descriptor)
 
 
 def _locked_file(path: str, waiting: Callable[[], None]) -> int | None:
-    kind = fcntl.LOCK_EX | fcntl.LOCK_NB
+    has_waited = False
     while True:
-        is_held = False
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         except OSError:
             return None
         try:
-            fcntl.flock(descriptor, kind)
-            if _is_file(descriptor, path):
+            is_locked = try_lock(descriptor)
+            if has_waited and not is_locked:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                is_locked = True
+            if is_locked and is_open_at(descriptor, path):
                 return descriptor
-        except BlockingIOError:
-            is_held = True
         except OSError as error:
             if error.errno in _NO_LOCKS:
                 with contextlib.suppress(OSError):
@@ -61,12 +59,28 @@ def _locked_file(path: str, waiting: Callable[[], None]) -> int | None:
             raise
         # Otherwise it was removed by the process that held the lock before.
         os.close(descriptor)
-        if is_held:
+        if not is_locked:
             waiting()
-            kind = fcntl.LOCK_EX
+            has_waited = True
 
 
-def _is_file(descriptor: int, path: str) -> bool:
+def try_lock(descriptor: int) -> bool:
+    """Lock an open file; return whether that was possible without waiting."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def release(descriptor: int) -> None:
+    """Unlock and close a file. Forked processes may have it open, too."""
+    with contextlib.suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)
+
+
+def is_open_at(descriptor: int, path: str) -> bool:
     """Return whether an open file still has its name."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))

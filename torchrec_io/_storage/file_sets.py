@@ -1,4 +1,7 @@
-"""Sets of files in one folder, such as the shards of a training set and of a validation set."""
+"""Sets of files in one folder, such as the shards of a training set and of a validation set.
+
+The names of shards, ``name-00001-of-00003``, say how many there are.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,87 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ..checks import counted
-from .shard_names import match_shard, uncompressed_name
 
 _MOST_NAMED = 10
+_MOST_MISSING_NAMED = 3
+_SHARD_NAME = re.compile(r"(.*)-(\d{1,9})-of-(\d{1,9})(?!\d)(.*)", re.DOTALL)
+_COMPRESSED_SUFFIX = re.compile(r"(\.gz|\.zz|\.zlib|\.zst)?\Z")
 # A word for a part of a data set, in the name of a file that is not a numbered shard.
 _SPLIT_WORD = re.compile(
     r"(?<![A-Za-z])(?i:train(ing)?|val(id(ation|ate)?)?|test(ing)?|dev|eval(uation)?)(?![a-z])"
 )
+
+
+def match_shard(path: str) -> re.Match[str] | None:
+    """Return the start, number, total and end of a shard's name as groups; None for others."""
+    matched = _SHARD_NAME.fullmatch(os.path.basename(path))
+    return None if matched is None or int(matched[2]) > int(matched[3]) else matched
+
+
+def check_complete(files: Iterable[str], pattern: str | None = None) -> None:
+    """Raise an error if shards are missing among the files that a folder or pattern stands for.
+
+    A pattern that has digits, or only some digits, in the place of the shard's number asks for some
+    of the shards. Then nothing is missing.
+
+    Args:
+        files: Data files. Indexes are not data files.
+        pattern: Glob pattern that the files match; None for the files of a folder.
+
+    Raises:
+        FileNotFoundError: If names say that there are more shards than these.
+        ValueError: If there are shards of one name that say different numbers of shards.
+    """
+    lost = total = 0
+    named: list[str] = []
+    several: list[tuple[str, list[str]]] = []
+    for members in file_sets([file for file in files if match_shard(file)]):
+        shards = [shard for shard in map(match_shard, members) if shard is not None]
+        start = os.path.join(os.path.dirname(members[0]), shards[0][1])
+        wanted = []
+        for count in dict.fromkeys(shard[3] for shard in shards):
+            numbers = {int(shard[2]): shard[2] for shard in shards if shard[3] == count}
+            width = min(map(len, numbers.values()))
+            ends = f"{start}-", f"-of-{count}{shards[0][4]}"
+            if not _asks_for_all(pattern, ends, width):
+                continue
+            wanted.append(count)
+            begin = int(int(count) in numbers and 0 not in numbers)  # some count from 1
+            expected = range(begin, begin + int(count))
+            found = sum(number in expected for number in numbers)
+            lost += len(expected) - found
+            total += len(expected) if found < len(expected) else 0
+            missing = (str(n).zfill(width).join(ends) for n in expected if n not in numbers)
+            named += itertools.islice(map(repr, missing), _MOST_MISSING_NAMED - len(named))
+        if len(wanted) > 1:
+            several.append((start, wanted))
+    if lost:
+        more = [f"{lost - len(named):,} more"] if lost > len(named) else []
+        raise FileNotFoundError(
+            f"{lost:,} of {counted(total, 'shard')} {'is' if lost == 1 else 'are'} missing: "
+            f"{', '.join([*named, *more])}; restore what is missing, or pass allow_missing=True "
+            "(--allow-missing) to read the files that exist"
+        )
+    for start, wanted in several:
+        raise ValueError(
+            f"{start!r} has two sets of shards, -of-{wanted[0]} and -of-{wanted[1]}; choose one "
+            f"with a pattern such as '{start}-*-of-{wanted[1]}', or pass allow_missing=True "
+            "(--allow-missing) to read all of them"
+        )
+
+
+def _asks_for_all(pattern: str | None, ends: tuple[str, str], width: int) -> bool:
+    """Return whether a pattern, or a folder (None), stands for shards of any number.
+
+    Args:
+        pattern: The pattern.
+        ends: Path of a shard before and after its number.
+        width: Number of digits.
+    """
+    if pattern is None:
+        return True
+    names = (os.path.basename((digit * width).join(ends)) for digit in "0123456789")
+    return all(fnmatch.fnmatch(name, os.path.basename(pattern)) for name in names)
 
 
 def check_one_set(folder: str, files: Sequence[str]) -> None:
@@ -49,31 +126,31 @@ def _described(members: Sequence[str], files: Sequence[str]) -> str:
 
 
 def file_sets(files: Sequence[str]) -> list[list[str]]:
-    """Return the sets that the data files of a folder belong to, in order.
+    """Return the sets that data files belong to, in order.
 
     Shards whose names differ only in their number, total or compression are one set. All other
     files are one set; but if their names have words for different parts of a data set, such as
     "train" and "val", there is one set for each word. If a file of a set is there both plain and
     compressed, there is one set for each compression.
     """
-    plain = [uncompressed_name(os.path.basename(file)) for file in files]
-    keys = [_set_key(name) for name in plain]
+    plain = [_COMPRESSED_SUFFIX.sub("", file) for file in files]
+    keys = [_set_key(file) for file in plain]
     if len({key for key in keys if len(key) == 1} - {("",)}) == 1:
         keys = [("",) if len(key) == 1 else key for key in keys]
     counts = Counter(zip(keys, plain, strict=True))
     copied = {key for (key, _), count in counts.items() if count > 1}
     sets: dict[tuple[str, ...], list[str]] = {}
     for file, name, key in zip(files, plain, keys, strict=True):
-        suffix = os.path.basename(file)[len(name) :]
-        sets.setdefault((*key, suffix) if key in copied else key, []).append(file)
+        sets.setdefault((*key, file[len(name) :]) if key in copied else key, []).append(file)
     return list(sets.values())
 
 
-def _set_key(name: str) -> tuple[str, ...]:
-    """Return the start and end of a shard's name; of another name, only its word or ""."""
+def _set_key(file: str) -> tuple[str, ...]:
+    """Return the folder, start and end of a shard; of another file, only its word or ""."""
+    folder, name = os.path.split(file)
     shard = match_shard(name)
     if shard is not None:
-        return shard[1], shard[4]
+        return folder, shard[1], shard[4]
     word = _SPLIT_WORD.search(name)
     return ("" if word is None else word[0].lower(),)
 

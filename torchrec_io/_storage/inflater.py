@@ -1,12 +1,14 @@
-"""Decompression of files from front to back."""
+"""The decompressed content of a compressed file, read from front to back."""
 
 from __future__ import annotations
 
 import re
 
+import numpy as np
+
 from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
 from .block_search import BlockSearch
-from .byte_source import ByteSource, read_bytes
+from .byte_source import ByteSource, DecodedStream, Ints, read_bytes
 from .compression import Compression, may_start
 from .decoder import DECODE_ERRORS, Decoder, start_inside, start_member, unpack_window
 from .deflate_start import lead_in
@@ -16,14 +18,20 @@ from .seek_points import START, SeekPoint, SeekPointRecorder
 _INPUT_BYTES = 1 << 16
 # Decoded bytes that a decoder returns at once. Larger results take longer for each byte.
 _OUTPUT_BYTES = 1 << 20
+# Decoded bytes that are read and kept for readers of ranges.
+_READ_BYTES = 1 << 18
+_KEPT_BYTES = 1 << 12
 # Larger gzip headers are an error. Those of encoders have a file name at most.
 _MOST_HEADER_BYTES = 1 << 20
 # Checksum and size after the deflate stream of a gzip member; checksum after that of a zlib stream.
 _TRAILER_BYTES: dict[Compression, int] = {"gzip": 8, "zlib": 4}
 
 
-class Inflater:
+class Inflater(DecodedStream):
     """Decompresses a file from front to back: all members, streams or frames, in order.
+
+    As a byte source, it is read forwards by one thread, with :meth:`read_into` or :meth:`read`.
+    Only the last bytes are kept, so that a reader can go back to the start of a record.
 
     All bytes that can be decoded are returned before an error is raised, but for the last symbols
     before damage or the end of a truncated file: at most 516 bytes. A damaged pipe also loses the
@@ -37,7 +45,6 @@ class Inflater:
         recorder: Chooses seek points on the way. The file must be seekable.
 
     Attributes:
-        file: Compressed file. It can be replaced by the same file, opened again.
         damage_offset: File offset of the first byte that could not be decoded, once it is known.
 
     Raises:
@@ -51,7 +58,12 @@ class Inflater:
         start: SeekPoint = START,
         recorder: SeekPointRecorder | None = None,
     ) -> None:
-        self.file = file
+        self.path = file.path
+        self.stamp = file.stamp
+        self.is_seekable = file.is_seekable
+        self.file_watch = file.file_watch
+        self._file = file
+        self._recent = b""  # the last bytes that read_into() has read
         self.damage_offset: int | None = None
         self._compression = compression
         self._recorder = recorder
@@ -74,8 +86,11 @@ class Inflater:
             self._begin_inside(start, start.window)
 
     @property
+    def decoded(self) -> int:
+        return self._stream_offset
+
+    @property
     def file_bytes_read(self) -> int:
-        """File offset up to which compressed bytes were read."""
         return self._file_offset
 
     @property
@@ -85,8 +100,36 @@ class Inflater:
 
     @property
     def valid_end(self) -> int:
-        """Stream offset where the members end that were decoded to their ends without an error."""
         return self._stream_offset if self._decoder is None else self._start.stream_offset
+
+    def read_into(self, offset: int, out: memoryview) -> int:
+        if offset < self._stream_offset - len(self._recent):
+            raise ValueError(f"a compressed file is read from front to back, got offset {offset}")
+        done = 0
+        try:
+            while True:
+                at = offset + done - self._stream_offset + len(self._recent)
+                found = memoryview(self._recent)[at : at + len(out) - done]
+                out[done : done + len(found)] = found
+                done += len(found)
+                # The writer of a pipe may send more only later.
+                is_done = done == len(out) or (done > 0 and not self.is_seekable)
+                if is_done or not (data := self.read(_READ_BYTES)):
+                    break
+                self._recent = self._recent[-_KEPT_BYTES:] + data
+        except TorchRecIOError:
+            if not done:
+                raise
+        return done
+
+    def drop_kept(self, ranges: Ints) -> bool:
+        del ranges
+        assert self._file.size is not None  # pipes have no caches
+        return self._file.drop_kept(np.array([(0, self._file.size, 0)]))
+
+    def close(self) -> None:
+        self._file.close()
+        self.file_watch = None
 
     def read(self, most: int) -> bytes:
         """Return at least one decoded byte, and at most some; none at the end of the file.
@@ -110,7 +153,7 @@ class Inflater:
         if self._search is not None:
             self._search.add_data(self._stream_offset, data)
         if self._recorder is not None:
-            self._recorder.add_data(self._stream_offset, data)
+            self._recorder.add_data(data)
         self._stream_offset += len(data)
         return data
 
@@ -129,7 +172,7 @@ class Inflater:
     def _peek(self, count: int) -> bytes:
         """Return the next bytes of the input; fewer at the end of the file."""
         while len(self._input) < count:
-            data = read_bytes(self.file, self._file_offset, _INPUT_BYTES)
+            data = read_bytes(self._file, self._file_offset, _INPUT_BYTES)
             if not data:
                 break
             self._file_offset += len(data)
@@ -165,7 +208,7 @@ class Inflater:
         except DECODE_ERRORS:
             raise CorruptRecordError(
                 "a seek point of the index is damaged: build the index again",
-                path=self.file.path,
+                path=self._file.path,
                 offset=start.stream_offset,
             ) from None
         bit = start.file_bit % 8
@@ -178,7 +221,7 @@ class Inflater:
     def _begin_member(self) -> bool:
         """Start decoding the next member; return False at the end of the file."""
         if self._search is not None and self._has_member:
-            self._search.end_member(self.file, self._position - _TRAILER_BYTES[self._compression])
+            self._search.end_member(self._file, self._position - _TRAILER_BYTES[self._compression])
         self._input = self._input[len(self._peek(self._trailer_bytes)) :]
         self._trailer_bytes = 0
         if self._has_member and self._compression != "zstd":
@@ -188,7 +231,7 @@ class Inflater:
             return False
         fault = self._find_header_fault(head)
         if fault is not None:
-            raise CorruptRecordError(fault, path=self.file.path, offset=self._stream_offset)
+            raise CorruptRecordError(fault, path=self._file.path, offset=self._stream_offset)
         self._has_member = True
         self._start = SeekPoint(self._stream_offset, 8 * self._position)
         if self._recorder is not None:
@@ -207,7 +250,7 @@ class Inflater:
             if count > _MOST_HEADER_BYTES:
                 raise CorruptRecordError(
                     "the gzip stream is damaged: its header is too long",
-                    path=self.file.path,
+                    path=self._file.path,
                     offset=self._stream_offset,
                 )
         self._header_bytes = len(self._input) if size is None else size
@@ -235,7 +278,7 @@ class Inflater:
         if self._decoder.needs_input and not len(data):
             raise TruncatedFileError(
                 f"the file ends inside a {self._compression} stream",
-                path=self.file.path,
+                path=self._file.path,
                 offset=self._stream_offset,
             )
         try:
@@ -260,7 +303,7 @@ class Inflater:
         Raises:
             CorruptRecordError: If the bytes before the damage were returned.
         """
-        if self.file.is_seekable and not self._one_by_one:
+        if self._file.is_seekable and not self._one_by_one:
             self._one_by_one = self._last_input
             self._returned_before = self._stream_offset - self._start.stream_offset
             self._search = None
@@ -270,11 +313,11 @@ class Inflater:
             else:
                 self._begin_inside(self._start, self._start.window)
             return
-        if self.file.is_seekable:
+        if self._file.is_seekable:
             self.damage_offset = self._last_input.start
         raise CorruptRecordError(
             f"the {self._compression} stream is damaged: {reason}",
-            path=self.file.path,
+            path=self._file.path,
             offset=self._stream_offset,
         )
 

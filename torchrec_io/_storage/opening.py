@@ -27,7 +27,7 @@ def open_decompressed(
     """
     if compression is None:
         return file
-    from .compressed import CompressedFile  # noqa: PLC0415  # loads a decompressor
+    from .inflater import Inflater  # noqa: PLC0415  # loads a decompressor
     from .seek_points import START  # noqa: PLC0415
 
-    return CompressedFile(file, compression, start or START, recorder)
+    return Inflater(file, compression, start or START, recorder)

@@ -8,12 +8,11 @@ import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from .file_sets import check_one_set, file_sets, named_some
+from .file_sets import check_complete, check_one_set, file_sets, named_some
 from .local import StrPath
 from .location import Location, local_name
 from .remote.options import RemoteOptions, StorageOptions
 from .remote.urls import is_collapsed_url, is_url, public_url
-from .shard_names import check_complete
 
 # Names of TFRecord files, in a directory that also holds other files.
 _DATA_SUFFIX = re.compile(r"\.(tfrecords?|tfrecs?|tfr|records?|recordio)\b", re.IGNORECASE)

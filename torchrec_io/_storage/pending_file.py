@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import os
 import stat
@@ -67,34 +66,25 @@ class PendingFile:
 
     def write(self, *parts: bytes | memoryview) -> None:
         """Append bytes. After an error, the number of bytes in the file is undefined."""
-        left = [memoryview(part) for part in parts]
         with _errors_naming(self.path):
-            while left:
-                done = os.writev(self._file.fileno(), left)
-                self.size += done
-                while left and done >= len(left[0]):
-                    done -= len(left.pop(0))
-                if left:
-                    left[0] = left[0][done:]
+            for part in parts:
+                left = memoryview(part)
+                while left:
+                    done = os.write(self._file.fileno(), left)
+                    self.size += done
+                    left = left[done:]
 
     def source(self) -> ByteSource:
         """Open the content that was written so far."""
         return LocalFile(self.temporary)
 
-    def release(self) -> str:
-        """Close the file and return its temporary name, so that another writer can open it.
+    def sync(self) -> None:
+        """Wait until all bytes are on storage. Nothing can be written afterwards.
 
         The object holds no descriptor from then on: there may be more files than descriptors.
         """
-        self._file.close()
-        return self.temporary
-
-    def sync(self) -> None:
-        """Wait until all bytes are on storage. Nothing can be written afterwards."""
-        with _errors_naming(self.path):
-            if self._file.closed:
-                _sync_path(self.temporary)
-            else:
+        if not self._file.closed:
+            with _errors_naming(self.path):
                 os.fsync(self._file.fileno())
                 self._file.close()
 
@@ -151,8 +141,6 @@ def write_atomically(
         file.write(data)
         if durable:
             file.sync()
-        else:
-            file.release()
         file.rename()
 
 
@@ -163,30 +151,22 @@ def sync_folder(path: StrPath) -> None:
         OSError: If the system reports that they may not be there.
     """
     try:
-        _sync_path(path or os.curdir)
+        sync_path(path or os.curdir)
     except OSError as error:
         # A folder that must not be read cannot be opened; some file systems have no such call.
         if error.errno not in _NO_FOLDER_SYNC:
             raise OSError(error.errno, error.strerror, os.fspath(path) or os.curdir) from error
 
 
-def sync_file_system(path: StrPath) -> None:
-    """Wait until all files of the file system of a folder are on storage.
+def sync_path(path: StrPath) -> None:
+    """Wait until a file, or the names in a folder, are on storage.
 
     Raises:
         OSError: If the system reports that they may not be there.
     """
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        # Python has only sync(), which reports no errors.
-        syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
-        if syncfs is None:  # not Linux
-            os.sync()
-            return
-        while syncfs(descriptor) != 0:
-            number = ctypes.get_errno()
-            if number != errno.EINTR:
-                raise OSError(number, os.strerror(number), os.fspath(path))
+        os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
@@ -212,11 +192,3 @@ def _remove_unfinished(opened: list[FileIO], temporary: str, owner: int) -> None
     if os.getpid() == owner:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
-
-
-def _sync_path(path: StrPath) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -10,24 +10,22 @@ import numpy.typing as npt
 from isal import isal_zlib
 
 from .byte_source import Ints
+from .compression import CHECKED_BYTES
 from .decoder import WINDOW_BYTES
 
 # Between two seek points about this many bytes of the stream are decoded: for each random read half
 # of them. A window takes about 10 KiB in the index.
-SPAN_BYTES = 4 << 20
-# A longer part of a stream without a seek point makes several spans. All of it before a span must
-# be decoded to reach that, unless the span before it was decoded last.
-_MOST_SPAN_BYTES = 16 << 20
+CHUNK_BYTES = 4 << 20
+# A longer part of a stream without a seek point makes several chunks. All of it before a chunk must
+# be decoded to reach that, unless the chunk before it was decoded last.
+_MOST_CHUNK_BYTES = 16 << 20
 # By default, windows are at most this part of the compressed file.
 _MOST_WINDOWS = 0.009
 _TYPICAL_WINDOW_BYTES = 11_500
-# Members that are shorter than this part of a span are decoded together.
+# Members that are shorter than this part of a chunk are decoded together.
 _SHORT_MEMBERS = 16
 # Higher levels take twice as long for windows that are a twentieth smaller.
 _WINDOW_LEVEL = 1
-
-# After each point, every part of this size has a checksum, and what is left before the next point.
-CHECKED_BYTES = 1 << 18
 
 _HEAD = np.dtype([("points", "<u8"), ("checks", "<u8")])
 _ENTRY = np.dtype([("stream_offset", "<u8"), ("file_bit", "<u8"), ("window_bytes", "<u8")])
@@ -72,14 +70,13 @@ class SeekPoints:
     Args:
         points: Stream offset, offset in the file in bits, and size of the window of each point;
             the latter is ``_NO_WINDOW`` where a member or stream starts.
-        checks: CRC-32 of the parts of the stream after each point; none if they are unknown.
+        checks: CRC-32 of the parts of the stream after each point; see :meth:`check_bounds`.
         read_windows: Function that returns windows by offset and size in all of them.
 
     Attributes:
         stream_offsets: Offset of each point in the decompressed stream; int64 ``[n]``.
         file_bits: Offset of each point in the file, in bits; int64 ``[n]``.
-        checks: CRC-32 of the parts of the stream after each point, of :data:`CHECKED_BYTES`, the
-            last of each point less; uint32. None are known if there are none.
+        checks: CRC-32 of the parts of the stream after each point; uint32.
     """
 
     def __init__(
@@ -113,47 +110,35 @@ class SeekPoints:
         """True if a point is inside of a member or stream."""
         return not self._is_start.all()
 
-    def span_starts(self, stream_bytes: int) -> tuple[Ints, Ints]:
-        """Return the stream offset of each span, and the number of the last point up to it.
+    def chunk_starts(self, stream_bytes: int) -> tuple[Ints, Ints]:
+        """Return the stream offset of each chunk, and the number of the last point up to it.
 
-        A span starts at a point, or :data:`_MOST_SPAN_BYTES` after the span before it.
+        A chunk starts at a point, or :data:`_MOST_CHUNK_BYTES` after the chunk before it.
         """
-        counts = self._count_spans(stream_bytes)
+        counts = self._count_chunks(stream_bytes)
         point_of = np.repeat(np.arange(len(self)), counts)
         part = np.arange(len(point_of)) - np.repeat(np.cumsum(counts) - counts, counts)
-        return self.stream_offsets[point_of] + part * _MOST_SPAN_BYTES, point_of
+        return self.stream_offsets[point_of] + part * _MOST_CHUNK_BYTES, point_of
 
-    def spans_to_reach(self, stream_bytes: int) -> float:
-        """Return the mean number of spans decoded to reach a span: 1 if all spans have points."""
-        counts = self._count_spans(stream_bytes)
+    def chunks_to_reach(self, stream_bytes: int) -> float:
+        """Return the mean number of chunks decoded to reach one: 1 if all of them have points."""
+        counts = self._count_chunks(stream_bytes)
         return float((counts * (counts + 1)).sum() / 2 / counts.sum())
 
-    def _count_spans(self, stream_bytes: int) -> Ints:
-        """Return the number of spans from each point to the next one."""
+    def _count_chunks(self, stream_bytes: int) -> Ints:
+        """Return the number of chunks from each point to the next one."""
         sizes = np.diff(self.stream_offsets, append=stream_bytes)
-        counts: Ints = np.maximum(1, -(-sizes // _MOST_SPAN_BYTES))
+        counts: Ints = np.maximum(1, -(-sizes // _MOST_CHUNK_BYTES))
         return counts
 
-    def check_bounds(self, stream_bytes: int) -> Ints | None:
-        """Return the number of the first checksum after each point, and of all checksums.
+    def check_bounds(self, stream_bytes: int) -> Ints:
+        """Return the number of the first checksum after each point, and of all; int64 ``[n + 1]``.
 
-        Returns:
-            int64 ``[n + 1]``, or None if the checksums are unknown.
+        After each point, every part of :data:`CHECKED_BYTES` has a checksum, and what is left
+        before the next point.
         """
-        bounds = np.append(0, np.cumsum(_count_checks(self.stream_offsets, stream_bytes)))
-        return bounds if bounds[-1] == len(self.checks) else None
-
-    def up_to(self, stream_bytes: int) -> SeekPoints:
-        """Return the points of the first part of the stream.
-
-        Args:
-            stream_bytes: Size of the part.
-        """
-        left = max(1, int(np.searchsorted(self.stream_offsets, stream_bytes, side="right")))
-        counts = _count_checks(self.stream_offsets[:left], stream_bytes)
-        if left == len(self) and len(self.checks) in (0, counts.sum()):
-            return self
-        return SeekPoints.of([self.point(number) for number in range(left)])
+        sizes = np.diff(self.stream_offsets, append=stream_bytes)
+        return np.append(0, np.cumsum(-(-sizes // CHECKED_BYTES)))
 
     def encode(self) -> bytes:
         """Return the section of an index file."""
@@ -196,13 +181,13 @@ class SeekPoints:
         if not is_ordered or not is_inside or offsets[0] != 0 or (bits[is_start] % 8).any():
             raise ValueError("its seek points are out of order")
         found = cls(points, table, lambda begin, length: read(at + tables_bytes + begin, length))
-        if checks and found.check_bounds(stream_bytes) is None:
+        if found.check_bounds(stream_bytes)[-1] != checks:
             raise ValueError("the number of the checksums of its seek points is invalid")
         return found
 
     @classmethod
-    def of(cls, points: Sequence[SeekPoint], checks: Sequence[int] = ()) -> SeekPoints:
-        """Return points in memory, with the checksums of the stream if they are known."""
+    def of(cls, points: Sequence[SeekPoint], checks: Sequence[int]) -> SeekPoints:
+        """Return points in memory, with the checksums of the stream."""
         entries = np.zeros(len(points), _ENTRY)
         for number, (stream_offset, file_bit, window) in enumerate(points):
             size = _NO_WINDOW if window is None else len(window)
@@ -211,36 +196,28 @@ class SeekPoints:
         return cls(entries, np.array(checks, _CHECK), lambda at, length: windows[at : at + length])
 
 
-def _count_checks(stream_offsets: Ints, stream_bytes: int) -> Ints:
-    """Return the number of checksums after each point."""
-    sizes = np.diff(stream_offsets, append=stream_bytes)
-    counts: Ints = -(-sizes // CHECKED_BYTES)
-    return counts
-
-
 class SeekPointRecorder:
     """Chooses seek points while a file is decompressed from front to back.
 
     Args:
-        span_bytes: Number of bytes of the stream between two points. Default: about 4 MiB, and
+        distance: Number of bytes of the stream between two points. Default: about 4 MiB, and
             more where windows would take more than 0.9 % of the file.
 
     Attributes:
         points: The points so far.
     """
 
-    def __init__(self, span_bytes: int | None = None) -> None:
+    def __init__(self, distance: int | None = None) -> None:
         self.points: list[SeekPoint] = []
-        self._span_bytes = SPAN_BYTES if span_bytes is None else span_bytes
-        self._limits_windows = span_bytes is None
+        self._distance = CHUNK_BYTES if distance is None else distance
+        self._limits_windows = distance is None
         self._window_bytes = 0
-        self._end = 0  # of the stream as far as it is known
         self._checks: list[int] = []
         self._checked = 0  # bytes with checksums after the last point
 
     def add_start(self, stream_offset: int, file_offset: int) -> None:
         """Take note of a member or stream, which becomes a point unless it is short."""
-        least = self._span_bytes // _SHORT_MEMBERS
+        least = self._distance // _SHORT_MEMBERS
         if not self.points or stream_offset - self.points[-1].stream_offset >= max(least, 1):
             self._add(SeekPoint(stream_offset, 8 * file_offset))
 
@@ -250,14 +227,10 @@ class SeekPointRecorder:
         self._window_bytes += len(packed)
         self._add(SeekPoint(stream_offset, file_bit, packed))
 
-    def add_data(self, stream_offset: int, data: bytes | memoryview) -> None:
-        """Record bytes of the stream. Bytes that were recorded before are ignored."""
-        new = stream_offset + len(data) - self._end
-        if new <= 0:
-            return
-        self._end += new
-        rest = memoryview(data)[-new:]
-        while len(rest):
+    def add_data(self, data: bytes | memoryview) -> None:
+        """Record the next bytes of the stream."""
+        rest = memoryview(data)
+        while rest:
             part = rest[: CHECKED_BYTES - self._checked % CHECKED_BYTES]
             if self._checked % CHECKED_BYTES:
                 self._checks[-1] = isal_zlib.crc32(part, self._checks[-1])
@@ -275,9 +248,8 @@ class SeekPointRecorder:
         """
         windows = self._window_bytes + _TYPICAL_WINDOW_BYTES
         if self._limits_windows and windows > _MOST_WINDOWS * file_offset:
-            return self._span_bytes  # not now
-        due = self.points[-1].stream_offset + self._span_bytes
-        return max(0, due - stream_offset, self._end - stream_offset)  # no point in known bytes
+            return self._distance  # not now
+        return max(0, self.points[-1].stream_offset + self._distance - stream_offset)
 
     def finish(self) -> SeekPoints:
         """Return all points."""

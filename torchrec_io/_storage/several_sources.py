@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from .. import _core
 from .byte_source import ByteBuffer, ByteSource, Ints
-from .thread_pool import REMOTE_THREADS
+from .thread_pool import REMOTE_THREADS, map_in_threads
 
 
 def descriptors_of(sources: Sequence[ByteSource]) -> list[int] | None:
@@ -41,14 +40,13 @@ def read_ranges(
     descriptors = descriptors_of(sources)
     if descriptors is not None:
         return _core.read_ranges(descriptors, bounds, ranges, out)
-    parts = [*zip(sources, bounds[:-1], bounds[1:], strict=True)]
-    if len(parts) == 1:
-        numbers = [sources[0].read_ranges(ranges, out)]
-    else:  # objects are asked for at the same time
-        with ThreadPoolExecutor(min(len(parts), REMOTE_THREADS)) as pool:
-            done = [pool.submit(each.read_ranges, ranges[a:b], out) for each, a, b in parts]
-            numbers = [each.result() for each in done]
-    for number, begin in zip(numbers, bounds, strict=False):
-        if number is not None:
-            return begin + number
-    return None
+
+    def read(number: int) -> int | None:
+        begin, end = bounds[number : number + 2]
+        found = sources[number].read_ranges(ranges[begin:end], out)
+        return None if found is None else begin + found
+
+    if len(sources) == 1:
+        return read(0)
+    numbers = map_in_threads(read, range(len(sources)), min(len(sources), REMOTE_THREADS))
+    return next((number for number in numbers if number is not None), None)

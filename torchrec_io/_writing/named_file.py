@@ -35,8 +35,8 @@ class _NamedFile(io.FileIO):
             raise OSError(error.errno, error.strerror, os.fspath(self._path)) from error
 
 
-class ObjectStream(io.RawIOBase):
-    """A pending object as a file that is written from start to end."""
+class PendingStream(io.RawIOBase):
+    """A pending output as a file that is written from start to end. It is stored when closed."""
 
     def __init__(self, pending: Pending) -> None:
         self._pending = pending
@@ -52,6 +52,12 @@ class ObjectStream(io.RawIOBase):
     def tell(self) -> int:
         """Return the number of bytes written."""
         return self._pending.size
+
+    def close(self) -> None:
+        """Wait until the content is stored."""
+        if not self.closed:
+            self._pending.sync()
+        super().close()
 
     def write(self, data: object, /) -> int:
         """Append bytes."""

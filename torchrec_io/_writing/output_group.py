@@ -21,7 +21,7 @@ from .._storage.pending_file import PendingFile, output_exists, sync_folder
 from ..checks import check_choice, printable
 from .adopted_file import AdoptedFile
 from .frame_writer import BUFFER_BYTES, FrameWriter
-from .named_file import ObjectStream, open_named
+from .named_file import PendingStream
 from .pending_folder import PendingFolder
 
 if TYPE_CHECKING:
@@ -131,9 +131,7 @@ class OutputGroup:
         self._add_target(location)
         file = open_pending(location)
         self._others.append(file)
-        if isinstance(file, PendingFile):
-            return open_named(file.release(), location)
-        return ObjectStream(file).buffered()
+        return PendingStream(file).buffered()
 
     def adopt(self, complete: Location, target: Location, *, index: bool) -> None:
         """Take over a TFRecord file that is complete and on storage under another name.

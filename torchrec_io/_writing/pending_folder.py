@@ -6,7 +6,7 @@ import os
 import shutil
 
 from .._storage.local import StrPath
-from .._storage.pending_file import sync_file_system
+from .._storage.pending_file import sync_path
 from .._storage.temporary import make_temporary_folder
 
 
@@ -23,8 +23,11 @@ class PendingFolder:
         self.temporary = make_temporary_folder(self.path)
 
     def sync(self) -> None:
-        """Write all files to storage, by one call because there may be very many."""
-        sync_file_system(self.temporary)
+        """Wait until all files are on storage."""
+        os.sync()  # all of them at once: there may be very many
+        for folder, _, names in os.walk(self.temporary):
+            for name in names:
+                sync_path(os.path.join(folder, name))  # which tells whether that has failed
 
     def rename(self, path: str) -> None:
         """Rename the folder."""

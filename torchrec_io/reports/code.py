@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from .._storage.file_sets import pattern_of
-from .._storage.shard_names import match_shard
+from .._storage.file_sets import match_shard, pattern_of
 
 _MOST_LISTED = 10
 _BATCH_SIZE = 64

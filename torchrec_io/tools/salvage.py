@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .._storage.byte_source import ByteSource, DecodedStream, Stamp, read_bytes
-from .._storage.compressed_chunks import CompressedChunks
+from .._storage.chunk_cache import ChunkCache
+from .._storage.chunked_file import ChunkedFile
 from .._storage.compression import Compression
 from .._storage.inflater import Inflater
 from .._storage.seek_points import SeekPoint, SeekPoints
@@ -131,14 +132,21 @@ class SalvagedFile(DecodedStream):
     def _decode_chunks(self) -> Iterator[memoryview]:
         """Decode each chunk between seek points as far as possible; yield the decoded bytes."""
         assert self._indexed is not None
-        chunks = CompressedChunks(self.path, self._compression, *self._indexed)
+        points, stream_bytes = self._indexed
+        chunks = ChunkedFile(
+            self._file,
+            self._compression,
+            points,
+            stream_bytes,
+            ChunkCache(0),
+            find_valid_end=lambda begin, decoded: begin + len(decoded),
+        )
         for number in range(chunks.count):
             size = chunks.size_of(number)
-            data, damage, decoded = chunks.decode(self._file, number, size)
-            begin, file_size = chunks.file_range(self._file, number)
+            data, damage = chunks.decode(number, size)
+            begin, file_size = chunks.file_range(number)
             self._file_bytes_read = begin + file_size
             if damage is not None:
-                data = decoded
                 self.damaged_members.append((self._end, self._end + len(data)))
                 if len(data) < size:
                     self._add_lost(begin, begin + file_size, damage.reason)

@@ -21,7 +21,6 @@ from tests.support.chunks import open_chunks
 from tests.support.inflated import read_all
 from tests.support.tfrecord import frame
 from torchrec_io._storage.byte_source import find_size, read_bytes
-from torchrec_io._storage.compressed import CompressedFile
 from torchrec_io._storage.compression import Compression, detect_compression
 from torchrec_io._storage.inflater import Inflater
 from torchrec_io._storage.local import LocalFile
@@ -60,12 +59,13 @@ def check(data: bytes) -> None:
         if fault is None:
             recorder = SeekPointRecorder(1 + len(content) // (1 + step))
             with patch("torchrec_io._storage.inflater._INPUT_BYTES", _INPUT_BYTES):
-                source = CompressedFile(LocalFile(path), kind, recorder=recorder)
+                source = Inflater(LocalFile(path), kind, recorder=recorder)
                 assert find_size(source) == (len(content), None)
             points = recorder.finish()
             _check_chunks(path, kind, points, content)
             _check_wrong_points(path, kind, points, content, step)
             for offset in (len(content) // 2, step, 0, len(content)):
+                source = Inflater(LocalFile(path), kind)
                 assert read_bytes(source, offset, 100) == content[offset : offset + 100]
 
 

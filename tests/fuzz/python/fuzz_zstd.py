@@ -11,7 +11,6 @@ from tests.fuzz.python.inputs import cut_options, empty_folder
 from tests.support.chunks import open_chunks
 from tests.support.inflated import read_all
 from torchrec_io._storage.byte_source import find_size, read_bytes
-from torchrec_io._storage.compressed import CompressedFile
 from torchrec_io._storage.compression import detect_compression, is_zstd_magic
 from torchrec_io._storage.inflater import Inflater
 from torchrec_io._storage.local import LocalFile
@@ -38,7 +37,7 @@ def check(data: bytes) -> None:
         assert (error is None) == (fault is None), f"{error!r}, but the module says {fault!r}"
         if fault is None:
             recorder = SeekPointRecorder(1 + len(content) // (1 + step))
-            source = CompressedFile(LocalFile(path), "zstd", recorder=recorder)
+            source = Inflater(LocalFile(path), "zstd", recorder=recorder)
             assert find_size(source) == (len(content), None)
             points = recorder.finish()
             chunks = open_chunks(path, "zstd", points, len(content))

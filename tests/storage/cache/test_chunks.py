@@ -143,7 +143,7 @@ def test_repeated_decompression_is_reported(
     decode_cache_bytes: int,
     has_cache: bool,
 ) -> None:
-    monkeypatch.setattr("torchrec_io._storage.seek_points._MOST_SPAN_BYTES", 1 << 20)
+    monkeypatch.setattr("torchrec_io._storage.seek_points._MOST_CHUNK_BYTES", 1 << 20)
     path = str(tmp_path / "large.tfrecord.gz")
     write(path, [bytes(100_000)] * 200)
     tio.RecordIndex.build(path, seek_point_bytes=seek_point_bytes).save()

@@ -49,12 +49,13 @@ def add(folder: CacheFolder, *numbers: int) -> None:
 
 def found(folder: CacheFolder) -> list[int]:
     """Return the numbers of the blocks that the cache has."""
-    out = np.zeros(SIZE, np.uint8)
     numbers = []
     for number in range(40):
         block = folder.open(name_of(number), SIZE)
-        if block is not None and block.read(out):  # otherwise it is being removed
-            assert out.tobytes() == data_of(number)
+        if block is not None:
+            data = block.read()
+            assert data is not None
+            assert data.tobytes() == data_of(number)
             numbers.append(number)
     return numbers
 
@@ -123,20 +124,9 @@ def test_blocks_of_another_user(
 
 def test_blocks_that_were_not_used_for_longest_are_removed(folder: CacheFolder) -> None:
     add(folder, 0, 1, 2, 3, 4)
-    used = folder.open(name_of(0), SIZE)
-    assert used is not None
-    used.touch(0.0)
+    assert folder.open(name_of(0), SIZE) is not None
     add(folder, 5, 6)
     assert found(folder) == [0, 3, 4, 5, 6]
-
-
-def test_a_block_that_is_open_takes_no_space_once_it_is_removed(folder: CacheFolder) -> None:
-    add(folder, 0)
-    block = folder.open(name_of(0), SIZE)
-    assert block is not None
-    add(folder, 1, 2, 3, 4, 5)
-    assert os.fstat(block._descriptor).st_blocks == 0
-    assert not block.read(np.zeros(SIZE, np.uint8))
 
 
 def test_a_smaller_bound_is_kept_by_the_next_block(folder: CacheFolder) -> None:
@@ -244,12 +234,3 @@ def test_the_bound_holds_while_processes_write_and_are_killed(folder: CacheFolde
     add(folder, 30)
     assert 30 in found(folder)
     assert disk_bytes(folder) <= ROOM_FOR_FIVE
-
-
-# ---- damage ----
-
-
-def test_a_block_under_another_name_is_not_used(folder: CacheFolder) -> None:
-    add(folder, 1)
-    os.rename(folder.block_path(name_of(1)), folder.block_path(name_of(2)))
-    assert found(folder) == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import gc
 import gzip
 import logging
 import os
@@ -29,8 +28,7 @@ import torchrec_io as tio
 from tests.support.tfrecord import frame
 from tests.support.web import WebServer
 from torchrec_io._storage.byte_source import ByteSource, read_bytes
-from torchrec_io._storage.cache import folder
-from torchrec_io._storage.cache.folder import cache_folder_at
+from torchrec_io._storage.cache.folder import log_unwritable
 from torchrec_io._storage.cache.object_blocks import remote_blocks
 from torchrec_io._storage.location import Location
 from torchrec_io._storage.remote import cached_file
@@ -404,20 +402,6 @@ def test_wrong_arguments(tmp_path: Path) -> None:
         )
 
 
-def test_few_files_are_open(
-    web: WebServer, cache: tio.BlockCache, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    dataset = tio.TFRecordDataset(web.put("/a.tfrecord", DATA), cache=cache, shuffle=True)
-    other = tio.TFRecordDataset(web.put("/b.tfrecord", DATA), cache=cache, shuffle=True)
-    monkeypatch.setattr(cache_folder_at(cache.directory, cache.max_bytes), "most_open", 5)
-    for _ in range(2):
-        assert sorted(dataset) == sorted(other) == sorted(RECORDS)
-    gc.collect()
-    links = (os.path.join("/proc/self/fd", name) for name in os.listdir("/proc/self/fd"))
-    paths = [os.readlink(link) for link in links if os.path.islink(link)]
-    assert len([path for path in paths if path.startswith(cache.directory)]) <= 5
-
-
 def test_copies_are_equal(cache: tio.BlockCache) -> None:
     assert pickle.loads(pickle.dumps(cache)) == copy.copy(cache) == cache
     remote = options_with(cache)
@@ -436,9 +420,9 @@ def test_local_files_need_no_cache(tmp_path: Path, cache: tio.BlockCache) -> Non
 
 
 @pytest.fixture
-def warnings(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def warnings() -> Iterator[list[str]]:
     """Return what is logged about the cache."""
-    monkeypatch.setattr(folder, "_logged", {})
+    log_unwritable.cache_clear()
     texts: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: texts.append(record.getMessage())  # type: ignore[method-assign]
@@ -484,7 +468,6 @@ def test_a_folder_that_is_removed_during_an_epoch(web: WebServer, cache: tio.Blo
     assert [first, *items] == RECORDS
     assert list(dataset) == RECORDS
     close_connections()
-    cache_folder_at.cache_clear()  # a later run has no open blocks
     assert list(pickle.loads(pickle.dumps(dataset))) == RECORDS
     assert cache.summary().blocks == BLOCKS  # a later run uses the folder again
 

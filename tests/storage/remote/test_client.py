@@ -13,6 +13,7 @@ import pytest
 from hypothesis import strategies as st
 
 from torchrec_io import _core
+from torchrec_io._storage.cache.folder import CacheFolder
 from torchrec_io._storage.cache.object_blocks import ObjectBlocks
 from torchrec_io._storage.remote import ranges as ranges_module
 from torchrec_io._storage.remote import slots as slots_module
@@ -25,7 +26,7 @@ from torchrec_io._storage.remote.slots import Slots
 CONTENT = np.random.default_rng(0).integers(0, 256, 100_000, dtype=np.uint8)
 STORE = StoreAddress("s3://b", "", {})
 BLOCK = 300
-BLOCKS = ObjectBlocks("", 0, BLOCK, "", len(CONTENT))
+BLOCKS = ObjectBlocks(CacheFolder("", 0), BLOCK, "", len(CONTENT))
 FAILED = Failure(Kind.temporary, "HTTP 503", 3)
 UNIT = 10
 

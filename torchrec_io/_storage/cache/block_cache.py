@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ...checks import check_integer
 from ..local import StrPath
-from .folder import CacheFolder, cache_folder_at
+from .folder import CacheFolder
 
 DEFAULT_BLOCK_BYTES = 1 << 20
 _LEAST_BLOCK_BYTES = 1 << 16
@@ -53,6 +53,11 @@ class BlockCache:
         block_bytes: Size of a block in bytes. Smaller blocks make random reads of a part of the
             data cheaper; larger ones make fewer files.
 
+    Attributes:
+        directory: Folder of the cache; an absolute path.
+        max_bytes: Largest size of the directory in bytes.
+        block_bytes: Size of a block in bytes.
+
     Raises:
         ValueError: If a size is too small, or ``directory`` is a file.
     """
@@ -64,38 +69,23 @@ class BlockCache:
         max_bytes: int,
         block_bytes: int = DEFAULT_BLOCK_BYTES,
     ) -> None:
-        self._directory = os.path.abspath(os.path.expanduser(os.fspath(directory)))
-        self._block_bytes = check_integer("block_bytes", block_bytes, _LEAST_BLOCK_BYTES)
-        self._max_bytes = check_integer("max_bytes", max_bytes, 1)
+        self.directory = os.path.abspath(os.path.expanduser(os.fspath(directory)))
+        self.block_bytes = check_integer("block_bytes", block_bytes, _LEAST_BLOCK_BYTES)
+        self.max_bytes = check_integer("max_bytes", max_bytes, 1)
         least = _LEAST_BLOCKS * block_bytes + (1 << 18)
-        if self._max_bytes < least:
+        if self.max_bytes < least:
             raise ValueError(
                 f"max_bytes must be at least {least:,} with blocks of {block_bytes:,} bytes, got "
                 f"{max_bytes:,}"
             )
-        if os.path.exists(self._directory) and not os.path.isdir(self._directory):
-            raise ValueError(f"directory must not be a file, got {self._directory!r}")
-
-    @property
-    def directory(self) -> str:
-        """Folder of the cache; an absolute path."""
-        return self._directory
-
-    @property
-    def max_bytes(self) -> int:
-        """Largest size of the directory in bytes."""
-        return self._max_bytes
-
-    @property
-    def block_bytes(self) -> int:
-        """Size of a block in bytes."""
-        return self._block_bytes
+        if os.path.exists(self.directory) and not os.path.isdir(self.directory):
+            raise ValueError(f"directory must not be a file, got {self.directory!r}")
 
     def summary(self) -> CacheSummary:
         """Return the present size and content of the cache."""
-        if not os.path.isdir(self._directory):
-            return CacheSummary(self._directory, 0, None, 0, 0, None)
-        return summarize_cache(self._directory)
+        if not os.path.isdir(self.directory):
+            return CacheSummary(self.directory, 0, None, 0, 0, None)
+        return summarize_cache(self.directory)
 
     def clear(self) -> None:
         """Remove all blocks, except those that a process is writing.
@@ -103,13 +93,13 @@ class BlockCache:
         Raises:
             OSError: If the directory cannot be written.
         """
-        if os.path.isdir(self._directory):
-            clear_cache(self._directory)
+        if os.path.isdir(self.directory):
+            clear_cache(self.directory)
 
     def __repr__(self) -> str:
         return (
-            f"BlockCache({self._directory!r}, max_bytes={self._max_bytes}, "
-            f"block_bytes={self._block_bytes})"
+            f"BlockCache({self.directory!r}, max_bytes={self.max_bytes}, "
+            f"block_bytes={self.block_bytes})"
         )
 
     def __eq__(self, other: object) -> bool:
@@ -153,5 +143,4 @@ def clear_cache(directory: StrPath) -> None:
         FileNotFoundError: If there is no such directory.
         OSError: If it cannot be written.
     """
-    path = os.path.abspath(directory)
-    cache_folder_at(path, CacheFolder(path, 0).bound() or 0).clear()
+    CacheFolder(os.path.abspath(directory), 0).clear()

@@ -7,7 +7,6 @@ of all that follows the data. Damage, and a file with another name, are found wh
 
 from __future__ import annotations
 
-import contextlib
 import os
 import struct
 from collections.abc import Callable
@@ -34,20 +33,18 @@ class CachedBlock:
 
     Attributes:
         file: The file, for :func:`torchrec_io._core.read_blocks`.
-        used: Time of its last use that was stored, in seconds since 1970.
 
     Raises:
         OSError: If the file cannot be read.
         ValueError: If it is damaged. Damage to the data is found when that is read.
     """
 
-    __slots__ = ("_close", "_descriptor", "_size", "file", "used")
+    __slots__ = ("_close", "_descriptor", "_size", "file")
 
     def __init__(self, name: str, descriptor: int, size: int) -> None:
         self._close: Callable[[int], None] = os.close  # gone at the exit of the interpreter
         self._descriptor = descriptor
         self._size = size
-        self.used: float = os.fstat(descriptor).st_mtime
         tail_bytes = file_bytes(size) - size
         tail = os.pread(descriptor, tail_bytes + 1, size)
         body = tail[: -_CRC.size]
@@ -60,16 +57,12 @@ class CachedBlock:
     def __del__(self) -> None:
         self._close(self._descriptor)
 
-    def touch(self, now: float) -> None:
-        """Store that the block was used now. Other users' files may not allow it."""
-        self.used = now
-        with contextlib.suppress(OSError):
-            os.utime(self._descriptor)
-
-    def read(self, out: ByteBuffer) -> bool:
-        """Read all data into a buffer; return whether it is undamaged."""
+    def read(self) -> ByteBuffer | None:
+        """Return all data; None if it is damaged."""
+        data = np.empty(self._size, np.uint8)
         ranges = np.array([(0, self._size, 0)])
-        return not _core.read_blocks([self.file], ranges, max(1, self._size), out)
+        is_damaged = _core.read_blocks([self.file], ranges, max(1, self._size), data)
+        return None if is_damaged else data
 
 
 def write_block(descriptor: int, name: str, data: memoryview) -> None:

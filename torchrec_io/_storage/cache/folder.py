@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import functools
 import heapq
 import logging
@@ -24,12 +23,11 @@ import stat
 import struct
 import sys
 import time
-from collections import OrderedDict
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..cache_folder import make_cache_folder
-from ..file_limit import most_open_files
+from ..file_lock import is_open_at, release, try_lock
 from .block_file import CachedBlock, file_bytes, write_block
 
 logger = logging.getLogger("torchrec_io")
@@ -48,6 +46,8 @@ _SPARE = 50
 # Files that are removed after one look at all files, at most: their names are in memory.
 _MOST_REMOVED = 1 << 16
 _SECONDS_TO_LOCK = 30.0
+# The time of the last use of a block is stored when it is older than this.
+_SECONDS_BETWEEN_USES = 10.0
 _OPEN_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
@@ -98,37 +98,23 @@ class Claim(NamedTuple):
         with contextlib.suppress(OSError):
             if self.has_part():
                 os.unlink(self.folder.part_path(self.name))
-        _release(self.descriptor)
+        release(self.descriptor)
 
     def has_part(self) -> bool:
         """Return whether the part of this claim is in the folder."""
-        try:
-            there = os.stat(self.folder.part_path(self.name))
-        except FileNotFoundError:
-            return False
-        return os.path.samestat(os.fstat(self.descriptor), there)
+        return is_open_at(self.descriptor, self.folder.part_path(self.name))
 
 
-class CacheFolder:
+class CacheFolder(NamedTuple):
     """A folder of blocks. Safe to use from several threads and processes, and after a fork.
 
-    Args:
+    Attributes:
         path: The folder. It is created when a block is claimed.
         max_bytes: Largest size of all its files.
-
-    Attributes:
-        path: The folder.
-        opened: Blocks that this process keeps open, by the digest of the object and the number of
-            the block. The one that was opened first is closed first. There is no lock, which a fork
-            might copy while it is held: each change is one atomic call.
-        most_open: Largest number of these.
     """
 
-    def __init__(self, path: str, max_bytes: int) -> None:
-        self.path = path
-        self._max_bytes = max_bytes
-        self.opened: OrderedDict[tuple[str, int], CachedBlock] = OrderedDict()
-        self.most_open: int = max(16, min(4096, most_open_files() // 3))
+    path: str
+    max_bytes: int
 
     def block_path(self, name: str) -> str:
         """Return the path of a block that is complete."""
@@ -141,13 +127,19 @@ class CacheFolder:
     # ---- blocks ----
 
     def open(self, name: str, size: int) -> CachedBlock | None:
-        """Open a block; return None if the cache has none that is valid."""
+        """Open a block, and note that it is used; return None if the cache has none to use."""
         try:
             descriptor = _open_regular(self.block_path(name), os.O_RDONLY)
             block = CachedBlock(name, descriptor, size)
-            return block if self._is_trusted(os.fstat(descriptor)) else None
+            status = os.fstat(descriptor)
+            if not self._is_trusted(status):
+                return None
         except (OSError, ValueError):  # missing, of another user, or damaged
             return None
+        if time.time() - status.st_mtime > _SECONDS_BETWEEN_USES:
+            with contextlib.suppress(OSError):  # another user's file may not allow it
+                os.utime(descriptor)
+        return block
 
     def claim(self, name: str) -> Claim | None:
         """Claim a block; return None if another process has claimed it.
@@ -160,7 +152,7 @@ class CacheFolder:
         with contextlib.ExitStack() as closing:
             closing.callback(os.close, claim.descriptor)
             # The part is gone if another process had the lock, and gave it up meanwhile.
-            if _try_lock(claim.descriptor) and claim.has_part():
+            if try_lock(claim.descriptor) and claim.has_part():
                 closing.pop_all()
                 return claim
         return None
@@ -188,13 +180,13 @@ class CacheFolder:
         descriptor = self._create(os.path.join(self.path, _STATE_NAME))
         try:
             end = time.monotonic() + _SECONDS_TO_LOCK
-            while not _try_lock(descriptor):
+            while not try_lock(descriptor):
                 if time.monotonic() > end:
                     raise TimeoutError(errno.ETIMEDOUT, "the cache stays locked", self.path)
                 time.sleep(0.001)
             yield descriptor
         finally:
-            _release(descriptor)
+            release(descriptor)
 
     def store(self, claim: Claim, data: memoryview) -> None:
         """Write a block that this process has claimed.
@@ -210,10 +202,8 @@ class CacheFolder:
             if not claim.has_part():
                 return  # the folder was removed meanwhile
             used = self._make_room(state, size)
-            self._write_state(state, used + size)
+            _write_state(state, used + size, self.max_bytes)
             write_block(claim.descriptor, claim.name, data)
-            # A file system may allocate more than the size.
-            self._write_state(state, used + max(size, _counted(os.fstat(claim.descriptor))))
             os.rename(self.part_path(claim.name), self.block_path(claim.name))
 
     def _make_room(self, state: int, size: int) -> int:
@@ -223,13 +213,13 @@ class CacheFolder:
             Size of all files in bytes.
         """
         used, _ = _read_state(state)
-        most = self._max_bytes - size
+        most = self.max_bytes - size
         if most < _BASE_BYTES:
             raise OSError(errno.EFBIG, "a block is larger than the cache", self.path)
         if used > most:
             used = self._count()
             for file in heapq.nsmallest(_MOST_REMOVED, self.files(), key=_removal_order):
-                if used <= most - self._max_bytes // _SPARE:
+                if used <= most - self.max_bytes // _SPARE:
                     break
                 if self.remove(file.path):
                     used -= file.size
@@ -243,10 +233,8 @@ class CacheFolder:
         try:
             with contextlib.suppress(OSError):  # a link in its place, or of another user
                 descriptor = _open_regular(path, os.O_RDWR)
-            if descriptor is not None:
-                if not _try_lock(descriptor):
-                    return False
-                os.ftruncate(descriptor, 0)  # frees the space even if a process has it open
+            if descriptor is not None and not try_lock(descriptor):
+                return False
             os.unlink(path)
         except FileNotFoundError:
             return True
@@ -254,7 +242,7 @@ class CacheFolder:
             return False
         finally:
             if descriptor is not None:
-                _release(descriptor)
+                release(descriptor)
         return True
 
     def clear(self) -> None:
@@ -264,9 +252,10 @@ class CacheFolder:
             OSError: If the folder cannot be used.
         """
         with self.locked() as state:
+            _, bound = _read_state(state)
             for file in self.files():
                 self.remove(file.path)
-            self._write_state(state, self._count())
+            _write_state(state, self._count(), bound or 0)
 
     def files(self) -> Iterator[StoredFile]:
         """Yield the files of the cache. Other files in the folder do not belong to it."""
@@ -296,9 +285,6 @@ class CacheFolder:
     def _count(self) -> int:
         return _BASE_BYTES + sum(file.size for file in self.files())
 
-    def _write_state(self, descriptor: int, used: int) -> None:
-        os.pwrite(descriptor, _STATE.pack(_MAGIC, used, self._max_bytes), 0)
-
     def _create(self, path: str) -> int:
         """Open a file for writing, for all who may write to the folder."""
         mode = os.stat(self.path).st_mode & 0o666
@@ -318,6 +304,10 @@ def _read_state(descriptor: int) -> tuple[int, int | None]:
     return sys.maxsize, None
 
 
+def _write_state(descriptor: int, used: int, bound: int) -> None:
+    os.pwrite(descriptor, _STATE.pack(_MAGIC, used, bound), 0)
+
+
 def _open_regular(path: str, flags: int, mode: int = 0o600) -> int:
     """Open a file, unless it is a link, a pipe or a device, or has another name.
 
@@ -330,21 +320,6 @@ def _open_regular(path: str, flags: int, mode: int = 0o600) -> int:
         return descriptor
     os.close(descriptor)
     raise OSError(errno.EINVAL, "not a regular file with one name", path)
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _release(descriptor: int) -> None:
-    """Unlock and close a file. Forked processes may have it open, too."""
-    with contextlib.suppress(OSError):
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
-    os.close(descriptor)
 
 
 def _removal_order(file: StoredFile) -> tuple[bool, int]:
@@ -363,21 +338,11 @@ def _counted(status: os.stat_result) -> int:
 
 
 @functools.lru_cache(maxsize=64)
-def cache_folder_at(path: str, max_bytes: int) -> CacheFolder:
-    """Return the object for a folder that all of this process uses."""
-    return CacheFolder(path, max_bytes)
-
-
-_logged: dict[tuple[str, str], object] = {}
-
-
 def log_unwritable(directory: str, reason: str) -> None:
     """Log once that a cache cannot be written."""
-    own = object()
-    if _logged.setdefault((directory, reason), own) is own:  # of several threads, one logs
-        logger.warning(
-            "the cache %s cannot be written (%s): data is read without it", directory, reason
-        )
+    logger.warning(
+        "the cache %s cannot be written (%s): data is read without it", directory, reason
+    )
 
 
 def reason_of(error: OSError) -> str:

@@ -15,7 +15,7 @@ from ..remote.messages import is_strong
 from ..remote.options import RemoteOptions
 from ..remote.urls import OBJECT_STORES, scheme_of
 from .block_file import CachedBlock
-from .folder import CacheFolder, Claim, cache_folder_at, log_unwritable, reason_of
+from .folder import CacheFolder, Claim, log_unwritable, reason_of
 
 if TYPE_CHECKING:
     from .block_cache import BlockCache
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 # A time of the last change identifies content once it is this old: it may have a resolution of
 # seconds, and an object may be replaced twice within one.
 _SECONDS_UNTIL_SURE = 60
-# The time of the last use of a block that is open is stored when it is older than this.
-_SECONDS_BETWEEN_TOUCHES = 10.0
 
 
 class ObjectBlocks(NamedTuple):
@@ -34,25 +32,23 @@ class ObjectBlocks(NamedTuple):
     chunks. Safe to use from several threads, and after a fork.
 
     Attributes:
-        directory: Folder of the cache.
-        max_bytes: Largest size of the cache.
+        folder: Folder of the cache.
         block_bytes: Size of a block; 0 if blocks have different sizes.
         digest: Digest of all that identifies the content of the object, and the bounds.
         size: Size of the object in bytes.
         bounds: Offset of each block, and the end of the last one, if blocks have different sizes.
     """
 
-    directory: str
-    max_bytes: int
+    folder: CacheFolder
     block_bytes: int
     digest: str
     size: int
     bounds: Sequence[int] = ()
 
     @property
-    def folder(self) -> CacheFolder:
-        """The folder of the cache."""
-        return cache_folder_at(self.directory, self.max_bytes)
+    def directory(self) -> str:
+        """Path of the folder."""
+        return self.folder.path
 
     def name(self, number: int) -> str:
         """Return the name of a block."""
@@ -68,9 +64,9 @@ class ObjectBlocks(NamedTuple):
         """Open a block; return None if it is not cached."""
         return self.folder.open(self.name(number), self.size_of(number))
 
-    def claim(self, number: int) -> Claim | None:
-        """Claim a block; see :meth:`CacheFolder.claim`."""
-        return self.folder.claim(self.name(number))
+    def has(self, number: int) -> bool:
+        """Return whether a block is cached."""
+        return self.open(number) is not None
 
     def claim_missing(self, numbers: Iterable[int], most: int) -> dict[int, Claim]:
         """Claim blocks that are not cached; return the claims by the numbers of the blocks.
@@ -85,10 +81,10 @@ class ObjectBlocks(NamedTuple):
         claims: dict[int, Claim] = {}
         try:
             for number in numbers:
-                claim = self.claim(number)
+                claim = self.folder.claim(self.name(number))
                 if claim is not None:
                     claims[number] = claim
-                    if self.load(number) is not None:  # another process has stored it meanwhile
+                    if self.has(number):  # another process has stored it meanwhile
                         claims.pop(number).abandon()
                 if len(claims) == most:
                     break
@@ -102,27 +98,18 @@ class ObjectBlocks(NamedTuple):
         """Remove blocks from the cache; return whether one of them is gone."""
         is_gone = False
         for number in numbers:
-            self.folder.opened.pop((self.digest, number), None)
             is_gone |= self.folder.remove(self.folder.block_path(self.name(number)))
         return is_gone
 
-    # ---- whole blocks ----
-
-    def read_into(self, number: int, out: ByteBuffer) -> bool:
-        """Read a whole block; return whether it is cached. A damaged one is removed."""
+    def load(self, number: int) -> ByteBuffer | None:
+        """Return a whole block; None if it is not cached. A damaged one is removed."""
         block = self.open(number)
         if block is None:
-            return False
-        block.touch(time.time())
-        is_valid = block.read(out)
-        if not is_valid:
+            return None
+        data = block.read()
+        if data is None:
             self.discard([number])
-        return is_valid
-
-    def load(self, number: int) -> ByteBuffer | None:
-        """Return a whole block; None if it is not cached."""
-        data = np.empty(self.size_of(number), np.uint8)
-        return data if self.read_into(number, data) else None
+        return data
 
     def store(self, number: int, data: ByteBuffer) -> None:
         """Store a block, unless a process has stored it, or does."""
@@ -132,42 +119,25 @@ class ObjectBlocks(NamedTuple):
         except OSError as error:
             log_unwritable(self.directory, reason_of(error))
 
-    # ---- ranges ----
-
     def read(self, ranges: Ints, out: ByteBuffer) -> Ints:
         """Read the ranges whose blocks are all cached; return the numbers of the ranges not read.
+
+        Damaged blocks are removed.
 
         Args:
             ranges: int64 ``[n, 3]``: offset, size, and offset in ``out``.
             out: Buffer; uint8.
         """
         size = self.block_bytes
-        numbers = {*_core.block_numbers(ranges, size)}
-        blocks = self._find(numbers)
-        lost = numbers - blocks.keys()
+        opened = {number: self.open(number) for number in _core.block_numbers(ranges, size)}
+        blocks = {number: block for number, block in opened.items() if block is not None}
+        lost = opened.keys() - blocks.keys()
         whole = np.delete(ranges, self._ranges_of(lost, ranges), axis=0)
         read = _core.block_numbers(whole, size)
         failed = _core.read_blocks([blocks[number].file for number in read], whole, size, out)
-        for position in failed:
-            self.folder.opened.pop((self.digest, read[position]), None)
-            lost.add(read[position])
-        return self._ranges_of(lost, ranges)
-
-    def _find(self, numbers: Iterable[int]) -> dict[int, CachedBlock]:
-        """Return the blocks that are cached, opened when they are first used."""
-        found = {}
-        opened, now = self.folder.opened, time.time()
-        for number in numbers:
-            block = opened.get((self.digest, number))
-            if block is None and (block := self.open(number)) is not None:
-                opened[self.digest, number] = block
-                while len(opened) > self.folder.most_open:
-                    opened.popitem(last=False)
-            if block is not None:
-                found[number] = block
-                if now - block.used > _SECONDS_BETWEEN_TOUCHES:
-                    block.touch(now)
-        return found
+        damaged = [read[position] for position in failed]
+        self.discard(damaged)
+        return self._ranges_of(lost.union(damaged), ranges)
 
     def _ranges_of(self, numbers: Iterable[int], ranges: Ints) -> Ints:
         """Return the numbers of the ranges that have bytes in one of some blocks."""
@@ -185,7 +155,8 @@ def remote_blocks(
     identity = identity_of(url, stamp, options, cache.block_bytes)
     if identity is None:
         return None
-    return ObjectBlocks(cache.directory, cache.max_bytes, cache.block_bytes, identity, stamp.size)
+    folder = CacheFolder(cache.directory, cache.max_bytes)
+    return ObjectBlocks(folder, cache.block_bytes, identity, stamp.size)
 
 
 def chunk_blocks(cache: BlockCache, identity: str, starts: Ints) -> ObjectBlocks:
@@ -196,8 +167,9 @@ def chunk_blocks(cache: BlockCache, identity: str, starts: Ints) -> ObjectBlocks
         identity: Text that identifies the content of the file.
         starts: Offset of each chunk, and the end of the last one; int64 ``[chunks + 1]``.
     """
+    folder = CacheFolder(cache.directory, cache.max_bytes)
     digest, bounds = digest_text(identity, starts.data, size=16), starts.tolist()
-    return ObjectBlocks(cache.directory, cache.max_bytes, 0, digest, bounds[-1], bounds)
+    return ObjectBlocks(folder, 0, digest, bounds[-1], bounds)
 
 
 def identity_of(url: str, stamp: Stamp, options: RemoteOptions, block_bytes: int) -> str | None:

@@ -54,7 +54,7 @@ def plan_requests(ranges: Ints, most: int, blocks: ObjectBlocks | None) -> list[
         ends = np.minimum(-(-ends // size) * size, blocks.size)
         most = max(1, most // size) * size
     parts = _split(_joined(begins, ends, gap), most)
-    numbers, copies = _copies(parts, ranges)
+    numbers, copies = cut_ranges(parts, ranges)
     order = np.argsort(numbers, kind="stable")
     bounds = np.searchsorted(numbers[order], np.arange(1, len(parts)))
     return [
@@ -72,7 +72,7 @@ def cut_at_blocks(ranges: Ints, size: int) -> Ints:
     """
     first, last = int(ranges[:, 0].min()) // size, -(-int(ranges[:, :2].sum(axis=1).max()) // size)
     begins = np.arange(first, last) * size
-    numbers, cut = _copies(np.column_stack([begins, begins + size]), ranges[ranges[:, 1] > 0])
+    numbers, cut = cut_ranges(np.column_stack([begins, begins + size]), ranges[ranges[:, 1] > 0])
     cut[:, 0] += begins[numbers]
     return cut
 
@@ -95,8 +95,12 @@ def _split(parts: Ints, most: int) -> Ints:
     return np.column_stack([begins, np.minimum(begins + most, parts[rows, 1])])
 
 
-def _copies(parts: Ints, ranges: Ints) -> tuple[Ints, Ints]:
-    """Return the pieces into which the bounds of parts cut ranges.
+def cut_ranges(parts: Ints, ranges: Ints) -> tuple[Ints, Ints]:
+    """Cut ranges at the bounds of parts.
+
+    Args:
+        parts: Begin and end of each part, ascending; int64 ``[m, 2]``.
+        ranges: int64 ``[n, 3]``: offset, size of at least 1, and offset in a buffer.
 
     Returns:
         For each piece the number of its part, int64 ``[n]``; and its offset in the part, its size,
