@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import hypothesis
@@ -13,11 +13,12 @@ import pytest
 from hypothesis import strategies as st
 
 from torchrec_io import _core
+from torchrec_io._storage.byte_source import ByteBuffer
 from torchrec_io._storage.cache.object_blocks import ObjectBlocks
 from torchrec_io._storage.remote import ranges as ranges_module
 from torchrec_io._storage.remote import slots as slots_module
 from torchrec_io._storage.remote.client import Client, FetchError
-from torchrec_io._storage.remote.failures import Failure, Kind
+from torchrec_io._storage.remote.failures import Failure, Kind, RequestError
 from torchrec_io._storage.remote.messages import Fetch, ObjectInfo, StoreAddress
 from torchrec_io._storage.remote.ranges import cut_at_blocks, plan_requests
 from torchrec_io._storage.remote.slots import Slots
@@ -44,25 +45,25 @@ class MemoryClient(Client):
 
     def __init__(self, memory_bytes: int) -> None:
         super().__init__(memory_bytes)
+        self.memory_bytes = memory_bytes
         self.fetches: list[Fetch] = []
-        self.result: Any = None
-        self.held: list[int] | None = None
+        self.held: list[Future[None]] | None = None
 
-    def send(self, name: str, *arguments: Any) -> None:
-        if name != "fetch":
-            return
-        number, fetch = arguments
-        self.fetches.append(fetch)
-        if self.held is not None:
-            self.held.append(number)
-            return
-        body = CONTENT[fetch.begin : fetch.begin + fetch.size]
-        self.memory[fetch.slot : fetch.slot + fetch.size] = body
-        self._answer(number, self.result)
+    def start(self, name: str, *arguments: Any) -> Future[None]:
+        assert name == "fetch"
+        self.fetches += arguments
+        answer: Future[None] = Future()
+        if self.held is None:
+            answer.set_result(None)
+        else:
+            self.held.append(answer)
+        return answer
 
-    def close_in_child(self) -> None: ...
+    def data_of(self, fetch: Fetch, answer: Any) -> ByteBuffer:
+        assert answer is None
+        return CONTENT[fetch.begin : fetch.begin + fetch.size]
 
-    def close(self) -> None: ...
+    def grow(self, memory_bytes: int) -> None: ...
 
 
 def expect_read(
@@ -78,7 +79,7 @@ def expect_read(
     client.fetch(
         STORE,
         ObjectInfo("a", len(CONTENT), '"1"', "", 0),
-        plan_requests(ranges, client.most_part_bytes, blocks),
+        plan_requests(ranges, client.memory_bytes, blocks),
         lambda request, data: _core.gather(data, request.copies, out),
     )
     expected = [CONTENT[offset : offset + size] for offset, size in pairs]
@@ -106,13 +107,13 @@ def test_memory_is_free_once_the_helper_does_not_write_to_it_anymore() -> None:
         reading = pool.submit(expect_read, client, (50_000, 1200))
         while len(client.held) < 3:
             time.sleep(0.001)
-        client._answer(client.held[0], FAILED)
+        client.held[0].set_exception(RequestError(FAILED))
         error = reading.exception(30)
     assert isinstance(error, FetchError)
     assert (error.failure, error.begin, error.end) == (FAILED, 50_000, 50_500)
-    for number in client.held[1:]:
+    for answer in client.held[1:]:
         assert client.slots.count > 0
-        client._answer(number, None)
+        answer.set_result(None)
     assert client.slots.count == 0
 
 

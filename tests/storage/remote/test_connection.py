@@ -149,6 +149,7 @@ def test_datasets_share_one_memory(web: WebServer) -> None:
     assert [read_bytes(file, 0, len(DATA)) for file in files] == [DATA] * 3
     client = access(url, small).client
     assert access(url, large).client is client
+    assert isinstance(client, HelperConnection)
     assert len(client.memory) == 6 << 20
     close_connections()
 

@@ -4,7 +4,7 @@ The runtime of obstore does not survive a fork: a child of a process that has us
 process that loads has a helper of its own, which is started afresh and never forks. It takes
 messages from a socket, and writes what it reads to memory that both processes have mapped. It ends
 when that socket is closed, and when its parent is gone: a child that the parent forked may still
-have the other end. Filesystems of fsspec have a helper, too, in a thread of the loading process.
+have the other end.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from multiprocessing.connection import Connection
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from .attempts import seconds_after
-from .failures import Failure, Kind, RequestError
+from .failures import Failure, Kind, RequestError, classify
 from .large_uploads import LargeUploads
-from .messages import Fetch, ObjectInfo, StoreAddress
+from .messages import Fetch, StoreAddress
+from .object_store import ObjectStore
 
 _Result = TypeVar("_Result")
 
@@ -38,76 +39,59 @@ _TOO_SHORT = Failure(Kind.temporary, "the body ended early")
 _MOST_BYTES = 1 << 30
 
 
-class Store(Protocol):
-    """Asynchronous requests to a store; see :class:`ObjectStore` and :class:`Filesystem`."""
-
-    tried: str
-    most_attempts: int
-
-    def classify(self, error: BaseException, /) -> Failure: ...
-    def chunks(self, pin: ObjectInfo, begin: int, end: int) -> AsyncIterator[memoryview]: ...
-
-
 class Helper:
     """The requests of one process.
 
     Args:
         file: Descriptor of the memory that the process has mapped, too.
-        make_store: Called with the root and the options of a store; returns the store. An
-            ImportError or ValueError is the answer to the request.
         reply: Called with the number of a request, and with its answer.
+
+    Attributes:
+        uploads: The objects that are being written in parts.
     """
 
-    def __init__(
-        self,
-        file: int,
-        make_store: Callable[[str, Mapping[str, Any]], Store],
-        reply: Callable[[int, Any], None],
-    ) -> None:
+    def __init__(self, file: int, reply: Callable[[int, Any], None]) -> None:
+        self.uploads = LargeUploads()
         self._file = file
-        self._memory = memoryview(mmap.mmap(file, 0))
-        self._make_store = make_store
         self._reply = reply
-        self._stores: dict[tuple[str, str], Store] = {}  # by root and identity of the options
+        self._stores: dict[tuple[str, str], ObjectStore] = {}  # by root and identity of options
         self._tasks: set[asyncio.Task[Any]] = set()
+        self.grow(0)
 
-    @property
-    def memory_bytes(self) -> int:
-        """Size of the memory that is shared."""
-        return len(self._memory)
+    def grow(self, memory_bytes: int) -> None:
+        """Map the memory, of a new size. Users of the old mapping share the same memory."""
+        self._memory = memoryview(mmap.mmap(self._file, memory_bytes))
+        _limit_memory(len(self._memory))
 
-    def handle(self, name: str, *arguments: Any) -> None:
-        """Start the request of a message."""
-        getattr(self, f"_on_{name}")(*arguments)
+    def ask(self, number: int, address: StoreAddress, name: str, *arguments: Any) -> None:
+        """Start a request that is not of a range."""
 
-    def _on_ask(self, number: int, address: StoreAddress, name: str, *arguments: Any) -> None:
-        """Make a request that is not of a range."""
-
-        async def ask(store: Store) -> Any:
+        async def ask(store: ObjectStore) -> Any:
             most_attempts = 1 if name in _REPEATED_BY_OBSTORE else store.most_attempts
-            return await _repeat(store, lambda: getattr(store, name)(*arguments), most_attempts)
+            return await _repeat(lambda: getattr(store, name)(*arguments), most_attempts)
 
         self._start(number, address, ask)
 
-    def _on_fetch(self, number: int, fetch: Fetch) -> None:
+    def fetch(self, number: int, fetch: Fetch) -> None:
+        """Start a request of a range."""
         self._start(number, fetch.store, functools.partial(self._fetch, fetch))
 
-    def _on_grow(self, memory_bytes: int) -> None:
-        """Map more of the memory. Users of the old mapping share the same memory."""
-        self._memory = memoryview(mmap.mmap(self._file, memory_bytes))
-
     def _start(
-        self, number: int, address: StoreAddress, work: Callable[[Store], Awaitable[Any]]
+        self, number: int, address: StoreAddress, work: Callable[[ObjectStore], Awaitable[Any]]
     ) -> None:
         task = asyncio.ensure_future(self._use(address, work))
         self._tasks.add(task)  # the loop itself may lose it
         task.add_done_callback(functools.partial(self._finish, number))
 
-    async def _use(self, address: StoreAddress, work: Callable[[Store], Awaitable[Any]]) -> Any:
+    async def _use(
+        self, address: StoreAddress, work: Callable[[ObjectStore], Awaitable[Any]]
+    ) -> Any:
         """Make a request to a store, which is made when it is first used."""
         key = address[:2]
-        store = self._stores.get(key) or self._make_store(address.root, address.options)
-        self._stores[key] = store
+        store = self._stores.get(key)
+        if store is None:
+            store = ObjectStore(address.root, address.options, self.uploads)
+            self._stores[key] = store
         result = await work(store)
         if isinstance(result, Failure) and result.kind is Kind.denied:
             self._stores.pop(key, None)  # the next request finds its credentials again
@@ -127,7 +111,7 @@ class Helper:
         else:
             self._reply(number, task.result())
 
-    async def _fetch(self, fetch: Fetch, store: Store) -> Failure | None:
+    async def _fetch(self, fetch: Fetch, store: ObjectStore) -> Failure | None:
         """Fetch a range, resuming inside it after a failure."""
         memory = self._memory[fetch.slot : fetch.slot + fetch.size]
         done = 0
@@ -144,25 +128,20 @@ class Helper:
             if done < fetch.size:
                 raise RequestError(_TOO_SHORT)
 
-        return await _repeat(store, fetch_rest, store.most_attempts)
+        return await _repeat(fetch_rest, store.most_attempts)
 
 
-async def _repeat(
-    store: Store, work: Callable[[], Awaitable[_Result]], most_attempts: int
-) -> _Result | Failure:
+async def _repeat(work: Callable[[], Awaitable[_Result]], most_attempts: int) -> _Result | Failure:
     """Repeat a request until it succeeds; return its result, or the failure of the last attempt."""
     for attempt in itertools.count(1):
         try:
             return await work()
-        except Exception as error:  # noqa: BLE001  # packages have no common class of these
-            failure = store.classify(error)
+        except Exception as error:  # noqa: BLE001  # obstore has no common class of these
+            failure = classify(error)
         if failure.kind is not Kind.temporary or attempt >= most_attempts:
             return failure._replace(attempts=max(attempt, failure.attempts))
         await asyncio.sleep(seconds_after(attempt))
     raise AssertionError
-
-
-# ---- the process ----
 
 
 def _limit_memory(shared: int) -> None:
@@ -186,10 +165,7 @@ def main() -> None:
 
 async def _serve(connection: Connection, file: int, parent: int) -> None:
     """Serve requests until the connection is closed, or the parent is gone."""
-    from .object_store import ObjectStore  # noqa: PLC0415  # not for filesystems
-
     loop = asyncio.get_running_loop()
-    uploads = LargeUploads()
     has_ended = asyncio.Event()
 
     def reply(number: int, result: Any) -> None:
@@ -198,16 +174,16 @@ async def _serve(connection: Connection, file: int, parent: int) -> None:
 
     def receive() -> None:
         try:
-            helper.handle(*connection.recv())
+            name, *arguments = connection.recv()
         except (EOFError, OSError):
             loop.remove_reader(connection.fileno())
             has_ended.set()
-        _limit_memory(helper.memory_bytes)
+        else:
+            getattr(helper, name)(*arguments)
 
-    helper = Helper(file, functools.partial(ObjectStore, uploads=uploads), reply)
-    _limit_memory(helper.memory_bytes)
+    helper = Helper(file, reply)
     loop.add_reader(connection.fileno(), receive)
     while os.getppid() == parent and not has_ended.is_set():
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(has_ended.wait(), _PARENT_SECONDS)
-    await uploads.give_up_all()
+    await helper.uploads.give_up_all()

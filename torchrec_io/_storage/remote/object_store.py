@@ -39,8 +39,6 @@ class ObjectStore:
         ValueError: If the options are not valid.
     """
 
-    classify = staticmethod(classify)
-
     def __init__(self, root: str, options: Mapping[str, Any], uploads: LargeUploads) -> None:
         # An optional package, which is loaded with the first store.
         self._obstore: Any = importlib.import_module("obstore")

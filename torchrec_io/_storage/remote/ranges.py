@@ -18,6 +18,7 @@ MOST_PART_BYTES = 8 << 20
 # costs less than the time of its answer.
 _GAP_BYTES = 1 << 19
 _LEAST_PARTS_OF_GAPS = 16
+_LEAST_PARTS = 8  # of all memory
 
 
 class RangeRequest(NamedTuple):
@@ -35,18 +36,21 @@ class RangeRequest(NamedTuple):
     copies: Ints
 
 
-def plan_requests(ranges: Ints, most: int, blocks: ObjectBlocks | None) -> list[RangeRequest]:
+def plan_requests(
+    ranges: Ints, fetch_bytes: int, blocks: ObjectBlocks | None
+) -> list[RangeRequest]:
     """Return the requests that fetch ranges of an object, in the order of its bytes.
 
     Args:
         ranges: int64 ``[n, 3]``: offset, size, and offset in a buffer.
-        most: Largest size of a request in bytes.
+        fetch_bytes: Size of the memory for ranges that are fetched, in bytes.
         blocks: Blocks of the object in a cache, which are fetched whole; None without a cache.
     """
     ranges = ranges[ranges[:, 1] > 0]
     if not len(ranges):
         return []
     begins, ends = ranges[:, 0], ranges[:, 0] + ranges[:, 1]
+    most = min(MOST_PART_BYTES, fetch_bytes // _LEAST_PARTS)
     gap = min(_GAP_BYTES, most // _LEAST_PARTS_OF_GAPS)
     if blocks is not None:
         size, gap = blocks.block_bytes, 0

@@ -16,7 +16,7 @@ from .client import FetchError, HelperError
 from .failures import error_of
 from .messages import ObjectInfo
 from .options import RemoteOptions
-from .process import ObjectAccess, access
+from .process import access
 from .ranges import MOST_PART_BYTES, RangeRequest, plan_requests
 from .urls import can_pin
 
@@ -59,7 +59,6 @@ class RemoteFile(ByteSource):
         self.stamp = stamp
         self.is_pinned = can_pin(url)
         self._options = options
-        self._way: ObjectAccess | None = None
         self._next = -1  # offset where a read would continue the last one
         self._prefetch_bytes = 0  # number of bytes to prefetch
         self._parts: list[_PrefetchedPart] = []  # ascending; replaced as a whole: there is no lock
@@ -168,35 +167,19 @@ class RemoteFile(ByteSource):
             is_inside = (ranges[:, 0] < error.end) & (ranges[:, 0] + ranges[:, 1] > error.begin)
             if is_inside.any():
                 raise error_of(error.failure, self.path)
-        try:
-            self._try_fetch(ranges, blocks, take)
-        except HelperError:
-            self._way = None
-            self._try_fetch(ranges, blocks, take)
-
-    def _try_fetch(
-        self,
-        ranges: Ints,
-        blocks: ObjectBlocks | None,
-        take: Callable[[RangeRequest, ByteBuffer], None],
-    ) -> None:
-        way = self._reach()
-        pin = info_of(self.stamp)._replace(key=way.key)
-        requests = plan_requests(ranges, way.client.most_part_bytes, blocks)
-        try:
-            way.client.fetch(way.store, pin, requests, take)
-        except FetchError as error:
-            self._way = None
-            if self.failures is not None:
-                self.failures.append(error)
-            raise error_of(error.failure, self.path) from None
-
-    def _reach(self) -> ObjectAccess:
-        """Return the way to the object in this process, which may be a forked child."""
-        way = self._way
-        if way is None or way.client.pid != os.getpid():
-            self._way = way = access(self.path, self._options)
-        return way
+        requests = plan_requests(ranges, self._options.fetch_bytes, blocks)
+        for is_last in (False, True):
+            way = access(self.path, self._options)
+            try:
+                way.client.fetch(way.store, info_of(self.stamp, way.key), requests, take)
+                break
+            except FetchError as error:
+                if self.failures is not None:
+                    self.failures.append(error)
+                raise error_of(error.failure, self.path) from None
+            except HelperError:
+                if is_last:
+                    raise
 
 
 _pools: dict[int, ThreadPoolExecutor] = {}  # of this process and its parents
@@ -213,7 +196,7 @@ def stamp_of_info(info: ObjectInfo) -> Stamp:
     return Stamp((info.etag, info.version), info.size, info.mtime * _NANOSECONDS)
 
 
-def info_of(stamp: Stamp) -> ObjectInfo:
-    """Return the size and version of an object from its stamp."""
+def info_of(stamp: Stamp, key: str) -> ObjectInfo:
+    """Return the size and version of an object of a name, from its stamp."""
     etag, version = map(str, stamp.file)
-    return ObjectInfo("", stamp.size, etag, version, stamp.mtime_ns // _NANOSECONDS)
+    return ObjectInfo(key, stamp.size, etag, version, stamp.mtime_ns // _NANOSECONDS)

@@ -45,7 +45,7 @@ def put_object(
     """
     check_writable(url)
     way = access(url, options)
-    condition = info_of(only_if) if isinstance(only_if, Stamp) else only_if
+    condition = info_of(only_if, way.key) if isinstance(only_if, Stamp) else only_if
     return stamp_of_info(way.ask(url, "put", way.key, data, condition, needs="write objects"))
 
 
