@@ -14,6 +14,7 @@ import pytest
 import torchrec_io as tio
 from tests.support.stores import S3Server
 from torchrec_io._storage.paths import expand_paths, expand_sets
+from torchrec_io._storage.remote import object_commit
 from torchrec_io._storage.remote.pending_object import PendingObject
 from torchrec_io._storage.remote.process import ObjectAccess
 
@@ -205,7 +206,7 @@ def test_two_commits_at_the_same_time(s3: S3Server, monkeypatch: pytest.MonkeyPa
         return stamp
 
     monkeypatch.setattr(PendingObject, "rename", overtaken)
-    monkeypatch.setattr(PendingObject, "most_at_once", 1)
+    monkeypatch.setattr(object_commit, "_MOST_AT_ONCE", 1)
     with pytest.raises(FileExistsError, match="another process wrote objects of the same names"):
         shards(folder, small(0), options)
     with pytest.raises(FileNotFoundError):

@@ -19,8 +19,8 @@ class LargeUploads:
 
     def __init__(self) -> None:
         self._files: dict[int, Any] = {}  # files of obstore, which send whole parts as they come
-        self._parts: dict[int, int] = {}  # largest numbers of their parts that may be on their way
-        self._lock = asyncio.Lock()  # held while a file of `_parts` is used
+        self._sending: list[Any] = []  # one of them for each part that may be on its way
+        self._lock = asyncio.Lock()  # held while files of `_sending` are used
 
     async def write(self, number: int, client: Any, key: str, data: bytes) -> None:
         """Take a part of an object.
@@ -33,19 +33,17 @@ class LargeUploads:
         """
         file = self._file(number, client, key)
         async with self._lock:
-            # Files limit only their own parts.
-            parts = min(_MOST_PARTS, self._parts.pop(number, 0) + 1)
-            while parts + sum(self._parts.values()) > _MOST_PARTS:
-                other, _ = self._parts.popitem()
-                await self._files[other].flush()
-            self._parts[number] = parts
+            if len(self._sending) == _MOST_PARTS:  # a file limits only its own parts
+                for each in self._sending:
+                    await each.flush()
+                self._sending = []
+            self._sending.append(file)
             await file.write(data)
 
     async def finish(self, number: int, client: Any, key: str, rest: bytes) -> None:
         """Take the rest of an object, which then appears under its name."""
         file = self._file(number, client, key)
-        async with self._lock:
-            self._parts.pop(number, None)
+        await self._release(file)
         if rest:
             await file.write(rest)
         await file.flush()  # an upload that fails here can still be given up
@@ -54,19 +52,20 @@ class LargeUploads:
 
     async def give_up(self, number: int) -> None:
         """Drop an object that was not finished, and the parts of it that the store has."""
-        await asyncio.wait_for(self._give_up(number), _SECONDS_TO_GIVE_UP)
+        file = self._files.pop(number, None)
+        if file is not None:
+            await asyncio.wait_for(self._release(file), _SECONDS_TO_GIVE_UP)
+            await asyncio.wait_for(file.__aexit__(RuntimeError, None, None), _SECONDS_TO_GIVE_UP)
 
     async def give_up_all(self) -> None:
         """Drop all objects that were not finished."""
         work = (self.give_up(number) for number in list(self._files))
         await asyncio.gather(*work, return_exceptions=True)
 
-    async def _give_up(self, number: int) -> None:
+    async def _release(self, file: Any) -> None:
+        """Wait until no other object flushes a file."""
         async with self._lock:
-            self._parts.pop(number, None)
-            file = self._files.pop(number, None)
-        if file is not None:
-            await file.__aexit__(RuntimeError, None, None)
+            self._sending = [each for each in self._sending if each is not file]
 
     def _file(self, number: int, client: Any, key: str) -> Any:
         if number not in self._files:

@@ -7,6 +7,7 @@ number of shards tell.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from collections.abc import Sequence
@@ -22,6 +23,9 @@ from .pending_object import PendingObject
 from .upload import check_writable, delete_objects, exists
 
 NewObject: TypeAlias = "PendingObject | AdoptedObject"
+
+# Objects that get their names at the same time: the rest of each is in memory meanwhile.
+_MOST_AT_ONCE = 8
 
 
 def commit_one(
@@ -84,7 +88,7 @@ def commit_several(
     old = (names.keys() | others) & present.keys()
     delete_objects([f"{folder}/{name}" for name in sorted(old)], options)
 
-    named = []
+    named: list[str] = []
 
     def name_one(item: tuple[str, NewObject]) -> Stamp:
         name, output = item
@@ -94,26 +98,18 @@ def commit_several(
         return stamp or read_remote_stamp(url, options)
 
     try:
-        most = max(output.most_at_once for output in names.values())
-        stamps = map_in_threads(name_one, list(names.items()), most)
+        stamps = map_in_threads(name_one, list(names.items()), _MOST_AT_ONCE)
         present = list_folder(folder.name, options)
         for name, stamp in zip(names, stamps, strict=True):
-            is_there = name in present
-            if is_there and folder.is_versioned:
-                is_there = present[name].file == stamp.file
-            if not is_there:
+            there = present.get(name)
+            if there is None or (folder.is_versioned and there.file != stamp.file):
                 raise FileExistsError(
                     errno.EEXIST,
                     "another process wrote objects of the same names at the same time, so those of "
                     "this one were deleted; write them again",
                     f"{folder}/{name}",
                 )
-    except BaseException as error:
-        try:
+    except BaseException:
+        with contextlib.suppress(OSError):  # as where the store cannot be reached anymore
             delete_objects(named, options)
-        except OSError as failure:
-            if isinstance(error, OSError) and error.strerror:
-                error.strerror += (
-                    f"; new objects may be left, which could not be deleted: {failure}"
-                )
         raise
