@@ -15,8 +15,8 @@ import torchrec_io as tio
 from tests.support.stores import S3Server
 from torchrec_io._storage.paths import expand_paths, expand_sets
 from torchrec_io._storage.remote import object_commit
+from torchrec_io._storage.remote.client import Client
 from torchrec_io._storage.remote.pending_object import PendingObject
-from torchrec_io._storage.remote.process import ObjectAccess
 
 
 class Outcome(NamedTuple):
@@ -105,15 +105,15 @@ class Faults:
         self._number, self._fault, self._lasts = number, fault, lasts
 
     def patch(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        ask = ObjectAccess.ask
+        ask = Client.ask
 
-        def asking(way: ObjectAccess, url: str, name: str, *rest: Any, **others: Any) -> Any:
+        def asking(client: Client, *request: Any) -> Any:
             self.count += 1
             if self.count == self._number or (self._lasts and self.count > self._number):
                 self._fault()
-            return ask(way, url, name, *rest, **others)
+            return ask(client, *request)
 
-        monkeypatch.setattr(ObjectAccess, "ask", asking)
+        monkeypatch.setattr(Client, "ask", asking)
 
 
 def fail() -> None:

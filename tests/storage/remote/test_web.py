@@ -170,7 +170,7 @@ def test_threads_read_one_object_in_several_places(web: WebServer) -> None:
 def test_a_child_does_not_wait_for_what_its_parent_reads_ahead(web: WebServer) -> None:
     file = Location.of(web.put("/a", DATA * 4)).open()
     step = 1 << 18
-    at = step + (1 << 20)  # where the second part begins that is read ahead
+    at = 2 * step + (1 << 20)  # where the second part begins that is read ahead
     is_forked = threading.Event()
 
     def hold_back(handler: Any) -> bool:

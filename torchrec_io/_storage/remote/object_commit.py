@@ -14,11 +14,12 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from ..byte_source import Stamp
+from ..folders import stamps_in
 from ..location import Location
 from ..pending_file import output_exists
 from ..thread_pool import map_in_threads
 from .adopted_object import AdoptedObject
-from .listing import list_folder, read_remote_stamp
+from .listing import read_remote_stamp
 from .pending_object import PendingObject
 from .upload import check_writable, delete_objects, exists
 
@@ -78,7 +79,7 @@ def commit_several(
     options = folder.options
     assert options is not None
     check_writable(folder.name)
-    present = list_folder(folder.name, options)
+    present = stamps_in(folder)
     names = {os.path.basename(url): output for output, url in outputs}
     others = {*map(os.path.basename, stale)}
     # An index belongs to an object that must be new, so it is left over.
@@ -99,7 +100,7 @@ def commit_several(
 
     try:
         stamps = map_in_threads(name_one, list(names.items()), _MOST_AT_ONCE)
-        present = list_folder(folder.name, options)
+        present = stamps_in(folder)
         for name, stamp in zip(names, stamps, strict=True):
             there = present.get(name)
             if there is None or (folder.is_versioned and there.file != stamp.file):

@@ -13,10 +13,8 @@ from .failures import Failure, Kind, RequestError, classify
 from .large_uploads import LargeUploads
 from .messages import ObjectInfo, canonical_etag, is_strong
 from .stores import make_store, make_writable
-from .urls import is_web_url
 
 _LIST_CHUNK = 1000
-_UNEXPLAINED = Failure(Kind.refused, "HTTP 400")
 _REPLACED = Failure(Kind.changed, "the object was replaced")
 # What is lost at most when a body breaks off: this much, or an eighth of the range.
 _CHUNK_BYTES, _CHUNKS = 1 << 19, 8
@@ -44,7 +42,6 @@ class ObjectStore:
         self._obstore: Any = importlib.import_module("obstore")
         self._make_writable = functools.partial(make_writable, root, options)
         self._uploads = uploads
-        self._is_web = is_web_url(root)
         try:
             self.most_attempts = most_attempts(options)
             self._client, self.tried = make_store(root, options)
@@ -80,28 +77,21 @@ class ObjectStore:
             yield memoryview(chunk)
 
     async def head(self, key: str) -> ObjectInfo:
-        """Request the size and version of an object."""
-        first, second = self._head, self._ask_for_a_byte
-        if self._is_web:  # a signed URL is often for GET alone
-            first, second = second, first
+        """Request the size and version of an object.
+
+        Its first byte is asked for, not only its headers: a signed URL is often for GET alone, and
+        an error has a body then, with a code such as that of an expired token.
+        """
         try:
-            return await first(key)
+            got = await self._obstore.get_async(self._client, key, options={"range": (0, 1)})
         except Exception as error:
-            # The answer to HEAD has no body, and so no code, such as that of an expired token. An
-            # empty file has no first byte.
-            failure = classify(error)
-            if failure.kind is not Kind.refused or not (self._is_web or failure == _UNEXPLAINED):
+            if classify(error).kind is not Kind.refused:
                 raise
-            info = await second(key)
-            if self._is_web and info.size == 0 and await self._has_body(key):
+            # An empty object has no first byte; some servers send whole files only.
+            info = _info_of(await self._obstore.head_async(self._client, key))
+            if info.size == 0 and await self._has_body(key):
                 raise  # the size is wrong
             return info
-
-    async def _head(self, key: str) -> ObjectInfo:
-        return _info_of(await self._obstore.head_async(self._client, key))
-
-    async def _ask_for_a_byte(self, key: str) -> ObjectInfo:
-        got = await self._obstore.get_async(self._client, key, options={"range": (0, 1)})
         return _info_of(got.meta)
 
     async def _has_body(self, key: str) -> bool:
@@ -155,7 +145,7 @@ class ObjectStore:
             # The answer to an attempt before this one may have been lost.
             is_condition = classify(error).kind in {Kind.exists, Kind.changed}
             if is_condition and await self._holds(key, data):
-                return await self._head(key)
+                return await self.head(key)
             raise
         etag = canonical_etag(done["e_tag"] or "")
         version = "" if etag else done["version"] or ""

@@ -15,12 +15,13 @@ from ..byte_source import ByteSource, Stamp
 from ..pending_file import output_exists
 from ..temporary import temporary_name
 from .client import HelperError
-from .failures import RequestError
+from .failures import RequestError, error_of
 from .large_uploads import PART_BYTES
 from .options import RemoteOptions
-from .process import ObjectAccess, access
+from .process import ObjectAccess, access, ask
 from .upload import WRITE, check_writable, copy_object, delete_objects, exists, put_object
 from .urls import can_pin
+from .web import store_of
 
 # The most that stores take.
 MOST_PARTS = 10_000
@@ -124,8 +125,9 @@ class PendingObject:
                     copy_object(self._upload_url, url, self._options)
                     delete_objects([self._upload_url], self._options)
             else:
-                way = access(url, self._options)
-                way.ask(url, "put_file", way.key, f"/dev/fd/{self._file.fileno()}", needs=WRITE)
+                local = f"/dev/fd/{self._file.fileno()}"
+                key = store_of(url, self._options).key
+                ask(url, self._options, "put_file", key, local, needs=WRITE)
         if self._drop is not None:
             self._drop.detach()
         self._file.close()
@@ -154,13 +156,13 @@ class PendingObject:
             self._drop = weakref.finalize(
                 self, _give_up, self._way, self._number, os.getpid(), hidden, options
             )
+        client, store, key = self._way
         try:
-            self._way.ask(
-                self._upload_url, name, self._way.key, self._number, self._rest(), needs=WRITE
-            )
+            client.ask(store, name, key, self._number, self._rest())
+        except RequestError as error:
+            raise error_of(error.failure, self.path, WRITE) from None
         except HelperError as error:  # it had the upload
-            reason = f"the upload was lost: {error}"
-            raise OSError(errno.EIO, reason, self._upload_url) from None
+            raise OSError(errno.EIO, f"the upload was lost: {error}", self.path) from None
 
     def _rest(self) -> bytes:
         return os.pread(self._file.fileno(), self._gathered, 0)

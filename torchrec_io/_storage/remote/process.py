@@ -39,26 +39,6 @@ class ObjectAccess(NamedTuple):
     store: StoreAddress
     key: str
 
-    def ask(
-        self, url: str, name: str, *arguments: Any, needs: str = "read and list objects"
-    ) -> Any:
-        """Make a request about an object or folder, and return the answer.
-
-        Args:
-            url: Public URL.
-            name: Name of the request.
-            arguments: Its arguments.
-            needs: Actions that the credentials must allow.
-
-        Raises:
-            HelperError: If the helper has ended.
-            OSError: If the request failed.
-        """
-        try:
-            return self.client.ask(self.store, name, *arguments)
-        except RequestError as error:
-            raise error_of(error.failure, url, needs) from None
-
 
 def access(url: str, options: RemoteOptions) -> ObjectAccess:
     """Return the way to an object or folder in this process.
@@ -79,19 +59,19 @@ def access(url: str, options: RemoteOptions) -> ObjectAccess:
     return ObjectAccess(client, store, key)
 
 
-def ask_again(
+def ask(
     url: str,
     options: RemoteOptions,
     name: str,
     *arguments: Any,
     needs: str = "read and list objects",
 ) -> Any:
-    """Make a request that may be made twice, as where the helper process has ended meanwhile.
+    """Make a request about an object or folder, once more if the helper process has ended.
 
     Args:
-        url: Public URL of the object or folder.
+        url: Public URL.
         options: Options for remote objects.
-        name: Name of the request.
+        name: Name of the request; see :class:`ObjectStore`.
         arguments: Its arguments. Default: the name of the object in the store.
         needs: Actions that the credentials must allow.
 
@@ -99,12 +79,14 @@ def ask_again(
         OSError: If the request failed.
     """
     for _ in range(2):
+        way = access(url, options)
         try:
-            way = access(url, options)
-            return way.ask(url, name, *(arguments or [way.key]), needs=needs)
+            return way.client.ask(way.store, name, *(arguments or [way.key]))
+        except RequestError as error:
+            raise error_of(error.failure, url, needs) from None
         except HelperError as error:
-            failure = error
-    raise OSError(errno.EIO, str(failure), url)
+            reason = str(error)
+    raise OSError(errno.EIO, reason, url)
 
 
 def _client_for(scheme: str, memory_bytes: int) -> Client:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -23,14 +24,14 @@ from .urls import can_pin
 if TYPE_CHECKING:
     from ..cache.object_blocks import ObjectBlocks
 
-# A read that continues the one before it starts prefetching, by more each time.
-_FIRST_PREFETCH_BYTES = 4 << 20
-_MOST_PREFETCHED_PARTS = 8
+# A read that continues the one before it starts to read ahead: a part, then larger ones.
+_FIRST_PART_BYTES = 1 << 20
+_MOST_PARTS_AHEAD = 8
 _NANOSECONDS = 1_000_000_000
 
 
-class _PrefetchedPart(NamedTuple):
-    """A part of an object that is prefetched.
+class _PartAhead(NamedTuple):
+    """A part of an object that is read ahead.
 
     Attributes:
         begin: First byte.
@@ -59,9 +60,9 @@ class RemoteFile(ByteSource):
         self.stamp = stamp
         self.is_pinned = can_pin(url)
         self._options = options
+        self._lock = threading.Lock()  # held by the thread that reads ahead
         self._next = -1  # offset where a read would continue the last one
-        self._prefetch_bytes = 0  # number of bytes to prefetch
-        self._parts: list[_PrefetchedPart] = []  # ascending; replaced as a whole: there is no lock
+        self._parts: list[_PartAhead] = []  # that are read ahead, ascending
         self._pid = os.getpid()
 
     @property
@@ -71,14 +72,14 @@ class RemoteFile(ByteSource):
     def read_into(self, offset: int, out: memoryview) -> int:
         size = max(0, min(len(out), self.stamp.size - offset))
         if size:
-            data = np.frombuffer(out, np.uint8)[:size]
-            try:
-                is_read = self._take_prefetched(offset, data)
-            except CancelledError:  # by another thread, which reads elsewhere
-                is_read = False
-            if not is_read:
-                self._read(np.array([(offset, size, 0)]), data)
-            self._next = offset + size
+            data, done = np.frombuffer(out, np.uint8)[:size], 0
+            if self._lock.acquire(blocking=False):  # else another thread reads ahead
+                try:
+                    done = self._read_on(offset, data)
+                finally:
+                    self._lock.release()
+            if done < size:
+                self._read(np.array([(offset + done, size - done, done)]), data)
         return size
 
     def read_ranges(self, ranges: Ints, out: ByteBuffer) -> int | None:
@@ -95,33 +96,36 @@ class RemoteFile(ByteSource):
     def close(self) -> None:
         self._keep_parts([])
 
-    # ---- prefetching ----
+    # ---- reading ahead ----
 
-    def _take_prefetched(self, offset: int, out: ByteBuffer) -> bool:
-        """Fill a buffer with prefetched bytes, and prefetch more.
+    def _read_on(self, offset: int, out: ByteBuffer) -> int:
+        """Fill a buffer with bytes that were read ahead, and read more of the object ahead.
+
+        Nothing is read ahead if the read does not continue the one before it. A read that skips
+        some bytes that were read ahead continues it, too.
 
         Returns:
-            Whether that was possible. If the read does not continue the one before it, nothing is
-            prefetched. A read that skips some prefetched bytes continues it, too.
+            Number of bytes, which may be less than are wanted.
         """
         end = offset + len(out)
         if self._pid != os.getpid():  # only the parent has the threads
             self._parts, self._pid = [], os.getpid()
-        last, parts = self._next, self._parts  # other threads may change them
-        read_to = max([last, *(part.end for part in parts)])
+        last, self._next = self._next, end
+        read_to = self._parts[-1].end if self._parts else last
         if not 0 <= last <= offset <= read_to:
-            self._prefetch_bytes = 0
             self._keep_parts([])
-            return False
-        most = min(_MOST_PREFETCHED_PARTS * MOST_PART_BYTES, self._options.fetch_bytes // 3)
-        self._prefetch_bytes = min(most, max(_FIRST_PREFETCH_BYTES, 2 * self._prefetch_bytes))
-        step = min(MOST_PART_BYTES, self._prefetch_bytes // 4)
-        parts = [part for part in parts if part.end > offset]
-        # Whole parts only, so that requests do not become smaller and smaller.
-        for at in range(read_to, min(self.stamp.size, end + self._prefetch_bytes), step):
-            stop = min(at + step, self.stamp.size)
-            if stop <= end + self._prefetch_bytes:
-                parts.append(_PrefetchedPart(at, stop, _pool().submit(self._read_part, at, stop)))
+            return 0
+        most = min(MOST_PART_BYTES, self._options.fetch_bytes // (3 * _MOST_PARTS_AHEAD))
+        size = min(most, _FIRST_PART_BYTES)
+        if self._parts:
+            size = min(most, 2 * (self._parts[-1].end - self._parts[-1].begin))
+        parts = [part for part in self._parts if part.end > offset]
+        begin = max(read_to, end)
+        for _ in range(min(2, _MOST_PARTS_AHEAD - len(parts))):
+            stop = min(begin + size, self.size)
+            if begin < stop:
+                parts.append(_PartAhead(begin, stop, _pool().submit(self._read_part, begin, stop)))
+                begin, size = stop, min(most, 2 * size)
         self._keep_parts(parts)
         at = offset
         for part in parts:
@@ -130,9 +134,9 @@ class RemoteFile(ByteSource):
                 data = part.data.result()[at - part.begin : stop - part.begin]
                 out[at - offset : stop - offset] = data
                 at = stop
-        return at == end
+        return at - offset
 
-    def _keep_parts(self, parts: list[_PrefetchedPart]) -> None:
+    def _keep_parts(self, parts: list[_PartAhead]) -> None:
         """Drop all parts but some."""
         dropped = [part for part in self._parts if part not in parts]
         self._parts = parts
