@@ -49,8 +49,8 @@ class MemoryClient(Client):
         self.fetches: list[Fetch] = []
         self.held: list[Future[None]] | None = None
 
-    def start(self, name: str, *arguments: Any) -> Future[None]:
-        assert name == "fetch"
+    def start(self, name: str, store: StoreAddress, *arguments: Any) -> Future[None]:
+        assert (name, store) == ("fetch", STORE)
         self.fetches += arguments
         answer: Future[None] = Future()
         if self.held is None:

@@ -51,12 +51,13 @@ class Client(ABC):
         self.slots = Slots(memory_bytes)
 
     @abstractmethod
-    def start(self, name: str, *arguments: Any) -> Future[Any]:
-        """Start a request, and return its answer.
+    def start(self, name: str, store: StoreAddress, *arguments: Any) -> Future[Any]:
+        """Start a request to a store, and return its answer.
 
         Args:
-            name: ``"ask"`` or ``"fetch"``.
-            arguments: A store, the name of a request, and its arguments; or a :class:`Fetch`.
+            name: Name of the request, such as ``"head"``; see :class:`ObjectStore`.
+            store: The store.
+            arguments: Arguments of the request.
         """
 
     @abstractmethod
@@ -76,7 +77,7 @@ class Client(ABC):
             RequestError: If the request failed for good.
             ValueError: If the options of the store are not valid.
         """
-        return self.start("ask", store, name, *arguments).result()
+        return self.start(name, store, *arguments).result()
 
     def fetch(
         self,
@@ -110,8 +111,8 @@ class Client(ABC):
                     slot = self.slots.take(size, is_waiting=not running)
                     if slot is None:
                         break
-                    fetch = Fetch(store, pin, begin, size, slot)
-                    answer = self.start("fetch", fetch)
+                    fetch = Fetch(pin, begin, size, slot)
+                    answer = self.start("fetch", store, fetch)
                     running[answer] = waiting.popleft(), fetch
                     answer.add_done_callback(answered.put)
                 answer = answered.get()

@@ -23,8 +23,7 @@ import numpy as np
 
 from ..byte_source import ByteBuffer
 from .client import Client, HelperError
-from .failures import Failure, RequestError
-from .messages import Fetch
+from .messages import Fetch, StoreAddress
 
 _SECONDS_TO_END = 5.0
 _PROGRAM = (
@@ -68,7 +67,7 @@ class HelperConnection(Client):
         self._end = weakref.finalize(self, _end_helper, *ends)
         threading.Thread(target=self._receive, name="torchrec_io store", daemon=True).start()
 
-    def start(self, name: str, *arguments: Any) -> Future[Any]:
+    def start(self, name: str, store: StoreAddress, *arguments: Any) -> Future[Any]:
         answer: Future[Any] = Future()
         with self._lock:
             number = next(self._numbers)
@@ -77,7 +76,7 @@ class HelperConnection(Client):
             else:
                 answer.set_exception(HelperError(self._failure))
         if not answer.done():
-            self._send(name, number, *arguments)
+            self._send(number, name, store, *arguments)
         return answer
 
     def data_of(self, fetch: Fetch, answer: Any) -> ByteBuffer:
@@ -87,7 +86,7 @@ class HelperConnection(Client):
     def grow(self, memory_bytes: int) -> None:
         if memory_bytes > len(self.memory):
             self.memory = self._map(memory_bytes)
-            self._send("grow", memory_bytes)
+            self._send(0, "grow", memory_bytes)
             self.slots.grow(memory_bytes)
 
     def close(self) -> None:
@@ -104,11 +103,11 @@ class HelperConnection(Client):
         """Return whether the helper has ended."""
         return self._failure is not None
 
-    def _send(self, name: str, *arguments: Any) -> None:
-        message = pickle.dumps((name, *arguments), pickle.HIGHEST_PROTOCOL)
+    def _send(self, *message: Any) -> None:
+        data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
         try:
             with self._sending:
-                self._connection.send_bytes(message)
+                self._connection.send_bytes(data)
         except OSError as error:
             self._fail(f"the helper process for remote files has ended ({error.strerror})")
         except BaseException:
@@ -122,8 +121,6 @@ class HelperConnection(Client):
                 number, result = self._connection.recv()
                 with self._lock:
                     answer = self._answers.pop(number, None)
-                if isinstance(result, Failure):
-                    result = RequestError(result)
                 if isinstance(result, Exception) and answer is not None:
                     answer.set_exception(result)
                 elif answer is not None:

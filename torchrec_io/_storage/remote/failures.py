@@ -77,7 +77,7 @@ class RequestError(Exception):
     """
 
     def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.reason)
+        super().__init__(failure)
         self.failure = failure
 
 

@@ -9,36 +9,33 @@ from __future__ import annotations
 
 import contextlib
 import ftplib
-import itertools
 import os
 import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import fsspec.core  # type: ignore[import-untyped]
 import numpy as np
 from fsspec.implementations.ftp import FTPFileSystem  # type: ignore[import-untyped]
 
 from ..byte_source import ByteBuffer
-from .attempts import OWN_OPTIONS, most_attempts, seconds_after
+from .attempts import OWN_OPTIONS, most_attempts, repeat
 from .client import Client
 from .failures import Failure, Kind, RequestError, classify_status
 from .messages import Fetch, ObjectInfo, StoreAddress
 
-_Result = TypeVar("_Result")
-
 # Filesystems wait for their answers most of the time.
 _THREADS = 16
-_TRIED = "the credentials that fsspec finds"
 _IDENTITIES = ("ETag", "etag", "e_tag", "checksum", "generation", "sha", "blob_id", "xet_hash")
 _REPLACED = Failure(Kind.changed, "the file was replaced")
 _FAILURES = {
     FileNotFoundError: Failure(Kind.missing, "no such file"),
     FileExistsError: Failure(Kind.exists, "the file exists"),
-    PermissionError: Failure(Kind.denied, "permission denied"),
+    PermissionError: Failure(
+        Kind.denied, "permission denied", tried="the credentials that fsspec finds"
+    ),
 }
 _STATUSES = ("status", "status_code", "code")
 # Errors that stay. That of FTP is of a login or a name.
@@ -61,8 +58,8 @@ class FilesystemClient(Client):
         super().__init__(memory_bytes)
         self._pool = ThreadPoolExecutor(_THREADS, "torchrec_io-fsspec")
 
-    def start(self, name: str, *arguments: Any) -> Future[Any]:
-        return self._pool.submit(_fetch if name == "fetch" else _ask, *arguments)
+    def start(self, name: str, store: StoreAddress, *arguments: Any) -> Future[Any]:
+        return self._pool.submit(_answer, name, store, *arguments)
 
     def data_of(self, fetch: Fetch, answer: Any) -> ByteBuffer:
         del fetch
@@ -72,43 +69,23 @@ class FilesystemClient(Client):
         self.slots.grow(memory_bytes)
 
 
-def _ask(store: StoreAddress, name: str, *arguments: Any) -> Any:
-    return _repeat(store, lambda files: getattr(Filesystem(files), name)(*arguments))
-
-
-def _fetch(fetch: Fetch) -> bytes:
-    """Return a range of a file, which is fetched as a whole."""
-    begin, end = fetch.begin, fetch.begin + fetch.size
-    data: bytes = _repeat(
-        fetch.store, lambda files: files.cat_file(fetch.pin.key, start=begin, end=end)
-    )
-    if len(data) != fetch.size:
-        raise RequestError(_REPLACED)
-    return data
-
-
-def _repeat(store: StoreAddress, work: Callable[[Any], _Result]) -> _Result:
-    """Use a filesystem until that succeeds; alone, if it has one connection.
+def _answer(name: str, store: StoreAddress, *arguments: Any) -> Any:
+    """Make a request, alone if the filesystem has one connection.
 
     Raises:
         ImportError: If a package is missing.
         RequestError: If it failed for good.
         ValueError: If the options are not valid, or no package knows the scheme.
     """
-    most = most_attempts(store.options)
     _check_scheme(store)
-    for attempt in itertools.count(1):
-        try:
-            files = _open(store)
-            is_alone = isinstance(files, FTPFileSystem)
-            with _one_connection if is_alone else contextlib.nullcontext():
-                return work(files)
-        except Exception as error:  # noqa: BLE001  # packages have no common class of these
-            failure = _classify(error)
-        if failure.kind is not Kind.temporary or attempt >= most:
-            raise RequestError(failure._replace(attempts=attempt, tried=_TRIED))
-        time.sleep(seconds_after(attempt))
-    raise AssertionError
+
+    def work() -> Any:
+        files = _open(store)
+        is_alone = isinstance(files, FTPFileSystem)
+        with _one_connection if is_alone else contextlib.nullcontext():
+            return getattr(Filesystem(files), name)(*arguments)
+
+    return repeat(work, most_attempts(store.options), _classify)
 
 
 def _check_scheme(store: StoreAddress) -> None:
@@ -173,6 +150,14 @@ class Filesystem:
 
     def __init__(self, files: Any) -> None:
         self._files = files
+
+    def fetch(self, fetch: Fetch) -> bytes:
+        """Return a range of a file, which is fetched as a whole."""
+        begin, end = fetch.begin, fetch.begin + fetch.size
+        data: bytes = self._files.cat_file(fetch.pin.key, start=begin, end=end)
+        if len(data) != fetch.size:
+            raise RequestError(_REPLACED)
+        return data
 
     def head(self, path: str) -> ObjectInfo:
         """Request the size and version of a file."""

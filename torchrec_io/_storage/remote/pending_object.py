@@ -16,7 +16,7 @@ from ..pending_file import output_exists
 from ..temporary import temporary_name
 from .client import HelperError
 from .failures import RequestError, error_of
-from .large_uploads import PART_BYTES
+from .large_uploads import PART_BYTES, SECONDS_TO_GIVE_UP
 from .options import RemoteOptions
 from .process import ObjectAccess, access, ask
 from .upload import WRITE, check_writable, copy_object, delete_objects, exists, put_object
@@ -181,8 +181,8 @@ def _give_up(
         options: Options for remote objects.
     """
     if os.getpid() == owner:
-        with contextlib.suppress(OSError, RequestError):
-            way.client.ask(way.store, "give_up", number)
+        with contextlib.suppress(OSError, RequestError, TimeoutError):
+            way.client.start("give_up", way.store, number).result(SECONDS_TO_GIVE_UP)
             delete_objects(hidden, options)
 
 
