@@ -12,21 +12,17 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from torchrec_io import _core
 from torchrec_io._storage.byte_source import ByteBuffer
-from torchrec_io._storage.cache.object_blocks import ObjectBlocks
 from torchrec_io._storage.remote import ranges as ranges_module
 from torchrec_io._storage.remote import slots as slots_module
 from torchrec_io._storage.remote.client import Client, FetchError
 from torchrec_io._storage.remote.failures import Failure, Kind, RequestError
 from torchrec_io._storage.remote.messages import Fetch, ObjectInfo, StoreAddress
-from torchrec_io._storage.remote.ranges import cut_at_blocks, plan_requests
+from torchrec_io._storage.remote.ranges import plan_requests
 from torchrec_io._storage.remote.slots import Slots
 
 CONTENT = np.random.default_rng(0).integers(0, 256, 100_000, dtype=np.uint8)
 STORE = StoreAddress("s3://b", "", {})
-BLOCK = 300
-BLOCKS = ObjectBlocks("", 0, BLOCK, "", len(CONTENT))
 FAILED = Failure(Kind.temporary, "HTTP 503", 3)
 UNIT = 10
 
@@ -66,38 +62,30 @@ class MemoryClient(Client):
     def grow(self, memory_bytes: int) -> None: ...
 
 
-def expect_read(
-    client: MemoryClient, *pairs: tuple[int, int], blocks: ObjectBlocks | None = None
-) -> None:
+def expect_read(client: MemoryClient, *pairs: tuple[int, int], gap: int = 100) -> None:
     """Read ranges, given as offsets and sizes."""
     offsets, sizes = np.array(pairs, np.int64).T
     ranges = np.column_stack([offsets, sizes, np.cumsum(sizes) - sizes])
     out = np.zeros(int(sizes.sum()), np.uint8)
-    if blocks is not None:
-        ranges = cut_at_blocks(ranges, blocks.block_bytes)
-        assert not np.any(ranges[:, 0] // BLOCK != (ranges[:, 0] + ranges[:, 1] - 1) // BLOCK)
-    client.fetch(
-        STORE,
-        ObjectInfo("a", len(CONTENT), '"1"', "", 0),
-        plan_requests(ranges, client.memory_bytes, blocks),
-        lambda request, data: _core.gather(data, request.copies, out),
-    )
+    requests = plan_requests(ranges, client.memory_bytes, gap)
+    client.fetch(STORE, ObjectInfo("a", len(CONTENT), '"1"', "", 0), requests, out)
     expected = [CONTENT[offset : offset + size] for offset, size in pairs]
     assert out.tobytes() == b"".join(part.tobytes() for part in expected)
 
 
-@pytest.mark.parametrize("blocks", [None, BLOCKS])
 @hypothesis.given(st.data())
-def test_any_reads(blocks: ObjectBlocks | None, data: st.DataObject) -> None:
-    client = MemoryClient(UNIT * data.draw(st.integers(8 if blocks is None else BLOCK, 3000)))
+def test_any_reads(data: st.DataObject) -> None:
+    client = MemoryClient(UNIT * data.draw(st.integers(8, 3000)))
     pairs = st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 2000)), min_size=1, max_size=6)
     pairs |= st.lists(st.tuples(st.integers(0, 900), st.integers(0, 30)), min_size=1, max_size=9)
     for chosen in data.draw(st.lists(pairs, min_size=1, max_size=4)):
-        expect_read(client, *chosen, blocks=blocks)
+        client.fetches.clear()
+        gap = data.draw(st.sampled_from([0, 100]))
+        expect_read(client, *chosen, gap=gap)
         assert client.slots.count == 0
-    if blocks is not None:
-        assert all(fetch.begin % BLOCK == 0 for fetch in client.fetches)
-        assert all(fetch.size % BLOCK in (0, 100) for fetch in client.fetches)
+        if gap == 0:  # nothing is fetched that is not needed, and nothing twice
+            wanted = {n for at, size in chosen for n in range(at, at + size)}
+            assert sum(fetch.size for fetch in client.fetches) == len(wanted)
 
 
 def test_memory_is_free_once_the_helper_does_not_write_to_it_anymore() -> None:

@@ -41,7 +41,7 @@ def seconds_to_wait(options: Mapping[str, Any]) -> float:
 
 
 def repeat(
-    work: Callable[[], _Result], most: int, classify: Callable[[Exception], Failure]
+    work: Callable[[], _Result], most: int, classify: Callable[[BaseException], Failure]
 ) -> _Result:
     """Make a request until it succeeds, and return its result.
 
@@ -59,7 +59,7 @@ def repeat(
     for attempt in itertools.count(1):
         try:
             return work()
-        except Exception as error:  # noqa: BLE001  # packages have no common class of these
+        except BaseException as error:  # noqa: BLE001  # that of a panic of obstore is no Exception
             failure = classify(error)
         if failure.kind is not Kind.temporary or attempt >= most:
             raise RequestError(failure._replace(attempts=max(attempt, failure.attempts)))

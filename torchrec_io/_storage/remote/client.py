@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any
 
+from ... import _core
 from ..byte_source import ByteBuffer
 from .failures import RequestError
 from .messages import Fetch, ObjectInfo, StoreAddress
@@ -84,7 +85,7 @@ class Client(ABC):
         store: StoreAddress,
         pin: ObjectInfo,
         requests: Sequence[RangeRequest],
-        take: Callable[[RangeRequest, ByteBuffer], None],
+        out: ByteBuffer,
     ) -> None:
         """Fetch ranges of an object, several at the same time.
 
@@ -92,8 +93,7 @@ class Client(ABC):
             store: The store.
             pin: The object as it was first seen.
             requests: The ranges.
-            take: Function that is called with each request and its bytes, in the order in which
-                they arrive. The bytes are valid during the call.
+            out: Buffer that the bytes are copied to; uint8.
 
         Raises:
             FetchError: If a request failed for good.
@@ -121,7 +121,7 @@ class Client(ABC):
                     data = self.data_of(fetch, answer.result())
                 except RequestError as error:
                     raise FetchError(error, request) from None
-                take(request, data)
+                _core.gather(data, request.copies, out)
                 del running[answer]
                 self._free(fetch)
         finally:

@@ -94,7 +94,7 @@ class Helper:
                 result = RequestError(error.failure._replace(tried=store.tried))
         except (ImportError, ValueError) as error:
             result = error
-        except Exception as error:  # noqa: BLE001  # a mistake here must not leave anybody waiting
+        except BaseException as error:  # noqa: BLE001  # nobody must be left waiting
             result = RequestError(Failure(Kind.refused, type(error).__name__))
         with self._sending, contextlib.suppress(OSError):  # the connection ends
             self._connection.send((number, result))

@@ -29,47 +29,23 @@ NewObject: TypeAlias = "PendingObject | AdoptedObject"
 _MOST_AT_ONCE = 8
 
 
-def commit_one(
+def commit(
     folder: Location,
     outputs: Sequence[tuple[NewObject, str]],
     stale: Sequence[str],
     *,
     must_be_new: bool,
+    is_single: bool,
 ) -> None:
-    """Give one output its name, and then its index.
-
-    Args:
-        folder: The folder.
-        outputs: The object and its public URL; then its index, if there is one.
-        stale: URLs of indexes of an older object, which are deleted first.
-        must_be_new: Whether an object of that name is an error.
-
-    Raises:
-        FileExistsError: If the object exists, and must be new.
-        OSError: If a request failed.
-    """
-    options = folder.options
-    assert options is not None
-    check_writable(folder.name)
-    delete_objects([url for url in stale if exists(url, options)], options)
-    for number, (output, url) in enumerate(outputs):
-        output.rename(url, must_be_new=must_be_new and number == 0)
-
-
-def commit_several(
-    folder: Location,
-    outputs: Sequence[tuple[NewObject, str]],
-    stale: Sequence[str],
-    *,
-    must_be_new: bool,
-) -> None:
-    """Give several objects of a folder their names.
+    """Give objects of a folder their names.
 
     Args:
         folder: The folder.
         outputs: Objects and their public URLs.
         stale: URLs of other objects, which are deleted first.
         must_be_new: Whether objects of these names are an error.
+        is_single: Whether there is one object, and its index if there are two. It replaces an old
+            one in one step.
 
     Raises:
         FileExistsError: If an object exists that must be new, or another process wrote objects of
@@ -79,6 +55,11 @@ def commit_several(
     options = folder.options
     assert options is not None
     check_writable(folder.name)
+    if is_single:
+        delete_objects([url for url in stale if exists(url, options)], options)
+        for number, (output, url) in enumerate(outputs):
+            output.rename(url, must_be_new=must_be_new and number == 0)
+        return
     present = stamps_in(folder)
     names = {os.path.basename(url): output for output, url in outputs}
     others = {*map(os.path.basename, stale)}

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from ... import _core
 from ..byte_source import ByteBuffer, ByteSource, Ints, Stamp
 from ..thread_pool import REMOTE_THREADS
 from .client import FetchError, HelperError
@@ -18,11 +16,8 @@ from .failures import error_of
 from .messages import ObjectInfo
 from .options import RemoteOptions
 from .process import access
-from .ranges import MOST_PART_BYTES, RangeRequest, plan_requests
+from .ranges import GAP_BYTES, MOST_PART_BYTES, plan_requests
 from .urls import can_pin
-
-if TYPE_CHECKING:
-    from ..cache.object_blocks import ObjectBlocks
 
 # A read that continues the one before it starts to read ahead: a part, then larger ones.
 _FIRST_PART_BYTES = 1 << 20
@@ -60,6 +55,7 @@ class RemoteFile(ByteSource):
         self.stamp = stamp
         self.is_pinned = can_pin(url)
         self._options = options
+        self._gap_bytes = GAP_BYTES  # neighbors this close share a request
         self._lock = threading.Lock()  # held by the thread that reads ahead
         self._next = -1  # offset where a read would continue the last one
         self._parts: list[_PartAhead] = []  # that are read ahead, ascending
@@ -151,31 +147,16 @@ class RemoteFile(ByteSource):
     # ---- requests ----
 
     def _read(self, ranges: Ints, out: ByteBuffer) -> None:
-        """Read ranges."""
-        self._fetch(ranges, None, lambda request, data: _core.gather(data, request.copies, out))
-
-    def _fetch(
-        self,
-        ranges: Ints,
-        blocks: ObjectBlocks | None,
-        take: Callable[[RangeRequest, ByteBuffer], None],
-    ) -> None:
-        """Make the requests for ranges; once more if the helper has ended.
-
-        Args:
-            ranges: int64 ``[n, 3]``: offset, size, and offset in a buffer.
-            blocks: Blocks of the object in a cache, which are fetched whole.
-            take: Function that is called with each request and its bytes.
-        """
+        """Read ranges; once more if the helper has ended."""
         for error in self.failures or ():
             is_inside = (ranges[:, 0] < error.end) & (ranges[:, 0] + ranges[:, 1] > error.begin)
             if is_inside.any():
                 raise error_of(error.failure, self.path)
-        requests = plan_requests(ranges, self._options.fetch_bytes, blocks)
+        requests = plan_requests(ranges, self._options.fetch_bytes, self._gap_bytes)
         for is_last in (False, True):
             way = access(self.path, self._options)
             try:
-                way.client.fetch(way.store, info_of(self.stamp, way.key), requests, take)
+                way.client.fetch(way.store, info_of(self.stamp, way.key), requests, out)
                 break
             except FetchError as error:
                 if self.failures is not None:
