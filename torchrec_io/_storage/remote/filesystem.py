@@ -142,7 +142,7 @@ def _status_of(error: BaseException) -> int | None:
 
 
 class Filesystem:
-    """Requests to a filesystem of fsspec, as those of :class:`ObjectStore`.
+    """A filesystem of fsspec, with the same requests as :class:`ObjectStore`.
 
     Args:
         files: The filesystem.

@@ -141,7 +141,7 @@ def _is_anonymous(scheme: str, named: Mapping[str, Any]) -> bool:
 def _aws_credentials(
     named: Mapping[str, Any], profile: Mapping[str, str]
 ) -> tuple[str, dict[str, str], Callable[[], dict[str, Any]] | None]:
-    """Describe the credentials of requests to S3, and return those of the AWS files.
+    """Return the credentials of requests to S3 that are in the AWS files.
 
     obstore finds credentials of the environment and of the machine, but does not read these files.
 
