@@ -314,9 +314,16 @@ def test_an_object_that_is_replaced_is_stale(web: WebServer, fields: dict[str, A
             list(each)
 
 
-@pytest.mark.parametrize("num_threads", [1, 2])
-@pytest.mark.parametrize("fetch_bytes", [1 << 20, 256 << 20])
-@pytest.mark.parametrize("case", ["stored", "blocks", "gzip"])
+@pytest.mark.parametrize(
+    ("case", "fetch_bytes", "num_threads"),
+    [
+        ("stored", 256 << 20, 2),
+        ("stored", 1 << 20, 1),
+        ("blocks", 256 << 20, 2),
+        ("gzip", 256 << 20, 1),
+        ("gzip", 1 << 20, 2),
+    ],
+)
 def test_a_range_that_failed_for_good_is_not_asked_for_again(
     web: WebServer, case: str, fetch_bytes: int, num_threads: int
 ) -> None:

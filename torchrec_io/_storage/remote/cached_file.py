@@ -82,7 +82,7 @@ class CachedFile(RemoteFile):
                 time.sleep(_SECONDS_TO_WAIT)
             ranges = left
         if len(ranges):
-            super()._read(ranges, out)
+            self._fetch(ranges, out)
 
     def _download(self, ranges: Ints, out: ByteBuffer, claims: dict[int, Claim]) -> None:
         """Download blocks, copy ranges of them, and store them.
@@ -100,7 +100,7 @@ class CachedFile(RemoteFile):
         sizes = np.minimum(size, self.size - begins)
         starts = np.arange(len(claims)) * size  # in memory
         data = np.empty(len(claims) * size, np.uint8)
-        super()._read(np.column_stack([begins, sizes, starts]), data)
+        self._fetch(np.column_stack([begins, sizes, starts]), data)
         rows = np.searchsorted(begins, ranges[:, 0], side="right") - 1
         offsets = starts[rows] + ranges[:, 0] - begins[rows]
         _core.gather(data, np.column_stack([offsets, ranges[:, 1], ranges[:, 2]]), out)

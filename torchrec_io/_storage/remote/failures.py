@@ -65,22 +65,23 @@ _REDIRECTED = (
     "the server redirects to another host, which must not get this request's headers and query"
 )
 # Words of obstore's errors that show the cause if there is no status. The first match counts.
-_CAUSES = (
-    (f"{NOWHERE},", Kind.refused, _REDIRECTED),
-    ("scheme is not allowed|badscheme", Kind.refused,
-     "http:// is used without allow_http in storage_options"),
-    ("builder error", Kind.refused, "the request is not valid"),
-    ("certificate", Kind.refused, "the certificate of the server is not valid"),
-    ("connection refused", Kind.temporary, "connection refused"),
-    ("connection ?reset|broken pipe", Kind.temporary, "the connection was reset"),
-    ("dns error|failed to lookup", Kind.temporary, "the name of the host was not found"),
-    ("incompletemessage|connection closed", Kind.temporary, "the connection was closed"),
-    ("end of file|unexpectedeof", Kind.temporary, "the body ended early"),
-    ("timed ?out|kind: timeout", Kind.temporary, "no answer in time"),
-    ("kind: body", Kind.temporary, "the body could not be read"),
-    ("kind: connect", Kind.temporary, "no connection"),
-    ("", Kind.temporary, "the request failed"),
-)  # fmt: skip
+_CAUSES = {
+    f"{NOWHERE},": Failure(Kind.refused, _REDIRECTED),
+    "scheme is not allowed|badscheme": Failure(
+        Kind.refused, "http:// is used without allow_http in storage_options"
+    ),
+    "builder error": Failure(Kind.refused, "the request is not valid"),
+    "certificate": Failure(Kind.refused, "the certificate of the server is not valid"),
+    "connection refused": Failure(Kind.temporary, "connection refused"),
+    "connection ?reset|broken pipe": Failure(Kind.temporary, "the connection was reset"),
+    "dns error|failed to lookup": Failure(Kind.temporary, "the name of the host was not found"),
+    "incompletemessage|connection closed": Failure(Kind.temporary, "the connection was closed"),
+    "end of file|unexpectedeof": Failure(Kind.temporary, "the body ended early"),
+    "timed ?out|kind: timeout": Failure(Kind.temporary, "no answer in time"),
+    "kind: body": Failure(Kind.temporary, "the body could not be read"),
+    "kind: connect": Failure(Kind.temporary, "no connection"),
+    "": Failure(Kind.temporary, "the request failed"),
+}
 _INVALID = Failure(Kind.refused, "the request is not valid")
 # Errors of obstore that need no further look, by the names of their classes.
 _BY_CLASS = {
@@ -118,7 +119,7 @@ def classify(error: BaseException) -> Failure:
     code = next((a or b for a, b in _CODE.findall(text)), "")
     if found is None:
         lowered = str(error).lower()
-        failure = next(Failure(*rest) for words, *rest in _CAUSES if re.search(words, lowered))
+        failure = next(each for words, each in _CAUSES.items() if re.search(words, lowered))
     else:
         failure = classify_status(int(found[1]), code)
     retries = _RETRIES.search(text)  # of obstore itself

@@ -147,7 +147,11 @@ class RemoteFile(ByteSource):
     # ---- requests ----
 
     def _read(self, ranges: Ints, out: ByteBuffer) -> None:
-        """Read ranges; once more if the helper has ended."""
+        """Read ranges, as :meth:`read_ranges` does."""
+        self._fetch(ranges, out)
+
+    def _fetch(self, ranges: Ints, out: ByteBuffer) -> None:
+        """Read ranges from the store; once more if the helper has ended."""
         for error in self.failures or ():
             is_inside = (ranges[:, 0] < error.end) & (ranges[:, 0] + ranges[:, 1] > error.begin)
             if is_inside.any():
