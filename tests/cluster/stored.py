@@ -6,14 +6,13 @@ from pathlib import Path
 
 import torchrec_io as tio
 from torchrec_io._storage.byte_source import read_bytes
+from torchrec_io._storage.folders import stamps_in
 from torchrec_io._storage.location import Location
-from torchrec_io._storage.remote.listing import list_folder
-from torchrec_io._storage.remote.options import RemoteOptions
 
 
 def names(folder: str) -> set[str]:
     """Return the names of all objects in a folder of a store, also of hidden ones."""
-    return {*list_folder(folder, RemoteOptions(), is_recursive=True)}
+    return {*stamps_in(Location.of(folder), is_recursive=True)}
 
 
 def visible(folder: str) -> set[str]:

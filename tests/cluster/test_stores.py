@@ -21,10 +21,11 @@ from tests.storage.remote.test_commits import in_child
 from tests.support.stores import S3Server
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io._records.manifest import MANIFEST_NAME
+from torchrec_io._storage.folders import stamps_in
+from torchrec_io._storage.location import Location
 from torchrec_io._storage.remote.adopted_object import AdoptedObject
-from torchrec_io._storage.remote.listing import list_folder
+from torchrec_io._storage.remote.client import Client
 from torchrec_io._storage.remote.options import RemoteOptions
-from torchrec_io._storage.remote.process import ObjectAccess
 from torchrec_io._storage.remote.upload import put_object
 from torchrec_io.cluster import spills, tasks
 from torchrec_io.cluster.parts import PartFolder
@@ -109,7 +110,7 @@ def test_options_of_the_store(
     assert job(sources, f"{in_store}/x", num_shards=2, force=True, storage_options=options)
     dataset = tio.TFRecordDataset(f"{in_store}/x-*", storage_options=options)
     assert dataset.num_records == result.records
-    left = list_folder(in_store, RemoteOptions(options), is_recursive=True)
+    left = stamps_in(Location.of(in_store, options), is_recursive=True)
     assert not any(each.startswith(".") for each in left)
 
 
@@ -193,15 +194,15 @@ def test_a_job_that_was_killed_while_shards_got_their_names(
 def test_a_failed_commit_leaves_nothing_visible(
     inputs: list[Path], in_store: str, local_ray: LocalRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ask = ObjectAccess.ask
+    ask = Client.ask
 
-    def failing(way: ObjectAccess, url: str, name: str, *rest: Any, **others: Any) -> Any:
-        if name == "copy" and url.endswith("x-00001-of-00002"):
-            raise OSError(5, "a fault of the test", url)
-        return ask(way, url, name, *rest, **others)
+    def failing(client: Client, store: Any, name: str, *rest: Any) -> Any:
+        if name == "copy" and rest[1].endswith("x-00001-of-00002"):
+            raise OSError(5, "a fault of the test")
+        return ask(client, store, name, *rest)
 
     with monkeypatch.context() as patch:
-        patch.setattr(ObjectAccess, "ask", failing)
+        patch.setattr(Client, "ask", failing)
         with pytest.raises(OSError, match="a fault of the test"):
             tio.cluster.reshard(inputs, f"{in_store}/x", num_shards=2)
     assert not visible(in_store)

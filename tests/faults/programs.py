@@ -35,7 +35,6 @@ from torchrec_io._storage.location import Location
 from torchrec_io._storage.paths import expand_paths, expand_sets
 from torchrec_io._storage.remote.cached_file import CachedFile
 from torchrec_io._storage.remote.options import RemoteOptions
-from torchrec_io._storage.remote.ranges import plan_requests
 from torchrec_io.cluster.parts import PartFolder
 from torchrec_io.reports.extra import import_datasketches, import_jinja
 from torchrec_io.reports.reporting import report
@@ -597,9 +596,8 @@ class MemoryObject(CachedFile):
         super().__init__("s3://b/a", Stamp(("", ""), len(data), 0), RemoteOptions(), blocks)
         self._data = np.frombuffer(data, np.uint8)
 
-    def _fetch(self, ranges: Any, blocks: ObjectBlocks | None, take: Any) -> None:
-        for request in plan_requests(ranges, len(self._data), blocks):
-            take(request, self._data[request.begin : request.begin + request.size])
+    def _fetch(self, ranges: Any, out: Any) -> None:
+        _core.gather(self._data, ranges, out)
 
 
 def fill_block_cache(folder: Path) -> int:

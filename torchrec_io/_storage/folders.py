@@ -60,9 +60,11 @@ def file_names(folder: Location) -> list[str]:
     """
     if folder.options is None:
         return os.listdir(folder) if os.path.exists(folder) else []
-    from .remote.listing import checked_for_listing, list_once  # noqa: PLC0415  # as above
+    from .remote.listing import list_once, no_listing  # noqa: PLC0415  # as above
 
-    listed = list_once(checked_for_listing(folder.name), folder.options)
+    if not folder.has_listing:
+        raise no_listing(f"{folder}/")
+    listed = list_once(folder.name, folder.options)
     return [os.path.basename(url) for url in listed]
 
 
@@ -93,9 +95,11 @@ def stamps_in(folder: Location, *, is_recursive: bool = False) -> dict[str, Stam
         is_recursive: Whether the objects in folders of the folder are listed, too.
     """
     assert folder.options is not None
-    from .remote.listing import list_folder  # noqa: PLC0415  # as above
+    from .remote.listing import list_stamps  # noqa: PLC0415  # as above
 
-    return list_folder(folder.name.rstrip("/"), folder.options, is_recursive=is_recursive)
+    url = f"{folder.name.rstrip('/')}/"
+    found = list_stamps(url, folder.options, is_recursive=is_recursive)
+    return {each[len(url) :]: stamp for each, stamp in found.items()}
 
 
 # ---- folders of jobs ----

@@ -239,11 +239,10 @@ class OutputGroup:
         *,
         is_single: bool,
     ) -> None:
-        from .._storage.remote import object_commit  # noqa: PLC0415  # not for local files
+        from .._storage.remote.object_commit import commit  # noqa: PLC0415  # not for local files
 
         objects = cast("Sequence[tuple[NewObject, str]]", pending)
-        commit = object_commit.commit_one if is_single else object_commit.commit_several
-        commit(folder, objects, stale, must_be_new=not self.force)
+        commit(folder, objects, stale, must_be_new=not self.force, is_single=is_single)
 
     def discard(self) -> None:
         """Remove all files that were not renamed."""

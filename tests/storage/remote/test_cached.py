@@ -164,7 +164,7 @@ def wrong_answer(handler: Any) -> None:
 
 @pytest.mark.parametrize("is_compressed", [False, True])
 @pytest.mark.parametrize("has_cache", [False, True])
-@pytest.mark.parametrize("shuffle", [False, True, tio.Shuffle(block=20, window=60)])
+@pytest.mark.parametrize("shuffle", [False, tio.Shuffle(block=20, window=60)])
 def test_a_wrong_answer_is_asked_for_again(
     web: WebServer, cache: tio.BlockCache, *, is_compressed: bool, has_cache: bool, shuffle: Any
 ) -> None:

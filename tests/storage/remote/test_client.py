@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import hypothesis
@@ -12,21 +12,17 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from torchrec_io import _core
-from torchrec_io._storage.cache.folder import CacheFolder
-from torchrec_io._storage.cache.object_blocks import ObjectBlocks
+from torchrec_io._storage.byte_source import ByteBuffer
 from torchrec_io._storage.remote import ranges as ranges_module
 from torchrec_io._storage.remote import slots as slots_module
 from torchrec_io._storage.remote.client import Client, FetchError
-from torchrec_io._storage.remote.failures import Failure, Kind
+from torchrec_io._storage.remote.failures import Failure, Kind, RequestError
 from torchrec_io._storage.remote.messages import Fetch, ObjectInfo, StoreAddress
-from torchrec_io._storage.remote.ranges import cut_at_blocks, plan_requests
+from torchrec_io._storage.remote.ranges import plan_requests
 from torchrec_io._storage.remote.slots import Slots
 
 CONTENT = np.random.default_rng(0).integers(0, 256, 100_000, dtype=np.uint8)
 STORE = StoreAddress("s3://b", "", {})
-BLOCK = 300
-BLOCKS = ObjectBlocks(CacheFolder("", 0), BLOCK, "", len(CONTENT))
 FAILED = Failure(Kind.temporary, "HTTP 503", 3)
 UNIT = 10
 
@@ -45,59 +41,51 @@ class MemoryClient(Client):
 
     def __init__(self, memory_bytes: int) -> None:
         super().__init__(memory_bytes)
+        self.memory_bytes = memory_bytes
         self.fetches: list[Fetch] = []
-        self.result: Any = None
-        self.held: list[int] | None = None
+        self.held: list[Future[None]] | None = None
 
-    def send(self, name: str, *arguments: Any) -> None:
-        if name != "fetch":
-            return
-        number, fetch = arguments
-        self.fetches.append(fetch)
-        if self.held is not None:
-            self.held.append(number)
-            return
-        body = CONTENT[fetch.begin : fetch.begin + fetch.size]
-        self.memory[fetch.slot : fetch.slot + fetch.size] = body
-        self._answer(number, self.result)
+    def start(self, name: str, store: StoreAddress, *arguments: Any) -> Future[None]:
+        assert (name, store) == ("fetch", STORE)
+        self.fetches += arguments
+        answer: Future[None] = Future()
+        if self.held is None:
+            answer.set_result(None)
+        else:
+            self.held.append(answer)
+        return answer
 
-    def close_in_child(self) -> None: ...
+    def data_of(self, fetch: Fetch, answer: Any) -> ByteBuffer:
+        assert answer is None
+        return CONTENT[fetch.begin : fetch.begin + fetch.size]
 
-    def close(self) -> None: ...
+    def grow(self, memory_bytes: int) -> None: ...
 
 
-def expect_read(
-    client: MemoryClient, *pairs: tuple[int, int], blocks: ObjectBlocks | None = None
-) -> None:
+def expect_read(client: MemoryClient, *pairs: tuple[int, int], gap: int = 100) -> None:
     """Read ranges, given as offsets and sizes."""
     offsets, sizes = np.array(pairs, np.int64).T
     ranges = np.column_stack([offsets, sizes, np.cumsum(sizes) - sizes])
     out = np.zeros(int(sizes.sum()), np.uint8)
-    if blocks is not None:
-        ranges = cut_at_blocks(ranges, blocks.block_bytes)
-        assert not np.any(ranges[:, 0] // BLOCK != (ranges[:, 0] + ranges[:, 1] - 1) // BLOCK)
-    client.fetch(
-        STORE,
-        ObjectInfo("a", len(CONTENT), '"1"', "", 0),
-        plan_requests(ranges, client.most_part_bytes, blocks),
-        lambda request, data: _core.gather(data, request.copies, out),
-    )
+    requests = plan_requests(ranges, client.memory_bytes, gap)
+    client.fetch(STORE, ObjectInfo("a", len(CONTENT), '"1"', "", 0), requests, out)
     expected = [CONTENT[offset : offset + size] for offset, size in pairs]
     assert out.tobytes() == b"".join(part.tobytes() for part in expected)
 
 
-@pytest.mark.parametrize("blocks", [None, BLOCKS])
 @hypothesis.given(st.data())
-def test_any_reads(blocks: ObjectBlocks | None, data: st.DataObject) -> None:
-    client = MemoryClient(UNIT * data.draw(st.integers(8 if blocks is None else BLOCK, 3000)))
+def test_any_reads(data: st.DataObject) -> None:
+    client = MemoryClient(UNIT * data.draw(st.integers(8, 3000)))
     pairs = st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 2000)), min_size=1, max_size=6)
     pairs |= st.lists(st.tuples(st.integers(0, 900), st.integers(0, 30)), min_size=1, max_size=9)
     for chosen in data.draw(st.lists(pairs, min_size=1, max_size=4)):
-        expect_read(client, *chosen, blocks=blocks)
+        client.fetches.clear()
+        gap = data.draw(st.sampled_from([0, 100]))
+        expect_read(client, *chosen, gap=gap)
         assert client.slots.count == 0
-    if blocks is not None:
-        assert all(fetch.begin % BLOCK == 0 for fetch in client.fetches)
-        assert all(fetch.size % BLOCK in (0, 100) for fetch in client.fetches)
+        if gap == 0:  # nothing is fetched that is not needed, and nothing twice
+            wanted = {n for at, size in chosen for n in range(at, at + size)}
+            assert sum(fetch.size for fetch in client.fetches) == len(wanted)
 
 
 def test_memory_is_free_once_the_helper_does_not_write_to_it_anymore() -> None:
@@ -107,13 +95,13 @@ def test_memory_is_free_once_the_helper_does_not_write_to_it_anymore() -> None:
         reading = pool.submit(expect_read, client, (50_000, 1200))
         while len(client.held) < 3:
             time.sleep(0.001)
-        client._answer(client.held[0], FAILED)
+        client.held[0].set_exception(RequestError(FAILED))
         error = reading.exception(30)
     assert isinstance(error, FetchError)
     assert (error.failure, error.begin, error.end) == (FAILED, 50_000, 50_500)
-    for number in client.held[1:]:
+    for answer in client.held[1:]:
         assert client.slots.count > 0
-        client._answer(number, None)
+        answer.set_result(None)
     assert client.slots.count == 0
 
 

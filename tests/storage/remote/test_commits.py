@@ -14,8 +14,9 @@ import pytest
 import torchrec_io as tio
 from tests.support.stores import S3Server
 from torchrec_io._storage.paths import expand_paths, expand_sets
+from torchrec_io._storage.remote import object_commit
+from torchrec_io._storage.remote.client import Client
 from torchrec_io._storage.remote.pending_object import PendingObject
-from torchrec_io._storage.remote.process import ObjectAccess
 
 
 class Outcome(NamedTuple):
@@ -104,15 +105,15 @@ class Faults:
         self._number, self._fault, self._lasts = number, fault, lasts
 
     def patch(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        ask = ObjectAccess.ask
+        ask = Client.ask
 
-        def asking(way: ObjectAccess, url: str, name: str, *rest: Any, **others: Any) -> Any:
+        def asking(client: Client, *request: Any) -> Any:
             self.count += 1
             if self.count == self._number or (self._lasts and self.count > self._number):
                 self._fault()
-            return ask(way, url, name, *rest, **others)
+            return ask(client, *request)
 
-        monkeypatch.setattr(ObjectAccess, "ask", asking)
+        monkeypatch.setattr(Client, "ask", asking)
 
 
 def fail() -> None:
@@ -205,7 +206,7 @@ def test_two_commits_at_the_same_time(s3: S3Server, monkeypatch: pytest.MonkeyPa
         return stamp
 
     monkeypatch.setattr(PendingObject, "rename", overtaken)
-    monkeypatch.setattr(PendingObject, "most_at_once", 1)
+    monkeypatch.setattr(object_commit, "_MOST_AT_ONCE", 1)
     with pytest.raises(FileExistsError, match="another process wrote objects of the same names"):
         shards(folder, small(0), options)
     with pytest.raises(FileNotFoundError):

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -86,28 +87,33 @@ def test_the_helper_ends_when_its_parent_is_killed(web: WebServer, has_child: bo
 
 
 def test_reading_goes_on_after_ctrl_c(web: WebServer) -> None:
+    is_reading, may_answer = threading.Event(), threading.Event()
+
+    def hold(handler: Any) -> bool:
+        if handler.path == "/slow" and handler.headers.get("Range") == "bytes=0-999":
+            is_reading.set()
+            may_answer.wait(60)
+        return False
+
+    web.answering = hold
     web.put("/slow", DATA)
     process, helper = started(
         web.put("/a", DATA),
         "file = Location.of(url.replace('/a', '/slow'), options).open()\n"
-        "print('reading', flush=True)\n"
         "try:\n"
         "    read_bytes(file, 0, 1000)\n"
-        "    time.sleep(30)\n"
         "except KeyboardInterrupt:\n"
         "    print('interrupted', flush=True)\n"
         "other = Location.of(url, options).open()\n"
         "print(len(read_bytes(file, 0, 1000)), len(read_bytes(other, 5, 10)))\n",
     )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "reading\n"
-    web.delay = 0.5
-    time.sleep(0.2)
+    assert is_reading.wait(60)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    assert process.stdout is not None
+    assert process.stdout.readline() == "interrupted\n"
+    may_answer.set()
     output, errors = process.communicate(timeout=30)
-    web.delay = 0
-    assert errors == ""
-    assert output.splitlines()[-1] == "1000 10"
+    assert (output, errors) == ("1000 10\n", "")
     wait_until_ended(helper)
 
 
@@ -115,19 +121,23 @@ def test_reading_goes_on_after_ctrl_c(web: WebServer) -> None:
 def test_a_helper_that_was_killed_is_replaced(web: WebServer, is_reading: bool) -> None:
     url, options = web.put("/a", DATA), RemoteOptions()
     file = Location.of(url, options).open()
-    for _ in range(2):
-        client = access(url, options).client
-        assert isinstance(client, HelperConnection)
-        web.delay = 0.3 if is_reading else 0.0
-        timer = threading.Timer(0.1, os.kill, (client.helper_pid, signal.SIGKILL))
-        timer.start()
-        if not is_reading:
-            timer.join()
-        assert read_bytes(file, 50, 100) == DATA[50:150]
-        assert read_remote_stamp(url, options).size == len(DATA)
-        timer.join()
-        assert access(url, options).client is not client
-        assert not Path(f"/proc/{client.helper_pid}").exists()  # no zombie
+    client = access(url, options).client
+    assert isinstance(client, HelperConnection)
+
+    def kill(handler: Any) -> bool:
+        if handler.headers.get("Range") == "bytes=50-149":
+            web.answering = lambda _: False
+            os.kill(client.helper_pid, signal.SIGKILL)
+        return False
+
+    if is_reading:
+        web.answering = kill
+    else:
+        os.kill(client.helper_pid, signal.SIGKILL)
+    assert read_bytes(file, 50, 100) == DATA[50:150]
+    assert read_remote_stamp(url, options).size == len(DATA)
+    assert access(url, options).client is not client
+    assert not Path(f"/proc/{client.helper_pid}").exists()  # no zombie
 
 
 def test_datasets_share_one_memory(web: WebServer) -> None:
@@ -139,6 +149,7 @@ def test_datasets_share_one_memory(web: WebServer) -> None:
     assert [read_bytes(file, 0, len(DATA)) for file in files] == [DATA] * 3
     client = access(url, small).client
     assert access(url, large).client is client
+    assert isinstance(client, HelperConnection)
     assert len(client.memory) == 6 << 20
     close_connections()
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import torchrec_io as tio
-from torchrec_io._storage.remote.option_names import is_public
 from torchrec_io._storage.remote.options import RemoteOptions
 
 OPTIONS = {
@@ -31,6 +30,10 @@ def test_repr_has_no_secrets() -> None:
     assert repr(made()) == (
         "{'endpoint': 'http://host:1', 'access_key_id': ..., 'secret_access_key': ...}"
     )
+    other = {"AWS_REGION": "x", "endpoint": "http://user:5f2a@host", "something_new": "5f2a"}
+    assert (
+        repr(RemoteOptions(other)) == "{'AWS_REGION': 'x', 'endpoint': ..., 'something_new': ...}"
+    )
 
 
 def test_pickles_have_no_secrets() -> None:
@@ -50,20 +53,6 @@ def test_options_without_secrets_are_pickled() -> None:
     options = RemoteOptions({"skip_signature": True, "region": "x", "aws_endpoint": "http://h"})
     assert pickle.loads(pickle.dumps(options)).options == options.options
     assert pickle.loads(pickle.dumps(options)) == options
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "expected"),
-    [
-        ("AWS_REGION", "x", True),
-        ("endpoint", "http://host", True),
-        ("endpoint", "http://user:word@host", False),
-        ("token", "x", False),
-        ("something_new", "x", False),
-    ],
-)
-def test_what_is_public(name: str, value: str, expected: bool) -> None:
-    assert is_public(name, value) is expected
 
 
 def test_copies_keep_secrets() -> None:

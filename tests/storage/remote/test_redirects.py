@@ -11,7 +11,7 @@ import pytest
 from tests.support.web import WebServer, web_server
 from torchrec_io._storage.byte_source import read_bytes
 from torchrec_io._storage.location import Location
-from torchrec_io._storage.remote.redirects import aws_hosts, azure_hosts, google_hosts, only_hosts
+from torchrec_io._storage.remote.redirects import hosts_of, only_hosts
 
 DATA = bytes(range(256)) * 1000
 REFUSED = "the request was refused .the server redirects to another host, which must not get"
@@ -124,14 +124,17 @@ def test_a_redirect_within_the_host(web: WebServer) -> None:
 
 def test_hosts_of_stores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://10.1.2.3:80/x")
-    known = {*aws_hosts("b", "eu-west-1", "")}
+    known = {*hosts_of("s3", "b", "eu-west-1", "")}
     domain = "eu-west-1.amazonaws.com"
     assert {f"s3.{domain}", f"sts.{domain}", "169.254.169.254", "10.1.2.3"} <= known
     assert domain not in known  # programs of anybody are below it
-    assert f"s3express-euw1-az1.{domain}" in aws_hosts("b--euw1-az1--x-s3", "eu-west-1", "")
-    assert aws_hosts("b", "x", "https://minio.example:9000")[0] == "minio.example"
-    assert google_hosts("")[:2] == ["", "googleapis.com"]
-    assert azure_hosts("me", "")[1] == "me.blob.core.windows.net"
+    assert f"s3express-euw1-az1.{domain}" in hosts_of("s3", "b--euw1-az1--x-s3", "eu-west-1", "")
+    own = hosts_of("s3", "b", "x", "https://minio.example:9000")
+    assert own[0] == "minio.example"
+    assert "s3.x.amazonaws.com" not in own
+    assert "googleapis.com" in hosts_of("gs", "b", "", "")
+    assert "me.blob.core.windows.net" in hosts_of("az", "b", "me", "")
+    assert "blob.core.windows.net" in hosts_of("az", "b", "", "")
 
 
 def test_a_proxy_of_the_user_stays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -245,20 +245,18 @@ def test_keys_in_the_files_of_the_aws_tools(
 
 
 @pytest.mark.parametrize(
-    ("config", "login"),
+    "config",
     [
-        ("sso_session = x", "SSO"),
-        ("credential_process = program", "credential_process"),
-        ("role_arn = arn:aws:iam::1:role/x\nsource_profile = team", "a role"),
+        "sso_session = x",
+        "credential_process = program",
+        "role_arn = arn:aws:iam::1:role/x\nsource_profile = team",
     ],
 )
-def test_profiles_without_keys(
-    bucket: S3Server, profile: Callable[..., None], config: str, login: str
-) -> None:
+def test_profiles_without_keys(bucket: S3Server, profile: Callable[..., None], config: str) -> None:
     options = bucket.options()
     config = f"{config}\n{files_of(options)[1]}"
     profile(config, botocore=botocore_with("return 'key-5f2a', 'wrong-5f2a', None, 'account'"))
-    with pytest.raises(PermissionError, match=f"tried {login}.* of profile 'team'") as caught:
+    with pytest.raises(PermissionError, match="tried the login of profile 'team'") as caught:
         TFRecordDataset(PATTERN)
     assert "5f2a" not in str(caught.value)
     keys = (options["access_key_id"], options["secret_access_key"], None)
@@ -269,18 +267,10 @@ def test_profiles_without_keys(
 @pytest.mark.parametrize(
     ("botocore", "error", "message"),
     [
-        (botocore_with("raise OSError('word-5f2a')"), ValueError, "found no credentials for prof"),
-        ("raise ImportError", ImportError, "'team' of the AWS files uses SSO, which needs the pac"),
-        (
-            botocore_with(
-                "self.calls = getattr(self, 'calls', 0) + 1; assert self.calls < 2; return 'a', 'b'"
-                ", None"
-            ),
-            PermissionError,
-            "the credentials of the AWS profile could not be renewed",
-        ),
+        (botocore_with("raise OSError('word-5f2a')"), PermissionError, "profile has no valid cred"),
+        ("raise ImportError", ImportError, "'team' of the AWS files uses .* needs the package bo"),
     ],
-    ids=["no login", "no botocore", "login that ends"],
+    ids=["no login", "no botocore"],
 )
 def test_profiles_that_cannot_be_used(
     bucket: S3Server,

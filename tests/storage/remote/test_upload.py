@@ -45,15 +45,6 @@ def place(request: Any, places: dict[str, Place]) -> Place:
     return places[request.param]
 
 
-def test_an_object_is_written_and_replaced(place: Place) -> None:
-    stamp = put_object(f"{place.url}/a b%é", b"one", place.options)
-    assert place.read("a b%é") == b"one"
-    assert stamp.file == Location.of(f"{place.url}/a b%é", place.options).stamp_now().file
-    assert stamp.size == 3
-    put_object(f"{place.url}/a b%é", b"", place.options)
-    assert place.read("a b%é") == b""
-
-
 def test_an_object_that_must_be_absent(place: Place) -> None:
     put_object(f"{place.url}/new", b"one", place.options, only_if="absent")
     with pytest.raises(FileExistsError, match=r"the object exists: .*/new"):

@@ -11,9 +11,10 @@ import pytest
 import torchrec_io as tio
 from tests.support.proxy import Proxy
 from tests.support.stores import S3Server
+from torchrec_io._storage.folders import stamps_in
+from torchrec_io._storage.location import Location
 from torchrec_io._storage.remote import pending_object
 from torchrec_io._storage.remote.large_uploads import PART_BYTES
-from torchrec_io._storage.remote.listing import list_folder
 from torchrec_io._storage.remote.options import RemoteOptions
 from torchrec_io._storage.remote.process import access
 
@@ -21,7 +22,7 @@ LARGE = [bytes([number]) * 1_000_000 for number in range(20)]
 
 
 def names_in(s3: S3Server, folder: str) -> list[str]:
-    return sorted(list_folder(f"s3://data/{folder}", RemoteOptions(s3.options())))
+    return sorted(stamps_in(Location.of(f"s3://data/{folder}", s3.options())))
 
 
 @pytest.mark.parametrize("records", [LARGE[:3], LARGE], ids=["one request", "in parts"])

@@ -5,13 +5,7 @@ from __future__ import annotations
 import pytest
 
 from torchrec_io._storage.remote.options import RemoteOptions
-from torchrec_io._storage.remote.urls import (
-    ObjectName,
-    expand_ranges,
-    local_path,
-    public_url,
-    split_url,
-)
+from torchrec_io._storage.remote.urls import expand_ranges, local_path, public_url
 from torchrec_io._storage.remote.web import store_of
 
 
@@ -71,28 +65,11 @@ def test_expand_ranges() -> None:
         expand_ranges("s3://b/{0..999999}{0..9}")
 
 
-@pytest.mark.parametrize(
-    ("url", "expected"),
-    [
-        ("s3://bucket/a b/c%20d?", ObjectName("s3://bucket", "a b/c%20d?")),
-        ("https://host/a/b.tfrecord", ObjectName("https://host", "a/b.tfrecord")),
-        ("https://host/a%20b", ObjectName("https://host/a%20b", "")),
-        ("https://host/a//b", ObjectName("https://host/a//b", "")),
-        ("https://host/a/../b", ObjectName("https://host/a/../b", "")),
-        ("hf://datasets/x/y", ObjectName("hf://datasets", "hf://datasets/x/y")),
-    ],
-)
-def test_store_of(url: str, expected: ObjectName) -> None:
-    options = RemoteOptions()
-    assert store_of(options.name(url), options) == expected
-
-
 def test_secrets_stay_in_the_store() -> None:
     options = RemoteOptions()
     public = options.name("https://u:p@host/a?sig=1")
     assert public == "https://host/a"
-    assert store_of(public, options) == ObjectName("https://u:p@host/a?sig=1", "")
-    assert split_url(public) == ObjectName("https://host", "a")
+    assert store_of(public, options) == ("https://u:p@host/a?sig=1", "")
     with pytest.raises(ValueError, match="two URLs differ only in their query") as caught:
         options.name("https://host/a?sig=2")
     assert "sig=" not in str(caught.value)

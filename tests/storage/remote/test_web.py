@@ -170,7 +170,7 @@ def test_threads_read_one_object_in_several_places(web: WebServer) -> None:
 def test_a_child_does_not_wait_for_what_its_parent_reads_ahead(web: WebServer) -> None:
     file = Location.of(web.put("/a", DATA * 4)).open()
     step = 1 << 18
-    at = step + (1 << 20)  # where the second part begins that is read ahead
+    at = 2 * step + (1 << 20)  # where the second part begins that is read ahead
     is_forked = threading.Event()
 
     def hold_back(handler: Any) -> bool:
@@ -254,7 +254,7 @@ def test_a_body_that_breaks_off_is_resumed_inside_the_range(web: WebServer) -> N
 def test_a_server_that_does_not_answer(web: WebServer) -> None:
     url = web.put("/a", DATA)
     web.faults = ["stall"]
-    assert read(url, {"timeout": 0.3}) == DATA
+    assert read(url, {"timeout": 2}) == DATA
 
 
 @pytest.mark.parametrize(
@@ -314,9 +314,16 @@ def test_an_object_that_is_replaced_is_stale(web: WebServer, fields: dict[str, A
             list(each)
 
 
-@pytest.mark.parametrize("num_threads", [1, 2])
-@pytest.mark.parametrize("fetch_bytes", [1 << 20, 256 << 20])
-@pytest.mark.parametrize("case", ["stored", "blocks", "gzip"])
+@pytest.mark.parametrize(
+    ("case", "fetch_bytes", "num_threads"),
+    [
+        ("stored", 256 << 20, 2),
+        ("stored", 1 << 20, 1),
+        ("blocks", 256 << 20, 2),
+        ("gzip", 256 << 20, 1),
+        ("gzip", 1 << 20, 2),
+    ],
+)
 def test_a_range_that_failed_for_good_is_not_asked_for_again(
     web: WebServer, case: str, fetch_bytes: int, num_threads: int
 ) -> None:

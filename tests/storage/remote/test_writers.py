@@ -20,8 +20,8 @@ from tests.conftest import ROOT
 from tests.support.stores import S3Server
 from tests.support.web import WebServer
 from torchrec_io._storage.byte_source import read_bytes
+from torchrec_io._storage.folders import stamps_in
 from torchrec_io._storage.location import Location
-from torchrec_io._storage.remote.listing import list_folder
 from torchrec_io._storage.remote.options import RemoteOptions
 from torchrec_io._writing.output_group import OutputGroup
 
@@ -29,7 +29,7 @@ LARGE = [bytes([number]) * 1_000_000 for number in range(20)]
 
 
 def names_in(s3: S3Server, folder: str) -> list[str]:
-    found = list_folder(f"s3://data/{folder}", RemoteOptions(s3.options()), is_recursive=True)
+    found = stamps_in(Location.of(f"s3://data/{folder}", s3.options()), is_recursive=True)
     return sorted(found)
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import errno
 
-from ..byte_source import Stamp
 from ..location import Location
 from ..pending_file import output_exists
-from ..thread_pool import REMOTE_THREADS
 from .pending_object import MOST_COPIED_BYTES
 from .upload import copy_object, exists
 
@@ -25,13 +23,10 @@ class AdoptedObject:
     Attributes:
         path: Public URL that it gets.
         size: Size in bytes.
-        most_at_once: Number of such objects that get their names at the same time.
 
     Raises:
         OSError: If the object is larger than what a store copies.
     """
-
-    most_at_once = REMOTE_THREADS
 
     def __init__(self, complete: Location, target: Location, size: int) -> None:
         assert target.options is not None
@@ -46,24 +41,11 @@ class AdoptedObject:
     def sync(self) -> None:
         """Wait until the content is stored: a no-op, because the object is complete."""
 
-    def rename(self, url: str, *, must_be_new: bool = False) -> Stamp | None:
-        """Give the object its name, replacing any object of that name.
-
-        Args:
-            url: Public URL.
-            must_be_new: Whether an object of that name is an error.
-
-        Returns:
-            None: the store does not tell the stamp of a copy.
-
-        Raises:
-            FileExistsError: If there is an object of that name, and it must be new.
-            OSError: If a request failed.
-        """
+    def rename(self, url: str, *, must_be_new: bool = False) -> None:
+        """Give the object its name, as :meth:`PendingObject.rename` does."""
         if must_be_new and exists(url, self._options):
             raise output_exists(url)
         copy_object(self._complete, url, self._options)
-        return None
 
     def discard(self) -> None:
         """Keep the complete object, because a job that is started again needs it."""

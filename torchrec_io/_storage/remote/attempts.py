@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections.abc import Mapping
-from typing import Any
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from ...checks import check_integer
+from .failures import Failure, Kind, RequestError
+
+_Result = TypeVar("_Result")
 
 # Options of storage_options that are this package's own. The others are those of the store.
 OWN_OPTIONS = frozenset({"max_attempts", "timeout", "client_options"})
@@ -35,7 +40,29 @@ def seconds_to_wait(options: Mapping[str, Any]) -> float:
     return float(given)
 
 
-def seconds_after(attempt: int) -> float:
-    """Return the pause after an attempt: longer each time, and not the same for all."""
-    longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(attempt - 1, 10))
-    return random.uniform(longest / 2, longest)  # noqa: S311  # no secret
+def repeat(
+    work: Callable[[], _Result], most: int, classify: Callable[[BaseException], Failure]
+) -> _Result:
+    """Make a request until it succeeds, and return its result.
+
+    The pauses between attempts become longer, and are not the same for all requests.
+
+    Args:
+        work: The request.
+        most: Largest number of attempts.
+        classify: Function that returns the failure that an error of the request stands for.
+
+    Raises:
+        RequestError: If the request failed for good. It has nothing of the error of the request,
+            whose text may have secrets.
+    """
+    for attempt in itertools.count(1):
+        try:
+            return work()
+        except BaseException as error:  # noqa: BLE001  # that of a panic of obstore is no Exception
+            failure = classify(error)
+        if failure.kind is not Kind.temporary or attempt >= most:
+            raise RequestError(failure._replace(attempts=max(attempt, failure.attempts)))
+        longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(attempt - 1, 10))
+        time.sleep(random.uniform(longest / 2, longest))  # noqa: S311  # no secret
+    raise AssertionError

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-NOT_RENEWED = "the credentials of the AWS profile could not be renewed"
 # The second counts where both have an option.
 _FILES = (("AWS_CONFIG_FILE", "config"), ("AWS_SHARED_CREDENTIALS_FILE", "credentials"))
 _KEYS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+_LOGINS = ("role_arn", "sso_session", "sso_start_url")
 # botocore renews credentials 10 minutes before they end, or earlier.
 _VALID = timedelta(minutes=9)
 
@@ -44,57 +44,38 @@ def keys_of(profile: Mapping[str, str]) -> dict[str, str]:
     return {name: profile[name] for name in _KEYS if name in profile}
 
 
-def login_of(profile: Mapping[str, str]) -> str:
-    """Return the way a profile gets credentials, in words; ``""`` if it has keys or no way."""
-    if "role_arn" in profile:
-        return "a role (role_arn)"
-    if "sso_session" in profile or "sso_start_url" in profile:
-        return "SSO"
+def has_login(profile: Mapping[str, str]) -> bool:
+    """Return whether a profile gets credentials from SSO, a role, or a program."""
     is_by_process = "credential_process" in profile and not keys_of(profile)
-    return "credential_process" if is_by_process else ""
+    return is_by_process or any(name in profile for name in _LOGINS)
 
 
-def profile_provider(login: str) -> Callable[[], dict[str, Any]]:
+def profile_provider() -> Callable[[], dict[str, Any]]:
     """Return a function for obstore that returns the present credentials of the profile.
-
-    Args:
-        login: How the profile gets its credentials, in words.
 
     Raises:
         ImportError: If botocore is not installed, which is needed for that.
-        ValueError: If there are no credentials.
     """
     profile = profile_name()
     try:
         sessions: Any = importlib.import_module("botocore.session")
     except ImportError as error:
         raise ImportError(
-            f"profile {profile!r} of the AWS files uses {login}, which needs the package botocore: "
-            "pip install botocore"
+            f"profile {profile!r} of the AWS files uses SSO, a role or a program, which needs the "
+            "package botocore: pip install botocore"
         ) from error
 
-    try:
-        credentials = sessions.Session(profile=profile).get_credentials()
-        credentials.get_frozen_credentials()
-    except Exception as error:  # noqa: BLE001  # it has many of its own
-        # The text may have the output of a program.
-        raise ValueError(
-            f"botocore found no credentials for profile {profile!r}, which uses {login} "
-            f"({type(error).__name__}); sign in again, for example by aws sso login"
-        ) from None
+    @functools.cache
+    def credentials() -> Any:
+        return sessions.Session(profile=profile).get_credentials()
 
     def provide() -> dict[str, Any]:
-        try:
-            key, secret, token = credentials.get_frozen_credentials()[:3]  # renews them
-        except Exception as error:  # noqa: BLE001  # as above
-            raise RuntimeError(f"{NOT_RENEWED} ({type(error).__name__})") from None
+        key, secret, token = credentials().get_frozen_credentials()[:3]  # renews them
         expires = datetime.now(timezone.utc) + _VALID
         return {
-            "access_key_id": key,
-            "secret_access_key": secret,
-            "token": token,
+            "access_key_id": key, "secret_access_key": secret, "token": token,
             "expires_at": expires,
-        }
+        }  # fmt: skip
 
     return provide
 

@@ -11,11 +11,12 @@ from ..byte_source import ByteBuffer, Ints, Stamp
 from ..cache.folder import Claim, log_unwritable, reason_of
 from ..cache.object_blocks import ObjectBlocks
 from .options import RemoteOptions
-from .ranges import RangeRequest, cut_at_blocks
+from .ranges import cut_at_blocks
 from .remote_file import RemoteFile
 
 # Blocks that one read claims at a time: each is an open file.
 _MOST_CLAIMS = 16
+_PARTS_OF_MEMORY = 4  # one of which is for the blocks that one read downloads at a time
 _SECONDS_TO_WAIT = 0.02  # for blocks that others download
 # Blocks that others have claimed for longer are downloaded without the cache: a process may be
 # stopped.
@@ -40,6 +41,9 @@ class CachedFile(RemoteFile):
     ) -> None:
         super().__init__(url, stamp, options)
         self._blocks = blocks
+        self._gap_bytes = 0  # blocks between others may be there already
+        room = options.fetch_bytes // _PARTS_OF_MEMORY // blocks.block_bytes
+        self._most_claims = min(_MOST_CLAIMS, max(1, room))
 
     def drop_kept(self, ranges: Ints) -> bool:
         self._blocks.discard(_core.block_numbers(ranges, self._blocks.block_bytes))
@@ -60,7 +64,7 @@ class CachedFile(RemoteFile):
         while len(ranges) and time.monotonic() < last_progress + _MOST_SECONDS:
             numbers = ranges[:, 0] // self._blocks.block_bytes
             try:
-                claims = self._blocks.claim_missing(np.unique(numbers).tolist(), _MOST_CLAIMS)
+                claims = self._blocks.claim_missing(np.unique(numbers).tolist(), self._most_claims)
             except OSError as error:
                 log_unwritable(self._blocks.directory, reason_of(error))
                 break
@@ -78,26 +82,30 @@ class CachedFile(RemoteFile):
                 time.sleep(_SECONDS_TO_WAIT)
             ranges = left
         if len(ranges):
-            super()._read(ranges, out)
+            self._fetch(ranges, out)
 
     def _download(self, ranges: Ints, out: ByteBuffer, claims: dict[int, Claim]) -> None:
-        """Download the blocks of ranges, and store each when it arrives.
+        """Download blocks, copy ranges of them, and store them.
 
         Args:
             ranges: int64 ``[n, 3]``: offset, size, and offset in ``out``.
             out: Buffer; uint8.
-            claims: Claims of the blocks, by their numbers. Those of stored ones are removed.
+            claims: Claims of the blocks, by their numbers, ascending. Those of stored ones are
+                removed.
         """
-        size = self._blocks.block_bytes
-
-        def take(request: RangeRequest, data: ByteBuffer) -> None:
-            _core.gather(data, request.copies, out)
-            try:
-                for at in range(0, request.size, size):
-                    claim = claims.pop((request.begin + at) // size, None)
-                    if claim is not None:  # else it was stored before the helper ended
-                        claim.publish(data[at : at + size].data)
-            except OSError as error:
-                log_unwritable(self._blocks.directory, reason_of(error))
-
-        self._fetch(ranges, self._blocks, take)
+        if not claims:
+            return
+        size, numbers = self._blocks.block_bytes, np.array([*claims])
+        begins = numbers * size
+        sizes = np.minimum(size, self.size - begins)
+        starts = np.arange(len(claims)) * size  # in memory
+        data = np.empty(len(claims) * size, np.uint8)
+        self._fetch(np.column_stack([begins, sizes, starts]), data)
+        rows = np.searchsorted(begins, ranges[:, 0], side="right") - 1
+        offsets = starts[rows] + ranges[:, 0] - begins[rows]
+        _core.gather(data, np.column_stack([offsets, ranges[:, 1], ranges[:, 2]]), out)
+        try:
+            for number, block in zip([*claims], np.split(data, starts[1:]), strict=True):
+                claims.pop(number).publish(block[: self.size - number * size].data)
+        except OSError as error:
+            log_unwritable(self._blocks.directory, reason_of(error))

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
+import mmap
 import os
 import pickle
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import weakref
+from concurrent.futures import Future
 from multiprocessing.connection import Connection
 from multiprocessing.spawn import get_executable
 from typing import Any
 
-from .client import Client
+import numpy as np
+
+from ..byte_source import ByteBuffer
+from .client import Client, HelperError
+from .messages import Fetch, StoreAddress
 
 _SECONDS_TO_END = 5.0
 _PROGRAM = (
@@ -27,16 +35,28 @@ _PROGRAM = (
 class HelperConnection(Client):
     """A helper process, and a thread of this process that receives its answers.
 
+    After a fork, only :meth:`close_in_child` may be called.
+
     Args:
-        memory_bytes: Size of the memory.
+        memory_bytes: Size of the memory that is shared with the helper.
         environment: Number of the environment that the helper gets.
 
     Attributes:
+        environment: Number of the environment that the helper got.
         helper_pid: Process identifier of the helper.
+        memory: The memory; uint8.
     """
 
-    def __init__(self, memory_bytes: int, environment: int = 0) -> None:
-        super().__init__(memory_bytes, environment)
+    def __init__(self, memory_bytes: int, environment: int) -> None:
+        super().__init__(memory_bytes)
+        self.environment = environment
+        self._descriptor = _anonymous_file()
+        weakref.finalize(self, os.close, self._descriptor).atexit = False
+        self.memory = self._map(memory_bytes)
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+        self._answers: dict[int, Future[Any]] = {}  # to come, by the number of the request
+        self._failure: str | None = None
         own, other = socket.socketpair()
         with other:
             self._process = _start_helper(other.fileno(), self._descriptor)
@@ -47,37 +67,90 @@ class HelperConnection(Client):
         self._end = weakref.finalize(self, _end_helper, *ends)
         threading.Thread(target=self._receive, name="torchrec_io store", daemon=True).start()
 
-    def send(self, name: str, *arguments: Any) -> None:
-        message = pickle.dumps((name, *arguments), pickle.HIGHEST_PROTOCOL)
-        try:
-            with self._sending:
-                self._connection.send_bytes(message)
-        except OSError as error:
-            self._fail(f"the helper process for remote files has ended ({error.strerror})")
-        except BaseException:
-            self._fail("a message to the helper process was interrupted")
-            raise
+    def start(self, name: str, store: StoreAddress, *arguments: Any) -> Future[Any]:
+        answer: Future[Any] = Future()
+        with self._lock:
+            number = next(self._numbers)
+            if self._failure is None:
+                self._answers[number] = answer
+            else:
+                answer.set_exception(HelperError(self._failure))
+        if not answer.done():
+            self._send(number, name, store, *arguments)
+        return answer
+
+    def data_of(self, fetch: Fetch, answer: Any) -> ByteBuffer:
+        del answer  # the helper has written to the memory
+        return self.memory[fetch.slot : fetch.slot + fetch.size]
+
+    def grow(self, memory_bytes: int) -> None:
+        if memory_bytes > len(self.memory):
+            self.memory = self._map(memory_bytes)
+            self._send(0, "grow", memory_bytes)
+            self.slots.grow(memory_bytes)
 
     def close(self) -> None:
         self._fail("the helper process for remote files was ended")
         self._end()
 
     def close_in_child(self) -> None:
+        """Close the copy of a client in a forked child; the client of the parent stays open."""
         detached = self._end.detach()
         if detached is not None:
             _end_helper(*detached[2])
+
+    def has_failed(self) -> bool:
+        """Return whether the helper has ended."""
+        return self._failure is not None
+
+    def _send(self, *message: Any) -> None:
+        data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+        try:
+            with self._sending:
+                self._connection.send_bytes(data)
+        except OSError as error:
+            self._fail(f"the helper process for remote files has ended ({error.strerror})")
+        except BaseException:
+            self._fail("a message to the helper process was interrupted")
+            raise
 
     def _receive(self) -> None:
         """Pass answers on until the helper has ended."""
         with contextlib.suppress(EOFError, OSError):
             while True:
-                self._answer(*self._connection.recv())
+                number, result = self._connection.recv()
+                with self._lock:
+                    answer = self._answers.pop(number, None)
+                if isinstance(result, Exception) and answer is not None:
+                    answer.set_exception(result)
+                elif answer is not None:
+                    answer.set_result(result)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(1.0)
         self._fail(
             f"the helper process for remote files has ended (status {self._process.returncode}), "
             "as it does if the answers of a server need too much memory"
         )
+
+    def _fail(self, reason: str) -> None:
+        with self._lock:
+            self._failure = self._failure or reason
+            answers, self._answers = self._answers, {}
+        for answer in answers.values():
+            answer.set_exception(HelperError(reason))
+
+    def _map(self, size: int) -> ByteBuffer:
+        """Return the memory, made larger. Earlier mappings of it remain valid."""
+        os.ftruncate(self._descriptor, size)
+        return np.frombuffer(mmap.mmap(self._descriptor, size), np.uint8)
+
+
+def _anonymous_file() -> int:
+    """Return the descriptor of a file without a name, which is used once it is written."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("torchrec_io_fetch")
+    with tempfile.TemporaryFile(prefix="torchrec_io-") as file:
+        return os.dup(file.fileno())
 
 
 # Answers are received in new memory each time. By default glibc gives it back to the system at once

@@ -8,7 +8,6 @@ from enum import Enum
 from typing import NamedTuple
 
 from ...errors import StaleIndexError
-from .aws_files import NOT_RENEWED
 from .redirects import METADATA_HOSTS, NOWHERE
 
 # The status and the error code of an answer, in the text of an error of obstore. The text itself
@@ -21,25 +20,6 @@ _TEMPORARY_CODES = frozenset({
     "ConditionalRequestConflict",
 })  # fmt: skip
 _EXPIRED_CODES = frozenset({"ExpiredToken", "TokenRefreshRequired", "RequestExpired"})
-# Words of obstore's errors that show the cause if there is no status. The first match counts.
-_PERMANENT_CAUSES = {
-    f"{NOWHERE},": "the server redirects to another host, which must not get this request's "
-    "headers and query",
-    "scheme is not allowed|badscheme": "http:// is used without allow_http in storage_options",
-    "builder error": "the request is not valid",
-    "certificate": "the certificate of the server is not valid",
-}
-_TEMPORARY_CAUSES = {
-    "connection refused": "connection refused",
-    "connection ?reset|broken pipe": "the connection was reset",
-    "dns error|failed to lookup": "the name of the host was not found",
-    "incompletemessage|connection closed": "the connection was closed",
-    "end of file|unexpectedeof": "the body ended early",
-    "timed ?out|kind: timeout": "no answer in time",
-    "kind: body": "the body could not be read",
-    "kind: connect": "no connection",
-    "": "the request failed",
-}
 
 
 class Kind(Enum):
@@ -77,10 +57,31 @@ class RequestError(Exception):
     """
 
     def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.reason)
+        super().__init__(failure)
         self.failure = failure
 
 
+_REDIRECTED = (
+    "the server redirects to another host, which must not get this request's headers and query"
+)
+# Words of obstore's errors that show the cause if there is no status. The first match counts.
+_CAUSES = {
+    f"{NOWHERE},": Failure(Kind.refused, _REDIRECTED),
+    "scheme is not allowed|badscheme": Failure(
+        Kind.refused, "http:// is used without allow_http in storage_options"
+    ),
+    "builder error": Failure(Kind.refused, "the request is not valid"),
+    "certificate": Failure(Kind.refused, "the certificate of the server is not valid"),
+    "connection refused": Failure(Kind.temporary, "connection refused"),
+    "connection ?reset|broken pipe": Failure(Kind.temporary, "the connection was reset"),
+    "dns error|failed to lookup": Failure(Kind.temporary, "the name of the host was not found"),
+    "incompletemessage|connection closed": Failure(Kind.temporary, "the connection was closed"),
+    "end of file|unexpectedeof": Failure(Kind.temporary, "the body ended early"),
+    "timed ?out|kind: timeout": Failure(Kind.temporary, "no answer in time"),
+    "kind: body": Failure(Kind.temporary, "the body could not be read"),
+    "kind: connect": Failure(Kind.temporary, "no connection"),
+    "": Failure(Kind.temporary, "the request failed"),
+}
 _INVALID = Failure(Kind.refused, "the request is not valid")
 # Errors of obstore that need no further look, by the names of their classes.
 _BY_CLASS = {
@@ -91,7 +92,7 @@ _BY_CLASS = {
     "TimeoutError": Failure(Kind.temporary, "no answer in time"),
     "TypeError": _INVALID,
     "ValueError": _INVALID,
-    "RustPanic": _INVALID,  # an error in obstore itself, to which invalid names and endpoints lead
+    "PanicException": _INVALID,  # of obstore itself, to which invalid names and endpoints lead
 }
 
 
@@ -110,11 +111,17 @@ def classify(error: BaseException) -> Failure:
     text = str(error).partition("Debug source")[0]
     if any(f"//{host}/" in text or f"//[{host}]/" in text for host in METADATA_HOSTS):
         return Failure(Kind.denied, "no credentials were found")
-    if NOT_RENEWED in text:
-        return Failure(Kind.denied, NOT_RENEWED)
+    if "External AWS credential provider" in text:
+        return Failure(
+            Kind.denied, "the AWS profile has no valid credentials; sign in, as by aws sso login"
+        )
     found = _STATUS.search(text)
     code = next((a or b for a, b in _CODE.findall(text)), "")
-    failure = _classify_cause(str(error)) if found is None else classify_status(int(found[1]), code)
+    if found is None:
+        lowered = str(error).lower()
+        failure = next(each for words, each in _CAUSES.items() if re.search(words, lowered))
+    else:
+        failure = classify_status(int(found[1]), code)
     retries = _RETRIES.search(text)  # of obstore itself
     return failure if retries is None else failure._replace(attempts=int(retries[1]) + 1)
 
@@ -136,18 +143,6 @@ def classify_status(status: int, code: str = "") -> Failure:
     if status in {408, 425, 429} or status >= 500 or code in _TEMPORARY_CODES:
         return Failure(Kind.temporary, reason)
     return Failure(Kind.refused, reason)
-
-
-def _classify_cause(text: str) -> Failure:
-    lowered = text.lower()
-    for kind, causes in (
-        (Kind.refused, _PERMANENT_CAUSES),
-        (Kind.temporary, _TEMPORARY_CAUSES),
-    ):
-        for words, meaning in causes.items():
-            if re.search(words, lowered):
-                return Failure(kind, meaning)
-    raise AssertionError
 
 
 def error_of(failure: Failure, url: str, needs: str = "read and list objects") -> Exception:

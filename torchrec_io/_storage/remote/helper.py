@@ -4,32 +4,35 @@ The runtime of obstore does not survive a fork: a child of a process that has us
 process that loads has a helper of its own, which is started afresh and never forks. It takes
 messages from a socket, and writes what it reads to memory that both processes have mapped. It ends
 when that socket is closed, and when its parent is gone: a child that the parent forked may still
-have the other end. Filesystems of fsspec have a helper, too, in a thread of the loading process.
+have the other end.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import functools
-import itertools
 import mmap
 import os
 import resource
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
-from .attempts import seconds_after
-from .failures import Failure, Kind, RequestError
+from .attempts import repeat
+from .failures import Failure, Kind, RequestError, classify
 from .large_uploads import LargeUploads
-from .messages import Fetch, ObjectInfo, StoreAddress
-
-_Result = TypeVar("_Result")
+from .messages import Fetch, StoreAddress
+from .object_store import ObjectStore
 
 _PARENT_SECONDS = 1.0  # between two looks at the parent
+# Requests at the same time, each of which waits in a thread: ranges, and others.
+_THREADS = 128
+_STACK_BYTES = 1 << 20
 _REPEATED_BY_OBSTORE = frozenset({"write", "finish", "give_up"})
 _TOO_LONG = Failure(Kind.refused, "the server sent more bytes than were asked for")
 _TOO_SHORT = Failure(Kind.temporary, "the body ended early")
@@ -38,105 +41,80 @@ _TOO_SHORT = Failure(Kind.temporary, "the body ended early")
 _MOST_BYTES = 1 << 30
 
 
-class Store(Protocol):
-    """Asynchronous requests to a store; see :class:`ObjectStore` and :class:`Filesystem`."""
-
-    tried: str
-    most_attempts: int
-
-    def classify(self, error: BaseException, /) -> Failure: ...
-    def chunks(self, pin: ObjectInfo, begin: int, end: int) -> AsyncIterator[memoryview]: ...
-
-
 class Helper:
     """The requests of one process.
 
     Args:
+        connection: Connection to the process.
         file: Descriptor of the memory that the process has mapped, too.
-        make_store: Called with the root and the options of a store; returns the store. An
-            ImportError or ValueError is the answer to the request.
-        reply: Called with the number of a request, and with its answer.
+
+    Attributes:
+        uploads: The objects that are being written in parts.
     """
 
-    def __init__(
-        self,
-        file: int,
-        make_store: Callable[[str, Mapping[str, Any]], Store],
-        reply: Callable[[int, Any], None],
-    ) -> None:
+    def __init__(self, connection: Connection, file: int) -> None:
+        self.uploads = LargeUploads()
+        self._connection = connection
+        self._sending = threading.Lock()
         self._file = file
-        self._memory = memoryview(mmap.mmap(file, 0))
-        self._make_store = make_store
-        self._reply = reply
-        self._stores: dict[tuple[str, str], Store] = {}  # by root and identity of the options
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._stores: dict[tuple[str, str], ObjectStore] = {}  # by root and identity of options
+        self._grow(0)
 
-    @property
-    def memory_bytes(self) -> int:
-        """Size of the memory that is shared."""
-        return len(self._memory)
+    def serve(self) -> None:
+        """Answer messages until the connection is closed."""
+        pool = ThreadPoolExecutor(_THREADS)
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                number, name, *arguments = self._connection.recv()
+                if name == "grow":
+                    self._grow(*arguments)
+                else:
+                    pool.submit(self._answer, number, name, *arguments)
 
-    def handle(self, name: str, *arguments: Any) -> None:
-        """Start the request of a message."""
-        getattr(self, f"_on_{name}")(*arguments)
-
-    def _on_ask(self, number: int, address: StoreAddress, name: str, *arguments: Any) -> None:
-        """Make a request that is not of a range."""
-
-        async def ask(store: Store) -> Any:
-            most_attempts = 1 if name in _REPEATED_BY_OBSTORE else store.most_attempts
-            return await _repeat(store, lambda: getattr(store, name)(*arguments), most_attempts)
-
-        self._start(number, address, ask)
-
-    def _on_fetch(self, number: int, fetch: Fetch) -> None:
-        self._start(number, fetch.store, functools.partial(self._fetch, fetch))
-
-    def _on_grow(self, memory_bytes: int) -> None:
-        """Map more of the memory. Users of the old mapping share the same memory."""
+    def _grow(self, memory_bytes: int) -> None:
+        """Map the memory, of a new size. Users of the old mapping share the same memory."""
         self._memory = memoryview(mmap.mmap(self._file, memory_bytes))
+        _limit_memory(len(self._memory))
 
-    def _start(
-        self, number: int, address: StoreAddress, work: Callable[[Store], Awaitable[Any]]
-    ) -> None:
-        task = asyncio.ensure_future(self._use(address, work))
-        self._tasks.add(task)  # the loop itself may lose it
-        task.add_done_callback(functools.partial(self._finish, number))
+    def _answer(self, number: int, name: str, address: StoreAddress, *arguments: Any) -> None:
+        """Make a request, and send its result or its error."""
+        result: Any
+        try:
+            store = self._store(address)
+            if name == "fetch":
+                work = self._fetching(store, *arguments)
+            else:
+                work = functools.partial(getattr(store, name), *arguments)
+            most = 1 if name in _REPEATED_BY_OBSTORE else store.most_attempts
+            result = repeat(work, most, classify)
+        except RequestError as error:
+            result = error
+            if error.failure.kind is Kind.denied:
+                self._stores.pop(address[:2], None)  # the next request finds its credentials again
+                result = RequestError(error.failure._replace(tried=store.tried))
+        except (ImportError, ValueError) as error:
+            result = error
+        except BaseException as error:  # noqa: BLE001  # nobody must be left waiting
+            result = RequestError(Failure(Kind.refused, type(error).__name__))
+        with self._sending, contextlib.suppress(OSError):  # the connection ends
+            self._connection.send((number, result))
 
-    async def _use(self, address: StoreAddress, work: Callable[[Store], Awaitable[Any]]) -> Any:
-        """Make a request to a store, which is made when it is first used."""
-        key = address[:2]
-        store = self._stores.get(key) or self._make_store(address.root, address.options)
-        self._stores[key] = store
-        result = await work(store)
-        if isinstance(result, Failure) and result.kind is Kind.denied:
-            self._stores.pop(key, None)  # the next request finds its credentials again
-            return result._replace(tried=store.tried)
-        return result
+    def _store(self, address: StoreAddress) -> ObjectStore:
+        """Return a store, which is made when it is first used."""
+        store = self._stores.get(address[:2])
+        if store is None:
+            store = ObjectStore(address.root, address.options, self.uploads)
+            self._stores[address[:2]] = store
+        return store
 
-    def _finish(self, number: int, task: asyncio.Task[Any]) -> None:
-        """Send the answer to a request."""
-        self._tasks.discard(task)
-        if task.cancelled():  # the process ends: no answer may look like data
-            return
-        error = task.exception()
-        if isinstance(error, (ImportError, ValueError)):
-            self._reply(number, error)
-        elif error is not None:  # a mistake of this module must not leave anybody waiting
-            self._reply(number, Failure(Kind.refused, type(error).__name__))
-        else:
-            self._reply(number, task.result())
-
-    async def _fetch(self, fetch: Fetch, store: Store) -> Failure | None:
-        """Fetch a range, resuming inside it after a failure."""
+    def _fetching(self, store: ObjectStore, fetch: Fetch) -> Callable[[], None]:
+        """Return a function that fetches a range, and that resumes inside it when called again."""
         memory = self._memory[fetch.slot : fetch.slot + fetch.size]
         done = 0
 
-        async def fetch_rest() -> None:
+        def fetch_rest() -> None:
             nonlocal done
-            async for chunk in store.chunks(
-                fetch.pin, fetch.begin + done, fetch.begin + fetch.size
-            ):
+            for chunk in store.chunks(fetch.pin, fetch.begin + done, fetch.begin + fetch.size):
                 if len(chunk) > fetch.size - done:
                     raise RequestError(_TOO_LONG)
                 memory[done : done + len(chunk)] = chunk
@@ -144,25 +122,7 @@ class Helper:
             if done < fetch.size:
                 raise RequestError(_TOO_SHORT)
 
-        return await _repeat(store, fetch_rest, store.most_attempts)
-
-
-async def _repeat(
-    store: Store, work: Callable[[], Awaitable[_Result]], most_attempts: int
-) -> _Result | Failure:
-    """Repeat a request until it succeeds; return its result, or the failure of the last attempt."""
-    for attempt in itertools.count(1):
-        try:
-            return await work()
-        except Exception as error:  # noqa: BLE001  # packages have no common class of these
-            failure = store.classify(error)
-        if failure.kind is not Kind.temporary or attempt >= most_attempts:
-            return failure._replace(attempts=max(attempt, failure.attempts))
-        await asyncio.sleep(seconds_after(attempt))
-    raise AssertionError
-
-
-# ---- the process ----
+        return fetch_rest
 
 
 def _limit_memory(shared: int) -> None:
@@ -178,36 +138,18 @@ def main() -> None:
     connection, memory, parent = map(int, sys.argv[1:4])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # it ends where memory is short
-    try:
-        asyncio.run(_serve(Connection(connection), memory, parent))
-    finally:
-        os._exit(0)  # threads of the runtime may still read
+    threading.stack_size(_STACK_BYTES)
+    helper = Helper(Connection(connection), memory)
 
+    def end_with_parent() -> None:
+        while os.getppid() == parent:
+            time.sleep(_PARENT_SECONDS)
+        end()
 
-async def _serve(connection: Connection, file: int, parent: int) -> None:
-    """Serve requests until the connection is closed, or the parent is gone."""
-    from .object_store import ObjectStore  # noqa: PLC0415  # not for filesystems
+    def end() -> None:
+        helper.uploads.give_up_all()
+        os._exit(0)  # threads may still read
 
-    loop = asyncio.get_running_loop()
-    uploads = LargeUploads()
-    has_ended = asyncio.Event()
-
-    def reply(number: int, result: Any) -> None:
-        with contextlib.suppress(OSError):  # the connection ends
-            connection.send((number, result))
-
-    def receive() -> None:
-        try:
-            helper.handle(*connection.recv())
-        except (EOFError, OSError):
-            loop.remove_reader(connection.fileno())
-            has_ended.set()
-        _limit_memory(helper.memory_bytes)
-
-    helper = Helper(file, functools.partial(ObjectStore, uploads=uploads), reply)
-    _limit_memory(helper.memory_bytes)
-    loop.add_reader(connection.fileno(), receive)
-    while os.getppid() == parent and not has_ended.is_set():
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(has_ended.wait(), _PARENT_SECONDS)
-    await uploads.give_up_all()
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    helper.serve()
+    end()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 # A part of an object; stores take no smaller ones, except the last.
 PART_BYTES = 8 << 20
 # Parts that may be on their way at the same time, of all objects.
 _MOST_PARTS = 8
-# Giving up an upload that nobody will finish may take this long.
-_SECONDS_TO_GIVE_UP = 4.0
+# Giving up uploads that nobody will finish may take this long.
+SECONDS_TO_GIVE_UP = 4.0
 
 
 class LargeUploads:
@@ -19,10 +20,10 @@ class LargeUploads:
 
     def __init__(self) -> None:
         self._files: dict[int, Any] = {}  # files of obstore, which send whole parts as they come
-        self._parts: dict[int, int] = {}  # largest numbers of their parts that may be on their way
-        self._lock = asyncio.Lock()  # held while a file of `_parts` is used
+        self._sending: list[Any] = []  # one of them for each part that may be on its way
+        self._lock = threading.Lock()  # held while files of `_sending` are used
 
-    async def write(self, number: int, client: Any, key: str, data: bytes) -> None:
+    def write(self, number: int, client: Any, key: str, data: bytes) -> None:
         """Take a part of an object.
 
         Args:
@@ -32,46 +33,45 @@ class LargeUploads:
             data: The part, of :data:`PART_BYTES`.
         """
         file = self._file(number, client, key)
-        async with self._lock:
-            # Files limit only their own parts.
-            parts = min(_MOST_PARTS, self._parts.pop(number, 0) + 1)
-            while parts + sum(self._parts.values()) > _MOST_PARTS:
-                other, _ = self._parts.popitem()
-                await self._files[other].flush()
-            self._parts[number] = parts
-            await file.write(data)
+        with self._lock:
+            if len(self._sending) == _MOST_PARTS:  # a file limits only its own parts
+                for each in self._sending:
+                    each.flush()
+                self._sending = []
+            self._sending.append(file)
+            file.write(data)
 
-    async def finish(self, number: int, client: Any, key: str, rest: bytes) -> None:
+    def finish(self, number: int, client: Any, key: str, rest: bytes) -> None:
         """Take the rest of an object, which then appears under its name."""
         file = self._file(number, client, key)
-        async with self._lock:
-            self._parts.pop(number, None)
+        self._release(file)
         if rest:
-            await file.write(rest)
-        await file.flush()  # an upload that fails here can still be given up
-        await file.close()
+            file.write(rest)
+        file.flush()  # an upload that fails here can still be given up
+        file.close()
         self._files.pop(number, None)
 
-    async def give_up(self, number: int) -> None:
+    def give_up(self, number: int) -> None:
         """Drop an object that was not finished, and the parts of it that the store has."""
-        await asyncio.wait_for(self._give_up(number), _SECONDS_TO_GIVE_UP)
-
-    async def give_up_all(self) -> None:
-        """Drop all objects that were not finished."""
-        work = (self.give_up(number) for number in list(self._files))
-        await asyncio.gather(*work, return_exceptions=True)
-
-    async def _give_up(self, number: int) -> None:
-        async with self._lock:
-            self._parts.pop(number, None)
-            file = self._files.pop(number, None)
+        file = self._files.pop(number, None)
         if file is not None:
-            await file.__aexit__(RuntimeError, None, None)
+            self._release(file)
+            file.__exit__(RuntimeError, None, None)
+
+    def give_up_all(self) -> None:
+        """Drop all objects that were not finished."""
+        pool = ThreadPoolExecutor(_MOST_PARTS)
+        wait([pool.submit(self.give_up, number) for number in [*self._files]], SECONDS_TO_GIVE_UP)
+
+    def _release(self, file: Any) -> None:
+        """Wait until no other object flushes a file."""
+        with self._lock:
+            self._sending = [each for each in self._sending if each is not file]
 
     def _file(self, number: int, client: Any, key: str) -> Any:
         if number not in self._files:
             obstore: Any = importlib.import_module("obstore")  # loaded with the first store
-            self._files[number] = obstore.open_writer_async(
+            self._files[number] = obstore.open_writer(
                 client, key, buffer_size=PART_BYTES, max_concurrency=_MOST_PARTS
             )
         return self._files[number]

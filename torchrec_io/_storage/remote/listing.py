@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 from collections.abc import Callable, Sequence
@@ -13,7 +14,7 @@ from ..thread_pool import REMOTE_THREADS, map_in_threads
 from .messages import ObjectInfo
 from .options import RemoteOptions
 from .patterns import matches
-from .process import ask_again
+from .process import ask
 from .remote_file import stamp_of_info
 from .urls import can_pin, expand_ranges, has_ranges, is_url, is_web_url, split_url
 from .web import store_of
@@ -36,6 +37,9 @@ class Found(NamedTuple):
     is_exact: bool
 
 
+# ---- requests ----
+
+
 def read_remote_stamp(url: str, options: RemoteOptions) -> Stamp:
     """Return the stamp of an object as it is now.
 
@@ -43,7 +47,146 @@ def read_remote_stamp(url: str, options: RemoteOptions) -> Stamp:
         FileNotFoundError: If it does not exist.
         OSError: If the request failed.
     """
-    return stamp_of_info(ask_again(url, options, "head"))
+    return stamp_of_info(ask(url, options, "head"))
+
+
+def list_stamps(
+    folder: str, options: RemoteOptions, *, is_recursive: bool = False
+) -> dict[str, Stamp]:
+    """Return the stamps of the objects of a folder as they are now, by their public URLs.
+
+    Args:
+        folder: Public URL, with a slash at its end.
+        options: Options for remote objects.
+        is_recursive: Whether the objects in folders of the folder are listed, too.
+
+    Raises:
+        OSError: If the request failed.
+    """
+    key = store_of(folder, options).key
+    try:
+        infos: list[ObjectInfo] = ask(folder, options, "list_objects", key, is_recursive)
+    except FileNotFoundError:  # there is no such store
+        return {}
+    root = split_url(folder).root
+    urls = (info.key if is_url(info.key) else f"{root}/{info.key}" for info in infos)
+    return dict(zip(urls, map(stamp_of_info, infos), strict=True))
+
+
+def list_subfolders(folder: str, options: RemoteOptions) -> list[str]:
+    """Return the names of the folders in a folder, in order.
+
+    Folders of HTTP servers, which have no listing, seem to have none.
+
+    Args:
+        folder: Public URL without a slash at its end.
+        options: Options for remote objects.
+
+    Raises:
+        OSError: If the request failed.
+    """
+    if is_web_url(folder):
+        return []
+    try:
+        names: list[str] = ask(f"{folder}/", options, "list_folders")
+    except FileNotFoundError:  # there is no such store
+        return []
+    return sorted(os.path.basename(name.rstrip("/")) for name in names)
+
+
+# ---- what is known ----
+
+
+def list_once(folder: str, options: RemoteOptions) -> list[str]:
+    """Return the objects in a folder, and remember their stamps. It is listed once.
+
+    Folders of HTTP servers, which have no listing, seem to be empty.
+
+    Args:
+        folder: Public URL without a slash at its end.
+        options: Options for remote objects.
+
+    Raises:
+        OSError: If the request failed.
+    """
+    if is_web_url(folder):
+        return []
+    if f"{folder}/" in options.listed:
+        return [url for url in options.stamps if os.path.dirname(url) == folder]
+    return _list(f"{folder}/", options)
+
+
+def _list(folder: str, options: RemoteOptions, *, is_recursive: bool = False) -> list[str]:
+    """List a folder, and remember the stamps of its objects."""
+    found = list_stamps(folder, options, is_recursive=is_recursive)
+    options.stamps.update(found)
+    options.listed.add(folder)
+    if is_recursive:
+        options.listed.update(f"{os.path.dirname(url)}/" for url in found)
+    return [*found]
+
+
+def is_known_missing(url: str, options: RemoteOptions) -> bool:
+    """Return whether a listing showed that an object does not exist."""
+    return url not in options.stamps and f"{os.path.dirname(url)}/" in options.listed
+
+
+def _is_object(url: str, options: RemoteOptions) -> bool:
+    """Return whether a URL names an object, and remember its stamp."""
+    if url not in options.stamps:
+        try:
+            options.stamps[url] = read_remote_stamp(url, options)
+        except FileNotFoundError:
+            return False
+    return True
+
+
+def find_objects(
+    names: Sequence[str], options: RemoteOptions, worth_listing: int = _WORTH_LISTING
+) -> None:
+    """Find the objects that exist, and remember their stamps.
+
+    Args:
+        names: Public URLs.
+        options: Options for remote objects.
+        worth_listing: Largest number of objects of a folder that are asked for one by one, several
+            at the same time, and not by listing the folder.
+
+    Raises:
+        OSError: If a request failed.
+    """
+    folders: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        folders.setdefault(f"{os.path.dirname(name)}/", []).append(name)
+
+    def try_listing(folder: str) -> None:
+        is_worth = len(folders[folder]) > worth_listing and not is_web_url(folder)
+        if is_worth and folder not in options.listed:
+            with contextlib.suppress(PermissionError):  # its objects may still be read
+                _list(folder, options)
+
+    map_in_threads(try_listing, [*folders], REMOTE_THREADS)
+    rest = [name for name in dict.fromkeys(names) if not is_known_missing(name, options)]
+    map_in_threads(lambda name: _is_object(name, options), rest, REMOTE_THREADS)
+
+
+# ---- URLs of the user ----
+
+
+def find_named(urls: Sequence[str], options: RemoteOptions) -> None:
+    """Find the objects that URLs name, by concurrent requests, and remember their stamps.
+
+    Args:
+        urls: URLs as the user gave them. Patterns and ranges of numbers are left out.
+        options: Options for remote objects.
+
+    Raises:
+        OSError: If a request failed.
+    """
+    named = [options.name(url) for url in urls if not has_ranges(url)]
+    named = [url for url in named if not (glob.has_magic(url) or url.endswith("/"))]
+    if len(named) > 1:
+        find_objects(named, options, _WORTH_LISTING_NAMED)
 
 
 def expand_url(
@@ -71,43 +214,24 @@ def expand_url(
         return Found(_existing(names, options, allow_missing=allow_missing), is_exact=True)
     public = options.name(url)
     if is_web_url(public):
-        return Found(_existing([_checked(public)], options, allow_missing=False), is_exact=True)
+        if public.endswith("/") or "*" in public:
+            raise no_listing(public)
+        return Found(_existing([public], options, allow_missing=False), is_exact=True)
     if glob.has_magic(public):
         matched = _find_matches(public, options)
         # A name may have the characters of a pattern.
         return Found([public], True) if public in options.stamps else Found(matched, False)
     if not public.endswith("/") and _is_object(public, options):
         return Found([public], is_exact=True)
-    return Found(_files_in(public, options, is_data), is_exact=False)
+    return Found(_files_in(public.rstrip("/"), options, is_data), is_exact=False)
 
 
-def checked_for_listing(url: str) -> str:
-    """Return a URL of a folder, unless it is one of HTTP.
-
-    Raises:
-        ValueError: If it is.
-    """
-    return _checked(f"{url}/") if is_web_url(url) else url
-
-
-def _checked(url: str) -> str:
-    if url.endswith("/") or "*" in url:
-        raise ValueError(
-            f"{url}: an HTTP server has no listing; name each file, or use a range of numbers "
-            "such as {00000..00127}"
-        )
-    return url
-
-
-def _is_object(url: str, options: RemoteOptions) -> bool:
-    """Return whether a URL names an object, and remember its stamp."""
-    if url in options.stamps:
-        return True
-    try:
-        options.stamps[url] = read_remote_stamp(url, options)
-    except FileNotFoundError:
-        return False
-    return True
+def no_listing(url: str) -> ValueError:
+    """Return the error of a folder or pattern of an HTTP server."""
+    return ValueError(
+        f"{url}: an HTTP server has no listing; name each file, or use a range of numbers such as "
+        "{00000..00127}"
+    )
 
 
 def _existing(names: list[str], options: RemoteOptions, *, allow_missing: bool) -> list[str]:
@@ -123,62 +247,6 @@ def _existing(names: list[str], options: RemoteOptions, *, allow_missing: bool) 
             "allow_missing=True (--allow-missing) to read the files that exist"
         )
     return [name for name in names if name in options.stamps]
-
-
-def find_objects(
-    names: Sequence[str], options: RemoteOptions, worth_listing: int = _WORTH_LISTING
-) -> None:
-    """Find the objects that exist, and remember their stamps.
-
-    Args:
-        names: Public URLs.
-        options: Options for remote objects.
-        worth_listing: Largest number of objects of a folder that are asked for one by one, several
-            at the same time, and not by listing the folder.
-
-    Raises:
-        OSError: If a request failed.
-    """
-    folders: dict[str, list[str]] = {}
-    for name in dict.fromkeys(names):
-        if name not in options.stamps and not is_known_missing(name, options):
-            folders.setdefault(f"{os.path.dirname(name)}/", []).append(name)
-    large = [
-        folder
-        for folder, members in folders.items()
-        if len(members) > worth_listing and not is_web_url(folder)
-    ]
-    listed = map_in_threads(lambda each: _try_listing(each, options), large, REMOTE_THREADS)
-    for folder, is_listed in zip(large, listed, strict=True):
-        if is_listed:
-            del folders[folder]
-    rest = [name for members in folders.values() for name in members]
-    map_in_threads(lambda name: _is_object(name, options), rest, REMOTE_THREADS)
-
-
-def _try_listing(folder: str, options: RemoteOptions) -> bool:
-    """List a folder; return False if that is denied, where its objects may still be read."""
-    try:
-        _list(folder, options, is_recursive=False)
-    except PermissionError:
-        return False
-    return True
-
-
-def find_named(urls: Sequence[str], options: RemoteOptions) -> None:
-    """Find the objects that URLs name, by concurrent requests, and remember their stamps.
-
-    Args:
-        urls: URLs as the user gave them. Patterns and ranges of numbers are left out.
-        options: Options for remote objects.
-
-    Raises:
-        OSError: If a request failed.
-    """
-    named = [options.name(url) for url in urls if not has_ranges(url)]
-    named = [url for url in named if not (glob.has_magic(url) or url.endswith("/"))]
-    if len(named) > 1:
-        find_objects(named, options, _WORTH_LISTING_NAMED)
 
 
 def _find_matches(pattern: str, options: RemoteOptions) -> list[str]:
@@ -198,100 +266,16 @@ def _find_matches(pattern: str, options: RemoteOptions) -> list[str]:
 
 def _files_in(folder: str, options: RemoteOptions, is_data: Callable[[str], bool]) -> list[str]:
     """Return the data files in a folder, in order."""
-    folder = folder.rstrip("/") + "/"
-    found = _list(folder, options, is_recursive=False)
+    found = _list(f"{folder}/", options)
     files = sorted(url for url in found if is_data(os.path.basename(url)))
     if files:
         return files
-    below = list_subfolders(folder.rstrip("/"), options)
+    below = [repr(f"{folder}/{name}") for name in list_subfolders(folder, options)]
     if below:
-        named = named_some(len(below), (repr(f"{folder}{name}") for name in below))
         raise FileNotFoundError(
-            f"the folder {folder!r} holds no data file, but has folders: {named}; pass one of these"
+            f"the folder '{folder}/' holds no data file, but has folders: "
+            f"{named_some(len(below), below)}; pass one of these"
         )
     if not found:
-        raise FileNotFoundError(f"no such object or folder: {folder.rstrip('/')!r}")
-    raise FileNotFoundError(f"the folder {folder!r} holds no data file; use a pattern")
-
-
-def _list(folder: str, options: RemoteOptions, *, is_recursive: bool) -> list[str]:
-    """List a folder, and remember the stamps of its objects."""
-    found = _ask_for_stamps(folder, options, is_recursive=is_recursive)
-    options.stamps.update(found)
-    listed: dict[str, list[str]] = {folder: []}
-    for url in found:
-        listed.setdefault(f"{os.path.dirname(url)}/" if is_recursive else folder, []).append(url)
-    options.folders.update(listed)
-    return [*found]
-
-
-def list_folder(
-    folder: str, options: RemoteOptions, *, is_recursive: bool = False
-) -> dict[str, Stamp]:
-    """Return the stamps of the objects of a folder as they are now, by their names in it.
-
-    Args:
-        folder: Public URL, without a slash at its end.
-        options: Options for remote objects.
-        is_recursive: Whether the objects in folders of the folder are listed, too.
-    """
-    found = _ask_for_stamps(f"{folder}/", options, is_recursive=is_recursive)
-    return {url[len(folder) + 1 :]: stamp for url, stamp in found.items()}
-
-
-def _ask_for_stamps(folder: str, options: RemoteOptions, *, is_recursive: bool) -> dict[str, Stamp]:
-    """Return the stamps of the objects in a folder, by their public URLs."""
-    key = store_of(folder, options).key
-    try:
-        infos: Sequence[ObjectInfo] = ask_again(folder, options, "list_objects", key, is_recursive)
-    except FileNotFoundError:  # there is no such store
-        return {}
-    root = split_url(folder).root
-    urls = (info.key if is_url(info.key) else f"{root}/{info.key}" for info in infos)
-    return dict(zip(urls, map(stamp_of_info, infos), strict=True))
-
-
-def list_once(folder: str, options: RemoteOptions) -> list[str]:
-    """Return the objects in a folder, and remember their stamps. It is listed once.
-
-    Folders of HTTP servers, which have no listing, seem to be empty.
-
-    Args:
-        folder: Public URL without a slash at its end.
-        options: Options for remote objects.
-
-    Raises:
-        OSError: If the request failed.
-    """
-    if is_web_url(folder):
-        return []
-    known = options.folders.get(f"{folder}/")
-    if known is not None:
-        return [url for url in known if url in options.stamps]
-    return _list(f"{folder}/", options, is_recursive=False)
-
-
-def list_subfolders(folder: str, options: RemoteOptions) -> list[str]:
-    """Return the names of the folders in a folder, in order.
-
-    Folders of HTTP servers seem to have none.
-
-    Args:
-        folder: Public URL without a slash at its end.
-        options: Options for remote objects.
-
-    Raises:
-        OSError: If the request failed.
-    """
-    if is_web_url(folder):
-        return []
-    try:
-        names: list[str] = ask_again(f"{folder}/", options, "list_folders")
-    except FileNotFoundError:  # there is no such store
-        return []
-    return sorted(os.path.basename(name.rstrip("/")) for name in names)
-
-
-def is_known_missing(url: str, options: RemoteOptions) -> bool:
-    """Return whether a listing showed that an object does not exist."""
-    return url not in options.stamps and f"{os.path.dirname(url)}/" in options.folders
+        raise FileNotFoundError(f"no such object or folder: {folder!r}")
+    raise FileNotFoundError(f"the folder '{folder}/' holds no data file; use a pattern")

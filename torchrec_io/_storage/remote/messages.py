@@ -42,14 +42,12 @@ class Fetch(NamedTuple):
     """A range of an object to fetch.
 
     Attributes:
-        store: The store.
         pin: The object as it was first seen.
         begin: First byte of the range.
         size: Size of the range in bytes.
         slot: Offset in the shared memory that the range is written to.
     """
 
-    store: StoreAddress
     pin: ObjectInfo
     begin: int
     size: int

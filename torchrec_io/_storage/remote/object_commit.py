@@ -7,64 +7,45 @@ number of shards tell.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from collections.abc import Sequence
 from typing import TypeAlias
 
 from ..byte_source import Stamp
+from ..folders import stamps_in
 from ..location import Location
 from ..pending_file import output_exists
 from ..thread_pool import map_in_threads
 from .adopted_object import AdoptedObject
-from .listing import list_folder, read_remote_stamp
+from .listing import read_remote_stamp
 from .pending_object import PendingObject
 from .upload import check_writable, delete_objects, exists
 
 NewObject: TypeAlias = "PendingObject | AdoptedObject"
 
+# Objects that get their names at the same time: the rest of each is in memory meanwhile.
+_MOST_AT_ONCE = 8
 
-def commit_one(
+
+def commit(
     folder: Location,
     outputs: Sequence[tuple[NewObject, str]],
     stale: Sequence[str],
     *,
     must_be_new: bool,
+    is_single: bool,
 ) -> None:
-    """Give one output its name, and then its index.
-
-    Args:
-        folder: The folder.
-        outputs: The object and its public URL; then its index, if there is one.
-        stale: URLs of indexes of an older object, which are deleted first.
-        must_be_new: Whether an object of that name is an error.
-
-    Raises:
-        FileExistsError: If the object exists, and must be new.
-        OSError: If a request failed.
-    """
-    options = folder.options
-    assert options is not None
-    check_writable(folder.name)
-    delete_objects([url for url in stale if exists(url, options)], options)
-    for number, (output, url) in enumerate(outputs):
-        output.rename(url, must_be_new=must_be_new and number == 0)
-
-
-def commit_several(
-    folder: Location,
-    outputs: Sequence[tuple[NewObject, str]],
-    stale: Sequence[str],
-    *,
-    must_be_new: bool,
-) -> None:
-    """Give several objects of a folder their names.
+    """Give objects of a folder their names.
 
     Args:
         folder: The folder.
         outputs: Objects and their public URLs.
         stale: URLs of other objects, which are deleted first.
         must_be_new: Whether objects of these names are an error.
+        is_single: Whether there is one object, and its index if there are two. It replaces an old
+            one in one step.
 
     Raises:
         FileExistsError: If an object exists that must be new, or another process wrote objects of
@@ -74,7 +55,12 @@ def commit_several(
     options = folder.options
     assert options is not None
     check_writable(folder.name)
-    present = list_folder(folder.name, options)
+    if is_single:
+        delete_objects([url for url in stale if exists(url, options)], options)
+        for number, (output, url) in enumerate(outputs):
+            output.rename(url, must_be_new=must_be_new and number == 0)
+        return
+    present = stamps_in(folder)
     names = {os.path.basename(url): output for output, url in outputs}
     others = {*map(os.path.basename, stale)}
     # An index belongs to an object that must be new, so it is left over.
@@ -84,7 +70,7 @@ def commit_several(
     old = (names.keys() | others) & present.keys()
     delete_objects([f"{folder}/{name}" for name in sorted(old)], options)
 
-    named = []
+    named: list[str] = []
 
     def name_one(item: tuple[str, NewObject]) -> Stamp:
         name, output = item
@@ -94,26 +80,18 @@ def commit_several(
         return stamp or read_remote_stamp(url, options)
 
     try:
-        most = max(output.most_at_once for output in names.values())
-        stamps = map_in_threads(name_one, list(names.items()), most)
-        present = list_folder(folder.name, options)
+        stamps = map_in_threads(name_one, list(names.items()), _MOST_AT_ONCE)
+        present = stamps_in(folder)
         for name, stamp in zip(names, stamps, strict=True):
-            is_there = name in present
-            if is_there and folder.is_versioned:
-                is_there = present[name].file == stamp.file
-            if not is_there:
+            there = present.get(name)
+            if there is None or (folder.is_versioned and there.file != stamp.file):
                 raise FileExistsError(
                     errno.EEXIST,
                     "another process wrote objects of the same names at the same time, so those of "
                     "this one were deleted; write them again",
                     f"{folder}/{name}",
                 )
-    except BaseException as error:
-        try:
+    except BaseException:
+        with contextlib.suppress(OSError):  # as where the store cannot be reached anymore
             delete_objects(named, options)
-        except OSError as failure:
-            if isinstance(error, OSError) and error.strerror:
-                error.strerror += (
-                    f"; new objects may be left, which could not be deleted: {failure}"
-                )
         raise

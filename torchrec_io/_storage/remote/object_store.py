@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Literal
 
@@ -13,10 +13,8 @@ from .failures import Failure, Kind, RequestError, classify
 from .large_uploads import LargeUploads
 from .messages import ObjectInfo, canonical_etag, is_strong
 from .stores import make_store, make_writable
-from .urls import is_web_url
 
 _LIST_CHUNK = 1000
-_UNEXPLAINED = Failure(Kind.refused, "HTTP 400")
 _REPLACED = Failure(Kind.changed, "the object was replaced")
 # What is lost at most when a body breaks off: this much, or an eighth of the range.
 _CHUNK_BYTES, _CHUNKS = 1 << 19, 8
@@ -39,14 +37,11 @@ class ObjectStore:
         ValueError: If the options are not valid.
     """
 
-    classify = staticmethod(classify)
-
     def __init__(self, root: str, options: Mapping[str, Any], uploads: LargeUploads) -> None:
         # An optional package, which is loaded with the first store.
         self._obstore: Any = importlib.import_module("obstore")
         self._make_writable = functools.partial(make_writable, root, options)
         self._uploads = uploads
-        self._is_web = is_web_url(root)
         try:
             self.most_attempts = most_attempts(options)
             self._client, self.tried = make_store(root, options)
@@ -58,7 +53,7 @@ class ObjectStore:
 
     # ---- reading ----
 
-    async def chunks(self, pin: ObjectInfo, begin: int, end: int) -> AsyncIterator[memoryview]:
+    def chunks(self, pin: ObjectInfo, begin: int, end: int) -> Iterator[memoryview]:
         """Yield a range of an object as it arrives.
 
         Args:
@@ -71,67 +66,57 @@ class ObjectStore:
             options["if_match"] = pin.etag
         elif pin.version:
             options["version"] = pin.version
-        result = await self._obstore.get_async(self._client, pin.key, options=options)
+        result = self._obstore.get(self._client, pin.key, options=options)
         _check_same(_info_of(result.meta), pin, result.range, (begin, end))
         if end - begin <= _CHUNK_BYTES:
-            yield memoryview(await result.bytes_async())
+            yield memoryview(result.bytes())
             return
         # Each chunk costs a switch of threads.
         least = max(_CHUNK_BYTES, (end - begin) // _CHUNKS)
-        async for chunk in result.stream(min_chunk_size=least):
+        for chunk in result.stream(min_chunk_size=least):
             yield memoryview(chunk)
 
-    async def head(self, key: str) -> ObjectInfo:
-        """Request the size and version of an object."""
-        first, second = self._head, self._ask_for_a_byte
-        if self._is_web:  # a signed URL is often for GET alone
-            first, second = second, first
+    def head(self, key: str) -> ObjectInfo:
+        """Request the size and version of an object.
+
+        Its first byte is asked for, not only its headers: a signed URL is often for GET alone, and
+        an error has a body then, with a code such as that of an expired token.
+        """
         try:
-            return await first(key)
+            got = self._obstore.get(self._client, key, options={"range": (0, 1)})
         except Exception as error:
-            # The answer to HEAD has no body, and so no code, such as that of an expired token. An
-            # empty file has no first byte.
-            failure = classify(error)
-            if failure.kind is not Kind.refused or not (self._is_web or failure == _UNEXPLAINED):
+            if classify(error).kind is not Kind.refused:
                 raise
-            info = await second(key)
-            if self._is_web and info.size == 0 and await self._has_body(key):
+            # An empty object has no first byte; some servers send whole files only.
+            info = _info_of(self._obstore.head(self._client, key))
+            if info.size == 0 and self._has_body(key):
                 raise  # the size is wrong
             return info
-
-    async def _head(self, key: str) -> ObjectInfo:
-        return _info_of(await self._obstore.head_async(self._client, key))
-
-    async def _ask_for_a_byte(self, key: str) -> ObjectInfo:
-        got = await self._obstore.get_async(self._client, key, options={"range": (0, 1)})
         return _info_of(got.meta)
 
-    async def _has_body(self, key: str) -> bool:
+    def _has_body(self, key: str) -> bool:
         """Return whether a server sends bytes of an object."""
-        got = await self._obstore.get_async(self._client, key)
-        async for chunk in got.stream(min_chunk_size=1):
-            if len(chunk) > 0:
-                return True
-        return False
+        got = self._obstore.get(self._client, key)
+        return any(len(chunk) > 0 for chunk in got.stream(min_chunk_size=1))
 
-    async def list_objects(self, prefix: str, is_recursive: bool) -> list[ObjectInfo]:
+    def list_objects(self, prefix: str, is_recursive: bool) -> list[ObjectInfo]:
         """Return the objects in a folder."""
         prefix = prefix.rstrip("/")
         if not is_recursive:
-            found = await self._obstore.list_with_delimiter_async(self._client, prefix or None)
+            found = self._obstore.list_with_delimiter(self._client, prefix or None)
             return [_info_of(meta) for meta in found["objects"]]
         stream = self._obstore.list(self._client, prefix or None, chunk_size=_LIST_CHUNK)
-        return [_info_of(meta) async for chunk in stream for meta in chunk]
+        return [_info_of(meta) for chunk in stream for meta in chunk]
 
-    async def list_folders(self, prefix: str) -> list[str]:
+    def list_folders(self, prefix: str) -> list[str]:
         """Return the folders in a folder."""
         prefix = prefix.rstrip("/")
-        found = await self._obstore.list_with_delimiter_async(self._client, prefix or None)
+        found = self._obstore.list_with_delimiter(self._client, prefix or None)
         return [*found["common_prefixes"]]
 
     # ---- writing ----
 
-    async def put(
+    def put(
         self, key: str, data: bytes, only_if: ObjectInfo | Literal["absent"] | None
     ) -> ObjectInfo:
         """Write an object, in one request: it appears whole or not at all.
@@ -145,43 +130,41 @@ class ObjectStore:
         mode: Any = "create" if only_if == "absent" else "overwrite"
         if isinstance(only_if, ObjectInfo):
             # Stores compare either ETags or versions, and listings have no versions.
-            present = await self._obstore.head_async(self._client, key)
+            present = self._obstore.head(self._client, key)
             if _info_of(present)[1:3] != only_if[1:3]:
                 raise RequestError(_REPLACED)
             mode = {name: present[name] for name in ("e_tag", "version") if present.get(name)}
         try:
-            done = await self._obstore.put_async(
-                self._client, key, data, mode=mode, use_multipart=False
-            )
+            done = self._obstore.put(self._client, key, data, mode=mode, use_multipart=False)
         except Exception as error:
             # The answer to an attempt before this one may have been lost.
             is_condition = classify(error).kind in {Kind.exists, Kind.changed}
-            if is_condition and await self._holds(key, data):
-                return await self._head(key)
+            if is_condition and self._holds(key, data):
+                return self.head(key)
             raise
         etag = canonical_etag(done["e_tag"] or "")
         version = "" if etag else done["version"] or ""
         return ObjectInfo(key, len(data), etag, version, 0)
 
-    async def _holds(self, key: str, data: bytes) -> bool:
+    def _holds(self, key: str, data: bytes) -> bool:
         """Return whether an object has some bytes."""
-        got = await self._obstore.get_async(self._client, key)
-        return got.meta["size"] == len(data) and bytes(await got.bytes_async()) == data
+        got = self._obstore.get(self._client, key)
+        return got.meta["size"] == len(data) and bytes(got.bytes()) == data
 
-    async def copy(self, source: str, target: str) -> None:
+    def copy(self, source: str, target: str) -> None:
         """Copy an object."""
-        await self._obstore.copy_async(self._client, source, target)
+        self._obstore.copy(self._client, source, target)
 
-    async def delete(self, keys: list[str]) -> None:
+    def delete(self, keys: list[str]) -> None:
         """Delete objects. Those that do not exist are no error."""
         try:
-            await self._obstore.delete_async(self._client, keys)
+            self._obstore.delete(self._client, keys)
         except Exception as error:
             if classify(error).kind is not Kind.missing:
                 raise
             if len(keys) > 1:  # others may be left
                 for key in keys:
-                    await self.delete([key])
+                    self.delete([key])
 
     # ---- writing in parts, where obstore itself tries again ----
 
@@ -189,17 +172,17 @@ class ObjectStore:
     def _writable(self) -> Any:
         return self._make_writable()
 
-    async def write(self, key: str, number: int, data: bytes) -> None:
+    def write(self, key: str, number: int, data: bytes) -> None:
         """Take a part of an object; see :class:`LargeUploads`."""
-        await self._uploads.write(number, self._writable, key, data)
+        self._uploads.write(number, self._writable, key, data)
 
-    async def finish(self, key: str, number: int, rest: bytes) -> None:
+    def finish(self, key: str, number: int, rest: bytes) -> None:
         """Take the rest of an object, which then appears under its name."""
-        await self._uploads.finish(number, self._writable, key, rest)
+        self._uploads.finish(number, self._writable, key, rest)
 
-    async def give_up(self, number: int) -> None:
+    def give_up(self, number: int) -> None:
         """Drop an object that was not finished."""
-        await self._uploads.give_up(number)
+        self._uploads.give_up(number)
 
 
 def _check_same(

@@ -34,7 +34,7 @@ class RemoteOptions:
         fetch_bytes: Size of the memory for ranges that are fetched, in bytes.
         cache: Cache on the local disk, if there is one.
         stamps: Stamps of objects that were listed or asked for, by their public URLs.
-        folders: Folders that were listed, and the public URLs of their objects.
+        listed: Public URLs of the folders that were listed, with a slash at their ends.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class RemoteOptions:
         self.fetch_bytes = fetch_bytes
         self.cache = cache
         self.stamps: dict[str, Stamp] = {}
-        self.folders: dict[str, list[str]] = {}
+        self.listed: set[str] = set()
         self._options = dict(options or {})
         self._urls: dict[str, str] = {}  # public ones of HTTP to those with secrets
         self._lost: tuple[str, ...] = ()  # names of secrets that were not pickled

@@ -15,11 +15,13 @@ from ..byte_source import ByteSource, Stamp
 from ..pending_file import output_exists
 from ..temporary import temporary_name
 from .client import HelperError
-from .large_uploads import PART_BYTES
+from .failures import RequestError, error_of
+from .large_uploads import PART_BYTES, SECONDS_TO_GIVE_UP
 from .options import RemoteOptions
-from .process import ObjectAccess, access
+from .process import ObjectAccess, access, ask
 from .upload import WRITE, check_writable, copy_object, delete_objects, exists, put_object
 from .urls import can_pin
+from .web import store_of
 
 # The most that stores take.
 MOST_PARTS = 10_000
@@ -48,21 +50,20 @@ class PendingObject:
     Attributes:
         path: Public URL of the object.
         size: Number of bytes written.
-        most_at_once: Number of such objects that get their names at the same time: the rest of
-            each is in memory meanwhile.
 
     Raises:
         OSError: If the URL is one of HTTP, or there is no place for a temporary file.
     """
-
-    most_at_once = 8
 
     def __init__(self, url: str, options: RemoteOptions, *, has_name: bool = True) -> None:
         check_writable(url)
         self.path = url
         self.size = 0
         self._options = options
-        self._upload = _Upload(url if has_name else temporary_name(url), options)
+        self._upload_url = url if has_name else temporary_name(url)
+        self._number = next(_numbers)  # of the upload
+        self._way: ObjectAccess | None = None  # once a part was sent: where all parts must go
+        self._drop: weakref.finalize[..., PendingObject] | None = None  # from then on
         self._most = PART_BYTES if can_pin(url) else sys.maxsize
         self._head = b""
         self._tail = b""
@@ -70,7 +71,6 @@ class PendingObject:
         self._file = tempfile.TemporaryFile(  # noqa: SIM115  # closed with this object
             prefix="torchrec_io-", buffering=0
         )
-        self._drop = weakref.finalize(self, self._upload.give_up, url)
 
     def write(self, *parts: bytes | memoryview) -> None:
         """Append bytes."""
@@ -120,20 +120,23 @@ class PendingObject:
             if must_be_new and exists(url, self._options):
                 raise output_exists(url)
             if can_pin(url):
-                self._upload.send("finish", self._rest())
-                if self._upload.url != url:
-                    copy_object(self._upload.url, url, self._options)
-                    delete_objects([self._upload.url], self._options)
+                self._send("finish")
+                if self._upload_url != url:
+                    copy_object(self._upload_url, url, self._options)
+                    delete_objects([self._upload_url], self._options)
             else:
-                way = access(url, self._options)
-                way.ask(url, "put_file", way.key, f"/dev/fd/{self._file.fileno()}", needs=WRITE)
-        self._drop.detach()
+                local = f"/dev/fd/{self._file.fileno()}"
+                key = store_of(url, self._options).key
+                ask(url, self._options, "put_file", key, local, needs=WRITE)
+        if self._drop is not None:
+            self._drop.detach()
         self._file.close()
         return stamp
 
     def discard(self) -> None:
         """Drop the content that was written. Has no effect once the object has its name."""
-        self._drop()
+        if self._drop is not None:
+            self._drop()
         self._file.close()
 
     def _send_part(self) -> None:
@@ -141,51 +144,46 @@ class PendingObject:
             limit = PART_BYTES * MOST_PARTS >> 30
             reason = f"an object cannot be larger than {limit} GiB here; write several files"
             raise OSError(errno.EFBIG, reason, self.path)
-        self._upload.send("write", self._rest())
+        self._send("write")
         self._gathered = 0
+
+    def _send(self, name: Literal["write", "finish"]) -> None:
+        """Send the gathered bytes to the store: a part, or the last part, which finishes it."""
+        if self._way is None:
+            url, options = self._upload_url, self._options
+            self._way = access(url, options)
+            hidden = [] if url == self.path else [url]
+            self._drop = weakref.finalize(
+                self, _give_up, self._way, self._number, os.getpid(), hidden, options
+            )
+        client, store, key = self._way
+        try:
+            client.ask(store, name, key, self._number, self._rest())
+        except RequestError as error:
+            raise error_of(error.failure, self.path, WRITE) from None
+        except HelperError as error:  # it had the upload
+            raise OSError(errno.EIO, f"the upload was lost: {error}", self.path) from None
 
     def _rest(self) -> bytes:
         return os.pread(self._file.fileno(), self._gathered, 0)
 
 
-class _Upload:
-    """An object that is sent in parts. The store does not show it before it is finished.
+def _give_up(
+    way: ObjectAccess, number: int, owner: int, hidden: list[str], options: RemoteOptions
+) -> None:
+    """Drop the parts of an upload, in the process that sends it.
 
     Args:
-        url: Public URL that the object gets first.
+        way: Where the parts were sent.
+        number: Number of the upload.
+        owner: Process that sends it.
+        hidden: Public URL of the object, if it has another name than it gets in the end.
         options: Options for remote objects.
-
-    Attributes:
-        url: That URL.
     """
-
-    def __init__(self, url: str, options: RemoteOptions) -> None:
-        self.url = url
-        self._options = options
-        self._number = next(_numbers)
-        self._owner = os.getpid()
-        self._way: ObjectAccess | None = None  # once a part was sent: where all parts must go
-
-    def send(self, name: Literal["write", "finish"], data: bytes) -> None:
-        """Send a part to the store, or the last part, which finishes the object."""
-        way = self._way = self._way or access(self.url, self._options)
-        try:
-            way.ask(self.url, name, way.key, self._number, data, needs=WRITE)
-        except HelperError as error:  # it had the upload
-            raise OSError(errno.EIO, f"the upload was lost: {error}", self.url) from None
-
-    def give_up(self, target: str) -> None:
-        """Drop the parts.
-
-        Args:
-            target: Public URL of the object in the end. What has another name is deleted.
-        """
-        if self._way is None or os.getpid() != self._owner:
-            return
-        with contextlib.suppress(OSError):
-            self._way.client.ask(self._way.store, "give_up", self._number)
-            if self.url != target:
-                delete_objects([self.url], self._options)
+    if os.getpid() == owner:
+        with contextlib.suppress(OSError, RequestError, TimeoutError):
+            way.client.start("give_up", way.store, number).result(SECONDS_TO_GIVE_UP)
+            delete_objects(hidden, options)
 
 
 class _WrittenEnds(ByteSource):
@@ -202,10 +200,8 @@ class _WrittenEnds(ByteSource):
         return self.stamp.size
 
     def read_into(self, offset: int, out: memoryview) -> int:
-        if offset == 0:
-            data = self._head[: len(out)]
-        else:
-            data = self._tail[offset - (self.size - len(self._tail)) :][: len(out)]
+        end, at = (self._head, 0) if offset == 0 else (self._tail, self.size - len(self._tail))
+        data = end[offset - at :][: len(out)]
         out[: len(data)] = data
         return len(data)
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from .client import Client, HelperError
 from .connection import HelperConnection
-from .failures import Failure, error_of
+from .failures import RequestError, error_of
 from .messages import StoreAddress
 from .options import RemoteOptions
 from .urls import OBJECT_STORES, scheme_of
@@ -21,9 +21,9 @@ _USED_VARIABLES = re.compile(
     r"AWS_|GOOGLE_|GCS_|GCLOUD|AZURE_|AZ_|SSL_|HOME$|(HTTPS?|ALL|NO)_PROXY$", re.IGNORECASE
 )
 
-
 _lock = threading.Lock()  # held while the clients are changed
-_clients: dict[str, Client] = {}  # one for objects of stores, and one for files of filesystems
+_helper: HelperConnection | None = None  # for objects of stores
+_filesystems: Client | None = None  # for files of fsspec
 
 
 class ObjectAccess(NamedTuple):
@@ -38,26 +38,6 @@ class ObjectAccess(NamedTuple):
     client: Client
     store: StoreAddress
     key: str
-
-    def ask(
-        self, url: str, name: str, *arguments: Any, needs: str = "read and list objects"
-    ) -> Any:
-        """Make a request about an object or folder, and return the answer.
-
-        Args:
-            url: Public URL.
-            name: Name of the request.
-            arguments: Its arguments.
-            needs: Actions that the credentials must allow.
-
-        Raises:
-            HelperError: If the helper has ended.
-            OSError: If the request failed.
-        """
-        answer = self.client.ask(self.store, name, *arguments)
-        if isinstance(answer, Failure):
-            raise error_of(answer, url, needs)
-        return answer
 
 
 def access(url: str, options: RemoteOptions) -> ObjectAccess:
@@ -75,22 +55,23 @@ def access(url: str, options: RemoteOptions) -> ObjectAccess:
     store = StoreAddress(root, options.identity, options.options)
     with _lock:
         client = _client_for(scheme_of(url), options.fetch_bytes)
+        client.grow(options.fetch_bytes)
     return ObjectAccess(client, store, key)
 
 
-def ask_again(
+def ask(
     url: str,
     options: RemoteOptions,
     name: str,
     *arguments: Any,
     needs: str = "read and list objects",
 ) -> Any:
-    """Make a request that may be made twice, as where the helper process has ended meanwhile.
+    """Make a request about an object or folder, once more if the helper process has ended.
 
     Args:
-        url: Public URL of the object or folder.
+        url: Public URL.
         options: Options for remote objects.
-        name: Name of the request.
+        name: Name of the request; see :class:`ObjectStore`.
         arguments: Its arguments. Default: the name of the object in the store.
         needs: Actions that the credentials must allow.
 
@@ -98,27 +79,35 @@ def ask_again(
         OSError: If the request failed.
     """
     for _ in range(2):
+        way = access(url, options)
         try:
-            way = access(url, options)
-            return way.ask(url, name, *(arguments or [way.key]), needs=needs)
+            return way.client.ask(way.store, name, *(arguments or [way.key]))
+        except RequestError as error:
+            raise error_of(error.failure, url, needs) from None
         except HelperError as error:
-            failure = error
-    raise OSError(errno.EIO, str(failure), url)
+            reason = str(error)
+    raise OSError(errno.EIO, reason, url)
 
 
 def _client_for(scheme: str, memory_bytes: int) -> Client:
-    """Return the client for URLs of a scheme, with memory of at least a size."""
-    is_store = scheme in OBJECT_STORES
-    kind, environment = ("objects", _environment()) if is_store else ("files", 0)
-    client = _clients.get(kind)
+    """Return the client for URLs of a scheme."""
+    global _helper, _filesystems  # noqa: PLW0603  # one of each in a process
+    if scheme not in OBJECT_STORES:
+        if _filesystems is None:
+            _check_package("fsspec", scheme, "fsspec")
+            from .filesystem import FilesystemClient  # noqa: PLC0415  # loads fsspec
+
+            _filesystems = FilesystemClient(memory_bytes)
+        return _filesystems
     # A helper has the credentials that were in the environment when it was started.
-    if client is not None and (client.has_failed() or client.environment != environment):
-        _clients.pop(kind).close()
-        client = None
-    if client is None:
-        client = _clients[kind] = _new_client(scheme, memory_bytes, environment)
-    client.grow(memory_bytes)
-    return client
+    environment = _environment()
+    if _helper is not None and (_helper.has_failed() or _helper.environment != environment):
+        _helper.close()
+        _helper = None
+    if _helper is None:
+        _check_package("obstore", scheme, "torchrec-io[remote]")
+        _helper = HelperConnection(memory_bytes, environment)
+    return _helper
 
 
 def _environment() -> int:
@@ -127,34 +116,27 @@ def _environment() -> int:
     return hash(frozenset(used))
 
 
-def _new_client(scheme: str, memory_bytes: int, environment: int) -> Client:
-    is_store = scheme in OBJECT_STORES
-    package = "obstore" if is_store else "fsspec"
+def _check_package(package: str, scheme: str, install: str) -> None:
     if importlib.util.find_spec(package) is None:
-        install = "torchrec-io[remote]" if is_store else "fsspec"
         raise ImportError(f"reading {scheme}:// needs the package {package}: pip install {install}")
-    if is_store:
-        return HelperConnection(memory_bytes, environment)
-    from .filesystem import FilesystemClient  # noqa: PLC0415  # loads fsspec
-
-    return FilesystemClient(memory_bytes)
 
 
 def close_connections() -> None:
-    """End the helpers of this process. Reading starts new ones."""
+    """End the helper of this process. Reading starts a new one."""
+    global _helper, _filesystems  # noqa: PLW0603  # as above
     with _lock:
-        for client in _clients.values():
-            client.close()
-        _clients.clear()
+        if _helper is not None:
+            _helper.close()
+        _helper = _filesystems = None
 
 
 def _drop_inherited_clients() -> None:
     """Drop the clients of the parent, in a child that it forked."""
-    global _lock  # noqa: PLW0603  # a thread that does not exist may hold it
+    global _lock, _helper, _filesystems  # noqa: PLW0603  # a thread that is gone may hold the lock
     _lock = threading.Lock()
-    for client in _clients.values():
-        client.close_in_child()
-    _clients.clear()
+    if _helper is not None:
+        _helper.close_in_child()
+    _helper = _filesystems = None
 
 
 os.register_at_fork(after_in_child=_drop_inherited_clients)

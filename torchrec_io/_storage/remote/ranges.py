@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..byte_source import Ints
-
-if TYPE_CHECKING:
-    from ..cache.object_blocks import ObjectBlocks
 
 # The largest request. Larger ranges take several, which run at the same time.
 MOST_PART_BYTES = 8 << 20
 # Neighbors with at most this many bytes between them are read by one request, if that is little
 # beside the largest one. Requests wait at the same time, and bytes share the network: so a request
 # costs less than the time of its answer.
-_GAP_BYTES = 1 << 19
+GAP_BYTES = 1 << 19
 _LEAST_PARTS_OF_GAPS = 16
+_LEAST_PARTS = 8  # of all memory
 
 
 class RangeRequest(NamedTuple):
@@ -35,24 +33,20 @@ class RangeRequest(NamedTuple):
     copies: Ints
 
 
-def plan_requests(ranges: Ints, most: int, blocks: ObjectBlocks | None) -> list[RangeRequest]:
+def plan_requests(ranges: Ints, fetch_bytes: int, gap: int) -> list[RangeRequest]:
     """Return the requests that fetch ranges of an object, in the order of its bytes.
 
     Args:
         ranges: int64 ``[n, 3]``: offset, size, and offset in a buffer.
-        most: Largest size of a request in bytes.
-        blocks: Blocks of the object in a cache, which are fetched whole; None without a cache.
+        fetch_bytes: Size of the memory for ranges that are fetched, in bytes.
+        gap: Largest number of bytes between neighbors that share a request.
     """
     ranges = ranges[ranges[:, 1] > 0]
     if not len(ranges):
         return []
     begins, ends = ranges[:, 0], ranges[:, 0] + ranges[:, 1]
-    gap = min(_GAP_BYTES, most // _LEAST_PARTS_OF_GAPS)
-    if blocks is not None:
-        size, gap = blocks.block_bytes, 0
-        begins = begins // size * size
-        ends = np.minimum(-(-ends // size) * size, blocks.size)
-        most = max(1, most // size) * size
+    most = min(MOST_PART_BYTES, fetch_bytes // _LEAST_PARTS)
+    gap = min(gap, most // _LEAST_PARTS_OF_GAPS)
     parts = _split(_joined(begins, ends, gap), most)
     numbers, copies = cut_ranges(parts, ranges)
     order = np.argsort(numbers, kind="stable")

@@ -22,9 +22,17 @@ METADATA_HOSTS = (
     "169.254.169.254", "169.254.170.2", "169.254.170.23", "fd00:ec2::254", "fd00:ec2::23",
     "metadata.google.internal", "metadata",
 )  # fmt: skip
-_GOOGLE_HOSTS = ("googleapis.com", "accounts.google.com")
-_AZURE_HOSTS = ("blob.core.windows.net", "dfs.core.windows.net", "fabric.microsoft.com")
-_AZURE_LOGIN_HOSTS = ("login.microsoftonline.com",)
+# Hosts of stores, and of logins to them. `{}` is the region of S3, or the account of Azure.
+_STORES = {
+    "s3": ("s3.{}.amazonaws.com", "s3.amazonaws.com"),
+    "gs": ("storage.googleapis.com",),
+    "az": ("{}.blob.core.windows.net", "{}.dfs.core.windows.net", "{}.fabric.microsoft.com"),
+}
+_LOGINS = {
+    "s3": ("sts.{}.amazonaws.com", "sts.amazonaws.com"),
+    "gs": ("googleapis.com", "accounts.google.com"),
+    "az": ("login.microsoftonline.com",),
+}
 # Variables with the URL of a server that gives credentials.
 _SERVER_VARIABLES = (
     "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_ENDPOINT_URL_STS", "AWS_METADATA_ENDPOINT",
@@ -55,29 +63,21 @@ def host_of(url: str) -> str:
     return urlsplit(url if "//" in url else f"//{url}").hostname or ""
 
 
-def aws_hosts(bucket: str, region: str, endpoint: str) -> list[str]:
-    """Return the hosts that requests to S3 go to, with those that give credentials."""
-    domain = f"{region}.amazonaws.com"
-    hosts = [host_of(endpoint)] if endpoint else [f"s3.{domain}", "s3.amazonaws.com"]
-    if bucket.endswith("--x-s3"):  # a directory bucket of a zone
-        hosts.append(f"s3express-{bucket.split('--')[-2]}.{domain}")
-    return [*hosts, f"sts.{domain}", "sts.amazonaws.com", *_credential_hosts()]
+def hosts_of(scheme: str, name: str, place: str, endpoint: str) -> list[str]:
+    """Return the hosts that requests to a store go to, with those that give credentials.
 
-
-def google_hosts(endpoint: str) -> list[str]:
-    """Return the hosts that requests to GCS go to, with those that give credentials."""
-    return [host_of(endpoint), *_GOOGLE_HOSTS, *_credential_hosts()]
-
-
-def azure_hosts(account: str, endpoint: str) -> list[str]:
-    """Return the hosts that requests to Azure go to, with those that give credentials."""
-    known = [f"{account}.{host}" if account else host for host in _AZURE_HOSTS]
-    return [host_of(endpoint), *known, *_AZURE_LOGIN_HOSTS, *_credential_hosts()]
-
-
-def _credential_hosts() -> list[str]:
-    named = (host_of(os.environ.get(name, "")) for name in _SERVER_VARIABLES)
-    return [*METADATA_HOSTS, *named]
+    Args:
+        scheme: Scheme of the store's URL.
+        name: Name of the store.
+        place: Region of S3, or account of Azure; ``""`` if it is not known.
+        endpoint: URL of the server; ``""`` for that of its provider.
+    """
+    known = [host_of(endpoint)] if endpoint else [*_STORES[scheme]]
+    if name.endswith("--x-s3"):  # a directory bucket of a zone
+        known.append(f"s3express-{name.split('--')[-2]}.{{}}.amazonaws.com")
+    given = (host_of(os.environ.get(variable, "")) for variable in _SERVER_VARIABLES)
+    hosts = [each.format(place).removeprefix(".") for each in (*known, *_LOGINS[scheme])]
+    return [*hosts, *METADATA_HOSTS, *given]
 
 
 def _has_proxy(host: str) -> bool:

@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, NamedTuple
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NamedTuple
 
 import numpy as np
 
-from ... import _core
 from ..byte_source import ByteBuffer, ByteSource, Ints, Stamp
 from ..thread_pool import REMOTE_THREADS
 from .client import FetchError, HelperError
 from .failures import error_of
 from .messages import ObjectInfo
 from .options import RemoteOptions
-from .process import ObjectAccess, access
-from .ranges import MOST_PART_BYTES, RangeRequest, plan_requests
+from .process import access
+from .ranges import GAP_BYTES, MOST_PART_BYTES, plan_requests
 from .urls import can_pin
 
-if TYPE_CHECKING:
-    from ..cache.object_blocks import ObjectBlocks
-
-# A read that continues the one before it starts prefetching, by more each time.
-_FIRST_PREFETCH_BYTES = 4 << 20
-_MOST_PREFETCHED_PARTS = 8
+# A read that continues the one before it starts to read ahead: a part, then larger ones.
+_FIRST_PART_BYTES = 1 << 20
+_MOST_PARTS_AHEAD = 8
 _NANOSECONDS = 1_000_000_000
 
 
-class _PrefetchedPart(NamedTuple):
-    """A part of an object that is prefetched.
+class _PartAhead(NamedTuple):
+    """A part of an object that is read ahead.
 
     Attributes:
         begin: First byte.
@@ -59,10 +55,10 @@ class RemoteFile(ByteSource):
         self.stamp = stamp
         self.is_pinned = can_pin(url)
         self._options = options
-        self._way: ObjectAccess | None = None
+        self._gap_bytes = GAP_BYTES  # neighbors this close share a request
+        self._lock = threading.Lock()  # held by the thread that reads ahead
         self._next = -1  # offset where a read would continue the last one
-        self._prefetch_bytes = 0  # number of bytes to prefetch
-        self._parts: list[_PrefetchedPart] = []  # ascending; replaced as a whole: there is no lock
+        self._parts: list[_PartAhead] = []  # that are read ahead, ascending
         self._pid = os.getpid()
 
     @property
@@ -72,14 +68,14 @@ class RemoteFile(ByteSource):
     def read_into(self, offset: int, out: memoryview) -> int:
         size = max(0, min(len(out), self.stamp.size - offset))
         if size:
-            data = np.frombuffer(out, np.uint8)[:size]
-            try:
-                is_read = self._take_prefetched(offset, data)
-            except CancelledError:  # by another thread, which reads elsewhere
-                is_read = False
-            if not is_read:
-                self._read(np.array([(offset, size, 0)]), data)
-            self._next = offset + size
+            data, done = np.frombuffer(out, np.uint8)[:size], 0
+            if self._lock.acquire(blocking=False):  # else another thread reads ahead
+                try:
+                    done = self._read_on(offset, data)
+                finally:
+                    self._lock.release()
+            if done < size:
+                self._read(np.array([(offset + done, size - done, done)]), data)
         return size
 
     def read_ranges(self, ranges: Ints, out: ByteBuffer) -> int | None:
@@ -96,33 +92,36 @@ class RemoteFile(ByteSource):
     def close(self) -> None:
         self._keep_parts([])
 
-    # ---- prefetching ----
+    # ---- reading ahead ----
 
-    def _take_prefetched(self, offset: int, out: ByteBuffer) -> bool:
-        """Fill a buffer with prefetched bytes, and prefetch more.
+    def _read_on(self, offset: int, out: ByteBuffer) -> int:
+        """Fill a buffer with bytes that were read ahead, and read more of the object ahead.
+
+        Nothing is read ahead if the read does not continue the one before it. A read that skips
+        some bytes that were read ahead continues it, too.
 
         Returns:
-            Whether that was possible. If the read does not continue the one before it, nothing is
-            prefetched. A read that skips some prefetched bytes continues it, too.
+            Number of bytes, which may be less than are wanted.
         """
         end = offset + len(out)
         if self._pid != os.getpid():  # only the parent has the threads
             self._parts, self._pid = [], os.getpid()
-        last, parts = self._next, self._parts  # other threads may change them
-        read_to = max([last, *(part.end for part in parts)])
+        last, self._next = self._next, end
+        read_to = self._parts[-1].end if self._parts else last
         if not 0 <= last <= offset <= read_to:
-            self._prefetch_bytes = 0
             self._keep_parts([])
-            return False
-        most = min(_MOST_PREFETCHED_PARTS * MOST_PART_BYTES, self._options.fetch_bytes // 3)
-        self._prefetch_bytes = min(most, max(_FIRST_PREFETCH_BYTES, 2 * self._prefetch_bytes))
-        step = min(MOST_PART_BYTES, self._prefetch_bytes // 4)
-        parts = [part for part in parts if part.end > offset]
-        # Whole parts only, so that requests do not become smaller and smaller.
-        for at in range(read_to, min(self.stamp.size, end + self._prefetch_bytes), step):
-            stop = min(at + step, self.stamp.size)
-            if stop <= end + self._prefetch_bytes:
-                parts.append(_PrefetchedPart(at, stop, _pool().submit(self._read_part, at, stop)))
+            return 0
+        most = min(MOST_PART_BYTES, self._options.fetch_bytes // (3 * _MOST_PARTS_AHEAD))
+        size = min(most, _FIRST_PART_BYTES)
+        if self._parts:
+            size = min(most, 2 * (self._parts[-1].end - self._parts[-1].begin))
+        parts = [part for part in self._parts if part.end > offset]
+        begin = max(read_to, end)
+        for _ in range(min(2, _MOST_PARTS_AHEAD - len(parts))):
+            stop = min(begin + size, self.size)
+            if begin < stop:
+                parts.append(_PartAhead(begin, stop, _pool().submit(self._read_part, begin, stop)))
+                begin, size = stop, min(most, 2 * size)
         self._keep_parts(parts)
         at = offset
         for part in parts:
@@ -131,9 +130,9 @@ class RemoteFile(ByteSource):
                 data = part.data.result()[at - part.begin : stop - part.begin]
                 out[at - offset : stop - offset] = data
                 at = stop
-        return at == end
+        return at - offset
 
-    def _keep_parts(self, parts: list[_PrefetchedPart]) -> None:
+    def _keep_parts(self, parts: list[_PartAhead]) -> None:
         """Drop all parts but some."""
         dropped = [part for part in self._parts if part not in parts]
         self._parts = parts
@@ -148,55 +147,28 @@ class RemoteFile(ByteSource):
     # ---- requests ----
 
     def _read(self, ranges: Ints, out: ByteBuffer) -> None:
-        """Read ranges."""
-        self._fetch(ranges, None, lambda request, data: _core.gather(data, request.copies, out))
+        """Read ranges, as :meth:`read_ranges` does."""
+        self._fetch(ranges, out)
 
-    def _fetch(
-        self,
-        ranges: Ints,
-        blocks: ObjectBlocks | None,
-        take: Callable[[RangeRequest, ByteBuffer], None],
-    ) -> None:
-        """Make the requests for ranges; once more if the helper has ended.
-
-        Args:
-            ranges: int64 ``[n, 3]``: offset, size, and offset in a buffer.
-            blocks: Blocks of the object in a cache, which are fetched whole.
-            take: Function that is called with each request and its bytes.
-        """
+    def _fetch(self, ranges: Ints, out: ByteBuffer) -> None:
+        """Read ranges from the store; once more if the helper has ended."""
         for error in self.failures or ():
             is_inside = (ranges[:, 0] < error.end) & (ranges[:, 0] + ranges[:, 1] > error.begin)
             if is_inside.any():
                 raise error_of(error.failure, self.path)
-        try:
-            self._try_fetch(ranges, blocks, take)
-        except HelperError:
-            self._way = None
-            self._try_fetch(ranges, blocks, take)
-
-    def _try_fetch(
-        self,
-        ranges: Ints,
-        blocks: ObjectBlocks | None,
-        take: Callable[[RangeRequest, ByteBuffer], None],
-    ) -> None:
-        way = self._reach()
-        pin = info_of(self.stamp)._replace(key=way.key)
-        requests = plan_requests(ranges, way.client.most_part_bytes, blocks)
-        try:
-            way.client.fetch(way.store, pin, requests, take)
-        except FetchError as error:
-            self._way = None
-            if self.failures is not None:
-                self.failures.append(error)
-            raise error_of(error.failure, self.path) from None
-
-    def _reach(self) -> ObjectAccess:
-        """Return the way to the object in this process, which may be a forked child."""
-        way = self._way
-        if way is None or way.client.pid != os.getpid():
-            self._way = way = access(self.path, self._options)
-        return way
+        requests = plan_requests(ranges, self._options.fetch_bytes, self._gap_bytes)
+        for is_last in (False, True):
+            way = access(self.path, self._options)
+            try:
+                way.client.fetch(way.store, info_of(self.stamp, way.key), requests, out)
+                break
+            except FetchError as error:
+                if self.failures is not None:
+                    self.failures.append(error)
+                raise error_of(error.failure, self.path) from None
+            except HelperError:
+                if is_last:
+                    raise
 
 
 _pools: dict[int, ThreadPoolExecutor] = {}  # of this process and its parents
@@ -213,7 +185,7 @@ def stamp_of_info(info: ObjectInfo) -> Stamp:
     return Stamp((info.etag, info.version), info.size, info.mtime * _NANOSECONDS)
 
 
-def info_of(stamp: Stamp) -> ObjectInfo:
-    """Return the size and version of an object from its stamp."""
+def info_of(stamp: Stamp, key: str) -> ObjectInfo:
+    """Return the size and version of an object of a name, from its stamp."""
     etag, version = map(str, stamp.file)
-    return ObjectInfo("", stamp.size, etag, version, stamp.mtime_ns // _NANOSECONDS)
+    return ObjectInfo(key, stamp.size, etag, version, stamp.mtime_ns // _NANOSECONDS)

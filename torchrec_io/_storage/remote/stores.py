@@ -11,11 +11,11 @@ from typing import Any
 from urllib.parse import unquote_to_bytes, urlsplit, urlunsplit
 
 from .attempts import OWN_OPTIONS, most_attempts, seconds_to_wait
-from .aws_files import keys_of, login_of, profile_name, profile_provider, read_profile
+from .aws_files import has_login, keys_of, profile_name, profile_provider, read_profile
 from .endpoints import account_of, endpoint_of, with_endpoint
 from .option_names import bare_name
-from .redirects import aws_hosts, azure_hosts, google_hosts, has_secret_headers, host_of, only_hosts
-from .urls import is_web_url, scheme_of
+from .redirects import has_secret_headers, host_of, hosts_of, only_hosts
+from .urls import is_web_url
 
 # An attempt may take this many times as long in all as it may be without progress.
 _WHOLE_ATTEMPT = 10
@@ -23,10 +23,15 @@ _CONNECT_TIMEOUT = timedelta(seconds=10)
 _AWS_VARIABLES = {
     "AWS_ACCESS_KEY_ID": "access key", "AWS_WEB_IDENTITY_TOKEN_FILE": "web identity",
 }  # fmt: skip
-_EVERYTHING_OF_AWS = (
-    "AWS_ACCESS_KEY_ID, the AWS files, and the role of the container or machine; for public "
-    "data pass storage_options={'skip_signature': True}"
-)
+# Credentials that obstore finds, in words.
+_TRIED = {
+    "s3": "AWS_ACCESS_KEY_ID, the AWS files, and the role of the container or machine; for public "
+    "data pass storage_options={'skip_signature': True}",
+    "gs": "storage_options, the environment, the files of Google's tools, and the role of the "
+    "machine",
+    "az": "storage_options, the environment, the files of Azure's tools, and the role of the "
+    "machine",
+}
 _ANONYMOUS_VARIABLES = {
     "s3": "AWS_SKIP_SIGNATURE", "gs": "GOOGLE_SKIP_SIGNATURE", "az": "AZURE_SKIP_SIGNATURE",
 }  # fmt: skip
@@ -60,37 +65,36 @@ def make_store(
     # An optional package, whose options are what the user gave.
     stores: Any = importlib.import_module("obstore.store")
     config = {name: value for name, value in options.items() if name not in OWN_OPTIONS}
-    named = {bare_name(option): value for option, value in config.items()}
-    server = root if is_web_url(root) else endpoint_of(scheme_of(root), config)
-    given = _client_options(options, server)
-    keywords: dict[str, Any] = {"client_options": given, "retry_config": retries}
     if is_web_url(root):
         if config:
             raise ValueError(f"storage_options of HTTP has no {', '.join(sorted(config))}")
         url, headers = _without_user(root)
+        given = _client_options(options, url)
         given["default_headers"] = {**headers, **given.get("default_headers", {})}
         if urlsplit(url).query or has_secret_headers(given["default_headers"]):
             given |= only_hosts([host_of(url)], given)
         tried = "the user of the URL" if headers else "the URL and the headers as they were given"
-        return stores.HTTPStore(url, **keywords), tried
+        return stores.HTTPStore(url, client_options=given, retry_config=retries), tried
     scheme, _, name = root.partition("://")
+    named = {bare_name(option): value for option, value in config.items()}
+    server, place = endpoint_of(scheme, config), account_of(config)
+    given = _client_options(options, server)
+    keywords: dict[str, Any] = {"client_options": given, "retry_config": retries}
+    is_anonymous = _is_anonymous(scheme, named)
+    tried = "no credentials (skip_signature)" if is_anonymous else _TRIED[scheme]
     if scheme == "s3":
-        tried, more, keywords["credential_provider"] = _aws_credentials(named)
-        config = {**more, **config}
-        region = _region(named) or more.get("region", "us-east-1")
-        hosts = aws_hosts(name, region, server)
-        make = stores.S3Store
-    elif scheme == "gs":
-        tried = _tried(scheme, named, "Google")
-        hosts, make = google_hosts(server), stores.GCSStore
-    else:
-        tried = _tried(scheme, named, "Azure")
-        hosts, make = azure_hosts(account_of(config), server), stores.AzureStore
-    # Those of Google are all in a header that no other host gets.
-    has_secrets = scheme != "gs" and not _is_anonymous(scheme, named)
+        profile = read_profile()
+        place = _region(named) or profile.get("region", "us-east-1")
+        config |= {} if _region(named) else {"region": place}
+        if not is_anonymous:
+            tried, keys, keywords["credential_provider"] = _aws_credentials(named, profile)
+            config |= keys
+    # Credentials of Google are all in a header that no other host gets.
+    has_secrets = scheme != "gs" and not is_anonymous
     if has_secrets or has_secret_headers(given.get("default_headers", {})):
-        hosts += [host_of(str(value)) for option, value in named.items() if _is_server(option)]
-        given |= only_hosts(hosts, given)
+        servers = [host_of(str(value)) for option, value in named.items() if _is_server(option)]
+        given |= only_hosts([*hosts_of(scheme, name, place, server), *servers], given)
+    make = {"s3": stores.S3Store, "gs": stores.GCSStore, "az": stores.AzureStore}[scheme]
     return make(name, config=with_endpoint(scheme, config, server), **keywords), tried
 
 
@@ -135,38 +139,22 @@ def _is_anonymous(scheme: str, named: Mapping[str, Any]) -> bool:
 
 
 def _aws_credentials(
-    named: Mapping[str, Any],
-) -> tuple[str, dict[str, Any], Callable[[], dict[str, Any]] | None]:
-    """Describe the credentials of requests to S3, and return those that obstore does not find.
+    named: Mapping[str, Any], profile: Mapping[str, str]
+) -> tuple[str, dict[str, str], Callable[[], dict[str, Any]] | None]:
+    """Return the credentials of requests to S3 that are in the AWS files.
 
-    obstore finds credentials of the environment and of the machine, but does not read the files of
-    the AWS tools.
+    obstore finds credentials of the environment and of the machine, but does not read these files.
 
     Returns:
-        The credentials in words, options, and a function that returns credentials that change.
+        The credentials in words, keys, and a function that returns credentials that change.
     """
-    profile = read_profile()
-    more: dict[str, Any] = {}
-    if "region" in profile and not _region(named):
-        more["region"] = profile["region"]
-    of_profile = f"of profile {profile_name()!r} of the AWS files"
-    if _is_anonymous("s3", named):
-        return "no credentials (skip_signature)", more, None
     if named.get("access_key_id"):
-        return "the access key of storage_options", more, None
+        return "the access key of storage_options", {}, None
     for variable, what in _AWS_VARIABLES.items():
         if os.environ.get(variable):
-            return f"the {what} of {variable}", more, None
-    if login := login_of(profile):
-        return f"{login} {of_profile}", more, profile_provider(login)
-    if keys := keys_of(profile):
-        return f"the access key {of_profile}", {**more, **keys}, None
-    return _EVERYTHING_OF_AWS, more, None
-
-
-def _tried(scheme: str, named: Mapping[str, Any], tool: str) -> str:
-    """Describe the credentials of requests to GCS and Azure, all of which obstore finds."""
-    if _is_anonymous(scheme, named):
-        return "no credentials (skip_signature)"
-    given = "storage_options, " if named else ""
-    return f"{given}the environment, the files of {tool}'s tools, and the role of the machine"
+            return f"the {what} of {variable}", {}, None
+    of_profile = f"of profile {profile_name()!r} of the AWS files"
+    if has_login(profile):
+        return f"the login {of_profile}", {}, profile_provider()
+    keys = keys_of(profile)
+    return f"the access key {of_profile}" if keys else _TRIED["s3"], keys, None

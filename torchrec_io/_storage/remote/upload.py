@@ -8,9 +8,10 @@ from typing import Literal
 
 from ..byte_source import Stamp
 from .options import RemoteOptions
-from .process import access, ask_again
+from .process import ask
 from .remote_file import info_of, stamp_of_info
 from .urls import is_web_url
+from .web import store_of
 
 # What credentials must allow.
 WRITE = "write and delete objects"
@@ -44,15 +45,15 @@ def put_object(
         OSError: If the request failed, or if the URL is one of HTTP, which cannot be written.
     """
     check_writable(url)
-    way = access(url, options)
-    condition = info_of(only_if) if isinstance(only_if, Stamp) else only_if
-    return stamp_of_info(way.ask(url, "put", way.key, data, condition, needs="write objects"))
+    key = store_of(url, options).key
+    condition = info_of(only_if, key) if isinstance(only_if, Stamp) else only_if
+    return stamp_of_info(ask(url, options, "put", key, data, condition, needs="write objects"))
 
 
 def exists(url: str, options: RemoteOptions) -> bool:
     """Return whether there is an object now."""
     try:
-        ask_again(url, options, "head")
+        ask(url, options, "head")
     except FileNotFoundError:
         return False
     return True
@@ -61,8 +62,8 @@ def exists(url: str, options: RemoteOptions) -> bool:
 def delete_objects(urls: Sequence[str], options: RemoteOptions) -> None:
     """Delete objects of one store. Those that do not exist are no error."""
     if urls:
-        keys = [access(url, options).key for url in urls]
-        ask_again(urls[0], options, "delete", keys, needs=WRITE)
+        keys = [store_of(url, options).key for url in urls]
+        ask(urls[0], options, "delete", keys, needs=WRITE)
 
 
 def copy_object(source: str, target: str, options: RemoteOptions) -> None:
@@ -73,8 +74,8 @@ def copy_object(source: str, target: str, options: RemoteOptions) -> None:
         target: Public URL of the copy.
         options: Options for remote objects.
     """
-    keys = [access(url, options).key for url in (source, target)]
-    ask_again(target, options, "copy", *keys, needs=WRITE)
+    keys = [store_of(url, options).key for url in (source, target)]
+    ask(target, options, "copy", *keys, needs=WRITE)
 
 
 def check_writable(url: str) -> None:
