@@ -223,7 +223,7 @@ class TestErrorsInTheirTurn:
         self, tmp_path: Path, threads: int, stream: bool, batch_size: int | None
     ) -> None:
         paths = write_files(tmp_path, [13, 10])
-        dataset = make(paths, stream=stream, batch_size=batch_size, num_threads=threads, prefetch=4)
+        dataset = make(paths, stream=stream, batch_size=batch_size, num_threads=threads)
         os.unlink(paths[1])
         seen: list[int] = []
         with pytest.raises((FileNotFoundError, tio.StaleIndexError)):

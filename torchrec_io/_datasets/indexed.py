@@ -23,7 +23,6 @@ from .missing_methods import ORDERED
 from .options import (
     OrderReplaceOptions,
     ReplaceOptions,
-    TFRecordReplaceOptions,
     change_options,
     takes_options,
 )
@@ -140,12 +139,12 @@ class IndexedDataset(SelectingDataset, CountedDataset[Item_co]):
             TypeError: If an option is unknown or belongs to the files.
             ValueError: If a value is invalid.
         """
-        return self._replaced(options)
+        return self._replaced(ReplaceOptions, options)
 
-    def _replaced(self, options: Mapping[str, Any]) -> Self:
+    def _replaced(self, kind: Any, options: Mapping[str, Any]) -> Self:
         changes = dict(options)
         schema = changes.pop("schema", self._pipeline.schema)
-        changed = change_options(TFRecordReplaceOptions, self._pipeline.options, changes)
+        changed = change_options(kind, self._pipeline.options, changes)
         return self._derive(self._pipeline.rebuild(schema=schema, options=changed))
 
     def split(

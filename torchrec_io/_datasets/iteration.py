@@ -37,6 +37,8 @@ logger = logging.getLogger("torchrec_io")
 
 # Number of small batches that are read and parsed together if native code does all the work.
 _MOST_IN_RUN = 32
+# Runs are loaded ahead for each thread, and for at least so many.
+_LEAST_RUNS_AHEAD = 2
 
 
 class _Walk(NamedTuple):
@@ -202,7 +204,7 @@ class Iteration:
             self._load,
             queue,
             threads,
-            self.options["prefetch"],
+            max(_LEAST_RUNS_AHEAD, threads),
             _MOST_IN_RUN if self.loader.is_native else 1,
             in_thread=self.meter.in_thread,
             is_consumer_busy=self._is_consumer_busy(),

@@ -96,10 +96,7 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Item_co]):
         files = DataFiles.open(
             paths,
             known["index"],
-            known["compression"],
-            allow_missing=known["allow_missing"],
             storage_options=access_options(known),
-            max_index_bytes=known["max_index_bytes"],
             verify_crc=known["verify_crc"],
         )
         if files.errors:
@@ -110,7 +107,7 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Item_co]):
             files.indexes,
             verify_crc=known["verify_crc"],
             max_record_bytes=known["max_record_bytes"],
-            decode_cache_bytes=known["decode_cache_bytes"],
+            cache_bytes=known["cache_bytes"],
             cache=known["cache"],
         )
         self._loader = RecordLoader(self._reader, parser_of_messages(schema))

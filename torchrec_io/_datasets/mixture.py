@@ -91,7 +91,7 @@ def mix(
             once. ``"endless"`` restarts an exhausted dataset, in its next epoch's order.
         options: Options of the mixture, in place of those of its datasets: ``batch_size``,
             ``drop_last``, ``pack``, ``epochs``, ``rank``, ``world_size``, ``uneven``,
-            ``transform``, ``with_key``, ``on_error``, ``num_threads``, ``prefetch``.
+            ``transform``, ``with_key``, ``on_error``, ``num_threads``.
 
     Raises:
         ValueError: If weights do not match the datasets or are not positive, the datasets differ,
@@ -128,7 +128,7 @@ def mix(
             indexes,
             verify_crc=first.records.verify_crc,
             max_record_bytes=first.records.max_record_bytes,
-            decode_cache_bytes=max(part.records.decode_cache_bytes for part in parts),
+            cache_bytes=max(part.records.cache_bytes for part in parts),
             cache=next((part.records.cache for part in parts if part.records.cache), None),
         ),
         orders,

@@ -90,10 +90,7 @@ class TFRecordStream(RecordDataset[Item_co]):
     ) -> None:
         known = complete(StreamOptions, options)
         reader = StreamReader(
-            expand_paths(
-                paths, allow_missing=known["allow_missing"], storage_options=access_options(known)
-            ),
-            compression=known["compression"],
+            expand_paths(paths, storage_options=access_options(known)),
             verify_crc=known["verify_crc"],
             max_record_bytes=known["max_record_bytes"],
         )

@@ -112,10 +112,7 @@ class TFRecordDataset(IndexedDataset[Item_co]):
         files = DataFiles.open(
             paths,
             known["index"],
-            known["compression"],
-            allow_missing=known["allow_missing"],
             storage_options=access_options(known),
-            max_index_bytes=known["max_index_bytes"],
             verify_crc=known["verify_crc"],
         )
         super().__init__(IndexedPipeline.build(files, schema, parser_of_messages, known))
@@ -245,7 +242,7 @@ class TFRecordDataset(IndexedDataset[Item_co]):
             TypeError: If an option is unknown or belongs to the files.
             ValueError: If a value is invalid.
         """
-        return self._replaced(options)
+        return self._replaced(TFRecordReplaceOptions, options)
 
     def steps(self, group: str = "steps", *, window: int | None = None) -> Self:
         """Return a dataset whose samples are the steps of the records, which are episodes.

@@ -99,8 +99,8 @@ def check_complete(files: Iterable[str], pattern: str | None = None) -> None:
         more = [f"{lost - len(named):,} more"] if lost > len(named) else []
         raise FileNotFoundError(
             f"{lost:,} of {counted(total, 'shard')} {'is' if lost == 1 else 'are'} missing: "
-            f"{', '.join([*named, *more])}; restore what is missing, or pass allow_missing=True "
-            "(--allow-missing) to read the files that exist"
+            f"{', '.join([*named, *more])}; restore what is missing, or name the files that exist "
+            "in a list (tools: allow_missing=True, --allow-missing)"
         )
     counts: dict[tuple[str, str], str] = {}
     for found in sets:
@@ -108,8 +108,8 @@ def check_complete(files: Iterable[str], pattern: str | None = None) -> None:
         if other != found.count:
             raise ValueError(
                 f"{found.start!r} has two sets of shards, -of-{other} and -of-{found.count}; "
-                f"choose one with a pattern such as '{found.path('*')}', or pass "
-                "allow_missing=True (--allow-missing) to read all of them"
+                f"choose one with a pattern such as '{found.path('*')}', or name all files in a "
+                "list (tools: allow_missing=True, --allow-missing)"
             )
 
 
