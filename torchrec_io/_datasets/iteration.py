@@ -37,7 +37,7 @@ logger = logging.getLogger("torchrec_io")
 
 # Number of small batches that are read and parsed together if native code does all the work.
 _MOST_IN_RUN = 32
-# Runs are loaded ahead for each thread, and for at least so many.
+# Runs are loaded ahead for each thread, and at least this many.
 _LEAST_RUNS_AHEAD = 2
 
 

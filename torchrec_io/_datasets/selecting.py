@@ -65,12 +65,9 @@ class SelectingDataset:
             features: Names of the features that the predicate uses, or of dicts of features. Other
                 features are not parsed or decoded in the pass, nor checked. Default: all.
             cache_key: Name of the predicate, to keep its result in the user's cache directory. The
-                result is used again if the files, the schema, ``features``, the records of this
-                dataset and the predicate's code are the same; otherwise the pass is made again, and
-                a warning is logged. The code includes constants, default arguments, and values of
-                global variables and of variables of enclosing functions that are numbers, text,
-                Tensors, arrays or containers of these. Other values, such as open files, are not
-                compared. Two datasets need two keys.
+                result is used again if the files, the schema, ``features`` and the records of this
+                dataset are the same; otherwise the pass is made again, and a warning is logged. The
+                predicate is not compared: another one needs another key, and so does each dataset.
 
         Returns:
             A dataset of the chosen records. A warning is logged if there are none.
