@@ -12,7 +12,6 @@ from .._records.record_reader import RecordReader
 from ..checks import counted
 from .base import Item_co
 from .indexed import CountedDataset, IndexedDataset
-from .missing_methods import MIXED
 from .options import (
     MixOptions,
     MixSampleOptions,
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
 
 class MixedDataset(CountedDataset[Item_co]):
     """Records of several datasets in one order; made by :func:`mix`."""
-
-    _instead = MIXED
 
 
 @overload

@@ -158,8 +158,8 @@ class SplitOptions(TypedDict, total=False):
     """Selection of records.
 
     Attributes:
-        split: A slice of the records: ``"[:80%]"``, ``"[10%:20%]"``, ``"[-100:]"``. For a random
-            split see :meth:`split`.
+        split: A slice of the records as stored: ``"[:80%]"``, ``"[10%:20%]"``, ``"[-100:]"``. For a
+            random split see :meth:`split`.
     """
 
     split: Annotated[str | None, Option(None)]
@@ -172,14 +172,14 @@ class LoopOptions(TypedDict, total=False):
     Attributes:
         drop_last: Leave out a last batch of fewer than ``batch_size`` records.
         epochs: Number of epochs in one iteration; ``None`` iterates endlessly.
-        on_error: Action for a damaged record, or one that does not match the schema. ``"raise"``
-            raises the error, ``"skip"`` leaves the record out and counts it in :attr:`skipped`, a
-            function is called with each error. docs/bad-input.md says what fills its place.
+        on_error: Action for a damaged record, or one that does not match the schema: ``"raise"``
+            the error, ``"skip"`` the record and count it in :attr:`skipped`, or a function that is
+            called with each error. See docs/bad-input.md.
         num_threads: Number of threads that read and parse; 1 is the calling thread. By default 2,
             in DataLoader workers 1. As many batches are loaded ahead, at least 2; of small batches,
             runs of up to 32. Batches and their order do not depend on it.
-        rank: Rank of this training process. By default it and ``world_size`` are those of
-            ``torch.distributed`` or of torchrun's environment, else there is one rank.
+        rank: Rank of this training process. By default it and ``world_size`` are found in
+            ``torch.distributed`` or torchrun's environment; else there is one.
         world_size: Number of training processes that share the records.
     """
 
@@ -196,9 +196,9 @@ class UnevenOptions(TypedDict, total=False):
     """The assignment of indexed records to ranks.
 
     Attributes:
-        uneven: Action if ranks would get different numbers of batches (samples, without a batch
-            size). ``"pad"`` repeats records of the epoch's start, ``"drop"`` leaves out records,
-            ``"keep"`` lets the numbers differ, ``None`` raises a ValueError. See docs/order.md.
+        uneven: Action if ranks would get different numbers of batches, or samples: ``"pad"``
+            repeats records of the epoch's start, ``"drop"`` leaves out records, ``"keep"`` lets the
+            numbers differ, ``None`` raises a ValueError. See docs/order.md.
     """
 
     uneven: Annotated[Uneven | None, Option(None, _check_uneven)]
@@ -248,8 +248,8 @@ class PackOptions(TypedDict, total=False):
     """Rows that are packed with records.
 
     Attributes:
-        pack: Rows of a fixed length, packed with the tokens of whole records: a :class:`Pack`.
-            ``batch_size`` then counts rows, and a sample is a row. See docs/packing.md.
+        pack: Rows of a fixed length, packed with the tokens of records: a :class:`Pack`. Then
+            ``batch_size`` counts rows, a sample is a row. See docs/packing.md.
     """
 
     pack: Annotated[Pack | None, Option(None, _check_pack)]
@@ -282,8 +282,8 @@ class AccessOptions(TypedDict, total=False):
         cache_bytes: Memory of each process for decompressed parts of compressed files, and as much
             again for answers of object stores, in bytes; at least 1 MiB. See docs/compressed.md and
             docs/remote.md.
-        max_record_bytes: Largest size of a record in bytes, decompressed. A larger one is not read:
-            it is a :class:`RecordTooLargeError`, for which ``on_error`` holds.
+        max_record_bytes: Largest size of a record in bytes, decompressed. A larger one is an error
+            (:class:`RecordTooLargeError`), and is not read.
     """
 
     storage_options: Annotated[StorageOptions, Option(None, check_storage_options)]

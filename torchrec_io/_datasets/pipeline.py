@@ -53,7 +53,7 @@ class DataFiles:
     @classmethod
     def open(
         cls,
-        paths: StrPath | Iterable[StrPath] | DataFiles,
+        paths: StrPath | Iterable[StrPath],
         index: IndexChoice = "auto",
         compression: CompressionChoice = "auto",
         record_format: RecordFormat = TFRECORD,
@@ -62,8 +62,6 @@ class DataFiles:
         verify_crc: bool = True,
     ) -> DataFiles:
         """Find the files that paths stand for, and open or build their indexes."""
-        if isinstance(paths, DataFiles):
-            return paths
         if index is None:
             raise ValueError(
                 "index must be 'auto', a path or a list of paths, got None. To read TFRecord files "
