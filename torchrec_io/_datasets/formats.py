@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -136,7 +137,8 @@ class FixedLengthRecordDataset(IndexedDataset[Item_co]):
     ) -> None:
         known = complete(FileOptions, options)
         fixed = FixedLength(record_bytes, header_bytes, footer_bytes)
-        super().__init__(_pipeline(paths, fixed, schema, _FieldParsers(fixed.record_bytes), known))
+        make_parser = functools.partial(_field_parser, fixed.record_bytes)
+        super().__init__(_pipeline(paths, fixed, schema, make_parser, known))
 
 
 @takes_options(WholeFileOptions)
@@ -225,16 +227,10 @@ def _line_parser(schema: Any) -> BlockParser:
     return parser_of_bytes(schema)
 
 
-class _FieldParsers:
-    """Makes parsers of records that are a sequence of fields."""
-
-    def __init__(self, record_bytes: int) -> None:
-        self._record_bytes = record_bytes
-
-    def __call__(self, schema: Any) -> BlockParser:
-        if isinstance(schema, Mapping):
-            return WrappedParser(FixedLengthWrapper(schema, self._record_bytes))
-        return parser_of_bytes(schema)
+def _field_parser(record_bytes: int, schema: Any) -> BlockParser:
+    if isinstance(schema, Mapping):
+        return WrappedParser(FixedLengthWrapper(schema, record_bytes))
+    return parser_of_bytes(schema)
 
 
 def _content_parser(schema: Any) -> BlockParser:

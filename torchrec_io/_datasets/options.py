@@ -52,6 +52,7 @@ _ORDER = [name for names in GROUPS.values() for name in names]
 # Least value of ``cache_bytes``; and with a BlockCache, this many of its blocks.
 _LEAST_CACHE_BYTES = 1 << 20
 _LEAST_BLOCKS = 4
+_CACHE = "a BlockCache, such as tio.BlockCache('/tmp/blocks', max_bytes=1 << 40),"
 
 
 @dataclass
@@ -129,25 +130,13 @@ def _check_on_error(name: str, value: Any) -> Any:
     return value
 
 
-def _check_pack(name: str, value: Any) -> Any:
-    if value is not None and not isinstance(value, Pack):
-        raise ValueError(f"{name} must be a Pack, such as tio.Pack(2048), or None, got {value!r}")
-    return value
+def _none_or(kind: type, wanted: str) -> Callable[[str, Any], Any]:
+    def check(name: str, value: Any) -> Any:
+        if value is not None and not isinstance(value, kind):
+            raise ValueError(f"{name} must be {wanted} or None, got {value!r}")
+        return value
 
-
-def _check_transform(name: str, value: Any) -> Any:
-    if value is not None and not callable(value):
-        raise ValueError(f"{name} must be a function or None, got {value!r}")
-    return value
-
-
-def _check_cache(name: str, value: Any) -> Any:
-    if value is not None and not isinstance(value, BlockCache):
-        raise ValueError(
-            f"{name} must be a BlockCache, such as tio.BlockCache('/tmp/blocks', max_bytes=1 << 40)"
-            f", or None, got {value!r}"
-        )
-    return value
+    return check
 
 
 # ---- options ----
@@ -252,7 +241,7 @@ class PackOptions(TypedDict, total=False):
             ``batch_size`` counts rows, a sample is a row. See docs/packing.md.
     """
 
-    pack: Annotated[Pack | None, Option(None, _check_pack)]
+    pack: Annotated[Pack | None, Option(None, _none_or(Pack, "a Pack, such as tio.Pack(2048),"))]
 
 
 @_documented
@@ -287,7 +276,7 @@ class AccessOptions(TypedDict, total=False):
     """
 
     storage_options: Annotated[StorageOptions, Option(None, check_storage_options)]
-    cache: Annotated[BlockCache | None, Option(None, _check_cache)]
+    cache: Annotated[BlockCache | None, Option(None, _none_or(BlockCache, _CACHE))]
     cache_bytes: Annotated[int, Option(256 << 20, _at_least(_LEAST_CACHE_BYTES))]
     max_record_bytes: Annotated[int, Option(1 << 30, _at_least(1))]
 
@@ -330,7 +319,9 @@ class ItemOptions(TypedDict, total=False):
             ``"path:offset"`` in TFRecord files.
     """
 
-    transform: Annotated[Callable[[Any], Any] | None, Option(None, _check_transform)]
+    transform: Annotated[
+        Callable[[Any], Any] | None, Option(None, _none_or(Callable, "a function"))
+    ]
     with_key: Annotated[bool, Option(False)]
 
 
