@@ -29,7 +29,7 @@ class _DatasetType(ABCMeta):
     """Type of the classes of datasets: completion and ``help()`` show only names of datasets."""
 
     def __dir__(cls) -> list[str]:
-        """Return the names in these classes, without those of PyTorch and Python."""
+        """Return the names that datasets define; PyTorch and Python define more."""
         own = cls.__mro__[: cls.__mro__.index(IterableDataset)]
         members = [member for kind in own for member in vars(kind).items()]
         return sorted({name for name, value in members if callable(value) or name[:2] != "__"})
