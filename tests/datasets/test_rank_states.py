@@ -275,7 +275,6 @@ class TestEndlessAndSkipped:
         ({"seed": None}, "seed must be an integer, got None"),
         ({"seed": 1.5, "stream": True}, "seed must be an integer, got 1.5"),
         ({"batch_size": 2**70}, "batch_size must be a positive integer"),
-        ({"prefetch": None}, "prefetch must be a positive integer"),
         ({"shuffle": np.True_, "stream": True}, "must be False or a positive integer"),
     ],
 )
