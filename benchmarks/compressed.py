@@ -90,7 +90,7 @@ def _index(path: str) -> dict[str, float]:
 
 def _random(path: str) -> dict[str, float]:
     """Read records at random, each from a chunk that is not in the cache."""
-    dataset = tio.TFRecordMapDataset(path, decode_cache_bytes=8 << 20)
+    dataset = tio.TFRecordMapDataset(path, cache_bytes=8 << 20)
     times = []
     for number in np.random.default_rng(0).integers(0, len(dataset), _READS).tolist():
         start = time.perf_counter()

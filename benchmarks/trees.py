@@ -10,6 +10,7 @@ same values. Objects are on a server of this machine.
 from __future__ import annotations
 
 import http.server
+import inspect
 import json
 import os
 import re
@@ -28,6 +29,12 @@ import torchrec_io as tio
 from benchmarks.common import arguments, table
 from benchmarks.workloads import ROOT
 
+# The name in trees from before the option ``cache_bytes``.
+_CACHE_BYTES = (
+    "cache_bytes"
+    if "cache_bytes" in inspect.signature(tio.TFRecordDataset).parameters
+    else "decode_cache_bytes"
+)
 _BLOCKS = tio.Shuffle(block=4096, window=40_960)
 _LARGE_BLOCKS = tio.Shuffle(block=350, window=5600)  # of 4 MB
 _CASES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -40,7 +47,7 @@ _CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "gzip, uniform": ("small.gz", {"shuffle": True}),
     "gzip, uniform, little memory": (
         "small.gz",
-        {"shuffle": True, "decode_cache_bytes": 16 << 20},
+        {"shuffle": True, _CACHE_BYTES: 16 << 20},
     ),
     "objects, in order": ("URL/large", {}),
     "objects, blocks": ("URL/large", {"shuffle": _LARGE_BLOCKS}),
@@ -184,9 +191,8 @@ def _measure(folder: Path, url: str) -> dict[str, tuple[float, int]]:
             )
             total = sum(int(batch["label"].sum()) for batch in batches)
             found[f"{case}, num_threads={threads}"] = time.perf_counter() - start, total
-    records = tio.TFRecordMapDataset(
-        str(folder / "small.gz"), _SCHEMAS["small"], decode_cache_bytes=8 << 20
-    )
+    little: dict[str, Any] = {_CACHE_BYTES: 8 << 20}
+    records = tio.TFRecordMapDataset(str(folder / "small.gz"), _SCHEMAS["small"], **little)
     numbers = np.random.default_rng(0).integers(0, len(records), _RANDOM_RECORDS).tolist()
     start = time.perf_counter()
     total = sum(int(records[number]["label"]) for number in numbers)

@@ -103,7 +103,7 @@ def test_the_files_have_the_seek_points_that_the_tests_are_about(folder: Path) -
 def test_orders_equal_those_of_the_plain_file(folder: Path, form: str, order: str) -> None:
     options = {**ORDERS[order], "seed": 3, "epochs": 2}
     expected = [list(batch) for batch in open_form(folder, "plain", **options)]
-    for more in ({"num_threads": 3}, {"num_threads": 1, "decode_cache_bytes": 1 << 20}):
+    for more in ({"num_threads": 3}, {"num_threads": 1, "cache_bytes": 1 << 20}):
         assert [list(each) for each in open_form(folder, form, **options, **more)] == expected
 
 
@@ -134,7 +134,7 @@ def test_resuming_decodes_only_what_follows(
 
 def test_map_style_access_and_keys(folder: Path) -> None:
     path = folder / "gzip" / "x"
-    dataset = tio.TFRecordMapDataset(path, decode_cache_bytes=1 << 20, with_key=True)
+    dataset = tio.TFRecordMapDataset(path, cache_bytes=1 << 20, with_key=True)
     plain = tio.TFRecordMapDataset(folder / "plain" / "x", with_key=True)
     numbers = np.random.default_rng(0).integers(0, COUNT, 100).tolist()
     for number in numbers:
@@ -240,7 +240,7 @@ def test_damaged_lines_are_never_given(tmp_path: Path) -> None:
             on_error="skip",
             batch_size=50,
             shuffle=shuffle,
-            decode_cache_bytes=1 << 22,  # no other reader's, which may have read the file before
+            cache_bytes=1 << 22,  # no other reader's, which may have read the file before
         )
         got = [line for batch in dataset for line in batch]
         assert {*got} <= {*first}
@@ -266,7 +266,7 @@ def test_many_decodings_are_reported_once(tmp_path: Path, caplog: pytest.LogCapt
     with tio.TFRecordWriter(path, "gzip", index=True) as writer:
         for _ in range(40):
             writer.write(bytes(200_000))
-    options: dict[str, Any] = {"decode_cache_bytes": 1 << 20}
+    options: dict[str, Any] = {"cache_bytes": 1 << 20}
     for shuffle in (False, 100, tio.Shuffle(block=10, window=20)):
         tio.TFRecordDataset(path, shuffle=shuffle, **options)
     tio.TFRecordDataset(path, shuffle=True)
@@ -314,7 +314,7 @@ def test_damage_in_spans_that_do_not_stay_in_memory(tmp_path: Path, num_threads:
                     shuffle=shuffle,
                     on_error="skip",
                     num_threads=num_threads,
-                    decode_cache_bytes=cache_bytes,
+                    cache_bytes=cache_bytes,
                 )
                 for n in batch["n"]
             )

@@ -163,4 +163,4 @@ def test_other_schemas(cifar: tuple[Path, Any]) -> None:
     assert list(tio.FixedLengthRecordDataset(path, 3073)) == [row.numpy().tobytes() for row in rows]
     assert list(tio.FixedLengthRecordDataset(path, 3073, len)) == [3073] * 23
     with pytest.raises(ValueError, match="schema must be"):
-        tio.FixedLengthRecordDataset(path, 3073, 3)  # type: ignore[call-overload]
+        tio.FixedLengthRecordDataset(path, 3073, 3)  # type: ignore[arg-type]

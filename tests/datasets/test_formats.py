@@ -139,9 +139,9 @@ def test_other_options(files: dict[str, Any], kind: str) -> None:
     assert sorted(map(int, other)) == ALL
     assert list(other) != list(dataset.replace(schema=None, batch_size=None))
     assert isinstance(next(iter(other)), bytes)
-    with pytest.raises(TypeError, match=r"replace\(\) cannot change 'compression'"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'compression'"):
         dataset.replace(compression=None)
-    with pytest.raises(TypeError, match="cannot change 'batch_tokens'"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'batch_tokens'"):
         dataset.replace(batch_tokens=3)
 
 
@@ -218,7 +218,7 @@ def test_signature_has_all_options_of_tfrecord(kind: str) -> None:
     """Options that only TFRecord files have, or that whole files do not need, are missing."""
     others = {"batch_tokens", "length_key", "pack", "verify_crc"}
     if kind == "whole":
-        others |= {"index", "max_index_bytes", "compression", "decode_cache_bytes"}
+        others |= {"index"}
     wanted = inspect.signature(tio.TFRecordDataset).parameters
     classes = {
         "lines": tio.TextLineDataset,

@@ -154,7 +154,7 @@ class TestBatches:
 
     def test_keys_and_threads(self, paths: list[str]) -> None:
         expected = ids_of(make(paths, shuffle=True))
-        found = list(make(paths, shuffle=True, num_threads=3, prefetch=4, with_key=True))
+        found = list(make(paths, shuffle=True, num_threads=3, with_key=True))
         assert ids_of(batch for _, batch in found) == expected
         assert [len(keys) for keys, _ in found] == list(map(len, expected))
 
@@ -441,7 +441,7 @@ class TestMakingOthers:
         plain = tio.TFRecordDataset(paths, SCHEMA, batch_size=4)
         with pytest.raises(ValueError, match="batches by length cannot be mixed"):
             tio.mix([dataset, plain], weights=[1, 1])
-        with pytest.raises(TypeError, match=r"mix.* cannot change 'batch_tokens'"):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'batch_tokens'"):
             tio.mix([plain], weights=[1], batch_tokens=MOST)  # type: ignore[call-overload]
 
 

@@ -223,7 +223,7 @@ class TestErrorsInTheirTurn:
         self, tmp_path: Path, threads: int, stream: bool, batch_size: int | None
     ) -> None:
         paths = write_files(tmp_path, [13, 10])
-        dataset = make(paths, stream=stream, batch_size=batch_size, num_threads=threads, prefetch=4)
+        dataset = make(paths, stream=stream, batch_size=batch_size, num_threads=threads)
         os.unlink(paths[1])
         seen: list[int] = []
         with pytest.raises((FileNotFoundError, tio.StaleIndexError)):
@@ -275,7 +275,6 @@ class TestEndlessAndSkipped:
         ({"seed": None}, "seed must be an integer, got None"),
         ({"seed": 1.5, "stream": True}, "seed must be an integer, got 1.5"),
         ({"batch_size": 2**70}, "batch_size must be a positive integer"),
-        ({"prefetch": None}, "prefetch must be a positive integer"),
         ({"shuffle": np.True_, "stream": True}, "must be False or a positive integer"),
     ],
 )

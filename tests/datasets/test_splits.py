@@ -227,7 +227,7 @@ def test_replace(paths: list[str]) -> None:
     other = dataset.replace(schema=None, batch_size=None, shuffle=False)
     assert list(other) == [record(i) for i in range(COUNT)]
     assert dataset.batch_size == 7  # unchanged
-    with pytest.raises(TypeError, match="cannot change 'index', only schema, batch_size"):
+    with pytest.raises(TypeError, match="argument 'index': the options are schema, batch_size"):
         dataset.replace(index="auto")  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="batch_size"):
         dataset.replace(batch_size=0)

@@ -78,7 +78,6 @@ class TestFiles:
     def test_compressed(self, tmp_path: Path, compression: str) -> None:
         packed = write_files(tmp_path, SIZES, compression)
         assert flat(ids_of(make(packed))) == list(range(COUNT))
-        assert flat(ids_of(make(packed, compression=compression))) == list(range(COUNT))
 
     @pytest.mark.parametrize("workers", [0, 1, 2, 3, 5])
     @pytest.mark.parametrize("world", [1, 2])
@@ -177,7 +176,7 @@ class TestFiles:
         content = bytearray(Path(paths[0]).read_bytes())
         content[-1] ^= 1
         Path(paths[0]).write_bytes(content)
-        dataset = make(paths, on_error="skip", num_threads=threads, prefetch=8)
+        dataset = make(paths, on_error="skip", num_threads=threads)
         Path(paths[1]).unlink()
         seen = []
         with pytest.raises(FileNotFoundError):
@@ -335,7 +334,6 @@ class TestRefused:
             ({"shuffle": 0}, "must be False or a positive integer, got 0"),
             ({"shuffle": tio.Shuffle(block=2, window=4)}, "must be False or a positive integer"),
             ({"uneven": "pad"}, "uneven of a TFRecordStream must be None or 'keep', got 'pad'"),
-            ({"compression": "zip"}, "compression must be one of"),
         ],
     )
     def test_invalid_arguments(self, paths: list[str], options: Any, reason: str) -> None:

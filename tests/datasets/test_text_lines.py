@@ -130,7 +130,7 @@ def test_other_schemas(people: Path) -> None:
     assert list(tio.TextLineDataset(people, len, split="[1:3]")) == [10, 16]
     for schema in ({"age": tio.FixedLenFeature([], "int64")}, 3):
         with pytest.raises(tio.SchemaError, match=r"lines must be a csv\.Schema, a function"):
-            tio.TextLineDataset(people, schema)  # type: ignore[call-overload]
+            tio.TextLineDataset(people, schema)  # type: ignore[arg-type]
 
 
 def test_index_is_rebuilt_after_the_file_changed(people: Path) -> None:

@@ -35,7 +35,7 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 class Counted:
     """A predicate that counts the records it is called with."""
 
-    seen: ClassVar[list[int]] = []  # classes are covered by their names alone
+    seen: ClassVar[list[int]] = []
 
     def __init__(self, below: int) -> None:
         self.below = below
@@ -104,6 +104,11 @@ class TestHits:
         assert len(numbered) == 30
         assert evaluated() == (0, [])
 
+    def test_the_key_stands_for_the_predicate(self, paths: list[str], evaluated: Any) -> None:
+        make(paths).where(Counted(30), cache_key="few")
+        assert make(paths).where(Counted(31), cache_key="few").num_records == 30
+        assert evaluated() == (COUNT, [])
+
     def test_each_key_has_its_entry(self, paths: list[str], cache: Path, evaluated: Any) -> None:
         keys = ["a", "b", "a/b", "a-b", "../a", "é" * 300, " ", "\udcff"]
         for number, key in enumerate(keys):
@@ -133,15 +138,6 @@ class TestMisses:
         again()
         assert evaluated() == (0, [])
 
-    def test_the_predicate(self, paths: list[str], evaluated: Any) -> None:
-        make(paths).where(Counted(30), cache_key="few")
-        self.check(
-            evaluated,
-            lambda: make(paths).where(Counted(31), cache_key="few"),
-            f"the predicate's code{CHANGED}",
-            COUNT,
-        )
-
     def test_the_records_to_choose_from(self, paths: list[str], evaluated: Any) -> None:
         make(paths).where(Counted(30), cache_key="few")
         self.check(
@@ -154,7 +150,7 @@ class TestMisses:
         self.check(
             evaluated,
             lambda: make(paths, split="[50%:]").where(Counted(90), cache_key="few"),
-            f"the records to choose from and the predicate's code{CHANGED}",
+            f"the records to choose from{CHANGED}",
             50,
         )
 
@@ -229,9 +225,9 @@ class TestDamage:
             lambda data: data[:9] + bytes([data[9] ^ 1]) + data[10:],
             lambda data: data[:-20] + bytes([data[-20] ^ 1]) + data[-19:],
             lambda data: data[:-1] + bytes([data[-1] ^ 1]),
-            lambda data: data[:72] + struct.pack("<Q", 2**63) + data[80:],
-            lambda data: data[:72] + struct.pack("<Q", 99) + data[80:],
-            lambda data: data[:72] + struct.pack("<Q", 1000) + data[80:] + bytes(112),
+            lambda data: data[:56] + struct.pack("<Q", 2**63) + data[64:],
+            lambda data: data[:56] + struct.pack("<Q", 99) + data[64:],
+            lambda data: data[:56] + struct.pack("<Q", 1000) + data[64:] + bytes(112),
         ],
     )
     def test_a_damaged_entry_is_made_again(
@@ -278,7 +274,7 @@ class TestDamage:
     ) -> None:
         make(paths).where(Counted(30), cache_key="few")
         with pytest.raises(ZeroDivisionError):
-            make(paths).where(lambda _: 1 / 0, cache_key="few")
+            make(paths, verify_crc=False).where(lambda _: 1 / 0, cache_key="few")
         evaluated()
         make(paths).where(Counted(30), cache_key="few")
         assert evaluated() == (0, [])

@@ -212,7 +212,7 @@ def test_blocks_count_within_the_memory_of_decoded_data(
     tmp_path: Path, compression: str | None
 ) -> None:
     path = write_tfrecord(tmp_path / "x", [b"0123456789"] * 20, compression)
-    reader = RecordReader([RecordIndex.build(path)], decode_cache_bytes=12345)
+    reader = RecordReader([RecordIndex.build(path)], cache_bytes=12345)
     blocks = in_blocks(reader, 5, 2)
     for first in (0, 5, 10, 0, 15):
         blocks.fetch(blocks.plan(np.arange(first, first + 5)))

@@ -309,7 +309,7 @@ def test_format_must_be_an_instance_with_a_name(tmp_path: Path, name: Any) -> No
     with pytest.raises(ValueError, match="a RecordFormat with a name"):
         tio.RecordFileDataset(tmp_path, nameless)
     with pytest.raises(ValueError, match="a RecordFormat with a name"):
-        tio.RecordFileDataset(tmp_path, Netstrings)  # type: ignore[call-overload]
+        tio.RecordFileDataset(tmp_path, Netstrings)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("data", [b"80\n", b"x^2", b"\x1f\x8b\x07\0abc", b"\x1f\x8b\x08\xe0abc"])

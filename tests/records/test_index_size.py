@@ -6,12 +6,11 @@ import gzip
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import torchrec_io as tio
-from tests.support.tfrecord import frame
+from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io._storage.zstd import load_zstd
 
 LARGE = 17 << 20  # records whose index has more than 64 MiB
@@ -62,18 +61,19 @@ def test_a_small_file_of_very_many_records_is_an_error(
     assert int(output) * (1024 if sys.platform == "linux" else 1) < 300 << 20
 
 
-@pytest.mark.parametrize(
-    ("dataset", "arguments", "first"),
-    [(tio.TextLineDataset, (), b""), (tio.FixedLengthRecordDataset, (1,), b"\n")],
-)
-def test_the_option_allows_it(
-    tmp_path: Path, dataset: Any, arguments: tuple[int, ...], first: bytes
-) -> None:
+def test_a_dataset_uses_an_index_that_was_built_with_a_larger_limit(tmp_path: Path) -> None:
     path = tmp_path / "many"
-    path.write_bytes(zstd(b"\n" * LARGE))
+    path.write_bytes(zstd(frame(b"") * LARGE))
     with pytest.raises(tio.IndexTooLargeError, match="has over 67,108,864 bytes"):
-        dataset(path, *arguments)
-    found = dataset(path, *arguments, max_index_bytes=80 << 20)
-    assert (len(found), next(iter(found))) == (LARGE, first)
-    if dataset is tio.TextLineDataset:
-        assert len(dataset(path)) == LARGE  # the index is in the cache
+        tio.TFRecordDataset(path)
+    tio.RecordIndex.build(path, max_index_bytes=80 << 20).save()
+    assert len(tio.TFRecordDataset(path)) == LARGE
+
+
+def test_an_own_limit(tmp_path: Path) -> None:
+    path = write_tfrecord(tmp_path / "data", [b"x"] * 40)
+    with pytest.raises(ValueError, match="max_index_bytes must be"):
+        tio.RecordIndex.build(path, max_index_bytes=0)
+    with pytest.raises(tio.IndexTooLargeError, match="the index of 40 records or more"):
+        tio.RecordIndex.build(path, max_index_bytes=159)
+    assert len(tio.RecordIndex.build(path, max_index_bytes=160)) == 40

@@ -59,7 +59,7 @@ def ids_of(batches: Iterable[Any]) -> list[int]:
 
 def open_small(files: Files, **options: Any) -> Any:
     """Open the small files with two threads that load ahead."""
-    options = {"batch_size": 16, "num_threads": 2, "prefetch": 3, "shuffle": True, **options}
+    options = {"batch_size": 16, "num_threads": 2, "shuffle": True, **options}
     return tio.TFRecordDataset(files.small, SCHEMA, **options)
 
 
@@ -133,7 +133,7 @@ def left_halfway(files: Files) -> None:
 
 def held_batches(files: Files) -> None:
     """Read batches in one thread while others are loaded into memory that is free."""
-    dataset = tio.TFRecordDataset(files.wide, WIDE, batch_size=64, num_threads=3, prefetch=4)
+    dataset = tio.TFRecordDataset(files.wide, WIDE, batch_size=64, num_threads=3)
 
     def iterate(number: int) -> None:
         held: list[Any] = []

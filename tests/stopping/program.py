@@ -27,6 +27,7 @@ from torch.utils.data import DataLoader
 import torchrec_io as tio
 from tests.support.datasets import write_files
 from tests.support.messages import Example
+from torchrec_io._datasets import iteration
 
 SECONDS = 20  # deadline for actions that should be immediate
 COUNT = 40
@@ -145,7 +146,7 @@ def live(path: str, method: str, combination: list[Any]) -> None:
     """Create a loader, run some rounds, and drop the loader."""
     workers, persistent, threads, names = combination
     reading = Reading()
-    dataset = tio.TFRecordDataset(path, reading, batch_size=BATCH, num_threads=threads, prefetch=3)
+    dataset = tio.TFRecordDataset(path, reading, batch_size=BATCH, num_threads=threads)
     loader = make_loader(dataset, workers, method, persistent=persistent)
     for name in names:
         ROUNDS[name](loader, reading)
@@ -258,7 +259,8 @@ def epoch(folder: str, method: str, combination: list[Any], seconds: float, end:
     workers, persistent, threads = combination
     paths = write_files(Path(folder), [50 * BATCH])
     slow = Slow(str(Path(folder) / "log"), seconds)
-    dataset = tio.TFRecordDataset(paths, slow, batch_size=BATCH, num_threads=threads, prefetch=40)
+    iteration._LEAST_RUNS_AHEAD = 40  # so that many batches wait for a thread
+    dataset = tio.TFRecordDataset(paths, slow, batch_size=BATCH, num_threads=threads)
     iterator = iter(make_loader(dataset, workers, method, persistent=persistent))
     first = [next(iterator), next(iterator)]
     assert first == [list(range(BATCH)), list(range(BATCH, 2 * BATCH))]

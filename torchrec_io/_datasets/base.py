@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from abc import ABCMeta
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -24,7 +25,17 @@ if TYPE_CHECKING:
 Item_co = TypeVar("Item_co", covariant=True, default=Any)
 
 
-class RecordDataset(MissingMethods, IterableDataset[Item_co]):
+class _DatasetType(ABCMeta):
+    """Type of the classes of datasets: completion and ``help()`` show only names of datasets."""
+
+    def __dir__(cls) -> list[str]:
+        """Return the names that datasets define; PyTorch and Python define more."""
+        own = cls.__mro__[: cls.__mro__.index(IterableDataset)]
+        members = [member for kind in own for member in vars(kind).items()]
+        return sorted({name for name, value in members if callable(value) or name[:2] != "__"})
+
+
+class RecordDataset(MissingMethods, IterableDataset[Item_co], metaclass=_DatasetType):
     """Base of the iterable datasets of this package.
 
     Args:
@@ -57,24 +68,16 @@ class RecordDataset(MissingMethods, IterableDataset[Item_co]):
 
     @property
     def skipped(self) -> int:
-        """Number of errors skipped so far, in this process and its workers; see ``on_error``."""
+        """Number of errors skipped so far, also in workers. See docs/bad-input.md."""
         return self._session.state.skipped
 
     @property
     def repeated(self) -> int:
-        """Number of records repeated so far in place of lost ones, in this process and its workers.
-
-        See ``on_error``. Records that ``uneven="pad"`` repeats are not counted.
-        """
+        """Number of records repeated so far in place of lost ones. See docs/bad-input.md."""
         return self._session.state.repeated
 
     def stats(self) -> LoadingStats:
-        """Return statistics of loading since the previous call.
-
-        The first call counts from the start. Workers of a DataLoader are included: what they have
-        made counts, even if the training loop has not received it yet. With such workers only
-        :func:`make_loader` knows how long the training loop waits, so call its ``stats`` instead.
-        """
+        """Return statistics of loading since the previous call. See docs/statistics.md."""
         return self._session.stats()
 
     def _counted(self) -> list[int]:
@@ -82,51 +85,15 @@ class RecordDataset(MissingMethods, IterableDataset[Item_co]):
         return self._session.counted()
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next iteration. Each epoch has its own shuffle.
-
-        Epochs advance by themselves: an iteration that reaches its end is followed by the next
-        epoch, and one that is left early by the same epoch. Workers of a plain DataLoader run ahead
-        of the loop, so only they know the end; see docs/order.md.
-
-        Running workers follow it, too (``persistent_workers=True``). A position that was set by
-        :meth:`resume` or :meth:`load_state_dict` is kept if it is in that epoch, else dropped.
-
-        Args:
-            epoch: Number of the epoch, from 0.
-        """
+        """Set the epoch of the next iteration, each with its own shuffle. See docs/order.md."""
         self._session.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position of the last iteration as plain numbers and strings.
-
-        The position counts items taken from the iterator, not prefetched ones. In DataLoader
-        workers, torchdata's ``StatefulDataLoader`` calls this. With a plain DataLoader and workers,
-        count the batches that were used and call :meth:`resume`.
-
-        Raises:
-            RuntimeError: If DataLoader workers iterate: only they know their positions.
-        """
+        """Return the position of the last iteration as plain data. See docs/resuming.md."""
         return self._session.save()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Start the next iteration at a saved position, without reading what came before.
-
-        The iteration continues with the rest of all the epochs of the interrupted one. The state
-        may come from a run with another ``world_size``, or another number of workers if it is not
-        the state of a DataLoader worker: the order of all records is the same.
-
-        After a state at the end of an epoch, the next epoch follows. If :meth:`set_epoch` was
-        called for the epoch of the state, nothing is left of that.
-
-        If :meth:`set_epoch` was called for another epoch since the last iteration, that epoch comes
-        next and the state is ignored, because ``StatefulDataLoader`` loads states only then.
-
-        Raises:
-            StateMismatchError: If the state belongs to other files or another split, shuffle, seed
-                or batch size; the message names the difference. Another batch size is accepted if
-                its product with ``world_size`` is the same. A process layout that does not match
-                raises when the iteration starts.
-        """
+        """Start the next iteration at a saved position. See docs/resuming.md."""
         self._session.load(state)
 
     def __iter__(self) -> Iterator[Item_co]:

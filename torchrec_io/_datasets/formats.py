@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 from .._parsing.wrapping import FixedLengthWrapper, WholeFileWrapper
 from .._records.fixed_length import FixedLength
@@ -14,7 +15,6 @@ from .._schema.schema import Features
 from .._storage.local import StrPath
 from .._tensors.block_parser import (
     BlockParser,
-    Columns,
     SchemaLike,
     WrappedParser,
     parser_of_bytes,
@@ -23,22 +23,12 @@ from .._tensors.block_parser import (
 from ..errors import SchemaError
 from .base import Item_co
 from .indexed import IndexedDataset
-from .options import (
-    FileOptions,
-    FileSampleOptions,
-    WholeFileOptions,
-    WholeFileSampleOptions,
-    access_options,
-    complete,
-    takes_options,
-)
+from .options import FileOptions, WholeFileOptions, access_options, complete, takes_options
 from .pipeline import DataFiles, IndexedPipeline, MakeParser
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from .._tensors.batch import Batch
-    from .._tensors.sample import Sample
     from ..csv.schema import Schema as CsvSchema
 
 
@@ -54,9 +44,7 @@ def _pipeline(
         options.get("index", "auto"),
         options.get("compression", "auto"),
         record_format,
-        allow_missing=options["allow_missing"],
         storage_options=access_options(options),
-        max_index_bytes=options.get("max_index_bytes"),
     )
     return IndexedPipeline.build(files, schema, make_parser, options)
 
@@ -93,34 +81,6 @@ class TextLineDataset(IndexedDataset[Item_co]):
         ValueError: If another argument is invalid.
     """
 
-    @overload
-    def __init__(
-        self: TextLineDataset[Batch],
-        paths: StrPath | Iterable[StrPath],
-        schema: CsvSchema,
-        *,
-        skip_header_lines: int = 0,
-        batch_size: int,
-        **options: Unpack[FileSampleOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: TextLineDataset[Sample],
-        paths: StrPath | Iterable[StrPath],
-        schema: CsvSchema,
-        *,
-        skip_header_lines: int = 0,
-        **options: Unpack[FileSampleOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: TextLineDataset[Any],
-        paths: StrPath | Iterable[StrPath],
-        schema: CsvSchema | Callable[[bytes], Any] | None = None,
-        *,
-        skip_header_lines: int = 0,
-        **options: Unpack[FileOptions],
-    ) -> None: ...
     def __init__(
         self,
         paths: StrPath | Iterable[StrPath],
@@ -165,40 +125,6 @@ class FixedLengthRecordDataset(IndexedDataset[Item_co]):
         ValueError: If another argument is invalid.
     """
 
-    @overload
-    def __init__(
-        self: FixedLengthRecordDataset[Batch],
-        paths: StrPath | Iterable[StrPath],
-        record_bytes: int,
-        schema: Features,
-        *,
-        header_bytes: int = 0,
-        footer_bytes: int = 0,
-        batch_size: int,
-        **options: Unpack[FileSampleOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: FixedLengthRecordDataset[Sample],
-        paths: StrPath | Iterable[StrPath],
-        record_bytes: int,
-        schema: Features,
-        *,
-        header_bytes: int = 0,
-        footer_bytes: int = 0,
-        **options: Unpack[FileSampleOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: FixedLengthRecordDataset[Any],
-        paths: StrPath | Iterable[StrPath],
-        record_bytes: int,
-        schema: Features | Callable[[bytes], Any] | None = None,
-        *,
-        header_bytes: int = 0,
-        footer_bytes: int = 0,
-        **options: Unpack[FileOptions],
-    ) -> None: ...
     def __init__(
         self,
         paths: StrPath | Iterable[StrPath],
@@ -211,7 +137,8 @@ class FixedLengthRecordDataset(IndexedDataset[Item_co]):
     ) -> None:
         known = complete(FileOptions, options)
         fixed = FixedLength(record_bytes, header_bytes, footer_bytes)
-        super().__init__(_pipeline(paths, fixed, schema, _FieldParsers(fixed.record_bytes), known))
+        make_parser = functools.partial(_field_parser, fixed.record_bytes)
+        super().__init__(_pipeline(paths, fixed, schema, make_parser, known))
 
 
 @takes_options(WholeFileOptions)
@@ -239,29 +166,6 @@ class WholeFileDataset(IndexedDataset[Item_co]):
         ValueError: If another argument is invalid.
     """
 
-    @overload
-    def __init__(
-        self: WholeFileDataset[Batch],
-        paths: StrPath | Iterable[StrPath],
-        schema: Features,
-        *,
-        batch_size: int,
-        **options: Unpack[WholeFileSampleOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: WholeFileDataset[Sample],
-        paths: StrPath | Iterable[StrPath],
-        schema: Features,
-        **options: Unpack[WholeFileSampleOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: WholeFileDataset[Any],
-        paths: StrPath | Iterable[StrPath],
-        schema: Features | Callable[[bytes], Any] | None = None,
-        **options: Unpack[WholeFileOptions],
-    ) -> None: ...
     def __init__(
         self,
         paths: StrPath | Iterable[StrPath],
@@ -298,32 +202,6 @@ class RecordFileDataset(IndexedDataset[Item_co]):
         ValueError: If the format has no name, or another argument is invalid.
     """
 
-    @overload
-    def __init__(
-        self: RecordFileDataset[Batch],
-        paths: StrPath | Iterable[StrPath],
-        format: RecordFormat,
-        schema: Columns,
-        *,
-        batch_size: int,
-        **options: Unpack[FileSampleOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: RecordFileDataset[Sample],
-        paths: StrPath | Iterable[StrPath],
-        format: RecordFormat,
-        schema: Columns,
-        **options: Unpack[FileSampleOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: RecordFileDataset[Any],
-        paths: StrPath | Iterable[StrPath],
-        format: RecordFormat,
-        schema: SchemaLike = None,
-        **options: Unpack[FileOptions],
-    ) -> None: ...
     def __init__(
         self,
         paths: StrPath | Iterable[StrPath],
@@ -349,16 +227,10 @@ def _line_parser(schema: Any) -> BlockParser:
     return parser_of_bytes(schema)
 
 
-class _FieldParsers:
-    """Makes parsers of records that are a sequence of fields."""
-
-    def __init__(self, record_bytes: int) -> None:
-        self._record_bytes = record_bytes
-
-    def __call__(self, schema: Any) -> BlockParser:
-        if isinstance(schema, Mapping):
-            return WrappedParser(FixedLengthWrapper(schema, self._record_bytes))
-        return parser_of_bytes(schema)
+def _field_parser(record_bytes: int, schema: Any) -> BlockParser:
+    if isinstance(schema, Mapping):
+        return WrappedParser(FixedLengthWrapper(schema, record_bytes))
+    return parser_of_bytes(schema)
 
 
 def _content_parser(schema: Any) -> BlockParser:

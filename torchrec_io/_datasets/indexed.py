@@ -19,11 +19,9 @@ from .._storage.thread_pool import most_storage_threads
 from ..checks import check_integer, counted
 from .bad_records import ErrorHandler
 from .base import Item_co, RecordDataset
-from .missing_methods import ORDERED
 from .options import (
     OrderReplaceOptions,
     ReplaceOptions,
-    TFRecordReplaceOptions,
     change_options,
     takes_options,
 )
@@ -57,14 +55,7 @@ class CountedDataset(RecordDataset[Item_co]):
         return len(self._partition.order)
 
     def __len__(self) -> int:
-        """Return the number of batches (samples, without a batch size) of this rank's iteration.
-
-        Batches by length and packed rows may be more or fewer in another epoch. They are counted
-        for the iteration that comes next.
-
-        Raises:
-            TypeError: If the dataset is endless.
-        """
+        """Return the number of batches, or samples, of this rank's iteration. See docs/order.md."""
         epochs = self._partition.options["epochs"]
         if epochs is None or self.num_records == ENDLESS:
             raise TypeError("an endless dataset has no length")
@@ -74,22 +65,7 @@ class CountedDataset(RecordDataset[Item_co]):
         return sum(self._partition.num_steps(epoch) for epoch in range(first, first + epochs))
 
     def resume(self, *, epoch: int, batches: int) -> None:
-        """Start the next iteration after a number of batches of an epoch.
-
-        Use it with a plain DataLoader, whose workers read ahead of what was used. Nothing before
-        that position is read, except to replace lost records. Where ``on_error="skip"`` replaces
-        them, exactly the other batches follow. Where it fills batches up from the next records (one
-        rank, or ``uneven="keep"``), as many records as were lost come again.
-
-        Args:
-            epoch: Number of the epoch that was interrupted. With ``epochs`` greater than 1, the
-                iteration covers that many epochs from this one on.
-            batches: Number of batches of that epoch that this rank has used. If these are all, the
-                next epoch follows.
-
-        Raises:
-            ValueError: If the epoch has fewer batches, or there is no ``batch_size``.
-        """
+        """Start the next iteration after a number of batches of an epoch. See docs/resuming.md."""
         check_integer("epoch", epoch)
         check_integer("batches", batches)
         partition = self._partition
@@ -107,8 +83,6 @@ class CountedDataset(RecordDataset[Item_co]):
 
 class IndexedDataset(SelectingDataset, CountedDataset[Item_co]):
     """Base of datasets of indexed files."""
-
-    _instead = ORDERED
 
     @property
     def _pipeline(self) -> IndexedPipeline:
@@ -128,24 +102,13 @@ class IndexedDataset(SelectingDataset, CountedDataset[Item_co]):
     def replace(self, **options: Unpack[ReplaceOptions]) -> IndexedDataset[Any]: ...
     @takes_options(ReplaceOptions, unchanged=True)
     def replace(self, **options: Unpack[ReplaceOptions]) -> IndexedDataset[Any]:
-        """Return a dataset of the same records with another schema or other options.
+        """Return a dataset with another schema or options, at its start. See docs/order.md."""
+        return self._replaced(ReplaceOptions, options)
 
-        The epoch, the position and the count of skipped errors start again.
-
-        Args:
-            options: Options of the class that do not belong to its files, and ``schema``. Others
-                stay as they are.
-
-        Raises:
-            TypeError: If an option is unknown or belongs to the files.
-            ValueError: If a value is invalid.
-        """
-        return self._replaced(options)
-
-    def _replaced(self, options: Mapping[str, Any]) -> Self:
+    def _replaced(self, kind: Any, options: Mapping[str, Any]) -> Self:
         changes = dict(options)
         schema = changes.pop("schema", self._pipeline.schema)
-        changed = change_options(TFRecordReplaceOptions, self._pipeline.options, changes)
+        changed = change_options(kind, self._pipeline.options, changes)
         return self._derive(self._pipeline.rebuild(schema=schema, options=changed))
 
     def split(
@@ -154,30 +117,7 @@ class IndexedDataset(SelectingDataset, CountedDataset[Item_co]):
         seed: int = 0,
         group_by: Callable[[Any], Hashable] | None = None,
     ) -> list[Self]:
-        """Split the dataset at random into disjoint parts.
-
-        ``train, validation, test = ds.split(0.8, 0.1, 0.1)``. Nothing is written: the parts read
-        the same files. The part of a record depends on the seed, the fractions and the names and
-        contents of the files. It does not depend on the location of the files or the order in which
-        they are listed. Each part keeps the options of the dataset; :meth:`replace` changes them.
-
-        Args:
-            fractions: Fraction of each part; they sum to 1. Or percentages or other weights, all at
-                least 1: ``split(80, 10, 10)``.
-            seed: Seed of the split. It is independent of the seed of the shuffle.
-            group_by: Called with each sample (bytes without a schema); returns the key of its
-                group: bytes, a string, a number, a scalar tensor or a tuple of those. Records with
-                the same key are in the same part, so parts match the fractions only as closely as
-                whole groups allow. Reads the whole dataset once. Records that ``on_error`` leaves
-                out are in no part.
-
-        Returns:
-            A dataset for each fraction. A part without records is logged.
-
-        Raises:
-            ValueError: If the fractions neither sum to 1 nor are percentages or weights.
-            TypeError: If a key has another type.
-        """
+        """Split the dataset at random into disjoint parts. See docs/order.md."""
         order, records = self._pipeline.record_order, self._pipeline.records
         selection = order.records
         if group_by is None:

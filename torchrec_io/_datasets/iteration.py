@@ -36,6 +36,8 @@ logger = logging.getLogger("torchrec_io")
 
 # Number of small batches that are read and parsed together if native code does all the work.
 _MOST_IN_RUN = 32
+# Runs are loaded ahead for each thread, and at least this many.
+_LEAST_RUNS_AHEAD = 2
 
 
 class _Walk(NamedTuple):
@@ -214,7 +216,7 @@ class Iteration:
             self._load,
             JobQueue(partition.batches(reader, position.progress, position.layout), reader),
             in_background,
-            self._options["prefetch"],
+            max(_LEAST_RUNS_AHEAD, threads),
             _MOST_IN_RUN if self._loader.is_native else 1,
             in_thread=self._meter.in_thread,
         )

@@ -27,7 +27,7 @@ from .base import Item_co
 from .description import changed_options, describe_files, describe_records, describe_schema
 from .feature_watch import FeatureWatch, first_blocks
 from .lost_items import ReadRecord, report_lost_items
-from .missing_methods import NUMBERED, MissingMethods
+from .missing_methods import MissingMethods
 from .options import MapOptions, MapSampleOptions, access_options, complete, takes_options
 from .pipeline import DataFiles
 from .record_loader import RecordLoader
@@ -69,39 +69,37 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Item_co]):
         TorchRecIOError, FileNotFoundError, ValueError: As :class:`TFRecordDataset` does.
     """
 
-    _instead = NUMBERED
-
     @overload
     def __init__(
         self: TFRecordMapDataset[Sample],
-        paths: StrPath | Iterable[StrPath] | DataFiles,
+        paths: StrPath | Iterable[StrPath],
         schema: Columns,
         **options: Unpack[MapSampleOptions],
     ) -> None: ...
     @overload
     def __init__(
         self: TFRecordMapDataset[Any],
-        paths: StrPath | Iterable[StrPath] | DataFiles,
+        paths: StrPath | Iterable[StrPath],
         schema: SchemaLike = None,
         **options: Unpack[MapOptions],
     ) -> None: ...
     def __init__(
         self,
-        paths: StrPath | Iterable[StrPath] | DataFiles,
+        paths: StrPath | Iterable[StrPath],
         schema: SchemaLike = None,
         **options: Unpack[MapOptions],
     ) -> None:
-        super().__init__()
         known = complete(MapOptions, options)
         files = DataFiles.open(
             paths,
             known["index"],
-            known["compression"],
-            allow_missing=known["allow_missing"],
             storage_options=access_options(known),
-            max_index_bytes=known["max_index_bytes"],
             verify_crc=known["verify_crc"],
         )
+        self._open(files, schema, known)
+
+    def _open(self, files: DataFiles, schema: SchemaLike, known: dict[str, Any]) -> None:
+        """Initialize the dataset from files whose indexes are open, and all options."""
         if files.errors:
             raise files.errors[0]
         self.paths: list[str] = list(files.paths)
@@ -110,7 +108,7 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Item_co]):
             files.indexes,
             verify_crc=known["verify_crc"],
             max_record_bytes=known["max_record_bytes"],
-            decode_cache_bytes=known["decode_cache_bytes"],
+            cache_bytes=known["cache_bytes"],
             cache=known["cache"],
         )
         self._loader = RecordLoader(self._reader, parser_of_messages(schema))
@@ -157,7 +155,10 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Item_co]):
         found = Directory(directory, config, version, storage_options=storage_options)
         plan = found.open(split, features, verify_crc=verify_crc)
         files = DataFiles(plan.paths, plan.indexes, (), plan.selection)
-        return cls(files, plan.schema, verify_crc=verify_crc, with_key=with_key)
+        dataset = cls.__new__(cls)
+        options = {"verify_crc": verify_crc, "with_key": with_key}
+        dataset._open(files, plan.schema, complete(MapOptions, options))  # noqa: SLF001  # own class
+        return dataset
 
     def __getstate__(self) -> dict[str, Any]:
         # A spawned worker cannot ask the trainer; this process can.

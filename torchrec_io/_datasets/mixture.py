@@ -12,7 +12,6 @@ from .._records.record_reader import RecordReader
 from ..checks import counted
 from .base import Item_co
 from .indexed import CountedDataset, IndexedDataset
-from .missing_methods import MIXED
 from .options import (
     MixOptions,
     MixSampleOptions,
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
 
 class MixedDataset(CountedDataset[Item_co]):
     """Records of several datasets in one order; made by :func:`mix`."""
-
-    _instead = MIXED
 
 
 @overload
@@ -91,7 +88,7 @@ def mix(
             once. ``"endless"`` restarts an exhausted dataset, in its next epoch's order.
         options: Options of the mixture, in place of those of its datasets: ``batch_size``,
             ``drop_last``, ``pack``, ``epochs``, ``rank``, ``world_size``, ``uneven``,
-            ``transform``, ``with_key``, ``on_error``, ``num_threads``, ``prefetch``.
+            ``transform``, ``with_key``, ``on_error``, ``num_threads``.
 
     Raises:
         ValueError: If weights do not match the datasets or are not positive, the datasets differ,
@@ -128,7 +125,7 @@ def mix(
             indexes,
             verify_crc=first.records.verify_crc,
             max_record_bytes=first.records.max_record_bytes,
-            decode_cache_bytes=max(part.records.decode_cache_bytes for part in parts),
+            cache_bytes=max(part.records.cache_bytes for part in parts),
             cache=next((part.records.cache for part in parts if part.records.cache), None),
         ),
         orders,

@@ -1,11 +1,9 @@
 """The options of datasets: name, type, default, check and text of each, written once.
 
 The classes below are the keyword arguments of datasets for type checkers, and their docstrings
-describe the options. :func:`takes_options` makes signatures and checks of them, and the docstrings
-of classes.
+describe the options. :func:`takes_options` makes signatures of them, and the docstrings of classes.
 """
 
-import functools
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -19,12 +17,7 @@ from .._order.shuffle import ShuffleChoice, check_seed, check_shuffle, is_shuffl
 from .._records.index_cache import IndexChoice
 from .._storage.cache.block_cache import BlockCache
 from .._storage.compression import CompressionChoice
-from .._storage.remote.options import (
-    LEAST_FETCH_BYTES,
-    StorageOptions,
-    check_storage_options,
-    with_limits,
-)
+from .._storage.remote.options import StorageOptions, check_storage_options, with_limits
 from ..checks import check_choice, check_integer, is_integer
 from ..errors import TorchRecIOError
 
@@ -51,20 +44,15 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "Batches by length and packed rows": ("batch_tokens", "length_key", "pack"),
     "Several ranks": ("rank", "world_size", "uneven"),
-    "Remote files": ("storage_options", "fetch_bytes", "cache"),
-    "Rarely needed": (
-        "with_key",
-        "prefetch",
-        "index",
-        "max_index_bytes",
-        "allow_missing",
-        "compression",
-        "decode_cache_bytes",
-        "verify_crc",
-        "max_record_bytes",
-    ),
+    "Remote and compressed files": ("storage_options", "cache", "cache_bytes"),
+    "Rarely needed": ("with_key", "index", "compression", "verify_crc", "max_record_bytes"),
 }
 _ORDER = [name for names in GROUPS.values() for name in names]
+
+# Least value of ``cache_bytes``; and with a BlockCache, this many of its blocks.
+_LEAST_CACHE_BYTES = 1 << 20
+_LEAST_BLOCKS = 4
+_CACHE = "a BlockCache, such as tio.BlockCache('/tmp/blocks', max_bytes=1 << 40),"
 
 
 @dataclass
@@ -142,25 +130,13 @@ def _check_on_error(name: str, value: Any) -> Any:
     return value
 
 
-def _check_pack(name: str, value: Any) -> Any:
-    if value is not None and not isinstance(value, Pack):
-        raise ValueError(f"{name} must be a Pack, such as tio.Pack(2048), or None, got {value!r}")
-    return value
+def _none_or(kind: type, wanted: str) -> Callable[[str, Any], Any]:
+    def check(name: str, value: Any) -> Any:
+        if value is not None and not isinstance(value, kind):
+            raise ValueError(f"{name} must be {wanted} or None, got {value!r}")
+        return value
 
-
-def _check_transform(name: str, value: Any) -> Any:
-    if value is not None and not callable(value):
-        raise ValueError(f"{name} must be a function or None, got {value!r}")
-    return value
-
-
-def _check_cache(name: str, value: Any) -> Any:
-    if value is not None and not isinstance(value, BlockCache):
-        raise ValueError(
-            f"{name} must be a BlockCache, such as tio.BlockCache('/tmp/blocks', max_bytes=1 << 40)"
-            f", or None, got {value!r}"
-        )
-    return value
+    return check
 
 
 # ---- options ----
@@ -171,62 +147,37 @@ class SplitOptions(TypedDict, total=False):
     """Selection of records.
 
     Attributes:
-        split: A slice of the records, in the notation of TensorFlow Datasets: ``"[:80%]"``,
-            ``"[10%:20%]"``, ``"[-100:]"``. For a random split see :meth:`split`.
+        split: A slice of the records as stored: ``"[:80%]"``, ``"[10%:20%]"``, ``"[-100:]"``. For a
+            random split see :meth:`split`.
     """
 
     split: Annotated[str | None, Option(None)]
 
 
 @_documented
-class BatchOptions(TypedDict, total=False):
-    """Batches of a fixed number of records.
+class LoopOptions(TypedDict, total=False):
+    """Options of datasets that are iterated over.
 
     Attributes:
         drop_last: Leave out a last batch of fewer than ``batch_size`` records.
+        epochs: Number of epochs in one iteration; ``None`` iterates endlessly.
+        on_error: Action for a damaged record, or one that does not match the schema: ``"raise"``
+            the error, ``"skip"`` the record and count it in :attr:`skipped`, or a function that is
+            called with each error. See docs/bad-input.md.
+        num_threads: Number of threads that read and parse; 1 is the calling thread. By default 2,
+            in DataLoader workers 1. As many batches are loaded ahead, at least 2; of small batches,
+            runs of up to 32. Batches and their order do not depend on it.
+        rank: Rank of this training process. By default it and ``world_size`` are found in
+            ``torch.distributed`` or torchrun's environment; else there is one.
+        world_size: Number of training processes that share the records.
     """
 
     drop_last: Annotated[bool, Option(False)]
-
-
-@_documented
-class LengthOptions(TypedDict, total=False):
-    """Batches of records of similar length.
-
-    Attributes:
-        length_key: Length of a record: the name of a ``VarLenFeature``, ``RaggedFeature`` or
-            ``FixedLenSequenceFeature`` of the schema, whose values (or steps, in a feature list)
-            are counted in one pass over the data and cached; or integers ``[N]``, one for each
-            record of the files. By default, ``batch_tokens`` uses the only such feature of the
-            schema. With ``batch_size`` alone, batches hold that many records of similar length.
-    """
-
-    length_key: Annotated[LengthKey, Option(None)]
-
-
-@_documented
-class PackOptions(TypedDict, total=False):
-    """Rows that are packed with records.
-
-    Attributes:
-        pack: Rows of a fixed length, packed with the tokens of whole records: a :class:`Pack`.
-            ``batch_size`` then counts rows, and a sample is a row. See docs/packing.md.
-    """
-
-    pack: Annotated[Pack | None, Option(None, _check_pack)]
-
-
-@_documented
-class ShuffleOptions(TypedDict, total=False):
-    """The order of indexed records.
-
-    Attributes:
-        shuffle: ``False`` keeps the order of the files. ``True`` is a uniform permutation of all
-            records. An integer moves records by at most about that many positions, which keeps
-            reading local. A :class:`Shuffle` permutes whole blocks of records, for slow storage.
-    """
-
-    shuffle: Annotated[ShuffleChoice, Option(False, _check_shuffle)]
+    epochs: Annotated[int | None, Option(1, _none_or_at_least(0))]
+    on_error: Annotated[ErrorPolicy, Option("raise", _check_on_error)]
+    num_threads: Annotated[int | None, Option(None, _none_or_at_least(1))]
+    rank: Annotated[int | None, Option(None, _none_or_at_least(0))]
+    world_size: Annotated[int | None, Option(None, _none_or_at_least(1))]
 
 
 @_documented
@@ -234,17 +185,40 @@ class UnevenOptions(TypedDict, total=False):
     """The assignment of indexed records to ranks.
 
     Attributes:
-        uneven: Action if ranks would get different numbers of batches (without a batch size: of
-            samples). ``"pad"`` repeats records of the epoch's start, ``"drop"`` leaves out records,
-            ``"keep"`` lets the numbers differ. ``None`` raises a ValueError that explains the
-            choice. See docs/order.md.
+        uneven: Action if ranks would get different numbers of batches, or samples: ``"pad"``
+            repeats records of the epoch's start, ``"drop"`` leaves out records, ``"keep"`` lets the
+            numbers differ, ``None`` raises a ValueError. See docs/order.md.
     """
 
     uneven: Annotated[Uneven | None, Option(None, _check_uneven)]
 
 
 @_documented
-class StreamOrderOptions(TypedDict, total=False):
+class SeedOptions(TypedDict, total=False):
+    """The seed of an order.
+
+    Attributes:
+        seed: Seed of the shuffle. Together with the epoch it defines the order.
+    """
+
+    seed: Annotated[int, Option(0, lambda _, value: check_seed(value))]
+
+
+@_documented
+class OrderOptions(SeedOptions, UnevenOptions, total=False):
+    """The order of indexed records.
+
+    Attributes:
+        shuffle: ``False`` keeps the order of the files. ``True`` is a uniform permutation. An
+            integer moves records by at most about that many positions. A :class:`Shuffle` permutes
+            whole blocks of records, for slow storage. See docs/shuffling.md.
+    """
+
+    shuffle: Annotated[ShuffleChoice, Option(False, _check_shuffle)]
+
+
+@_documented
+class StreamOrderOptions(SeedOptions, total=False):
     """The order of records that are read without an index.
 
     Attributes:
@@ -259,31 +233,52 @@ class StreamOrderOptions(TypedDict, total=False):
 
 
 @_documented
-class SeedOptions(TypedDict, total=False):
-    """The seed of an order.
+class PackOptions(TypedDict, total=False):
+    """Rows that are packed with records.
 
     Attributes:
-        seed: Seed of the shuffle. Together with the epoch it defines the order; see
-            :meth:`set_epoch`.
+        pack: Rows of a fixed length, packed with the tokens of records: a :class:`Pack`. Then
+            ``batch_size`` counts rows, a sample is a row. See docs/packing.md.
     """
 
-    seed: Annotated[int, Option(0, lambda _, value: check_seed(value))]
+    pack: Annotated[Pack | None, Option(None, _none_or(Pack, "a Pack, such as tio.Pack(2048),"))]
 
 
 @_documented
-class EpochOptions(TypedDict, total=False):
-    """Epochs and the processes that share them.
+class LengthOptions(PackOptions, total=False):
+    """Batches of records of similar length, or of packed rows.
 
     Attributes:
-        epochs: Number of epochs in one iteration; ``None`` iterates endlessly.
-        rank: Rank of this training process. By default it and ``world_size`` are those of
-            ``torch.distributed`` or of torchrun's environment, else there is one rank.
-        world_size: Number of training processes that share the records.
+        length_key: Length of a record: the name of a feature whose values (or steps) are counted
+            in one pass over the data; or integers ``[N]``, one for each record of the files. By
+            default the only feature with a length. With ``batch_size`` alone, batches hold that
+            many records of similar length.
     """
 
-    epochs: Annotated[int | None, Option(1, _none_or_at_least(0))]
-    rank: Annotated[int | None, Option(None, _none_or_at_least(0))]
-    world_size: Annotated[int | None, Option(None, _none_or_at_least(1))]
+    length_key: Annotated[LengthKey, Option(None)]
+
+
+@_documented
+class AccessOptions(TypedDict, total=False):
+    """Access to files and remote objects.
+
+    Attributes:
+        storage_options: Options of an object store, for URLs: credentials, endpoint, region,
+            ``skip_signature``, ``max_attempts``; see docs/remote.md. By default they are found as
+            the store's own tools find them.
+        cache: Cache on the local disk for remote objects and decompressed parts of files, shared by
+            all processes and later runs on the machine: a :class:`BlockCache`.
+        cache_bytes: Memory of each process for decompressed parts of compressed files, and as much
+            again for answers of object stores, in bytes; at least 1 MiB. See docs/compressed.md and
+            docs/remote.md.
+        max_record_bytes: Largest size of a record in bytes, decompressed. A larger one is an error
+            (:class:`RecordTooLargeError`), and is not read.
+    """
+
+    storage_options: Annotated[StorageOptions, Option(None, check_storage_options)]
+    cache: Annotated[BlockCache | None, Option(None, _none_or(BlockCache, _CACHE))]
+    cache_bytes: Annotated[int, Option(256 << 20, _at_least(_LEAST_CACHE_BYTES))]
+    max_record_bytes: Annotated[int, Option(1 << 30, _at_least(1))]
 
 
 @_documented
@@ -291,75 +286,12 @@ class IndexOptions(TypedDict, total=False):
     """The index of the data files.
 
     Attributes:
-        index: ``"auto"`` uses the index beside each data file, else one from the user's cache
-            directory, else builds a new one and caches it. A path or a list of paths names the
-            index file (``.tfidx`` or text) of each data file.
-        max_index_bytes: Most bytes that a new index may have; see :meth:`RecordIndex.build`.
+        index: ``"auto"`` uses the index beside each data file or in the user's cache directory, or
+            builds one and caches it. A path or a list of paths names the index file (``.tfidx`` or
+            text) of each data file.
     """
 
     index: Annotated[IndexChoice, Option("auto")]
-    max_index_bytes: Annotated[int | None, Option(None, _none_or_at_least(1))]
-
-
-@_documented
-class PathOptions(TypedDict, total=False):
-    """The files that paths stand for.
-
-    Attributes:
-        allow_missing: Read what exists if data is known to be missing. By default it is a
-            FileNotFoundError if a directory, or a pattern with only wildcards in the place of the
-            shard's number, stands for shards ``name-00001-of-00003`` that do not all exist. It is a
-            StaleIndexError if an index file that ``index`` names leaves out records.
-    """
-
-    allow_missing: Annotated[bool, Option(False)]
-
-
-@_documented
-class RemoteAccessOptions(TypedDict, total=False):
-    """Access to remote objects.
-
-    Attributes:
-        storage_options: Options of an object store, for URLs (``s3://``, ``gs://``, ``az://``,
-            ``https://``): credentials, endpoint, region, ``skip_signature`` for public data,
-            ``max_attempts``; see docs/remote.md. By default they are found as the store's own tools
-            find them: in the environment, in files, on the machine. Secrets are shown nowhere, and
-            are pickled only to start a process.
-        fetch_bytes: Size of the memory for answers of object stores, in bytes. All datasets of a
-            process share it: the largest value counts. Each reads up to a quarter of it ahead.
-        cache: Cache on the local disk for what is read from remote objects, and for decompressed
-            parts of compressed files, shared by all processes and later runs on the machine: a
-            :class:`BlockCache`. None keeps nothing.
-    """
-
-    storage_options: Annotated[StorageOptions, Option(None, check_storage_options)]
-    fetch_bytes: Annotated[int, Option(256 << 20, _at_least(LEAST_FETCH_BYTES))]
-    cache: Annotated[BlockCache | None, Option(None, _check_cache)]
-
-
-@_documented
-class CompressionOptions(TypedDict, total=False):
-    """The compression of the data files.
-
-    Attributes:
-        compression: Compression of the files: ``"auto"`` (by content), ``None``, ``"gzip"``,
-            ``"zlib"`` or ``"zstd"``.
-    """
-
-    compression: Annotated[CompressionChoice, Option("auto")]
-
-
-@_documented
-class DecodeCacheOptions(TypedDict, total=False):
-    """Memory for the content of compressed files.
-
-    Attributes:
-        decode_cache_bytes: Memory for decompressed parts of compressed files, in bytes, for each
-            process that loads. A shuffle of more data than fits decompresses parts several times;
-            see docs/compressed.md.
-    """
-
-    decode_cache_bytes: Annotated[int, Option(256 << 20, _at_least(1 << 20))]
 
 
 @_documented
@@ -367,55 +299,34 @@ class ChecksumOptions(TypedDict, total=False):
     """Checksums of TFRecord files.
 
     Attributes:
-        verify_crc: Verify checksums. False ignores those of lengths and of data: only that each
-            record ends inside its file is checked then, and damage is returned as data.
+        verify_crc: Verify the checksums of lengths and data. False only checks that each record
+            ends inside its file, and returns damage as data.
     """
 
     verify_crc: Annotated[bool, Option(True)]
 
 
 @_documented
-class SizeOptions(TypedDict, total=False):
-    """The size of records.
+class ItemOptions(TypedDict, total=False):
+    """The user's function, and keys of records.
 
     Attributes:
-        max_record_bytes: Largest size of a record in bytes, decompressed. A larger one is not read:
-            it is a :class:`RecordTooLargeError`, for which ``on_error`` holds.
-    """
-
-    max_record_bytes: Annotated[int, Option(1 << 30, _at_least(1))]
-
-
-@_documented
-class KeyOptions(TypedDict, total=False):
-    """Keys of records.
-
-    Attributes:
+        transform: Function that is called with each :class:`Sample`, or with each :class:`Batch` if
+            there is a batch size, in the threads or workers that load. Its result, which must not
+            be None, is yielded instead. An error in it raises a :class:`TransformError`. See
+            docs/transforms.md.
         with_key: Yield ``(key, sample)``, or ``(list of keys, batch)``. A key identifies a record:
             ``"path:offset"`` in TFRecord files.
     """
 
+    transform: Annotated[
+        Callable[[Any], Any] | None, Option(None, _none_or(Callable, "a function"))
+    ]
     with_key: Annotated[bool, Option(False)]
 
 
 @_documented
-class TransformOptions(TypedDict, total=False):
-    """The user's function.
-
-    Attributes:
-        transform: Function that is called with each :class:`Sample`, or with each :class:`Batch` if
-            the dataset makes batches (without a schema, with the bytes or the list of them). Its
-            result is yielded instead; it must not be None. It runs in the threads or workers that
-            load, ahead of the training loop. An error in it raises a :class:`TransformError`,
-            whatever ``on_error`` is. For random numbers see :func:`record_random`, and
-            docs/transforms.md.
-    """
-
-    transform: Annotated[Callable[[Any], Any] | None, Option(None, _check_transform)]
-
-
-@_documented
-class ItemOptions(KeyOptions, TransformOptions, total=False):
+class BatchItemOptions(ItemOptions, total=False):
     """The kind of items that a dataset yields.
 
     Attributes:
@@ -427,146 +338,48 @@ class ItemOptions(KeyOptions, TransformOptions, total=False):
 
 
 @_documented
-class LengthItemOptions(ItemOptions, total=False):
+class LengthItemOptions(BatchItemOptions, total=False):
     """The kind of items of a dataset that can make batches by length.
 
     Attributes:
         batch_tokens: Maximum padded size of a batch: its number of records times its longest
-            length. Batches then hold records of similar length, at most ``batch_size`` of them if
-            both are given. See docs/batching.md.
+            length. Batches then hold at most ``batch_size`` records of similar length. See
+            docs/batching.md.
     """
 
     batch_tokens: Annotated[int | None, Option(None, _none_or_at_least(1))]
 
 
-@_documented
-class LoadingOptions(TypedDict, total=False):
-    """Options that control how records are loaded.
-
-    Attributes:
-        on_error: Action for a damaged record, or one that does not match the schema. ``"raise"``
-            raises the error. ``"skip"`` leaves the record out and counts it in :attr:`skipped`; one
-            line for each file and epoch is logged. A function is called with each error, and the
-            record is left out.
-            Batches are filled up from the next records, except batches by length. With
-            ``uneven="drop"`` or ``"pad"``, and with several ranks and ``uneven=None``, each lost
-            record is replaced by the nearest valid one instead, so that all ranks yield the planned
-            number of batches; see docs/bad-input.md. If the length of a record is damaged, the rest
-            of its file is lost and reported as one error. A stale index always raises.
-        num_threads: Number of threads that read and parse; 1 is the calling thread. Batches and
-            their order do not depend on it. The default is 2, and 1 in DataLoader workers. Where
-            the calling thread has as much to do, as with samples, it counts as one of them.
-        prefetch: Number of batches that background threads load ahead. If batches are small, runs
-            of up to 32 of them (about 4 MiB as stored) count as one.
-    """
-
-    on_error: Annotated[ErrorPolicy, Option("raise", _check_on_error)]
-    num_threads: Annotated[int | None, Option(None, _none_or_at_least(1))]
-    prefetch: Annotated[int, Option(2, _at_least(1))]
-
-
 class StreamSampleOptions(
-    BatchOptions,
-    StreamOrderOptions,
-    SeedOptions,
-    EpochOptions,
-    PathOptions,
-    RemoteAccessOptions,
-    CompressionOptions,
-    ChecksumOptions,
-    SizeOptions,
-    LoadingOptions,
-    total=False,
+    LoopOptions, StreamOrderOptions, AccessOptions, ChecksumOptions, total=False
 ):
     """Options of :class:`TFRecordStream` that do not change its items."""
 
 
-class StreamOptions(StreamSampleOptions, ItemOptions, total=False):
+class StreamOptions(StreamSampleOptions, BatchItemOptions, total=False):
     """Options of :class:`TFRecordStream`."""
 
 
-class WholeFileSampleOptions(
-    SplitOptions,
-    BatchOptions,
-    ShuffleOptions,
-    UnevenOptions,
-    SeedOptions,
-    EpochOptions,
-    PathOptions,
-    RemoteAccessOptions,
-    SizeOptions,
-    LoadingOptions,
-    total=False,
+class WholeFileOptions(
+    SplitOptions, LoopOptions, OrderOptions, AccessOptions, BatchItemOptions, total=False
 ):
-    """Options of :class:`WholeFileDataset` that do not change its items."""
-
-
-class WholeFileOptions(WholeFileSampleOptions, ItemOptions, total=False):
     """Options of :class:`WholeFileDataset`."""
 
 
-class FileSampleOptions(
-    SplitOptions,
-    BatchOptions,
-    ShuffleOptions,
-    UnevenOptions,
-    SeedOptions,
-    EpochOptions,
-    PathOptions,
-    RemoteAccessOptions,
-    IndexOptions,
-    CompressionOptions,
-    DecodeCacheOptions,
-    SizeOptions,
-    LoadingOptions,
-    total=False,
-):
-    """Options of datasets of other formats that do not change its items."""
+@_documented
+class FileOptions(WholeFileOptions, IndexOptions, total=False):
+    """Options of datasets of other formats.
 
+    Attributes:
+        compression: Compression of the files: ``"auto"`` (by content), ``None``, ``"gzip"``,
+            ``"zlib"`` or ``"zstd"``.
+    """
 
-class FileOptions(FileSampleOptions, ItemOptions, total=False):
-    """Options of datasets of other formats."""
-
-
-class TFRecordSampleOptions(
-    SplitOptions,
-    BatchOptions,
-    LengthOptions,
-    PackOptions,
-    ShuffleOptions,
-    UnevenOptions,
-    SeedOptions,
-    EpochOptions,
-    PathOptions,
-    RemoteAccessOptions,
-    IndexOptions,
-    CompressionOptions,
-    DecodeCacheOptions,
-    ChecksumOptions,
-    SizeOptions,
-    LoadingOptions,
-    total=False,
-):
-    """Options of :class:`TFRecordDataset` that do not change its items."""
-
-
-class TFRecordOptions(TFRecordSampleOptions, LengthItemOptions, total=False):
-    """Options of :class:`TFRecordDataset`."""
+    compression: Annotated[CompressionChoice, Option("auto")]
 
 
 class TfdsSampleOptions(
-    BatchOptions,
-    LengthOptions,
-    PackOptions,
-    ShuffleOptions,
-    UnevenOptions,
-    SeedOptions,
-    EpochOptions,
-    RemoteAccessOptions,
-    ChecksumOptions,
-    SizeOptions,
-    LoadingOptions,
-    total=False,
+    LoopOptions, LengthOptions, OrderOptions, AccessOptions, ChecksumOptions, total=False
 ):
     """Options of :meth:`TFRecordDataset.from_tfds` that do not change its items."""
 
@@ -575,21 +388,19 @@ class TfdsOptions(TfdsSampleOptions, LengthItemOptions, total=False):
     """Options of :meth:`TFRecordDataset.from_tfds`."""
 
 
-class MapSampleOptions(
-    SplitOptions,
-    PathOptions,
-    RemoteAccessOptions,
-    IndexOptions,
-    CompressionOptions,
-    DecodeCacheOptions,
-    ChecksumOptions,
-    SizeOptions,
-    total=False,
-):
+class TFRecordSampleOptions(TfdsSampleOptions, SplitOptions, IndexOptions, total=False):
+    """Options of :class:`TFRecordDataset` that do not change its items."""
+
+
+class TFRecordOptions(TFRecordSampleOptions, LengthItemOptions, total=False):
+    """Options of :class:`TFRecordDataset`."""
+
+
+class MapSampleOptions(SplitOptions, AccessOptions, IndexOptions, ChecksumOptions, total=False):
     """Options of :class:`TFRecordMapDataset` that do not change its items."""
 
 
-class MapOptions(MapSampleOptions, KeyOptions, TransformOptions, total=False):
+class MapOptions(MapSampleOptions, ItemOptions, total=False):
     """Options of :class:`TFRecordMapDataset`."""
 
 
@@ -604,45 +415,31 @@ class SchemaOptions(TypedDict, total=False):
     schema: Annotated[Any, Option(None)]
 
 
-class OrderReplaceOptions(
-    BatchOptions,
-    ShuffleOptions,
-    UnevenOptions,
-    SeedOptions,
-    EpochOptions,
-    LoadingOptions,
-    total=False,
-):
+class OrderReplaceOptions(LoopOptions, OrderOptions, total=False):
     """Options of the ``replace`` methods of datasets that do not change the items."""
 
 
-class ReplaceOptions(OrderReplaceOptions, SchemaOptions, ItemOptions, total=False):
+class ReplaceOptions(OrderReplaceOptions, SchemaOptions, BatchItemOptions, total=False):
     """Options of the ``replace`` methods of datasets."""
 
 
-class TFRecordReplaceOptions(
-    ReplaceOptions, LengthOptions, PackOptions, LengthItemOptions, total=False
-):
+class TFRecordReplaceOptions(ReplaceOptions, LengthOptions, LengthItemOptions, total=False):
     """Options of :meth:`TFRecordDataset.replace`."""
 
 
-class MixSampleOptions(
-    BatchOptions, PackOptions, UnevenOptions, EpochOptions, LoadingOptions, total=False
-):
+class MixSampleOptions(LoopOptions, UnevenOptions, PackOptions, total=False):
     """Options of a mixture that do not change its items."""
 
 
-class MixOptions(MixSampleOptions, ItemOptions, total=False):
+class MixOptions(MixSampleOptions, BatchItemOptions, total=False):
     """Options of a mixture, which replace the options of its datasets."""
 
 
-class StreamOrderReplaceOptions(
-    BatchOptions, StreamOrderOptions, SeedOptions, EpochOptions, LoadingOptions, total=False
-):
+class StreamOrderReplaceOptions(LoopOptions, StreamOrderOptions, total=False):
     """Options of :meth:`TFRecordStream.replace` that do not change the items."""
 
 
-class StreamReplaceOptions(StreamOrderReplaceOptions, SchemaOptions, ItemOptions, total=False):
+class StreamReplaceOptions(StreamOrderReplaceOptions, SchemaOptions, BatchItemOptions, total=False):
     """Options of :meth:`TFRecordStream.replace`."""
 
 
@@ -657,7 +454,7 @@ def options_of(kind: Any) -> dict[str, Option]:
 
 def defaults_of(names: Iterable[str]) -> dict[str, Any]:
     """Return the defaults of the options of any dataset, by name."""
-    known = {**options_of(StreamOptions), **options_of(TFRecordOptions)}
+    known = {**options_of(FileOptions), **options_of(TFRecordOptions)}
     return {name: known[name].default for name in names}
 
 
@@ -665,6 +462,7 @@ def complete(kind: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return all options of a class of this module: those given, checked, and defaults.
 
     Raises:
+        TypeError: If an option is unknown.
         ValueError: If a value is invalid or options contradict each other.
     """
     defaults = {name: option.default for name, option in options_of(kind).items()}
@@ -677,9 +475,15 @@ def change_options(
     """Return options of a class of this module with some of them changed and checked.
 
     Raises:
+        TypeError: If an option is unknown.
         ValueError: If a value is invalid or options contradict each other.
     """
     definitions = options_of(kind)
+    for name in changes:
+        if name not in definitions:
+            raise TypeError(
+                f"unexpected keyword argument {name!r}: the options are {', '.join(definitions)}"
+            )
     changed = {name: definitions[name].check(name, value) for name, value in changes.items()}
     options = {**options, **changed}
     if options.get("drop_last") and not makes_batches(options):
@@ -720,14 +524,9 @@ def _check_laned(options: Mapping[str, Any]) -> None:
 
 def access_options(options: Mapping[str, Any]) -> StorageOptions:
     """Return the options to reach remote objects, with the limits among a dataset's options."""
-    fetch_bytes: int = options["fetch_bytes"]
     cache: BlockCache | None = options["cache"]
-    if cache is not None and fetch_bytes < 4 * cache.block_bytes:
-        raise ValueError(
-            "fetch_bytes must be at least four blocks of the cache "
-            f"({4 * cache.block_bytes:,} bytes), got {fetch_bytes:,}"
-        )
-    return with_limits(options["storage_options"], fetch_bytes, cache)
+    least = 0 if cache is None else _LEAST_BLOCKS * cache.block_bytes
+    return with_limits(options["storage_options"], max(options["cache_bytes"], least), cache)
 
 
 def resolved_rank(options: Mapping[str, Any]) -> tuple[int, int]:
@@ -756,10 +555,9 @@ def check_no_length_batches(options: Mapping[str, Any], subject: str) -> None:
 
 
 def takes_options(kind: Any, *, unchanged: bool = False) -> Callable[[_Decorated], _Decorated]:
-    """Give a class or function the signature and checks of its options, and a class their texts.
+    """Give a class or function the signature of its options, and a class their texts.
 
-    The constructor or function takes ``**options: Unpack[kind]``. An unknown option raises the
-    TypeError that Python raises for an unknown argument.
+    The constructor or function takes ``**options: Unpack[kind]``.
 
     Args:
         kind: A class of this module.
@@ -768,58 +566,28 @@ def takes_options(kind: Any, *, unchanged: bool = False) -> Callable[[_Decorated
 
     def decorate(decorated: Any) -> Any:
         definitions = options_of(kind)
-        if unchanged:
-            definitions = {name: Option(UNCHANGED) for name in definitions}
+        function: Any = decorated.__init__ if inspect.isclass(decorated) else decorated
+        signature = inspect.signature(function)
+        own = [
+            parameter
+            for parameter in signature.parameters.values()
+            if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+        ]
+        options = [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=UNCHANGED if unchanged else option.default,
+                annotation=kind.__annotations__[name].__origin__,
+            )
+            for name, option in definitions.items()
+        ]
+        function.__signature__ = signature.replace(parameters=[*own, *options])
         if inspect.isclass(decorated):
-            init: Any = decorated
-            init.__init__ = _checked(init.__init__, kind, definitions, unchanged=unchanged)
             decorated.__doc__ = _with_options(decorated.__doc__, definitions)
-            return decorated
-        return _checked(decorated, kind, definitions, unchanged=unchanged)
+        return decorated
 
     return decorate
-
-
-def _checked(
-    function: Any, kind: Any, definitions: Mapping[str, Option], *, unchanged: bool
-) -> Any:
-    """Return a function that rejects unknown options and shows the known ones."""
-    signature = inspect.signature(function)
-    own = [
-        parameter
-        for parameter in signature.parameters.values()
-        if parameter.kind is not inspect.Parameter.VAR_KEYWORD
-    ]
-    named = {parameter.name for parameter in own}
-    options = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=option.default,
-            annotation=kind.__annotations__[name].__origin__,
-        )
-        for name, option in definitions.items()
-    ]
-
-    @functools.wraps(function)
-    def call(*args: Any, **given: Any) -> Any:
-        for name in given:
-            if name in definitions or name in named:
-                continue
-            if unchanged:
-                raise TypeError(
-                    f"{function.__name__}() cannot change {name!r}, only {', '.join(definitions)}"
-                )
-            known = (
-                ", which only TFRecordDataset has" if name in options_of(TFRecordOptions) else ""
-            )
-            raise TypeError(
-                f"{function.__qualname__}() got an unexpected keyword argument {name!r}{known}"
-            )
-        return function(*args, **given)
-
-    call.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
-    return call
 
 
 def _entry(option: Option) -> str:

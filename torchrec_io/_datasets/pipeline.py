@@ -15,7 +15,6 @@ from .._records.formats import TFRECORD, RecordFormat
 from .._records.index import RecordIndex
 from .._records.index_cache import IndexChoice, open_indexes
 from .._records.record_reader import RecordReader
-from .._storage.chunk_cache import DEFAULT_CACHE_BYTES
 from .._storage.compression import CompressionChoice
 from .._storage.local import StrPath
 from .._storage.location import Location
@@ -54,19 +53,15 @@ class DataFiles:
     @classmethod
     def open(
         cls,
-        paths: StrPath | Iterable[StrPath] | DataFiles,
+        paths: StrPath | Iterable[StrPath],
         index: IndexChoice = "auto",
         compression: CompressionChoice = "auto",
         record_format: RecordFormat = TFRECORD,
         *,
-        allow_missing: bool = False,
         storage_options: StorageOptions = None,
-        max_index_bytes: int | None = None,
         verify_crc: bool = True,
     ) -> DataFiles:
         """Find the files that paths stand for, and open or build their indexes."""
-        if isinstance(paths, DataFiles):
-            return paths
         if index is None:
             raise ValueError(
                 "index must be 'auto', a path or a list of paths, got None. To read TFRecord files "
@@ -75,7 +70,6 @@ class DataFiles:
         found = expand_paths(
             paths,
             tfrecord_names=record_format.code == TFRECORD.code,
-            allow_missing=allow_missing,
             storage_options=storage_options,
         )
         if index != "auto":
@@ -86,8 +80,6 @@ class DataFiles:
             index,
             compression,
             record_format,
-            allow_missing=allow_missing,
-            max_index_bytes=max_index_bytes,
             verify_crc=verify_crc,
         )
         return cls([each.name for each in found], *indexes)
@@ -167,8 +159,8 @@ class IndexedPipeline(Pipeline):
                 files.indexes,
                 verify_crc=options.get("verify_crc", True),
                 max_record_bytes=options["max_record_bytes"],
-                decode_cache_bytes=options.get("decode_cache_bytes", DEFAULT_CACHE_BYTES),
-                cache=options.get("cache"),
+                cache_bytes=options["cache_bytes"],
+                cache=options["cache"],
             ),
             record_order=files.order(options.get("split")),
             make_parser=make_parser,

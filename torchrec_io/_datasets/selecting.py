@@ -43,77 +43,19 @@ class SelectingDataset:
         features: Sequence[str] | None = None,
         cache_key: str | None = None,
     ) -> Self:
-        """Return a dataset of the records that a predicate chooses, in the same order.
-
-        ``ds.where(lambda batch: batch["label"] < 10, features=["label"])``. The predicate is
-        evaluated in one pass over the records of this dataset, in their stored order. Threads read
-        and parse ahead of it: ``num_threads``, or up to 8 by default. ``transform`` is not applied.
-        Where ``on_error`` leaves out a record, it is not chosen.
-
-        The result is a dataset like any other: its length, ranks, shuffles, splits and states are
-        exact. It keeps all options and the schema of this dataset. The chosen records take 1.13
-        bits of memory for each record of the files.
-
-        The pass is not divided among ranks: each rank evaluates it, so that all ranks have the same
-        records. With ``cache_key``, processes that share a cache directory evaluate it once: the
-        first process evaluates, the others wait and read its result.
-
-        Args:
-            predicate: Called with a :class:`Batch` of any number of records B, or with a list if
-                the schema makes no columns. Returns a bool for each record: a Tensor or array
-                ``[B]``, or a list. Its answer must depend on each record alone, because B varies.
-            features: Names of the features that the predicate uses, or of dicts of features. Other
-                features are not parsed or decoded in the pass, nor checked. Default: all.
-            cache_key: Name of the predicate, to keep its result in the user's cache directory. The
-                result is used again if the files, the schema, ``features``, the records of this
-                dataset and the predicate's code are the same; otherwise the pass is made again, and
-                a warning is logged. The code includes constants, default arguments, and values of
-                global variables and of variables of enclosing functions that are numbers, text,
-                Tensors, arrays or containers of these. Other values, such as open files, are not
-                compared. Two datasets need two keys.
-
-        Returns:
-            A dataset of the chosen records. A warning is logged if there are none.
-
-        Raises:
-            TypeError: If the predicate returns something other than bools.
-            ValueError: If the predicate returns another number of bools, or a feature is unknown.
-            KeyError: If the predicate uses a feature that ``features`` does not name.
-            TorchRecIOError, OSError: If a record cannot be read and ``on_error`` is ``"raise"``, or
-                the files changed since they were indexed. Nothing is cached then.
-        """
+        """Return a dataset of the records that a predicate chooses. See docs/selecting.md."""
         picked = pick_where(self._selectable(), predicate, features, cache_key).positions
         if len(picked) == 0:
             logger.warning("where() chose none of %s", counted(picked.total, "record"))
         return self._narrowed(picked)
 
     def select(self, numbers: Iterable[int]) -> Self:
-        """Return a dataset of the records with some numbers.
-
-        The records keep their stored order, whatever the order of the numbers. ``shuffle`` mixes
-        them as usual. The result takes 1.13 bits of memory for each record of the files.
-
-        Args:
-            numbers: Positions among the records of this dataset in their stored order, from 0.
-                Negative numbers count from the end. Any integers: a list, range, array or Tensor.
-
-        Raises:
-            IndexError: If a number is out of range.
-            ValueError: If a number occurs twice: each record comes exactly once.
-            TypeError: If the numbers are not integers.
-        """
+        """Return a dataset of the records with some numbers. See docs/selecting.md."""
         total = len(self._record_order)
         return self._narrowed(select_positions(_check_numbers(numbers, total), total))
 
     def take(self, n: int) -> Self:
-        """Return a dataset of the first records in the stored order.
-
-        Args:
-            n: Number of records; all records if there are fewer.
-
-        Raises:
-            ValueError: If ``n`` is negative or not an integer.
-        """
+        """Return a dataset of the first records in the stored order. See docs/selecting.md."""
         total = len(self._record_order)
         return self._narrowed(Span(0, min(check_integer("n", n), total), total))
 

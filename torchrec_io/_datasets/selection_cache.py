@@ -28,15 +28,14 @@ logger = logging.getLogger("torchrec_io")
 
 SUFFIX = ".tfsel"
 
-_MAGIC = b"\x89TFSEL\x01\n"
+_MAGIC = b"\x89TFSEL\x02\n"
 _DIGEST_BYTES = 16
-# Signature, digests of the key and of what a result depends on, records in total, lost records.
-_HEAD = struct.Struct(f"<8s{_DIGEST_BYTES}s{_DIGEST_BYTES}s{_DIGEST_BYTES}s{_DIGEST_BYTES}sQQ")
+# Signature, digests of what a result depends on, records in total, lost records.
+_HEAD = struct.Struct(f"<8s{_DIGEST_BYTES}s{_DIGEST_BYTES}s{_DIGEST_BYTES}sQQ")
 _NAMES = {
     "files": "the files",
     "schema": "the schema",
     "records": "the records to choose from",
-    "predicate": "the predicate's code",
 }
 
 
@@ -48,13 +47,11 @@ class PassIdentity:
         files: The data files.
         schema: The features that are read, and how.
         records: The records on which the predicate is evaluated.
-        predicate: Code and values of the predicate.
     """
 
     files: str
     schema: str
     records: str
-    predicate: str
 
     def digests(self) -> tuple[bytes, ...]:
         """Return a digest of each text."""

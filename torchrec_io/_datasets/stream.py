@@ -14,7 +14,6 @@ from .._storage.local import StrPath
 from .._storage.paths import expand_paths
 from .._tensors.block_parser import Columns, SchemaLike, parser_of_messages
 from .base import Item_co, RecordDataset
-from .missing_methods import STREAMED
 from .options import (
     StreamOptions,
     StreamOrderReplaceOptions,
@@ -57,7 +56,6 @@ class TFRecordStream(RecordDataset[Item_co]):
     """
 
     _partition_class: ClassVar[type[RecordPartition]] = StreamPartition
-    _instead = STREAMED
 
     @overload
     def __init__(
@@ -90,10 +88,7 @@ class TFRecordStream(RecordDataset[Item_co]):
     ) -> None:
         known = complete(StreamOptions, options)
         reader = StreamReader(
-            expand_paths(
-                paths, allow_missing=known["allow_missing"], storage_options=access_options(known)
-            ),
-            compression=known["compression"],
+            expand_paths(paths, storage_options=access_options(known)),
             verify_crc=known["verify_crc"],
             max_record_bytes=known["max_record_bytes"],
         )
@@ -105,18 +100,7 @@ class TFRecordStream(RecordDataset[Item_co]):
     def replace(self, **options: Unpack[StreamReplaceOptions]) -> TFRecordStream[Any]: ...
     @takes_options(StreamReplaceOptions, unchanged=True)
     def replace(self, **options: Unpack[StreamReplaceOptions]) -> TFRecordStream[Any]:
-        """Return a stream of the same files with another schema or other options.
-
-        The epoch, the position and the count of skipped errors start again.
-
-        Args:
-            options: Options of the class that do not belong to its files, and ``schema``. Others
-                stay as they are.
-
-        Raises:
-            TypeError: If an option is unknown or belongs to the files.
-            ValueError: If a value is invalid.
-        """
+        """Return a stream with another schema or options, at its start. See docs/streams.md."""
         before = self._session.pipeline
         changes: dict[str, Any] = dict(options)
         schema = changes.pop("schema", before.schema)

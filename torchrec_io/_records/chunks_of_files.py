@@ -84,7 +84,7 @@ def report_decodings(
     if times <= _MANY_DECODINGS:
         return False
     logger.warning(
-        "shuffle=%s decompresses the files about %.0f times in an epoch, with decode_cache_bytes=%d"
+        "shuffle=%s decompresses the files about %.0f times in an epoch, with cache_bytes=%d"
         ": use %s, a larger cache, or torchrec-io compress or decompress",
         True if block is None else f"Shuffle(block={block})",
         times,

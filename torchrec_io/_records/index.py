@@ -564,8 +564,8 @@ class RecordIndex:
         for gap in self.gaps:
             if gap.kind is _core.GapKind.left_out and not allow_missing:
                 raise StaleIndexError(
-                    f"the index leaves out bytes {gap.begin:,} to {gap.end:,} of the data file; "
-                    "use allow_missing=True to read only the records in the index",
+                    f"the index leaves out bytes {gap.begin:,} to {gap.end:,} of the data file: "
+                    "build it again. RecordIndex.load(allow_missing=True) accepts it",
                     path=self.file.name,
                 )
 

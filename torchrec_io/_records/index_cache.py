@@ -67,7 +67,6 @@ class IndexSearch(NamedTuple):
         compression: Compression that the user gave.
         record_format: Record format of the file.
         facts: What a manifest says about the index of the object as it was listed.
-        max_index_bytes: Most bytes that a new index may have; see :meth:`RecordIndex.build`.
         verify_crc: See :meth:`RecordIndex.build`.
     """
 
@@ -75,7 +74,6 @@ class IndexSearch(NamedTuple):
     compression: CompressionChoice = "auto"
     record_format: RecordFormat = TFRECORD
     facts: IndexFacts | None = None
-    max_index_bytes: int | None = None
     verify_crc: bool = True
 
     def find_or_build(self) -> RecordIndex:
@@ -91,7 +89,6 @@ class IndexSearch(NamedTuple):
             self.file,
             compression=self.compression,
             format=self.record_format,
-            max_index_bytes=self.max_index_bytes,
             verify_crc=self.verify_crc,
             allow_damage=True,
         )
@@ -199,8 +196,6 @@ def open_indexes(
     compression: CompressionChoice,
     record_format: RecordFormat = TFRECORD,
     *,
-    allow_missing: bool = False,
-    max_index_bytes: int | None = None,
     verify_crc: bool = True,
 ) -> tuple[list[RecordIndex], list[TorchRecIOError]]:
     """Return the indexes of several data files, opened in a pool of threads.
@@ -212,8 +207,6 @@ def open_indexes(
         compression: Compression of the files: ``"auto"`` (by content), None, ``"gzip"``,
             ``"zlib"`` or ``"zstd"``.
         record_format: Record format of the files.
-        allow_missing: Whether given indexes may leave out records of their files.
-        max_index_bytes: Most bytes that a new index may have; see :meth:`RecordIndex.build`.
         verify_crc: See :meth:`RecordIndex.build`.
 
     Returns:
@@ -234,9 +227,7 @@ def open_indexes(
 
         def find(file: Location) -> RecordIndex:
             facts = listed.get(file)
-            search = IndexSearch(
-                file, compression, record_format, facts, max_index_bytes, verify_crc
-            )
+            search = IndexSearch(file, compression, record_format, facts, verify_crc)
             if facts is None:
                 return search.find_or_build()
             stamp, beside = file.stamp(), file.beside(SUFFIX).seen_stamp
@@ -252,7 +243,7 @@ def open_indexes(
                 f"{len(names)}"
             )
         indexes = map_in_threads(
-            lambda pair: RecordIndex.load(*pair, format=record_format, allow_missing=allow_missing),
+            lambda pair: RecordIndex.load(*pair, format=record_format),
             list(zip(names, files, strict=True)),
             threads,
         )

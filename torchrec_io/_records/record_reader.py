@@ -53,7 +53,7 @@ class RecordReader(Reader):
         indexes: Index of each file, all of the same record format.
         verify_crc: Whether checksums are compared, those of lengths and of data.
         max_record_bytes: Largest size of a record in bytes. Larger ones are not read.
-        decode_cache_bytes: Memory for decoded parts of compressed files, in bytes.
+        cache_bytes: Memory for decoded parts of compressed files, in bytes.
         cache: Cache on the local disk that keeps decoded parts of compressed files.
 
     Attributes:
@@ -67,7 +67,7 @@ class RecordReader(Reader):
         *,
         verify_crc: bool = True,
         max_record_bytes: int = MAX_RECORD_BYTES,
-        decode_cache_bytes: int = DEFAULT_CACHE_BYTES,
+        cache_bytes: int = DEFAULT_CACHE_BYTES,
         cache: BlockCache | None = None,
     ) -> None:
         self.indexes: tuple[RecordIndex, ...] = tuple(indexes)
@@ -76,7 +76,7 @@ class RecordReader(Reader):
         self.format: RecordFormat = self.indexes[0].format
         self._counts = np.array([len(index) for index in self.indexes], np.int64)
         self._ends = np.cumsum(self._counts)
-        self.decode_cache_bytes = decode_cache_bytes
+        self.cache_bytes = cache_bytes
         self.cache = cache
         self._has_reported = False  # how often the files are decompressed
         kinds = {index.compression for index in self.indexes}
@@ -96,7 +96,7 @@ class RecordReader(Reader):
         return {
             "verify_crc": self.verify_crc,
             "max_record_bytes": self.max_record_bytes,
-            "decode_cache_bytes": self.decode_cache_bytes,
+            "cache_bytes": self.cache_bytes,
             "cache": self.cache,
         }
 
@@ -117,7 +117,7 @@ class RecordReader(Reader):
             block: Number of records that are read together; None: each is read alone.
         """
         if self.compressions and self.cache is None and not self._has_reported:
-            self._has_reported = report_decodings(self.indexes, self.decode_cache_bytes, block)
+            self._has_reported = report_decodings(self.indexes, self.cache_bytes, block)
 
     def plan(self, records: Ints, gap: int = _COALESCE_GAP_BYTES) -> ReadPlan:
         """Find where records are, and join neighboring ones into one read.
@@ -137,7 +137,7 @@ class RecordReader(Reader):
 
     def _find_prefetch_limits(self) -> PrefetchLimits | None:
         if self.compressions:
-            most = self.decode_cache_bytes * 3 // 4
+            most = self.cache_bytes * 3 // 4
             return PrefetchLimits(most, most // 2)
         limits = (index.location.fetch_bytes for index in self.indexes)
         fetch_bytes = min(filter(None, limits), default=0)
@@ -290,7 +290,7 @@ class RecordReader(Reader):
     def count_memory_of(self, holder: Holder) -> None:
         """Count the memory that an object holds within the memory for decoded parts of files."""
         if self.compressions:
-            process_cache(self.decode_cache_bytes).count_memory_of(holder)
+            process_cache(self.cache_bytes).count_memory_of(holder)
 
     def locate(self, numbers: Ints | Sequence[int]) -> list[RecordLocation]:
         numbers = np.asarray(numbers, np.int64)
@@ -327,6 +327,6 @@ class RecordReader(Reader):
     def _open_files(self) -> OpenFiles:
         open_content = None
         if self.compressions:
-            chunks = process_cache(self.decode_cache_bytes)
+            chunks = process_cache(self.cache_bytes)
             open_content = functools.partial(open_chunks, cache=chunks, disk=self.cache)
         return OpenFiles(self.indexes, self._counts, open_content)

@@ -72,14 +72,14 @@ def check_complete(files: Iterable[str], pattern: str | None = None) -> None:
         more = [f"{lost - len(named):,} more"] if lost > len(named) else []
         raise FileNotFoundError(
             f"{lost:,} of {counted(total, 'shard')} {'is' if lost == 1 else 'are'} missing: "
-            f"{', '.join([*named, *more])}; restore what is missing, or pass allow_missing=True "
-            "(--allow-missing) to read the files that exist"
+            f"{', '.join([*named, *more])}; restore what is missing, or name the files that exist "
+            "in a list (tools: allow_missing=True, --allow-missing)"
         )
     for start, wanted in several:
         raise ValueError(
             f"{start!r} has two sets of shards, -of-{wanted[0]} and -of-{wanted[1]}; choose one "
-            f"with a pattern such as '{start}-*-of-{wanted[1]}', or pass allow_missing=True "
-            "(--allow-missing) to read all of them"
+            f"with a pattern such as '{start}-*-of-{wanted[1]}', or name all files in a "
+            "list (tools: allow_missing=True, --allow-missing)"
         )
 
 

@@ -20,7 +20,7 @@ SCHEMA = {"n": tio.FixedLenFeature([], "int64"), "text": tio.FixedLenFeature([],
 COUNT = 400
 TEXTS = [random.Random(number).randbytes(5000) for number in range(COUNT)]
 # Smaller than the data, so that chunks are evicted.
-OPTIONS: Any = {"batch_size": 16, "decode_cache_bytes": 1 << 20}
+OPTIONS: Any = {"batch_size": 16, "cache_bytes": 1 << 20}
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_each_chunk_is_decoded_once(
     decoded.clear()
     assert sorted(values(DataLoader(dataset, batch_size=None, num_workers=2))) == expected
     assert sorted(values(pickle.loads(pickle.dumps(dataset)))) == expected
-    records = tio.TFRecordMapDataset(path, SCHEMA, cache=cache, decode_cache_bytes=1 << 20)
+    records = tio.TFRecordMapDataset(path, SCHEMA, cache=cache, cache_bytes=1 << 20)
     assert records[399]["text"] == TEXTS[399]
     assert decoded == []
 
@@ -130,7 +130,7 @@ def test_remote_files(path: str, cache: tio.BlockCache, decoded: list[int]) -> N
 
 
 @pytest.mark.parametrize(
-    ("seek_point_bytes", "decode_cache_bytes", "has_cache"),
+    ("seek_point_bytes", "cache_bytes", "has_cache"),
     [(1 << 18, 1 << 20, True), (1 << 18, 1 << 20, False), (1 << 30, 1 << 28, False)],
 )
 def test_repeated_decompression_is_reported(
@@ -140,7 +140,7 @@ def test_repeated_decompression_is_reported(
     monkeypatch: pytest.MonkeyPatch,
     *,
     seek_point_bytes: int,
-    decode_cache_bytes: int,
+    cache_bytes: int,
     has_cache: bool,
 ) -> None:
     monkeypatch.setattr("torchrec_io._storage.seek_points._MOST_CHUNK_BYTES", 1 << 20)
@@ -148,6 +148,6 @@ def test_repeated_decompression_is_reported(
     write(path, [bytes(100_000)] * 200)
     tio.RecordIndex.build(path, seek_point_bytes=seek_point_bytes).save()
     options: Any = {"cache": cache} if has_cache else {}
-    options["decode_cache_bytes"] = decode_cache_bytes
+    options["cache_bytes"] = cache_bytes
     next(iter(tio.TFRecordDataset(path, SCHEMA, shuffle=True, **options)))
     assert ("decompresses the files about" in caplog.text) == (not has_cache)

@@ -180,7 +180,7 @@ def test_a_wrong_answer_is_asked_for_again(
     assert sorted(record for batch in dataset for record in batch) == expected
     assert not (has_cache and web.gets())
     cache.clear()
-    options["decode_cache_bytes"] = 1 << 22  # no other reader's
+    options["cache_bytes"] = 1 << 22  # no other reader's
     again = tio.TFRecordDataset(url, cache=cache if has_cache else None, **options)
     web.faults = [wrong_answer] * 1000  # the object itself is damaged
     with pytest.raises(tio.CorruptRecordError, match=r"a\.tfrecord"):
@@ -396,10 +396,11 @@ def test_wrong_arguments(tmp_path: Path) -> None:
         tio.BlockCache(tmp_path / "file", max_bytes=1 << 30)
     with pytest.raises(ValueError, match=r"cache must be a BlockCache, such as .*got '/tmp/c'"):
         tio.TFRecordDataset("x", cache="/tmp/c")  # type: ignore[call-overload]
-    with pytest.raises(ValueError, match=r"fetch_bytes must be at least four blocks of the cache"):
-        tio.TFRecordStream(
-            "https://x/a", cache=tio.BlockCache(tmp_path, max_bytes=1 << 30), fetch_bytes=2 << 20
-        )
+
+
+def test_memory_has_room_for_some_blocks(web: WebServer, cache: tio.BlockCache) -> None:
+    path = web.put("/a.tfrecord", DATA)
+    assert list(tio.TFRecordDataset(path, cache=cache, cache_bytes=1 << 20)) == RECORDS
 
 
 def test_copies_are_equal(cache: tio.BlockCache) -> None:

@@ -243,8 +243,8 @@ def _existing(names: list[str], options: RemoteOptions, *, allow_missing: bool) 
             raise FileNotFoundError(f"no such object: {names[0]!r}")
         raise FileNotFoundError(
             f"{len(missing):,} of {len(names):,} objects are missing: {missing[0]!r}"
-            f"{' and others' if len(missing) > 1 else ''}; restore what is missing, or pass "
-            "allow_missing=True (--allow-missing) to read the files that exist"
+            f"{' and others' if len(missing) > 1 else ''}; restore what is missing, or name the "
+            "objects that exist in a list (tools: allow_missing=True, --allow-missing)"
         )
     return [name for name in names if name in options.stamps]
 
