@@ -43,7 +43,7 @@ def in_child(work: Callable[[], object]) -> int:
 
 # ---- killed processes ----
 
-CALLS = ("open", "write", "fsync", "unlink", "replace")
+CALLS = ("open", "write", "writev", "fsync", "unlink", "replace")
 
 
 def die_at(step: int) -> None:

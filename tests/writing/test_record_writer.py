@@ -343,7 +343,7 @@ def test_working_directory_may_change(tmp_path: Path, monkeypatch: pytest.Monkey
     assert read(tmp_path / "x") == [b"a"]
 
 
-@pytest.mark.parametrize("call", ["write", "fsync", "replace"])
+@pytest.mark.parametrize("call", ["writev", "fsync", "replace"])
 def test_system_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     path = tmp_path / "x"
     write(path, [b"old"])
@@ -369,13 +369,13 @@ def test_system_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: st
 def test_interrupted_write_is_final(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After Ctrl-C, it is unknown whether a part of a record was written."""
     writer = tio.TFRecordWriter(tmp_path / "x")
-    real = os.write
+    writev = os.writev
 
-    def interrupted(descriptor: int, data: Any) -> int:
-        real(descriptor, data)
+    def interrupted(descriptor: int, parts: Any) -> int:
+        writev(descriptor, parts)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(os, "write", interrupted)
+    monkeypatch.setattr(os, "writev", interrupted)
     with pytest.raises(KeyboardInterrupt):
         writer.write(b"x" * 100_000)
     monkeypatch.undo()
@@ -385,12 +385,13 @@ def test_interrupted_write_is_final(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = os.write
+    writev = os.writev
 
-    def short(descriptor: int, data: memoryview) -> int:
-        return real(descriptor, data[: max(1, len(data) // 3)])
+    def short(descriptor: int, parts: list[memoryview]) -> int:
+        whole = b"".join(parts)
+        return writev(descriptor, [whole[: max(1, len(whole) // 3)]])
 
-    monkeypatch.setattr(os, "write", short)
+    monkeypatch.setattr(os, "writev", short)
     records = [b"", b"small", b"x" * 100_000, b""]
     write(tmp_path / "x", records)
     assert (tmp_path / "x").read_bytes() == b"".join(map(frame, records))

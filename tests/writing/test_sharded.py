@@ -241,7 +241,7 @@ def test_no_file_has_its_name_before_the_end(tmp_path: Path, options: dict[str, 
     assert names(tmp_path) == []
 
 
-@pytest.mark.parametrize("call", ["write", "fsync", "replace"])
+@pytest.mark.parametrize("call", ["writev", "fsync", "replace"])
 @pytest.mark.parametrize("options", [{"num_shards": 3}, {"max_bytes": 20}])
 def test_system_errors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, options: dict[str, Any]

@@ -67,12 +67,10 @@ class PendingFile:
     def write(self, *parts: bytes | memoryview) -> None:
         """Append bytes. After an error, the number of bytes in the file is undefined."""
         with _errors_naming(self.path):
-            for part in parts:
-                left = memoryview(part)
-                while left:
-                    done = os.write(self._file.fileno(), left)
-                    self.size += done
-                    left = left[done:]
+            done = os.writev(self._file.fileno(), parts)
+        self.size += done
+        if done < sum(map(len, parts)):  # seldom
+            self.write(memoryview(b"".join(parts))[done:])
 
     def source(self) -> ByteSource:
         """Open the content that was written so far."""
