@@ -17,7 +17,7 @@ import torchrec_io as tio
 from tests.support.every_kind import tensors_of
 from tests.support.examples import example_of, sequence_example_of
 from tests.support.written_tensors import WRITTEN
-from torchrec_io._tensors import batch as batch_module
+from torchrec_io._tensors import columns as columns_module
 
 Feature = tio.RaggedFeature
 SCHEMA: dict[str, Any] = {
@@ -226,7 +226,7 @@ def make_batch() -> tio.Batch:
 def test_pickling(inline: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = make_batch()
     size = batch.arena.numel()
-    monkeypatch.setattr(batch_module, "_INLINE_BYTES", size if inline else size - 1)
+    monkeypatch.setattr(columns_module, "_INLINE_BYTES", size if inline else size - 1)
     data = pickle.dumps(batch)
     assert len(data) < size + 5000
     again = pickle.loads(data)

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, IterableDataset, _utils, default_collat
 
 import torchrec_io as tio
 from tests.support.every_kind import all_tensors, contents, make_batch
-from torchrec_io._tensors import batch as batch_module
+from torchrec_io._tensors import columns as columns_module
 from torchrec_io._tensors import device as device_module
 
 
@@ -109,7 +109,7 @@ class Source(IterableDataset[Any]):
         self.count = count
 
     def __iter__(self) -> Iterator[tio.Batch]:
-        batch_module._INLINE_BYTES = 1 << 20 if self.inline else -1
+        columns_module._INLINE_BYTES = 1 << 20 if self.inline else -1
         for i in range(self.count):
             yield make_batch(4, first=i)
 

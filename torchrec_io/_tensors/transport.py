@@ -34,6 +34,7 @@ from torch.utils.data import get_worker_info
 
 from .. import _core
 from .batch import Batch
+from .columns import Columns
 
 # Arenas up to this size are sent in the message. The limit is measured by benchmarks/transfer.py.
 _INLINE_BYTES = 1 << 12
@@ -112,14 +113,14 @@ class _Sender:
         self._numbers = itertools.count()
         self._slots: list[_Slot] = []
         # Cached: batches share a layout if the sizes of their columns do not depend on the data.
-        self._layout: tuple[Any, ...] = ()
+        self._form: tuple[Any, ...] = ()
         self._pickled = b""
 
     def send(self, batch: Batch) -> tuple[Any, ...] | None:
         """Write a batch to a slot and return its pickled form, or None if no slot is free."""
         with self._lock:
             size = batch.arena.numel()
-            layout = self._pickled_layout(batch)
+            form = self._pickled_form(batch)
             slot = self._take_slot(size)
             if slot is None:
                 return None
@@ -128,14 +129,14 @@ class _Sender:
                 self._name, self._pid, slot.number, slot.descriptor, len(slot.memory), size
             )
             if slot.is_known:
-                return _receive, (place, None, layout)
+                return _receive, (place, None, form)
             try:
                 new = _NewSlot(DupFd(slot.descriptor), slot.replaced)
             except OSError:  # no file descriptors are left
                 slot.release()
                 return None
             slot.is_known = True
-            return _receive, (place, new, layout)
+            return _receive, (place, new, form)
 
     def _take_slot(self, size: int) -> _Slot | None:
         """Reserve a slot, or create one; return None if that is not possible."""
@@ -159,10 +160,10 @@ class _Sender:
             small.close()
         return slot
 
-    def _pickled_layout(self, batch: Batch) -> bytes:
-        layout = batch.layout
-        if not self._layout or any(map(operator.is_not, self._layout, layout)):
-            self._layout, self._pickled = layout, pickle.dumps(layout)
+    def _pickled_form(self, batch: Batch) -> bytes:
+        form = batch.columns.form
+        if not self._form or any(map(operator.is_not, self._form, form)):
+            self._form, self._pickled = form, pickle.dumps(form)
         return self._pickled
 
     def close(self) -> None:
@@ -211,13 +212,13 @@ class _Receiver:
         self._lock = threading.Lock()
         self._slots: dict[bytes, dict[int, npt.NDArray[np.uint8]]] = {}
 
-    def take(self, place: _Place, new: _NewSlot | None, pickled_layout: bytes) -> Batch:
+    def take(self, place: _Place, new: _NewSlot | None, pickled_form: bytes) -> Batch:
         """Return the batch at a position.
 
         Args:
             place: Position of the batch.
             new: The slot, if it was not sent before.
-            pickled_layout: Pickled layout of the batch.
+            pickled_form: Pickled form of the columns.
 
         Raises:
             RuntimeError: If the worker has ended and this process does not have the slot yet.
@@ -230,7 +231,7 @@ class _Receiver:
             if new is not None and new.replaced is not None:
                 slots.pop(new.replaced, None)
         arena = _core.lend_slot(memory, place.size)
-        return Batch(torch.from_numpy(arena), *_load_layout(pickled_layout))
+        return Batch(Columns(torch.from_numpy(arena), *_load_form(pickled_form)))
 
     def _slots_of(self, place: _Place) -> dict[int, npt.NDArray[np.uint8]]:
         """Return the slots of a worker, which are kept until DataLoader releases the worker."""
@@ -294,13 +295,13 @@ def reduce_batch(batch: Batch) -> Any:
     return _ends.sender.send(batch) or batch.__reduce__()
 
 
-def _receive(place: _Place, new: _NewSlot | None, pickled_layout: bytes) -> Batch:
+def _receive(place: _Place, new: _NewSlot | None, pickled_form: bytes) -> Batch:
     _core.stay_if_exiting()
-    return _ends.receiver.take(place, new, pickled_layout)
+    return _ends.receiver.take(place, new, pickled_form)
 
 
 @functools.lru_cache(maxsize=8)  # the layouts of ragged batches are rarely repeated
-def _load_layout(pickled: bytes) -> Any:
+def _load_form(pickled: bytes) -> Any:
     return pickle.loads(pickled)  # noqa: S301  # trusted like the message that contains it
 
 
