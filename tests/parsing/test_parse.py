@@ -260,23 +260,6 @@ def test_errors_name_record_feature_and_reason(feature: Any, name: str, reason: 
     assert f"(record 0,{place} feature {name!r})" in str(error)
 
 
-def test_the_first_bad_record_is_named() -> None:
-    schema = {"i": tio.FixedLenFeature([2], "int8")}
-    good = example(entry("i", int_feature(1, 2)))
-    wrong_value = example(entry("i", int_feature(1, 1000)))  # shows when values are decoded
-    wrong_count = example(entry("i", int_feature(1)))
-    no_example = b"\x0a\xff"
-    for records in (
-        [good, wrong_value, wrong_count, no_example],
-        [good, no_example, wrong_value, wrong_count],
-        [good, wrong_count, good, wrong_value],
-    ):
-        with pytest.raises(DecodeError) as caught:
-            tio.parse_examples(records, schema)
-        assert caught.value.record == 1
-        assert caught.value.feature == (None if records[1] is no_example else "i")
-
-
 def test_a_block_without_its_bad_records_is_parsed() -> None:
     schema = tio.Schema(
         {"a": tio.FixedLenFeature([], "int8"), "b": tio.FixedLenFeature([], "int8")}
@@ -407,14 +390,6 @@ def test_prediction_looks_at_every_byte_of_a_header() -> None:
                     assert after[name]["values"][1:] == alone[name]["values"]
 
 
-def test_records_of_any_length_at_the_end_of_a_buffer() -> None:
-    # The last record of a block is compared as any other, near the end of what may be read.
-    for size in range(40):
-        record = example(entry("x", bytes_feature(b"v" * size)))
-        batch = tio.parse_examples([record] * 3, {"x": tio.FixedLenFeature([], "string")})
-        assert batch["x"].tolist() == [b"v" * size] * 3
-
-
 @pytest.mark.parametrize(
     "rows", [1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 129, 257, 1000]
 )
@@ -460,11 +435,3 @@ def test_many_more_entries_than_any_writer_makes() -> None:
     assert {name: column.tolist() for name, column in batch.items()} == {
         name: [int(name)] * 3 for name in schema
     }
-
-
-def test_long_lists() -> None:
-    mixed = [i * 0x9E3779B97F4A7C15 % 2**64 for i in range(20_000)]
-    values = [(bits - (bits >> 63 << 64)) >> (i % 63) for i, bits in enumerate(mixed)]
-    record = example(entry("x", int_feature(*values)))
-    for feature in (tio.FixedLenFeature([20_000], "int64"), tio.VarLenFeature("int64")):
-        assert tio.parse_examples([record], {"x": feature})["x"].tolist() == [values]

@@ -13,11 +13,9 @@ from hypothesis import strategies as st
 import torchrec_io as tio
 from tests.support.examples import example_of, sequence_example_of
 from tests.support.wire import (
-    bytes_feature,
     delimited,
     entry,
     example,
-    float_feature,
     int_feature,
 )
 from torchrec_io.errors import DecodeError, SchemaError
@@ -313,17 +311,6 @@ def test_context_and_lists(writer: str) -> None:
     assert sample["tree"].tolist() == [[], [[9]]]
 
 
-def test_no_records() -> None:
-    batch = tio.parse_sequence_examples([], BOTH)
-    assert batch.samples() == []
-    assert tuple(batch["label"].shape) == (0, 2)
-    assert tuple(batch["frames"].shape) == (0, 0, 2)
-    for name in ("name", "tags", "rows", "words", "tree"):
-        assert batch[name].tolist() == []
-    assert batch["tree"].offsets.tolist() == batch["tree"].values.offsets.tolist() == [0]
-    assert batch.lengths["frames"].tolist() == []
-
-
 def test_one_key_in_both_parts() -> None:
     # Stored under one name; a schema tells them apart by the names of its columns.
     record = sequence_example_of({"x": [1, 2]}, {"x": [[3], [4, 5]]})
@@ -343,40 +330,6 @@ def test_one_key_in_both_parts() -> None:
 def feature_list(key: str, *steps: bytes) -> bytes:
     """An entry of FeatureLists."""
     return delimited(1, delimited(1, key.encode()) + delimited(2, b"".join(steps)))
-
-
-def test_of_duplicates_the_last_wins() -> None:
-    step, other = delimited(1, int_feature(1)), delimited(1, int_feature(2, 3))
-    context = delimited(1, entry("c", int_feature(1)) + entry("c", int_feature(2)))
-    lists = delimited(2, feature_list("x", step, step) + feature_list("x", other))
-    again = delimited(2, feature_list("y", step) + feature_list("y"))
-    schema = tio.Schema(
-        context={"c": tio.FixedLenFeature([], "int64")},
-        sequence={"x": tio.VarLenFeature("int64"), "y": tio.VarLenFeature("int64")},
-    )
-    sample = tio.parse_sequence_example(context + lists + again, schema)
-    assert int(sample["c"]) == 2
-    assert sample["x"].tolist() == [[2, 3]]
-    assert sample["y"].tolist() == []
-    # A damaged list that another one replaces is legal protobuf only if it is whole itself.
-    empty_last = delimited(2, feature_list("x", step, step) + feature_list("x"))
-    strict = tio.Schema(sequence={"x": Sequence([], "int64")})
-    assert tio.parse_sequence_example(empty_last, strict)["x"].tolist() == []
-
-
-def test_parts_in_any_order_and_number() -> None:
-    one = delimited(2, feature_list("x", delimited(1, bytes_feature(b"a"))))
-    two = delimited(2, feature_list("y", delimited(1, float_feature(0.5))))
-    context = delimited(1, entry("c", int_feature(1)))
-    schema = tio.Schema(
-        context={"c": tio.FixedLenFeature([], "int64")},
-        sequence={"x": Sequence([], "string"), "y": Sequence([], "float64")},
-    )
-    for record in (one + context + two, two + one + context, context + two + one):
-        sample = tio.parse_sequence_example(record, schema)
-        assert int(sample["c"]) == 1
-        assert sample["x"].tolist() == [b"a"]
-        assert sample["y"].tolist() == [0.5]
 
 
 def test_examples_are_sequence_examples_without_lists_and_the_other_way_round() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.support.examples import example_of
-from tests.support.wire import bytes_feature, entry, example, int_feature
+from tests.support.wire import entry, example, int_feature
 from torchrec_io._parsing.parser import ExampleParser
 from torchrec_io._records.record_block import RecordList
 from torchrec_io._tensors.parse import parse_block
@@ -213,16 +213,6 @@ def test_misfits_are_named(changed: dict[str, Any], reason: str, already_sorted:
     assert (caught.value.record, caught.value.feature) == (1, "x")
 
 
-def test_counts_do_not_make_up_for_each_other() -> None:
-    # TensorFlow compares the numbers of values and indices over the whole batch.
-    records = [example_of(i0=[0], values=[1, 2]), example_of(i0=[1, 2], values=[3])]
-    with pytest.raises(
-        DecodeError, match="2 values, but the number of indices in 'i0' is 1"
-    ) as caught:
-        tio.parse_examples(records, {"x": sparse_feature("int64", (3,))})
-    assert caught.value.record == 0
-
-
 @pytest.mark.parametrize("extent", [0, 1])
 def test_a_size_of_zero_holds_nothing(extent: int) -> None:
     schema = {"x": sparse_feature("int64", (extent,))}
@@ -233,30 +223,3 @@ def test_a_size_of_zero_holds_nothing(extent: int) -> None:
         return
     with pytest.raises(DecodeError, match="outside of the size 0"):
         tio.parse_example(record, schema)
-
-
-@pytest.mark.parametrize(("dtype", "value"), [("int8", 128), ("bool", 2), ("uint64", -1)])
-def test_values_that_do_not_fit_are_refused(dtype: str, value: int) -> None:
-    good, bad = example_of(i0=[1, 0], values=[1, 0]), example_of(i0=[1, 0], values=[1, value])
-    with pytest.raises(DecodeError, match="does not fit") as caught:
-        tio.parse_examples([good, bad], {"x": sparse_feature(dtype, (2,))})
-    assert (caught.value.record, caught.value.feature) == (1, "x")
-
-
-def test_other_columns_beside_it() -> None:
-    record = example(
-        entry("i0", int_feature(1, 0)),
-        entry("values", bytes_feature(b"one", b"")),
-        entry("label", int_feature(3)),
-    )
-    schema = {
-        "label": tio.FixedLenFeature([], "uint8"),
-        "x": sparse_feature("string", (2,)),
-        "values": tio.VarLenFeature("string"),
-    }
-    batch = tio.parse_examples([record] * 3, schema)
-    assert batch["label"].tolist() == [3, 3, 3]
-    assert batch["values"].tolist() == [[b"one", b""]] * 3
-    assert entries_of(batch["x"]) == [
-        ((row, place), value) for row in range(3) for place, value in [(0, b""), (1, b"one")]
-    ]
