@@ -53,7 +53,7 @@ class Batch:
             has_views: Whether to create the views now. Threads that work ahead leave that to
                 :meth:`with_views`: it needs the GIL, and as much time as the rest of their work.
         """
-        self.columns = columns
+        self.columns: Columns = columns  # internal interface
         self._keys = columns.keys
         # The views, nested in dicts, once they are created.
         self._shown: dict[str, Any] | None = None

@@ -22,7 +22,7 @@ from .arena import allocate_arena, allocate_for
 from .columns import Columns, Form, top_keys
 from .gather import copy_rows, data_of, gather
 from .ragged import Ragged, TensorParts, integers
-from .sample import GivenRows, Hints, Origin, Rows, Sample
+from .sample import Constant, GivenRows, Hints, Origin, Rows, Sample
 from .views import list_rows, name_dtype
 
 # Blocks of which samples are still in use are kept up to this number and size: a DataLoader that
@@ -39,7 +39,8 @@ class BatchRows(Rows):
 
     Args:
         source: Columns of the batch; or the arena of a batch of one record, and the form of its
-            columns. There may be many of the latter, so they are small until a value is asked for.
+            columns, of which every number is that row. There may be many of the latter, so they are
+            small until a value is asked for.
         origins: Source of the random numbers of its records, and their numbers, if known.
         schema: Schema that the records were parsed with; None if it is not known.
         names: Top-level keys of each record, if they are known already.
@@ -48,6 +49,7 @@ class BatchRows(Rows):
     __slots__ = (
         "_form_of_one",
         "_hints",
+        "_is_one",
         "_is_ordered",
         "_leaves",
         "_origins",
@@ -70,9 +72,10 @@ class BatchRows(Rows):
         self.names = top_keys(form[1], form[3]) if names is None else names
         self.schema = schema
         self._origins = origins
+        self._is_one = not isinstance(source, Columns)
         self._hints: Hints | None = None
         # Whether the arena has rows, and none overlap. A copy of a row was made of such an arena.
-        self._is_ordered: bool | None = None if isinstance(source, Columns) else True
+        self._is_ordered: bool | None = True if self._is_one else None
         self._form_of_one: Form | None = None  # shared by the copies of single rows
         # The values of which the dicts were made, for each key of a nested schema.
         self._leaves: dict[str, list[dict[Path, Any]]] | None = None
@@ -86,8 +89,12 @@ class BatchRows(Rows):
             self._source = Columns(arena, *form)
         return self._source
 
-    def __missing__(self, key: str) -> Sequence[Any]:
-        rows: Sequence[Any]
+    def row_of(self, number: int) -> int:
+        """Return the row of the columns that a number stands for."""
+        return 0 if self._is_one else number
+
+    def __missing__(self, key: str) -> Any:
+        rows: Any
         columns = _columns_of_key(self.columns, key)
         if tuple(columns) == ((),):
             rows = columns[()]
@@ -100,6 +107,8 @@ class BatchRows(Rows):
                 self._leaves = {}
             self._leaves[key] = leaves
             rows = list(map(_nested, leaves))
+        if self._is_one:
+            rows = Constant(rows[0])
         self[key] = rows
         return rows
 
@@ -129,7 +138,7 @@ class BatchRows(Rows):
         if self._origins is None:
             return None
         random, numbers = self._origins
-        return Origin(random, numbers[row])
+        return Origin(random, numbers[self.row_of(row)])
 
     @property
     def can_be_gathered(self) -> bool:
@@ -161,7 +170,7 @@ class BatchRows(Rows):
         if not isinstance(self._source, Columns):
             return self._source
         room = ArenaLayout(is_small=True)
-        copy = copy_rows([self._source], [(0, row, 1)], room)
+        copy = copy_rows([self._source], [(0, self.row_of(row), 1)], room)
         if copy is None:
             return None
         form: Form = (tuple(copy.lay_out()), *self._source.form[1:])
@@ -296,32 +305,28 @@ def gather_samples(
         None if the samples must be joined value by value.
     """
     numbers: dict[int, int] = {}  # of the sources, by the identity of their rows
-    sources: list[Columns] = []
+    found: list[BatchRows] = []
     spans = []
     for rows, begin, end in Sample.runs_of(samples):
         source = numbers.get(id(rows))
         if source is None:
             if not isinstance(rows, BatchRows) or not rows.can_be_gathered:
                 return None
-            source = numbers[id(rows)] = len(sources)
-            sources.append(rows.columns)
-        spans.append((source, begin, end - begin))
+            source = numbers[id(rows)] = len(found)
+            found.append(rows)
+        spans.append((source, found[source].row_of(begin), end - begin))
+    sources = [rows.columns for rows in found]
     _, begin, count = spans[0]
-    if len(spans) == 1 and count > 1 and (begin, count) == (0, _count_rows(sources[0])):
+    if len(spans) == 1 and count > 1 and (begin, count) == (0, sources[0].count_records()):
         return _copy_of(sources[0], allocate)
     return gather(sources, spans, allocate)
-
-
-def _count_rows(columns: Columns) -> int:
-    """Return the number of records of columns with an arena; -1 if there are no columns."""
-    return next((column.num_records for column in columns.layout), -1)
 
 
 def _copy_of(columns: Columns, allocate: Callable[[int], Tensor]) -> Columns:
     """Return a copy of columns, which are copied in one piece."""
     data = data_of(columns)
     arena = allocate_for(
-        len(data), columns.layout, _count_rows(columns), columns.padded, allocate=allocate
+        len(data), columns.layout, columns.count_records(), columns.padded, allocate=allocate
     )
     np.copyto(arena.numpy(), data)
     return Columns(arena, *columns.form)

@@ -42,6 +42,7 @@ class ColumnsBuilder:
         self._padded = dict(padded or {})
         # Names of columns of numbers, and the functions that write them.
         self._dense: dict[tuple[torch.dtype, tuple[int, ...], str], dict[str, _Write]] = {}
+        self._groups: list[tuple[tuple[str, ...], Tensor]] = []
         self._others: dict[str, Any] = {}
 
     def add(self, name: str, value: Any) -> None:
@@ -58,6 +59,10 @@ class ColumnsBuilder:
         # Padded columns and their lengths are looked up by their names.
         alone = name if name in self._padded or "\0" in name else ""
         self._dense.setdefault((dtype, shape, alone), {})[name] = write
+
+    def add_together(self, names: tuple[str, ...], values: Tensor) -> None:
+        """Add columns of numbers that are copied at once: ``[columns, *shape]``."""
+        self._groups.append((names, values))
 
     def add_lengths(
         self, name: str, lengths: Tensor, fill: Any, axes: tuple[int, ...] = (0,)
@@ -97,7 +102,15 @@ class ColumnsBuilder:
             room.layout.reserve_dense(tuple(writes), str(dtype).removeprefix("torch."), shape)
             for (dtype, shape, _), writes in self._dense.items()
         ]
-        layout = [*dense, *(room.column(name, value) for name, value in self._others.items())]
+        groups = [
+            room.layout.reserve_dense(names, name_dtype(values), tuple(values.shape[1:]))
+            for names, values in self._groups
+        ]
+        layout = [
+            *groups,
+            *dense,
+            *(room.column(name, value) for name, value in self._others.items()),
+        ]
         arena = allocate_for(
             room.layout.size,
             layout,
@@ -107,6 +120,8 @@ class ColumnsBuilder:
             allocate=allocate,
         )
         views = ArenaViews(arena)
+        for columns, (_, values) in zip(groups, self._groups, strict=True):
+            views.together(columns).copy_(values)
         for columns, writes in zip(dense, self._dense.values(), strict=True):
             for write, to in zip(writes.values(), views.dense(columns), strict=True):
                 write(to)

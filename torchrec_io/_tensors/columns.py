@@ -54,7 +54,13 @@ class Columns:
         paths: Mapping[str, Path] | None = None,
     ) -> None:
         self.arena = arena
-        self.form: Form = (tuple(layout), tuple(names), padded or {}, paths or {})
+        # A worker pickles the form again only if its parts are other objects.
+        self.form: Form = (
+            tuple(layout),
+            tuple(names),
+            {} if padded is None else padded,
+            {} if paths is None else paths,
+        )
         self._views: dict[str, Any] | None = None
 
     @classmethod
@@ -137,6 +143,8 @@ class Columns:
             TypeError: If a column is not made of Tensors, or a Tensor has no dimension.
             ValueError: If columns have different numbers of records.
         """
+        if self.arena is not None:
+            return next((column.num_records for column in self.layout), 0)
         counts = {name: count_rows(value) for name, value in self.flat().items()}
         if len(set(counts.values())) > 1:
             raise ValueError(f"the columns have different numbers of records: {counts}")

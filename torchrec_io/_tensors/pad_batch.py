@@ -9,11 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._parsing.layout import DenseColumns
 from .building import ColumnsBuilder, gathered
 from .columns import Columns
 from .padding import PaddedLength
 from .ragged import BytesArray, Ragged
 from .selecting import take_rows
+from .views import ArenaViews
 
 
 def pad_columns(
@@ -39,35 +41,46 @@ def pad_columns(
     """
     if columns.arena is None:
         columns = gathered(columns, columns.device)
+    assert columns.arena is not None
     builder = ColumnsBuilder(columns.padded)
+    views = ArenaViews(columns.arena)
+    groups = [each for each in columns.layout if isinstance(each, DenseColumns)]
+    copied: set[str] = set()
+    for group in groups:
+        if len(group.names) > 1:  # never padded ones
+            builder.add_together(group.names, views.together(group))
+            copied.update(group.names)
     lengths_of = columns.lengths()
-    values = columns.flat()
+    values = {name: value for name, value in columns.flat().items() if name not in copied}
     for name, value in values.items():
         padding = columns.padded.get(name)
         if isinstance(value, Ragged) and name not in unpadded:
-            lengths = value.lengths.long()
-            value_fill: Any = fill
+            _pad(builder, name, value, to, lengths=value.lengths.long(), fill=fill)
         elif padding is not None and padding.axes == (0,):
-            lengths = lengths_of[name]
-            value_fill = padding.fill
+            _pad(builder, name, value, to, lengths=lengths_of[name], fill=padding.fill)
         else:
             builder.add(name, value)
             if padding is not None:
                 builder.add(padding.lengths, lengths_of[name])
-            continue
-        longest = int(lengths.max()) if len(lengths) else 0
-        length = to.length(longest, name)
-        if to.max_len is not None:
-            lengths = lengths.clamp(max=to.max_len)
-        builder.add_lengths(name, lengths, value_fill)
-        if not isinstance(value, Ragged):
-            builder.add(name, _pad_again(value, length, to.cut(longest), value_fill))
-        elif isinstance(value.values, BytesArray):
-            builder.add(name, _pad_texts(value.values, value.offsets, lengths, length, b""))
-        else:
-            builder.add(name, value.to_padded(fill, to.max_len, to.buckets or None))
-    records = len(next(iter(values.values()), ()))
+    records = columns.count_records()
     return builder.build(records, columns.names, columns.paths, allocate)
+
+
+def _pad(
+    builder: ColumnsBuilder, name: str, value: Any, to: PaddedLength, *, lengths: Tensor, fill: Any
+) -> None:
+    """Add a padded column, and its lengths after cutting."""
+    longest = int(lengths.max()) if len(lengths) else 0
+    length = to.length(longest, name)
+    if to.max_len is not None:
+        lengths = lengths.clamp(max=to.max_len)
+    builder.add_lengths(name, lengths, fill)
+    if not isinstance(value, Ragged):
+        builder.add(name, _pad_again(value, length, to.cut(longest), fill))
+    elif isinstance(value.values, BytesArray):
+        builder.add(name, _pad_texts(value.values, value.offsets, lengths, length, b""))
+    else:
+        builder.add(name, value.to_padded(fill, to.max_len, to.buckets or None))
 
 
 def _pad_again(

@@ -55,7 +55,7 @@ class Rows(dict[str, Any]):
         raise NotImplementedError
 
     def own(self, row: int) -> Rows:
-        """Return the values of one record in memory of their own, as row 0."""
+        """Return the values of one record in memory of their own. They have every row number."""
         raise NotImplementedError
 
     def reduce(self, row: int) -> tuple[Any, ...]:
@@ -106,10 +106,7 @@ class Sample(dict[str, Any]):
 
     # The base class makes a sample a dict for code that asks for one, such as a trainer.
     # Its own storage is always empty.
-    # The rows and the number of the row are replaced together: another thread may read the sample.
-    __slots__ = ("__weakref__", "place")
-
-    place: tuple[Rows, int]  # internal interface
+    __slots__ = ("__weakref__", "_row", "_rows")
 
     def __init__(
         self,
@@ -119,7 +116,8 @@ class Sample(dict[str, Any]):
         axes: Mapping[str, tuple[int, ...]] | None = None,
     ) -> None:
         super().__init__()
-        self.place = GivenRows(dict(values), Hints(ragged or {}, padded or {}, axes or {})), 0
+        self._rows: Rows = GivenRows(dict(values), Hints(ragged or {}, padded or {}, axes or {}))
+        self._row = 0
 
     @classmethod
     def of_rows(cls, rows: Rows, numbers: Iterable[int]) -> list[Sample]:
@@ -128,7 +126,8 @@ class Sample(dict[str, Any]):
         new = dict.__new__
         for number in numbers:  # once for each record of a dataset
             sample = new(cls)
-            sample.place = rows, number
+            sample._rows = rows  # noqa: SLF001  # of this class
+            sample._row = number  # noqa: SLF001  # of this class
             samples.append(sample)
         return samples
 
@@ -139,7 +138,7 @@ class Sample(dict[str, Any]):
         rows: Rows | None = None
         begin = end = 0
         for sample in samples:  # once for each record of a batch
-            here, row = sample.place
+            here, row = sample._rows, sample._row  # noqa: SLF001  # of this class
             if here is rows and row == end:
                 end += 1
                 continue
@@ -150,15 +149,21 @@ class Sample(dict[str, Any]):
             runs.append((rows, begin, end))
         return runs
 
+    @property
+    def place(self) -> tuple[Rows, int]:
+        """Internal interface: the rows that hold the values, and the number of the row."""
+        return self._rows, self._row
+
     def leave(self) -> None:
         """Internal interface: copy the values into memory of their own."""
-        rows, row = self.place
-        self.place = rows.own(row), 0
+        # The number of the row stays as it is. Another thread may have read the old rows, and must
+        # not use them with another number.
+        self._rows = self._rows.own(self._row)
 
     def with_values(self, values: Mapping[str, Any]) -> Sample:
         """Internal interface: return a sample of other values, which are joined like these."""
-        rows, _ = self.place
-        [sample] = Sample.of_rows(GivenRows(dict(values), rows.hints, rows.schema), [0])
+        rows = GivenRows(dict(values), self._rows.hints, self._rows.schema)
+        [sample] = Sample.of_rows(rows, [0])
         return sample
 
     @property
@@ -170,7 +175,7 @@ class Sample(dict[str, Any]):
         Raises:
             TypeError: If it is not known, as in another process.
         """
-        schema = self.place[0].schema
+        schema = self._rows.schema
         if schema is None:
             raise TypeError(
                 "it is not known how the values of this sample are stored: it is of a Batch, of "
@@ -181,44 +186,43 @@ class Sample(dict[str, Any]):
     @property
     def hints(self) -> Hints:
         """Internal interface: what is known about values of different lengths."""
-        return self.place[0].hints
+        return self._rows.hints
 
     @property
     def ragged(self) -> Mapping[str, str]:
         """Dtypes of the offsets, for each value that becomes a row of a Ragged, by flat name."""
-        return self.place[0].hints.ragged
+        return self._rows.hints.ragged
 
     @property
     def padded(self) -> Mapping[str, Any]:
         """Fill value, for each value that is padded to the longest one of a batch."""
-        return self.place[0].hints.padded
+        return self._rows.hints.padded
 
     @property
     def axes(self) -> Mapping[str, tuple[int, ...]]:
         """Axes that are padded, for padded values. Default: the first axis."""
-        return self.place[0].hints.axes
+        return self._rows.hints.axes
 
     # ---- reading ----
 
     def __getitem__(self, key: str) -> Any:
-        rows, row = self.place
-        return rows[key][row]
+        return self._rows[key][self._row]
 
     def __contains__(self, key: object) -> bool:
-        return key in self.place[0].names
+        return key in self._rows.names
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.place[0].names)
+        return iter(self._rows.names)
 
     def __reversed__(self) -> Iterator[str]:
-        return reversed(self.place[0].names)
+        return reversed(self._rows.names)
 
     def __len__(self) -> int:
-        return len(self.place[0].names)
+        return len(self._rows.names)
 
     def get(self, key: str, default: Any = None) -> Any:
         """Return the value of that name, or ``default`` if it is missing."""
-        return self[key] if key in self.place[0].names else default
+        return self[key] if key in self._rows.names else default
 
     def keys(self) -> KeysView[str]:  # type: ignore[override]
         """Return the names."""
@@ -259,8 +263,7 @@ class Sample(dict[str, Any]):
         return self.with_values(self)  # shares the values, like the copy of a dict
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        rows, row = self.place
-        return rows.reduce(row)
+        return self._rows.reduce(self._row)
 
     # ---- not writing ----
 
@@ -283,15 +286,14 @@ class Sample(dict[str, Any]):
 
         PyTorch's ``default_convert`` and ``pin_memory`` update copies of mappings.
         """
-        rows, _ = self.place
-        if not isinstance(rows, GivenRows):
+        if not isinstance(self._rows, GivenRows):
             self._refuse()
         values = {**self, **dict(*args, **kwargs)}
-        self.place = GivenRows(values, rows.hints, rows.schema), 0
+        self._rows = GivenRows(values, self._rows.hints, self._rows.schema)
 
 
 class GivenRows(Rows):
-    """The values of one record, row 0, as they were given.
+    """The values of one record, as they were given.
 
     Args:
         values: The values by name.
@@ -302,7 +304,7 @@ class GivenRows(Rows):
     __slots__ = ("_hints", "names", "schema")
 
     def __init__(self, values: dict[str, Any], hints: Hints, schema: Any = _GIVEN) -> None:
-        super().__init__({name: (value,) for name, value in values.items()})
+        super().__init__({name: Constant(value) for name, value in values.items()})
         self.names = tuple(values)
         self.schema = schema
         self._hints = hints
@@ -326,6 +328,22 @@ class GivenRows(Rows):
     def origin(self, row: int) -> Origin | None:
         del row
         return None
+
+
+class Constant:
+    """A value that is the same for every number of a row.
+
+    Args:
+        value: The value.
+    """
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __getitem__(self, row: int) -> Any:
+        return self._value
 
 
 # ---- pickling ----
