@@ -27,49 +27,7 @@ def raw_example(data: bytes, *shape: int, key: str = "x") -> bytes:
     return example(entry(key, bytes_feature(data)), entry("shape", int_feature(*shape)))
 
 
-def tensor_bytes(tensor: torch.Tensor) -> bytes:
-    return tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
-
-
-def any_tensor(dtype: str, *shape: int) -> torch.Tensor:
-    """A tensor of any bits, NaNs among them."""
-    torch_dtype: torch.dtype = getattr(torch, dtype)
-    generator = torch.Generator().manual_seed(len(dtype) + sum(shape))
-    size = torch.Size(shape).numel() * torch_dtype.itemsize
-    data = torch.randint(0, 256, (size,), generator=generator, dtype=torch.uint8)
-    if dtype == "bool":
-        data %= 2
-    return data.view(torch_dtype).view(shape)
-
-
-def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return (
-        one.dtype == other.dtype
-        and one.shape == other.shape
-        and tensor_bytes(one) == tensor_bytes(other)
-    )
-
-
 # ---- RawFeature ----
-
-
-def test_two_features_can_have_one_shape() -> None:
-    record = example(
-        entry("x", bytes_feature(b"abcdef")),
-        entry("y", bytes_feature(b"fedcba")),
-        entry("shape", int_feature(3, 2)),
-    )
-    feature = tio.RawFeature("uint8", shape_key="shape")
-    batch = tio.parse_examples([record], {"x": feature, "y": feature})
-    assert bytes(batch["x"][0].flatten().tolist()) == b"abcdef"
-    assert bytes(batch["y"][0].flatten().tolist()) == b"fedcba"
-
-
-def test_a_sample_s_raw_array() -> None:
-    tensor = any_tensor("float32", 2, 2)
-    record = raw_example(tensor_bytes(tensor), 2, 2)
-    for feature in (tio.RawFeature("float32", [2, 2]), tio.RawFeature("float32", None, "shape")):
-        assert same_bits(tio.parse_example(record, {"x": feature})["x"], tensor)
 
 
 @pytest.mark.parametrize(
@@ -210,13 +168,6 @@ def test_every_mode_becomes_the_requested_channels(mode: str, channels: Literal[
     found = decode(encoded(image), tio.ImageFeature(channels, layout="HWC"))
     assert found.shape == (5, 7, channels)
     assert found.tolist() == expected.reshape(5, 7, channels).tolist()
-
-
-def test_of_16_bit_color_the_upper_eight_count() -> None:
-    array = RANDOM.integers(0, 2**16, (4, 6, 3), np.uint16)
-    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in array)
-    data = png((6, 4), rows, depth=16, color=2)
-    assert decode(data, tio.ImageFeature(layout="HWC")).tolist() == (array >> 8).tolist()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])

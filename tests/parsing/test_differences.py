@@ -289,19 +289,6 @@ MISSING = {
 }
 
 
-@pytest.mark.parametrize("record", MISSING.values(), ids=MISSING)
-@pytest.mark.parametrize("dtype", DTYPES.values())
-def test_a_feature_without_a_kind_is_missing(record: bytes, dtype: Any) -> None:
-    default = b"d" if dtype == "string" else 4
-    assert read(record, dtype) == []
-    schema = {"x": tio.FixedLenFeature([1], dtype, default)}
-    assert tio.parse_examples([record], schema)["x"].tolist() == [[default]]
-    with pytest.raises(DecodeError, match="required"):
-        tio.parse_examples([record], {"x": tio.FixedLenFeature([1], dtype)})
-    with pytest.raises(DecodeError, match="required"):
-        tio.parse_examples([record], {"x": tio.FixedLenFeature([0], dtype)})
-
-
 EMPTY = {
     "string": {"empty": delimited(1, b"")},
     "float32": {"empty": delimited(2, b""), "empty chunk": delimited(2, packed_floats([]))},
@@ -321,13 +308,3 @@ def test_an_empty_list_is_there_with_no_values(dtype: Any, feature: bytes) -> No
     assert tuple(tio.parse_examples([record], schema)["x"].shape) == (1, 2, 0)
     with pytest.raises(DecodeError, match=r"holds 0 .* values, the schema wants 1"):
         tio.parse_examples([record], {"x": tio.FixedLenFeature([1], dtype, default)})
-
-
-@pytest.mark.parametrize("stored", EMPTY)
-@pytest.mark.parametrize("asked", EMPTY)
-def test_an_empty_list_has_a_kind(stored: str, asked: str) -> None:
-    record = example(entry("x", EMPTY[stored]["empty"]))
-    if stored == asked:
-        assert read(record, asked) == []
-    else:
-        refuses(record, asked)

@@ -60,24 +60,6 @@ def test_a_sample_s_ragged_values_are_one_row() -> None:
     assert sample.ragged == {"i": "int64", "ss": "int64"}
 
 
-def test_no_examples_make_an_empty_batch() -> None:
-    batch = tio.parse_examples(
-        [],
-        {
-            "a": tio.FixedLenFeature([2, 3], "int32"),
-            "b": tio.FixedLenFeature([2], "string"),
-            "c": tio.VarLenFeature("float32"),
-            "d": tio.VarLenFeature("string"),
-            "e": tio.RawFeature("uint8", [4]),
-        },
-    )
-    assert tuple(batch["a"].shape) == (0, 2, 3)
-    assert batch["b"].shape == (0, 2)
-    assert batch["c"].tolist() == batch["d"].tolist() == batch["b"].tolist() == []
-    assert tuple(batch["e"].shape) == (0, 4)
-    assert batch.samples() == []
-
-
 def test_columns_come_in_the_order_of_the_schema() -> None:
     for names in (["s", "i", "f"], ["f", "s", "i"]):
         batch = tio.parse_examples([RECORD], {name: FEATURES[name] for name in names})
@@ -202,23 +184,6 @@ def test_rounding_at_every_edge(dtype: Any) -> None:
     around = torch.cat([around, torch.nextafter(middle, torch.tensor(0.0)), -around])
     column = tio.parse_examples([bits_example(around)], {"x": tio.VarLenFeature(dtype)})["x"]
     assert_same_floats(column.values, around.to(getattr(torch, dtype)))
-
-
-def test_the_stored_kind_must_be_the_dtype_s_own() -> None:
-    kinds = {"i": "int64", "f": "float32", "s": "string"}
-    wanted: Any = {
-        "int64": ["int32", "bool"],
-        "float32": ["float64", "bfloat16"],
-        "string": ["string"],
-    }
-    for name, kind in kinds.items():
-        for other, dtypes in wanted.items():
-            for dtype in dtypes:
-                if other == kind:
-                    continue
-                for feature in (tio.VarLenFeature(dtype), tio.FixedLenFeature([1], dtype)):
-                    with pytest.raises(DecodeError, match=r"the record holds .* schema wants"):
-                        tio.parse_examples([RECORD], {name: feature})
 
 
 @pytest.mark.parametrize("dtype", [*INTEGER_ENDS, "float32", "float64", "float16", "bfloat16"])

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.support.examples import example_of
-from tests.support.wire import entry, example, int_feature
 from torchrec_io._parsing.parser import ExampleParser
 from torchrec_io._records.record_block import RecordList
 from torchrec_io._tensors.parse import parse_block
@@ -107,51 +106,7 @@ def test_entries_that_are_sorted_already_stay() -> None:
 # ---- what is missing ----
 
 
-def test_missing_features_are_empty() -> None:
-    empty = example(entry("i0", int_feature()), entry("values", int_feature()))
-    no_kind = example(entry("i0", b""), entry("values", b""))
-    only_values = example(entry("values", int_feature()))
-    schema = {"x": sparse_feature("int64", (4,))}
-    full = record_of([((2,), 5)], 1)
-    column = tio.parse_examples([b"", empty, full, no_kind, only_values], schema)["x"]
-    assert column.dense_shape == (5, 4)
-    assert entries_of(column) == [((2, 2), 5)]
-    assert [entries_of(row) for row in column.rows()] == [[], [], [((2,), 5)], [], []]
-
-
-@pytest.mark.parametrize("dtype", ["float16", "string"])
-def test_no_records(dtype: str) -> None:
-    column = tio.parse_examples([], {"x": sparse_feature(dtype, (4, 5))})["x"]
-    assert column.dense_shape == (0, 4, 5)
-    assert tuple(column.indices.shape) == (0, 3)
-    assert column.values.tolist() == column.rows() == []
-
-
 # ---- one stored feature, several columns ----
-
-
-def test_two_features_on_one_value_key() -> None:
-    record = example_of(i0=[2, 0, 1], i1=[0, 1, 1], values=[5, 6, 7])
-    schema = {
-        "a": tio.SparseFeature("i0", "values", "int64", 3),
-        "b": tio.SparseFeature("i1", "values", "uint8", 2),
-        "c": tio.SparseFeature("i0", "i0", "int64", 3),
-        "i0": tio.VarLenFeature("int32"),
-        "values": tio.VarLenFeature("int64"),
-    }
-    batch = tio.parse_examples([record], schema)
-    assert entries_of(batch["a"]) == [((0, 0), 6), ((0, 1), 7), ((0, 2), 5)]
-    assert entries_of(batch["b"]) == [((0, 0), 5), ((0, 1), 6), ((0, 1), 7)]
-    assert entries_of(batch["c"]) == [((0, 0), 0), ((0, 1), 1), ((0, 2), 2)]
-    # What is sorted for one column is as stored in the others.
-    assert batch["i0"].tolist() == [[2, 0, 1]]
-    assert batch["values"].tolist() == [[5, 6, 7]]
-
-
-def test_the_same_index_twice() -> None:
-    feature = tio.SparseFeature(["i", "i"], "values", "float32", [2, 2])
-    column = tio.parse_example(example_of(i=[1, 0], values=[1.0, 2.0]), {"x": feature})["x"]
-    assert column.to_coo().to_dense().tolist() == [[2.0, 0.0], [0.0, 1.0]]
 
 
 # ---- what is refused ----
