@@ -1,7 +1,7 @@
 """Ways to send batches from two DataLoader workers: slots, inline, one storage, dict of tensors.
 
-The results set ``_INLINE_BYTES`` in ``torchrec_io/_tensors/transport.py``, and in ``batch.py`` for
-batches without a slot. The batches are read in advance. Workers only copy them into new memory,
+The results set ``_INLINE_BYTES`` in ``torchrec_io/_tensors/transport.py``, and in ``columns.py``
+for batches without a slot. The batches are read in advance. Workers only copy them into new memory,
 like the memory of a parsed batch, and send them. The consumer copies each batch once, like a copy
 to a device.
 """
@@ -22,8 +22,10 @@ import torchrec_io as tio
 from benchmarks.common import arguments, ensure_data, spread, table
 from benchmarks.peers.ours import schema_of
 from benchmarks.workloads import WORKLOADS
-from torchrec_io._tensors import batch as batch_module
+from torchrec_io._tensors import columns as columns_module
 from torchrec_io._tensors import transport
+from torchrec_io._tensors.arena import allocate_arena
+from torchrec_io._tensors.columns import Columns
 
 _ARENA_BYTES = tuple(1 << shift for shift in range(12, 25))
 _WARM_UP = 8  # batches
@@ -54,8 +56,8 @@ class _Source(IterableDataset[Any]):
             if self._as_dict:
                 yield {name: column.clone() for name, column in self._batch.items()}
                 continue
-            arena = batch_module.allocate_arena(self._batch.arena.numel())
-            yield tio.Batch(arena.copy_(self._batch.arena), *self._batch.layout)
+            arena = allocate_arena(self._batch.arena.numel())
+            yield tio.Batch(Columns(arena.copy_(self._batch.arena), *self._batch.columns.form))
 
 
 def _read_batch(arena_bytes: int) -> tio.Batch:
@@ -71,7 +73,7 @@ def _read_batch(arena_bytes: int) -> tio.Batch:
 
 def _measure(batch: tio.Batch, way: str, seconds: float) -> _Cost:
     """Send and receive batches for some time."""
-    transport._INLINE_BYTES, batch_module._INLINE_BYTES = _WAYS[way]  # noqa: SLF001
+    transport._INLINE_BYTES, columns_module._INLINE_BYTES = _WAYS[way]  # noqa: SLF001
     loader = DataLoader(
         _Source(batch, way == "dict of tensors"),
         batch_size=None,

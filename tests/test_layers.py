@@ -68,9 +68,6 @@ FACADE = {
     ("_datasets/formats.py", "TYPE_CHECKING", "csv"),
 }
 
-# Rooms with files that still import each other in a circle.
-ROOMS_WITH_CIRCLES = {"_tensors"}
-
 # Functions below the public ones that take ``storage_options``, to make the locations of files.
 LOCATING = {
     ("cluster/shared_paths.py", "expand_shared_paths"),
@@ -177,11 +174,8 @@ def test_files_do_not_import_each_other_in_a_circle() -> None:
             if function != "TYPE_CHECKING" and (name, function, room_of(full)) not in FACADE
             if (module := _file_of(full, files)) is not None
         } - {module_of(path)}
-    circular = {module for module in files if module in _reachable(module, imported)}
-    rooms = {room_of(module) for module in circular}
-    assert rooms <= ROOMS_WITH_CIRCLES, sorted(
-        module for module in circular if room_of(module) not in ROOMS_WITH_CIRCLES
-    )
+    circular = sorted(module for module in files if module in _reachable(module, imported))
+    assert not circular
 
 
 def _file_of(imported: str, files: Collection[str]) -> str | None:

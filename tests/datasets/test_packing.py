@@ -254,7 +254,7 @@ class TestRows:
         for batch in make(paths, packed(mode=mode, also=also), shuffle=True):
             sizes = {
                 part.data_ptr(): part.nbytes
-                for column in batch.flat_columns().values()
+                for column in batch.columns.flat().values()
                 for part in parts_of(column)
                 if part.numel()
             }

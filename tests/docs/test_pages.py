@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.support.pages import run_page
 from torchrec_io._datasets import partition as sharing
-from torchrec_io._tensors import batch, transport
+from torchrec_io._tensors import columns, transport
 
 
 @pytest.mark.parametrize(
@@ -50,5 +50,5 @@ def test_the_sizes_at_which_batches_cross_otherwise() -> None:
     inside, slots = transport._INLINE_BYTES >> 10, transport._MOST_SLOTS
     assert f"| up to {inside} KiB | inside the message |" in text
     assert f"all {slots} slots of the worker are in use" in text
-    assert f"up to {batch._INLINE_BYTES >> 20} MiB inside the message" in text
+    assert f"up to {columns._INLINE_BYTES >> 20} MiB inside the message" in text
     assert f"an arena of up to {sharing._MOST_AT_ONCE} records" in text

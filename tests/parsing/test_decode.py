@@ -27,85 +27,7 @@ def raw_example(data: bytes, *shape: int, key: str = "x") -> bytes:
     return example(entry(key, bytes_feature(data)), entry("shape", int_feature(*shape)))
 
 
-def tensor_bytes(tensor: torch.Tensor) -> bytes:
-    return tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
-
-
-def any_tensor(dtype: str, *shape: int) -> torch.Tensor:
-    """A tensor of any bits, NaNs among them."""
-    torch_dtype: torch.dtype = getattr(torch, dtype)
-    generator = torch.Generator().manual_seed(len(dtype) + sum(shape))
-    size = torch.Size(shape).numel() * torch_dtype.itemsize
-    data = torch.randint(0, 256, (size,), generator=generator, dtype=torch.uint8)
-    if dtype == "bool":
-        data %= 2
-    return data.view(torch_dtype).view(shape)
-
-
-def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return (
-        one.dtype == other.dtype
-        and one.shape == other.shape
-        and tensor_bytes(one) == tensor_bytes(other)
-    )
-
-
 # ---- RawFeature ----
-
-
-@pytest.mark.parametrize("dtype", NUMBERS)
-@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (2, 0), (1, 1, 5)])
-def test_raw_arrays_of_one_shape(dtype: Any, shape: tuple[int, ...]) -> None:
-    tensors = list(any_tensor(dtype, 3, *shape))
-    records = [raw_example(tensor_bytes(tensor)) for tensor in tensors]
-    column = tio.parse_examples(records, {"x": tio.RawFeature(dtype, shape)})["x"]
-    assert same_bits(column, torch.stack(tensors))
-
-
-@pytest.mark.parametrize("dtype", NUMBERS)
-def test_raw_arrays_of_their_own_shapes(dtype: Any) -> None:
-    tensors = [any_tensor(dtype, *shape) for shape in [(2, 3), (), (7,), (0, 4), (1, 2, 2)]]
-    records = [raw_example(tensor_bytes(tensor), *tensor.shape) for tensor in tensors]
-    batch = tio.parse_examples(records, {"x": tio.RawFeature(dtype, shape_key="shape")})
-    assert list(batch) == ["x"]  # the shape was not asked for
-    assert all(same_bits(*pair) for pair in zip(batch["x"], tensors, strict=True))
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [
-        tio.VarLenFeature("int64"),
-        tio.VarLenFeature("int16"),
-        tio.FixedLenFeature([2], "int64"),
-        tio.FixedLenFeature([2], "uint8"),
-    ],
-)
-def test_the_shape_can_be_read_too(spec: Any) -> None:
-    tensors = [any_tensor("int16", 2, 3), any_tensor("int16", 4, 1)]
-    records = [raw_example(tensor_bytes(tensor), *tensor.shape) for tensor in tensors]
-    schema = {"shape": spec, "x": tio.RawFeature("int16", shape_key="shape")}
-    batch = tio.parse_examples(records, schema)
-    assert batch["shape"].tolist() == [[2, 3], [4, 1]]
-    assert all(same_bits(*pair) for pair in zip(batch["x"], tensors, strict=True))
-
-
-def test_two_features_can_have_one_shape() -> None:
-    record = example(
-        entry("x", bytes_feature(b"abcdef")),
-        entry("y", bytes_feature(b"fedcba")),
-        entry("shape", int_feature(3, 2)),
-    )
-    feature = tio.RawFeature("uint8", shape_key="shape")
-    batch = tio.parse_examples([record], {"x": feature, "y": feature})
-    assert bytes(batch["x"][0].flatten().tolist()) == b"abcdef"
-    assert bytes(batch["y"][0].flatten().tolist()) == b"fedcba"
-
-
-def test_a_sample_s_raw_array() -> None:
-    tensor = any_tensor("float32", 2, 2)
-    record = raw_example(tensor_bytes(tensor), 2, 2)
-    for feature in (tio.RawFeature("float32", [2, 2]), tio.RawFeature("float32", None, "shape")):
-        assert same_bits(tio.parse_example(record, {"x": feature})["x"], tensor)
 
 
 @pytest.mark.parametrize(
@@ -191,16 +113,6 @@ def test_a_bool_is_zero_or_one(byte: int, shape: dict[str, Any]) -> None:
     assert (caught.value.record, caught.value.feature) == (2, "x")
 
 
-@given(st.lists(st.lists(st.integers(0, 4), max_size=3), max_size=5))
-def test_any_shapes(shapes: list[list[int]]) -> None:
-    arrays = [
-        np.arange(np.prod(shape, dtype=int), dtype=np.int16).reshape(shape) for shape in shapes
-    ]
-    records = [raw_example(array.astype("<i2").tobytes(), *array.shape) for array in arrays]
-    batch = tio.parse_examples(records, {"x": tio.RawFeature("int16", shape_key="shape")})
-    assert [tensor.tolist() for tensor in batch["x"]] == [array.tolist() for array in arrays]
-
-
 # ---- ImageFeature ----
 
 Pixels = npt.NDArray[np.uint8]
@@ -226,33 +138,6 @@ def decode(data: bytes, feature: tio.ImageFeature) -> torch.Tensor:
     [image] = tio.parse_examples([image_example(data)], {"image": feature})["image"]
     assert isinstance(image, torch.Tensor)
     return image
-
-
-@pytest.mark.parametrize(
-    ("kind", "options"),
-    [
-        ("PNG", {}),
-        ("BMP", {}),
-        ("WEBP", {"lossless": True}),
-        ("TIFF", {}),
-        ("TIFF", {"compression": "tiff_lzw"}),
-    ],
-)
-def test_lossless_formats_give_the_pixels_back(kind: str, options: dict[str, Any]) -> None:
-    array = pixels()
-    data = encoded(Image.fromarray(array), kind, **options)
-    assert decode(data, tio.ImageFeature(layout="HWC")).tolist() == array.tolist()
-    chw = decode(data, tio.ImageFeature())
-    assert chw.shape == (3, 5, 7)
-    assert chw.tolist() == array.transpose(2, 0, 1).tolist()
-    assert chw.is_contiguous()
-
-
-def test_jpeg_is_decoded_as_pillow_does() -> None:
-    data = encoded(Image.fromarray(pixels(33, 17)), "JPEG", quality=90)
-    with Image.open(io.BytesIO(data)) as image:
-        expected = np.asarray(image)
-    assert decode(data, tio.ImageFeature(layout="HWC")).tolist() == expected.tolist()
 
 
 def test_of_an_animation_the_first_frame_counts() -> None:
@@ -283,38 +168,6 @@ def test_every_mode_becomes_the_requested_channels(mode: str, channels: Literal[
     found = decode(encoded(image), tio.ImageFeature(channels, layout="HWC"))
     assert found.shape == (5, 7, channels)
     assert found.tolist() == expected.reshape(5, 7, channels).tolist()
-
-
-def test_gray_becomes_three_equal_channels_and_opaque() -> None:
-    found = decode(encoded(MODES["L"]), tio.ImageFeature(4))
-    gray = np.asarray(MODES["L"]).tolist()
-    assert found.tolist() == [gray, gray, gray, [[255] * 7] * 5]
-
-
-@pytest.mark.parametrize("kind", ["PNG", "TIFF"])
-@pytest.mark.parametrize("channels", [1, 3])
-def test_of_16_bits_the_upper_eight_count(kind: str, channels: Literal[1, 3]) -> None:
-    array = RANDOM.integers(0, 2**16, (5, 7), np.uint16)
-    array[0, :3] = 0, 256, 65535
-    data = encoded(Image.fromarray(array), kind)
-    found = decode(data, tio.ImageFeature(channels, layout="HWC"))
-    assert found.tolist() == np.stack([array >> 8] * channels, -1).tolist()
-
-
-def test_of_16_bit_color_the_upper_eight_count() -> None:
-    array = RANDOM.integers(0, 2**16, (4, 6, 3), np.uint16)
-    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in array)
-    data = png((6, 4), rows, depth=16, color=2)
-    assert decode(data, tio.ImageFeature(layout="HWC")).tolist() == (array >> 8).tolist()
-
-
-def test_cmyk_becomes_rgb() -> None:
-    image = Image.fromarray(pixels(16, 16)).convert("CMYK")
-    data = encoded(image, "JPEG", quality=95)
-    with Image.open(io.BytesIO(data)) as opened:
-        assert opened.mode == "CMYK"
-        expected = np.asarray(opened.convert("RGB"))
-    assert decode(data, tio.ImageFeature(layout="HWC")).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
@@ -463,22 +316,3 @@ def test_a_bad_image_names_its_record(size: tuple[int, int] | None) -> None:
     assert (caught.value.record, caught.value.feature) == (1, "image")
     with pytest.raises(DecodeError, match="required"):
         tio.parse_examples([b""], {"image": tio.ImageFeature(size=size)})
-
-
-def test_images_among_other_columns() -> None:
-    array = pixels()
-    record = example(
-        entry("image", bytes_feature(encoded(Image.fromarray(array)))),
-        entry("label", int_feature(3)),
-        entry("text", bytes_feature(b"cat", b"dog")),
-    )
-    schema = {
-        "text": tio.VarLenFeature("string"),
-        "image": tio.ImageFeature(layout="HWC"),
-        "label": tio.FixedLenFeature([], "uint8"),
-    }
-    batch = tio.parse_examples([record] * 2, schema)
-    assert list(batch) == ["text", "image", "label"]
-    assert batch["text"].tolist() == [[b"cat", b"dog"]] * 2
-    assert [image.tolist() for image in batch["image"]] == [array.tolist()] * 2
-    assert batch["label"].tolist() == [3, 3]

@@ -15,7 +15,6 @@ from tests.support import wire
 from tests.support.messages import Example
 from tests.support.wire import (
     bytes_feature,
-    bytes_values,
     delimited,
     entry,
     example,
@@ -70,13 +69,6 @@ def feature_of_list(number: int, values: bytes) -> bytes:
 # ---- dropped in silence by TensorFlow, or refused; read by us ----
 
 
-def test_several_packed_chunks_are_joined() -> None:
-    ints = packed_ints([1, 2]) + packed_ints([]) + packed_ints([-3])
-    assert read_as_protobuf(feature_of_list(3, ints)) == [1, 2, -3]
-    floats = packed_floats([1.5]) + packed_floats([2.5, -0.0])
-    assert read_as_protobuf(feature_of_list(2, floats), "float32") == [1.5, 2.5, -0.0]
-
-
 def test_packed_and_unpacked_values_are_joined() -> None:
     ints = packed_ints([1, 2]) + unpacked_ints([3, -4]) + packed_ints([5])
     assert read_as_protobuf(feature_of_list(3, ints)) == [1, 2, 3, -4, 5]
@@ -98,11 +90,6 @@ def test_the_last_of_several_kinds_counts() -> None:
                 assert read_as_protobuf(record, last) == values[last]
                 record = example(entry("x", feature + first + feature))
                 assert read_as_protobuf(record, last) == values[last]
-
-
-def test_another_kind_replaces_earlier_values() -> None:
-    record = example(entry("x", int_feature(1) + float_feature(2.0) + int_feature(3)))
-    assert read_as_protobuf(record) == [3]
 
 
 UNKNOWN = {
@@ -161,10 +148,6 @@ def test_an_entry_without_a_value_has_a_feature_without_a_kind() -> None:
     assert tio.parse_examples([record], schema)["x"].tolist() == [3]
 
 
-def test_an_empty_entry_is_the_empty_key_without_a_kind() -> None:
-    assert read(example(delimited(1, b"")), key="") == []
-
-
 @pytest.mark.parametrize("size", [2, 3, 5])
 def test_overlong_tags_and_lengths_are_read(size: int) -> None:
     values = delimited(1, varint(1) + varint(2), size, size)
@@ -172,11 +155,6 @@ def test_overlong_tags_and_lengths_are_read(size: int) -> None:
     inside = delimited(1, b"x", size, size) + delimited(2, feature, size, size)
     record = delimited(1, delimited(1, inside, size, size), size, size)
     assert read_as_protobuf(record) == [1, 2]
-
-
-def test_the_value_may_come_before_the_key() -> None:
-    record = example(delimited(1, delimited(2, int_feature(5)) + delimited(1, b"x")))
-    assert read_as_protobuf(record) == [5]
 
 
 # ---- merged ----
@@ -188,39 +166,7 @@ def test_two_lists_of_one_kind_are_merged() -> None:
     assert read_as_protobuf(record, "string") == [b"a", b"b"]
 
 
-def test_two_values_of_one_entry_are_merged() -> None:
-    fields = delimited(1, b"x"), delimited(2, int_feature(1)), delimited(2, int_feature(2))
-    assert read_as_protobuf(example(delimited(1, b"".join(fields)))) == [1, 2]
-
-
-def test_parts_of_an_example_are_merged() -> None:
-    record = example(entry("x", int_feature(1))) + example(entry("y", int_feature(2)))
-    assert read_as_protobuf(record) == [1]
-    assert read(record, key="y") == [2]
-    assert read(example() + record + example()) == [1]
-
-
 # ---- the last of a key ----
-
-
-@pytest.mark.parametrize("parts", [1, 2])
-def test_of_several_entries_of_a_key_the_last_counts(parts: int) -> None:
-    entries = [entry("x", int_feature(1, 2)), entry("y", b""), entry("x", int_feature(3))]
-    record = example(*entries) if parts == 1 else b"".join(map(example, entries))
-    assert read_as_protobuf(record) == [3]
-
-
-def test_also_if_the_last_has_another_kind() -> None:
-    record = example(entry("x", int_feature(1)), entry("x", float_feature(2.5)))
-    assert read_as_protobuf(record, "float32") == [2.5]
-    refuses(record)
-
-
-def test_also_if_the_last_is_empty() -> None:
-    record = example(entry("x", int_feature(1)), entry("x", int_feature()))
-    assert read(record) == []
-    with pytest.raises(DecodeError, match="holds 0 int64 values"):
-        tio.parse_examples([record], {"x": tio.FixedLenFeature([], "int64", 5)})
 
 
 def test_also_if_the_last_has_no_kind() -> None:
@@ -260,11 +206,6 @@ def test_lengths_past_their_message_are_refused(level: str, excess: int) -> None
     feature = field("feature", 2, field("list", 3, chunk))
     inside = field("key", 1, b"x") + feature
     refuses(field("features", 1, field("entry", 1, inside)))
-
-
-def test_lengths_past_the_end_of_a_bytes_value_are_refused() -> None:
-    refuses(feature_of_list(1, b"\x0a\x05abcd"), "string")
-    refuses(feature_of_list(1, bytes_values([b"a"]) + b"\x0a\xff\xff\xff\xff\x0f"), "string")
 
 
 @pytest.mark.parametrize("spare", [1, 2, 3])
@@ -322,17 +263,6 @@ def test_groups_must_end_as_they_began() -> None:
         refuses(record + odd)
 
 
-def test_a_known_field_of_another_legal_wire_type_is_an_unknown_field() -> None:
-    odd = tag(1, wire.VARINT) + varint(5)
-    assert read_as_protobuf(odd + example(odd, entry("x", int_feature(1)))) == [1]
-    fixed = tag(1, wire.FIXED64) + bytes(8)
-    assert read_as_protobuf(feature_of_list(3, fixed + packed_ints([1]))) == [1]
-    assert read_as_protobuf(feature_of_list(2, odd + packed_floats([1.5])), "float32") == [1.5]
-    assert read_as_protobuf(feature_of_list(1, odd + bytes_values([b"a"])), "string") == [b"a"]
-    kinds = tag(3, wire.VARINT) + varint(1) + tag(1, wire.FIXED32) + bytes(4)
-    assert read_as_protobuf(example(entry("x", int_feature(1) + kinds))) == [1]
-
-
 # ---- as TensorFlow, where protobuf refuses ----
 
 
@@ -341,24 +271,6 @@ def test_keys_and_text_need_not_be_utf_8() -> None:
     with pytest.raises(Exception, match=r"UTF-8|parsing"):
         Example.FromString(record)
     assert read(record, "string") == [b"\xff\xfe"]
-
-
-def test_keys_are_compared_byte_by_byte() -> None:
-    record = example(
-        *[entry(key, int_feature(i)) for i, key in enumerate(["A", "a", "a\0", "é", ""])]
-    )
-    found = [read(record, key=key) for key in ("A", "a", "a\0", "é", "", "e\u0301", "\0")]
-    assert found == [[0], [1], [2], [3], [4], [], []]
-
-
-@pytest.mark.parametrize(
-    "feature",
-    [b"\xff", b"\x1a\x05", delimited(3, delimited(1, b"\x80")), b"\x07", bytes(3)],
-)
-def test_other_features_are_not_read(feature: bytes) -> None:
-    record = example(entry("x", int_feature(1)), entry("unread", feature))
-    assert read(record) == [1]
-    refuses(record, unread=tio.VarLenFeature("int64"))
 
 
 def test_but_their_framing_is_checked() -> None:
@@ -375,19 +287,6 @@ MISSING = {
     "only unknown fields": example(entry("x", delimited(9, b"abc"))),
     "another feature": example(entry("y", int_feature(1))),
 }
-
-
-@pytest.mark.parametrize("record", MISSING.values(), ids=MISSING)
-@pytest.mark.parametrize("dtype", DTYPES.values())
-def test_a_feature_without_a_kind_is_missing(record: bytes, dtype: Any) -> None:
-    default = b"d" if dtype == "string" else 4
-    assert read(record, dtype) == []
-    schema = {"x": tio.FixedLenFeature([1], dtype, default)}
-    assert tio.parse_examples([record], schema)["x"].tolist() == [[default]]
-    with pytest.raises(DecodeError, match="required"):
-        tio.parse_examples([record], {"x": tio.FixedLenFeature([1], dtype)})
-    with pytest.raises(DecodeError, match="required"):
-        tio.parse_examples([record], {"x": tio.FixedLenFeature([0], dtype)})
 
 
 EMPTY = {
@@ -409,13 +308,3 @@ def test_an_empty_list_is_there_with_no_values(dtype: Any, feature: bytes) -> No
     assert tuple(tio.parse_examples([record], schema)["x"].shape) == (1, 2, 0)
     with pytest.raises(DecodeError, match=r"holds 0 .* values, the schema wants 1"):
         tio.parse_examples([record], {"x": tio.FixedLenFeature([1], dtype, default)})
-
-
-@pytest.mark.parametrize("stored", EMPTY)
-@pytest.mark.parametrize("asked", EMPTY)
-def test_an_empty_list_has_a_kind(stored: str, asked: str) -> None:
-    record = example(entry("x", EMPTY[stored]["empty"]))
-    if stored == asked:
-        assert read(record, asked) == []
-    else:
-        refuses(record, asked)

@@ -60,24 +60,6 @@ def test_a_sample_s_ragged_values_are_one_row() -> None:
     assert sample.ragged == {"i": "int64", "ss": "int64"}
 
 
-def test_no_examples_make_an_empty_batch() -> None:
-    batch = tio.parse_examples(
-        [],
-        {
-            "a": tio.FixedLenFeature([2, 3], "int32"),
-            "b": tio.FixedLenFeature([2], "string"),
-            "c": tio.VarLenFeature("float32"),
-            "d": tio.VarLenFeature("string"),
-            "e": tio.RawFeature("uint8", [4]),
-        },
-    )
-    assert tuple(batch["a"].shape) == (0, 2, 3)
-    assert batch["b"].shape == (0, 2)
-    assert batch["c"].tolist() == batch["d"].tolist() == batch["b"].tolist() == []
-    assert tuple(batch["e"].shape) == (0, 4)
-    assert batch.samples() == []
-
-
 def test_columns_come_in_the_order_of_the_schema() -> None:
     for names in (["s", "i", "f"], ["f", "s", "i"]):
         batch = tio.parse_examples([RECORD], {name: FEATURES[name] for name in names})
@@ -204,23 +186,6 @@ def test_rounding_at_every_edge(dtype: Any) -> None:
     assert_same_floats(column.values, around.to(getattr(torch, dtype)))
 
 
-def test_the_stored_kind_must_be_the_dtype_s_own() -> None:
-    kinds = {"i": "int64", "f": "float32", "s": "string"}
-    wanted: Any = {
-        "int64": ["int32", "bool"],
-        "float32": ["float64", "bfloat16"],
-        "string": ["string"],
-    }
-    for name, kind in kinds.items():
-        for other, dtypes in wanted.items():
-            for dtype in dtypes:
-                if other == kind:
-                    continue
-                for feature in (tio.VarLenFeature(dtype), tio.FixedLenFeature([1], dtype)):
-                    with pytest.raises(DecodeError, match=r"the record holds .* schema wants"):
-                        tio.parse_examples([RECORD], {name: feature})
-
-
 @pytest.mark.parametrize("dtype", [*INTEGER_ENDS, "float32", "float64", "float16", "bfloat16"])
 def test_defaults_of_every_dtype(dtype: Any) -> None:
     default = [1, 0, 1] if dtype == "bool" else [1, 2, 100]
@@ -258,23 +223,6 @@ def test_errors_name_record_feature_and_reason(feature: Any, name: str, reason: 
     assert (error.record, error.feature, error.path) == (0, name, None)
     place = "" if error.offset is None else f" offset {error.offset},"
     assert f"(record 0,{place} feature {name!r})" in str(error)
-
-
-def test_the_first_bad_record_is_named() -> None:
-    schema = {"i": tio.FixedLenFeature([2], "int8")}
-    good = example(entry("i", int_feature(1, 2)))
-    wrong_value = example(entry("i", int_feature(1, 1000)))  # shows when values are decoded
-    wrong_count = example(entry("i", int_feature(1)))
-    no_example = b"\x0a\xff"
-    for records in (
-        [good, wrong_value, wrong_count, no_example],
-        [good, no_example, wrong_value, wrong_count],
-        [good, wrong_count, good, wrong_value],
-    ):
-        with pytest.raises(DecodeError) as caught:
-            tio.parse_examples(records, schema)
-        assert caught.value.record == 1
-        assert caught.value.feature == (None if records[1] is no_example else "i")
 
 
 def test_a_block_without_its_bad_records_is_parsed() -> None:
@@ -407,14 +355,6 @@ def test_prediction_looks_at_every_byte_of_a_header() -> None:
                     assert after[name]["values"][1:] == alone[name]["values"]
 
 
-def test_records_of_any_length_at_the_end_of_a_buffer() -> None:
-    # The last record of a block is compared as any other, near the end of what may be read.
-    for size in range(40):
-        record = example(entry("x", bytes_feature(b"v" * size)))
-        batch = tio.parse_examples([record] * 3, {"x": tio.FixedLenFeature([], "string")})
-        assert batch["x"].tolist() == [b"v" * size] * 3
-
-
 @pytest.mark.parametrize(
     "rows", [1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 129, 257, 1000]
 )
@@ -460,11 +400,3 @@ def test_many_more_entries_than_any_writer_makes() -> None:
     assert {name: column.tolist() for name, column in batch.items()} == {
         name: [int(name)] * 3 for name in schema
     }
-
-
-def test_long_lists() -> None:
-    mixed = [i * 0x9E3779B97F4A7C15 % 2**64 for i in range(20_000)]
-    values = [(bits - (bits >> 63 << 64)) >> (i % 63) for i, bits in enumerate(mixed)]
-    record = example(entry("x", int_feature(*values)))
-    for feature in (tio.FixedLenFeature([20_000], "int64"), tio.VarLenFeature("int64")):
-        assert tio.parse_examples([record], {"x": feature})["x"].tolist() == [values]

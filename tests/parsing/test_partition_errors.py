@@ -11,7 +11,6 @@ import torch
 import torchrec_io as tio
 from tests.parsing.test_partitions import Feature, Unit, feature_of, partitions_of, parts_of
 from tests.support.examples import example_of, sequence_example_of
-from tests.support.wire import entry, example, float_feature, int_feature
 from torchrec_io.errors import DecodeError
 
 MISFITS: list[tuple[str | int, list[int], list[int], str]] = [
@@ -143,21 +142,6 @@ def test_offsets_of_a_batch_that_pass_int32_are_refused() -> None:
         assert caught.value.record == 1
 
 
-@pytest.mark.parametrize(
-    ("kind", "records"),
-    [
-        ("lengths", [{"values": [9, 9], "p0": [1]}, {"values": [9, 9], "p0": [3]}]),
-        ("ids", [{"values": [9, 9], "p0": [0]}, {"values": [9, 9], "p0": [0, 1, 1]}]),
-        ("splits", [{"values": [9, 9], "p0": [0, 1]}, {"values": [9, 9], "p0": [0, 3]}]),
-        (2, [{"values": [9]}, {"values": [9, 9, 9]}]),
-    ],
-)
-def test_values_of_one_record_do_not_make_up_for_another_s(kind: Any, records: Any) -> None:
-    with pytest.raises(DecodeError) as caught:
-        tio.parse_examples([example_of(**record) for record in records], {"x": feature_of([kind])})
-    assert caught.value.record == 0
-
-
 @pytest.mark.parametrize("kinds", [["lengths", "lengths"], ["splits", 2], [2, "limits"]])
 def test_a_misfit_further_out_is_found(kinds: list[Any]) -> None:
     valid = {
@@ -211,10 +195,3 @@ def test_a_step_s_misfit_is_its_record_s() -> None:
     with pytest.raises(DecodeError, match="do not add up") as caught:
         tio.parse_sequence_examples(records, schema)
     assert caught.value.record == 3
-
-
-def test_partitions_are_integers() -> None:
-    record = example(entry("values", int_feature(1)), entry("p0", float_feature(1.0)))
-    with pytest.raises(DecodeError, match="wants int64, in the stored feature 'p0'") as caught:
-        tio.parse_examples([record], {"x": feature_of(["lengths"])})
-    assert caught.value.feature == "x"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.support.examples import example_of, sequence_example_of
-from torchrec_io._parsing.columns.base import offsets_of
+from torchrec_io._parsing.arrays import offsets_of
 from torchrec_io._parsing.columns.partitions import StoredNumbers, divide
 from torchrec_io._parsing.parser import ExampleParser
 from torchrec_io._records.record_block import RecordList

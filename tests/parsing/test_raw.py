@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from tests.support.wire import (
     tag,
     varint,
 )
-from tests.support.written_tensors import VALUES, WRITTEN
+from tests.support.written_tensors import WRITTEN
 from torchrec_io.errors import DecodeError, SchemaError
 
 # Element, and the halves that are swapped: a complex number has two.
@@ -58,41 +57,6 @@ def bytes_of(tensor: torch.Tensor) -> bytes:
 
 
 # ---- RawFeature ----
-
-
-@pytest.mark.parametrize("dtype", ITEMS)
-@pytest.mark.parametrize("little_endian", [False, True])
-@pytest.mark.parametrize("shape", [(), (3,), (2, 2), (0,)])
-def test_the_order_of_bytes(dtype: Any, little_endian: bool, shape: tuple[int, ...]) -> None:
-    size = int(np.prod(shape, dtype=int)) * ITEMS[dtype]
-    stored = [any_bytes(dtype, size) for _ in range(3)]
-    expected = [data if little_endian else swapped(data, dtype) for data in stored]
-    records = [raw_example(data, *shape) for data in stored]
-    batch = tio.parse_examples(
-        records,
-        {
-            "x": tio.RawFeature(dtype, shape, little_endian=little_endian),
-        },
-    )
-    assert batch["x"].dtype == getattr(torch, dtype)
-    assert tuple(batch["x"].shape) == (3, *shape)
-    assert bytes_of(batch["x"]) == b"".join(expected)
-    feature = tio.RawFeature(dtype, shape_key="shape", little_endian=little_endian)
-    arrays = tio.parse_examples(records, {"x": feature})["x"]
-    assert [bytes_of(array) for array in arrays] == expected
-    assert {tuple(array.shape) for array in arrays} == {shape}
-    single = tio.parse_example(records[1], {"x": feature})["x"]
-    assert bytes_of(single) == expected[1]
-
-
-def test_big_endian_numbers_are_the_numbers() -> None:
-    values = [1, -2, 2**31 - 1]
-    record = raw_example(struct.pack(">3i", *values))
-    feature = tio.RawFeature("int32", [3], little_endian=False)
-    assert tio.parse_example(record, {"x": feature})["x"].tolist() == values
-    record = raw_example(struct.pack(">4f", 1.5, -0.5, 0.0, 2.0))
-    feature = tio.RawFeature("complex64", [2], little_endian=False)
-    assert tio.parse_example(record, {"x": feature})["x"].tolist() == [1.5 - 0.5j, 2j]
 
 
 @pytest.mark.parametrize("dtype", ITEMS)
@@ -162,53 +126,6 @@ def test_raw_features_that_contradict_themselves(arguments: dict[str, Any]) -> N
 def tensor_example(message: bytes | str) -> bytes:
     data = bytes.fromhex(message) if isinstance(message, str) else message
     return example(entry("x", bytes_feature(data)))
-
-
-def check_dtype(column: Any, dtype: str) -> None:
-    if dtype == "string":
-        assert isinstance(column, tio.BytesArray)
-    else:
-        assert column.dtype == getattr(torch, dtype)
-
-
-@pytest.mark.parametrize("dtype", WRITTEN)
-def test_tensors_that_tensorflow_wrote(dtype: Any) -> None:
-    scalar, cube, filled = WRITTEN[dtype]
-    four, fill = VALUES[dtype]
-    first = b"scalar" if dtype == "string" else four[0]
-    as_cube = [[four[:2], four[2:]]]
-    for message, shape, values in [
-        (scalar, [], first),
-        (cube, [1, 2, 2], as_cube),
-        (filled, [2, 2], [[fill, fill]] * 2),
-    ]:
-        schema = {"x": tio.SerializedTensorFeature(dtype, shape)}
-        column = tio.parse_examples([tensor_example(message)] * 3, schema)["x"]
-        check_dtype(column, dtype)
-        assert list(column.shape) == [3, *shape]
-        assert column.tolist() == [values] * 3
-        single = tio.parse_example(tensor_example(message), schema)["x"]
-        assert (single if isinstance(single, bytes) else single.tolist()) == values
-    records = [tensor_example(message) for message in (filled, scalar, cube)]
-    listed = tio.parse_examples(records, {"x": tio.SerializedTensorFeature(dtype)})["x"]
-    assert isinstance(listed, list)
-    for array in listed:
-        check_dtype(array, dtype)
-    assert [array.tolist() for array in listed] == [[[fill, fill]] * 2, first, as_cube]
-
-
-@pytest.mark.parametrize("dtype", WRITTEN)
-def test_empty_tensors(dtype: Any) -> None:
-    code = bytes.fromhex(WRITTEN[dtype][0])[:2]
-    message = code + bytes.fromhex("1206120208021200")  # as TensorFlow writes the shape [2, 0]
-    for shape in (None, [2, 0]):
-        schema = {"x": tio.SerializedTensorFeature(dtype, shape)}
-        column = tio.parse_examples([tensor_example(message)] * 2, schema)["x"]
-        assert len(column) == 2
-        assert all(list(array.shape) == [2, 0] for array in column)
-    sized = tio.parse_examples([], {"x": tio.SerializedTensorFeature(dtype, [2, 3])})["x"]
-    assert list(sized.shape) == [0, 2, 3]
-    assert tio.parse_examples([], {"x": tio.SerializedTensorFeature(dtype)})["x"] == []
 
 
 @given(st.lists(st.lists(st.binary(max_size=9), min_size=2, max_size=2), max_size=5))
@@ -308,48 +225,3 @@ def test_damaged_tensors_are_refused(message: bytes, shape: Any) -> None:
 
 def test_a_bool_is_zero_or_one() -> None:
     refused("bool", b"\x08\x0a" + shape_field(2) + delimited(4, b"\1\2"), "bool", [2])
-
-
-def test_too_few_values_repeat_the_last_and_none_are_zeros() -> None:
-    few = INT64 + shape_field(4) + delimited(10, varint(5) + varint(6))
-    none = INT64 + shape_field(4)
-    column = tio.parse_examples(
-        [tensor_example(few), tensor_example(none)], {"x": tio.SerializedTensorFeature("int64", 4)}
-    )["x"]
-    assert column.tolist() == [[5, 6, 6, 6], [0, 0, 0, 0]]
-    texts = STRING + shape_field(3)
-    records = [tensor_example(texts + delimited(8, b"ab")), tensor_example(texts)]
-    listed = tio.parse_examples(records, {"x": tio.SerializedTensorFeature("string")})["x"]
-    assert [array.tolist() for array in listed] == [[b"ab"] * 3, [b""] * 3]
-
-
-def test_a_tensor_that_is_missing_is_refused() -> None:
-    feature = {"x": tio.SerializedTensorFeature("int32")}
-    with pytest.raises(DecodeError, match="required"):
-        tio.parse_examples([b""], feature)
-    with pytest.raises(DecodeError, match="wants bytes"):
-        tio.parse_examples([example(entry("x", int_feature(1)))], feature)
-
-
-def test_one_bad_tensor_among_several_features() -> None:
-    good = example(
-        entry("x", bytes_feature(bytes.fromhex(WRITTEN["int32"][1]))),
-        entry("y", bytes_feature(bytes.fromhex(WRITTEN["string"][1]))),
-        entry("z", int_feature(4)),
-    )
-    schema = {
-        "z": tio.VarLenFeature("int64"),
-        "y": tio.SerializedTensorFeature("string", [1, 2, 2]),
-        "x": tio.SerializedTensorFeature("int32"),
-    }
-    batch = tio.parse_examples([good] * 2, schema)
-    assert batch["z"].tolist() == [[4]] * 2
-    assert batch["y"].tolist() == [[[[b"a", b"bc"], [b"", b"\x00\xff"]]]] * 2
-    assert [array.tolist() for array in batch["x"]] == [[[[1, -2], [0, 100]]]] * 2
-    bad = example(
-        entry("x", bytes_feature(bytes.fromhex(WRITTEN["int32"][1]))),
-        entry("y", bytes_feature(bytes.fromhex(WRITTEN["int32"][1]))),
-    )
-    with pytest.raises(DecodeError) as caught:
-        tio.parse_examples([good, bad], schema)
-    assert (caught.value.record, caught.value.feature) == (1, "y")

@@ -74,16 +74,6 @@ def test_all_ways_to_know_the_shape_give_the_array(
         assert {one.dtype for one in listed} == {column.dtype}
 
 
-def test_each_record_may_have_another_size() -> None:
-    stored = [np.arange(2 * n, dtype=np.int32).reshape(n, 2) for n in (3, 0, 1)]
-    for packed in (False, True):
-        records = [record_of(array, packed=packed) for array in stored]
-        compression = "zlib" if packed else None
-        for way in ({"shape": [None, 2]}, {"shape": [None, 2], "shape_key": "shape"}):
-            found = read(records, "int32", **way, compression=compression)
-            assert [one.tolist() for one in found] == [array.tolist() for array in stored]
-
-
 def test_the_bytes_may_stand_under_another_name() -> None:
     record = example_of(bytes=[b"\1\2"], shape=[2], packed=[zlib.compress(b"\3\4")])
     schema = {
@@ -251,15 +241,3 @@ def test_arguments_that_make_no_sense(arguments: dict[str, Any], reason: str) ->
         tio.RawFeature("uint8", **arguments)
     with pytest.raises(SchemaError, match="needs the dtype 'uint8'"):
         tio.RawFeature("int8", [2], dequantize=(0, 1))
-
-
-def test_all_of_it_is_written_as_text() -> None:
-    schema = tio.Schema(
-        {
-            "a": tio.RawFeature("uint8", [None, 3], dequantize=(-2, 2.5), compression="zlib"),
-            "b": tio.RawFeature("int8", [None, None], "s", value_key="v"),
-            "c": tio.RawFeature("int8", [None], compression="zlib", max_bytes=77),
-        }
-    )
-    assert tio.Schema.from_json(schema.to_json()) == schema
-    assert 'tio.RawFeature("uint8", [None, 3], compression="zlib"' in schema.to_python()

@@ -13,12 +13,7 @@ from hypothesis import strategies as st
 import torchrec_io as tio
 from tests.support.examples import example_of, sequence_example_of
 from tests.support.wire import (
-    bytes_feature,
     delimited,
-    entry,
-    example,
-    float_feature,
-    int_feature,
 )
 from torchrec_io.errors import DecodeError, SchemaError
 
@@ -96,23 +91,6 @@ def check_padded(
     ]
 
 
-@given(padded_batches(), st.one_of(st.none(), st.integers(0, 1)))
-def test_parts_of_a_feature_are_padded(batch: Any, default: int | None) -> None:
-    dtype, shape, records = batch
-    fill = b"" if dtype == "string" else 0
-    given_default = None
-    if default is not None:
-        fill = given_default = stored(dtype, default)
-    feature = Sequence(shape, dtype, allow_missing=True, default_value=given_default)
-    flat = [[value for step in steps for value in step] for steps in records]
-    written = [example_of(x=values) for values in flat]
-    check_padded(tio.parse_examples(written, {"x": feature}), dtype, shape, records, fill)
-    for record, steps in zip(written, records, strict=True):
-        sample = tio.parse_example(record, {"x": feature})
-        assert sample["x"].tolist() == [shaped(step, shape) for step in steps]
-        assert sample.padded == {"x": fill}
-
-
 @given(padded_batches(), writers)
 def test_steps_are_padded(batch: Any, writer: str) -> None:
     dtype, shape, records = batch
@@ -140,39 +118,6 @@ def test_padding_values(dtype: Any, default: Any) -> None:
     assert tio.collate(batch.samples())["x"].tolist() == batch["x"].tolist()
 
 
-def test_a_missing_feature_has_no_parts() -> None:
-    feature = Sequence([], "int64", allow_missing=True)
-    empty = example(entry("x", int_feature()))
-    batch = tio.parse_examples([b"", empty, example(entry("x", b""))], {"x": feature})
-    assert tuple(batch["x"].shape) == (3, 0)
-    assert batch.lengths["x"].tolist() == [0, 0, 0]
-    with pytest.raises(SchemaError, match="allow_missing"):
-        tio.Schema({"x": Sequence([], "int64")})
-
-
-def test_a_missing_list_is_refused_unless_it_may() -> None:
-    there, missing = sequence_example_of({}, {"x": []}), sequence_example_of({}, {})
-    for dtype in ("int64", "string"):
-        strict = tio.Schema(sequence={"x": Sequence([2], dtype)})
-        loose = tio.Schema(sequence={"x": Sequence([2], dtype, allow_missing=True)})
-        for schema, records in ((strict, [there]), (loose, [there, missing])):
-            batch = tio.parse_sequence_examples(records, schema)
-            assert tuple(batch["x"].shape) == (len(records), 0, 2)
-            assert batch.lengths["x"].tolist() == [0] * len(records)
-        with pytest.raises(DecodeError, match="required") as caught:
-            tio.parse_sequence_examples([there, missing], strict)
-        assert (caught.value.record, caught.value.feature) == (1, "x")
-
-
-@pytest.mark.parametrize("count", [1, 3, 5])
-def test_values_that_make_no_whole_parts_are_refused(count: int) -> None:
-    feature = Sequence([2], "float32", allow_missing=True)
-    records = [example_of(x=[1.0, 2.0]), example_of(x=[1.0] * count)]
-    with pytest.raises(DecodeError, match=f"holds {count} float.* a multiple of 2") as caught:
-        tio.parse_examples(records, {"x": feature})
-    assert (caught.value.record, caught.value.feature) == (1, "x")
-
-
 @pytest.mark.parametrize("dtype", ["int64", "uint8", "float32", "string"])
 @pytest.mark.parametrize("shape", [[], [1], [2]])
 @pytest.mark.parametrize("number", [0, 7, 70])
@@ -191,23 +136,6 @@ def test_a_step_of_a_wrong_count_is_named(
         tio.parse_sequence_examples([good, bad, good], schema)
     assert (caught.value.record, caught.value.feature) == (1, "x")
     assert caught.value.offset is not None
-
-
-@pytest.mark.parametrize("number", [0, 3])
-def test_a_step_of_another_kind_is_refused(number: int) -> None:
-    cases: list[Any] = [
-        ("int64", [1.0], "int64"),
-        ("float32", [b"a"], "float"),
-        ("string", [1], "bytes"),
-    ]
-    for dtype, wrong, kind in cases:
-        steps: Steps = [[stored(dtype, 1)] for _ in range(5)]
-        steps[number] = wrong
-        record = sequence_example_of({}, {"x": steps})
-        for feature in (Sequence([], dtype), tio.VarLenFeature(dtype), tio.RaggedFeature(dtype)):
-            with pytest.raises(DecodeError, match=f"the schema wants {kind}") as caught:
-                tio.parse_sequence_example(record, tio.Schema(sequence={"x": feature}))
-            assert caught.value.feature == "x"
 
 
 @pytest.mark.parametrize(("dtype", "value"), [("int8", 128), ("bool", 2), ("uint32", -1)])
@@ -256,72 +184,7 @@ def test_lists_of_any_length(batch: Any, writer: str) -> None:
         assert [sample[name].tolist() for name in schema] == [steps] * 3
 
 
-def test_missing_lists_have_no_steps() -> None:
-    schema = tio.Schema(
-        sequence={"x": tio.VarLenFeature("int64"), "y": tio.RaggedFeature("string")}
-    )
-    records = [b"", sequence_example_of({}, {"x": [[], [1]]}), sequence_example_of({}, {"y": [[]]})]
-    batch = tio.parse_sequence_examples(records, schema)
-    assert batch["x"].tolist() == [[], [[], [1]], []]
-    assert batch["y"].tolist() == [[], [], [[]]]
-    assert batch.lengths == {}
-
-
 # ---- context and lists together ----
-
-BOTH = tio.Schema(
-    context={
-        "label": tio.FixedLenFeature([2], "int32", [7, 8]),
-        "name": tio.FixedLenFeature([], "string"),
-        "tags": tio.VarLenFeature("string"),
-        "rows": tio.RaggedFeature("int64", "v", [tio.RaggedFeature.RowLengths("n")]),
-    },
-    sequence={
-        "frames": Sequence([2], "uint8"),
-        "words": tio.VarLenFeature("string"),
-        "tree": tio.RaggedFeature("int64", "v", [tio.RaggedFeature.RowLengths("n")]),
-    },
-)
-
-
-@pytest.mark.parametrize("writer", WRITERS)
-def test_context_and_lists(writer: str) -> None:
-    write = WRITERS[writer]
-    records = [
-        write(
-            {"label": [1, 2], "name": [b"a"], "tags": [b"t", b""], "v": [1, 2, 3], "n": [2, 1]},
-            {"frames": [[1, 2], [3, 4]], "words": [[b"w"], []], "v": [[5, 6]], "n": [[1, 1]]},
-        ),
-        write({"name": [b"bc"], "more": [0.5]}, {"frames": [], "v": [[], [9]], "n": [[], [1]]}),
-    ]
-    batch = tio.parse_sequence_examples(records, BOTH)
-    assert list(batch) == list(BOTH)
-    assert {name: value.tolist() for name, value in batch.items()} == {
-        "label": [[1, 2], [7, 8]],
-        "name": [b"a", b"bc"],
-        "tags": [[b"t", b""], []],
-        "rows": [[[1, 2], [3]], []],
-        "frames": [[[1, 2], [3, 4]], [[0, 0], [0, 0]]],
-        "words": [[[b"w"], []], []],
-        "tree": [[[[5], [6]]], [[], [[9]]]],
-    }
-    assert list(batch.lengths) == ["frames"]
-    assert batch.lengths["frames"].tolist() == [2, 0]
-    sample = tio.parse_sequence_example(records[1], BOTH)
-    assert sample["name"] == b"bc"
-    assert tuple(sample["frames"].shape) == (0, 2)
-    assert sample["tree"].tolist() == [[], [[9]]]
-
-
-def test_no_records() -> None:
-    batch = tio.parse_sequence_examples([], BOTH)
-    assert batch.samples() == []
-    assert tuple(batch["label"].shape) == (0, 2)
-    assert tuple(batch["frames"].shape) == (0, 0, 2)
-    for name in ("name", "tags", "rows", "words", "tree"):
-        assert batch[name].tolist() == []
-    assert batch["tree"].offsets.tolist() == batch["tree"].values.offsets.tolist() == [0]
-    assert batch.lengths["frames"].tolist() == []
 
 
 def test_one_key_in_both_parts() -> None:
@@ -343,40 +206,6 @@ def test_one_key_in_both_parts() -> None:
 def feature_list(key: str, *steps: bytes) -> bytes:
     """An entry of FeatureLists."""
     return delimited(1, delimited(1, key.encode()) + delimited(2, b"".join(steps)))
-
-
-def test_of_duplicates_the_last_wins() -> None:
-    step, other = delimited(1, int_feature(1)), delimited(1, int_feature(2, 3))
-    context = delimited(1, entry("c", int_feature(1)) + entry("c", int_feature(2)))
-    lists = delimited(2, feature_list("x", step, step) + feature_list("x", other))
-    again = delimited(2, feature_list("y", step) + feature_list("y"))
-    schema = tio.Schema(
-        context={"c": tio.FixedLenFeature([], "int64")},
-        sequence={"x": tio.VarLenFeature("int64"), "y": tio.VarLenFeature("int64")},
-    )
-    sample = tio.parse_sequence_example(context + lists + again, schema)
-    assert int(sample["c"]) == 2
-    assert sample["x"].tolist() == [[2, 3]]
-    assert sample["y"].tolist() == []
-    # A damaged list that another one replaces is legal protobuf only if it is whole itself.
-    empty_last = delimited(2, feature_list("x", step, step) + feature_list("x"))
-    strict = tio.Schema(sequence={"x": Sequence([], "int64")})
-    assert tio.parse_sequence_example(empty_last, strict)["x"].tolist() == []
-
-
-def test_parts_in_any_order_and_number() -> None:
-    one = delimited(2, feature_list("x", delimited(1, bytes_feature(b"a"))))
-    two = delimited(2, feature_list("y", delimited(1, float_feature(0.5))))
-    context = delimited(1, entry("c", int_feature(1)))
-    schema = tio.Schema(
-        context={"c": tio.FixedLenFeature([], "int64")},
-        sequence={"x": Sequence([], "string"), "y": Sequence([], "float64")},
-    )
-    for record in (one + context + two, two + one + context, context + two + one):
-        sample = tio.parse_sequence_example(record, schema)
-        assert int(sample["c"]) == 1
-        assert sample["x"].tolist() == [b"a"]
-        assert sample["y"].tolist() == [0.5]
 
 
 def test_examples_are_sequence_examples_without_lists_and_the_other_way_round() -> None:

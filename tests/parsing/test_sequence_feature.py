@@ -21,6 +21,7 @@ from torchrec_io._parsing.columns.base import ElementSelection
 from torchrec_io._parsing.parser import ExampleParser
 from torchrec_io._records.record_block import RecordList
 from torchrec_io._tensors.batch import Batch
+from torchrec_io._tensors.columns import Columns
 from torchrec_io.checks import counted
 from torchrec_io.errors import DecodeError, SchemaError
 
@@ -262,18 +263,6 @@ def test_images_are_those_of_an_image_feature(layout: Any, dtype: str) -> None:
     assert one.tolist() == small[:1]
 
 
-def test_images_of_different_sizes_in_one_record() -> None:
-    good = example_of(x=[picture(2, 3), picture(2, 3)])
-    bad = example_of(x=[picture(2, 3), picture(3, 2)])
-    error = failure_of([good, bad], sequence(tio.ImageFeature()))
-    assert (error.record, error.reason) == (
-        1,
-        "its elements are of different shapes: [3, 2, 3], but [3, 3, 2] of element 1",
-    )
-    sized = parse([good, bad], x=sequence(tio.ImageFeature(size=(2, 2))))["x"]
-    assert [len(row) for row in sized.tolist()] == [2, 2]
-
-
 def test_a_bad_image_is_an_error_of_its_record() -> None:
     good = example_of(x=[picture(2, 3)] * 5)
     bad = example_of(x=[picture(2, 3), picture(2, 3)[:40], b"none"])
@@ -339,7 +328,7 @@ def picked(records: list[bytes], wanted: list[list[int]], **specs: Any) -> Any:
         return located.failures
     arena = _core.allocate(located.arena_bytes)
     columns, failures = located.fill(arena)
-    return failures or Batch(torch.from_numpy(arena), columns, parser.names)
+    return failures or Batch(Columns(torch.from_numpy(arena), columns, parser.names))
 
 
 def test_only_selected_elements_are_decoded() -> None:
@@ -360,12 +349,6 @@ def test_only_selected_elements_are_decoded() -> None:
     assert batch["n"].tolist() == [[1, 2, 3], [1]]
     sized = picked([records[0], records[0]], [[2, 0], []], x=sequence(PAIR, 3))["x"]
     assert sized.tolist() == [[pair(3), pair(1)], []]
-
-
-def test_selected_elements_have_their_own_shapes() -> None:
-    record = example_of(x=[b"a", b"bcd", b"efg"], s=[1, 3, 3])
-    column = picked([record, record], [[1], [0]], x=sequence(Raw("uint8", shape_key="s")))["x"]
-    assert [one.tolist() for one in column] == [[[98, 99, 100]], [[97]]]
 
 
 def test_only_selected_images_are_decoded() -> None:
@@ -396,12 +379,6 @@ def test_a_range_is_of_each_element() -> None:
         error = failure_of(records, feature)
         assert error.record == 1
         assert error.reason == "the value 7 is outside the valid range [-7, 6]"
-
-
-def test_bools_of_each_element_are_checked() -> None:
-    for shape in ([2], [None]):
-        error = failure_of([example_of(x=[b"\0\1", b"\2\0"])], sequence(Raw("bool", shape)))
-        assert error.reason == "a byte of a bool array is neither 0 nor 1"
 
 
 def test_other_kinds_of_values_are_refused() -> None:
@@ -443,18 +420,3 @@ def test_invalid_schemas_are_refused() -> None:
         tio.Schema({"x": sequence(Raw("int8", shape_key="s")), "s": tio.VarLenFeature("float32")})
     with pytest.raises(SchemaError, match="must be read in one way"):
         tio.Schema({"x": sequence(PAIR), "y": Raw("int16", [2], value_key="x")})
-
-
-def test_it_is_written_as_text() -> None:
-    schema = tio.Schema(
-        {
-            "a": sequence(tio.ImageFeature(size=(2, 3)), 4),
-            "b": sequence(Raw("int8", [None, 2]), None, "v", [Rows.RowLengths("n")], "int32"),
-        }
-    )
-    assert tio.Schema.from_json(schema.to_json()) == schema
-    assert "tio.SequenceFeature(tio.ImageFeature(size=[2, 3]), length=4)" in schema.to_python()
-    for bad in ({"type": "VarLenFeature", "dtype": "int64"}, 5, None):
-        text = schema.to_json().replace('{"type": "ImageFeature", "size": [2, 3]}', repr(bad))
-        with pytest.raises(SchemaError):
-            tio.Schema.from_json(text.replace("'", '"').replace("None", "null"))

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.support.examples import example_of
-from tests.support.wire import bytes_feature, entry, example, int_feature
 from torchrec_io._parsing.parser import ExampleParser
 from torchrec_io._records.record_block import RecordList
 from torchrec_io._tensors.parse import parse_block
@@ -107,51 +106,7 @@ def test_entries_that_are_sorted_already_stay() -> None:
 # ---- what is missing ----
 
 
-def test_missing_features_are_empty() -> None:
-    empty = example(entry("i0", int_feature()), entry("values", int_feature()))
-    no_kind = example(entry("i0", b""), entry("values", b""))
-    only_values = example(entry("values", int_feature()))
-    schema = {"x": sparse_feature("int64", (4,))}
-    full = record_of([((2,), 5)], 1)
-    column = tio.parse_examples([b"", empty, full, no_kind, only_values], schema)["x"]
-    assert column.dense_shape == (5, 4)
-    assert entries_of(column) == [((2, 2), 5)]
-    assert [entries_of(row) for row in column.rows()] == [[], [], [((2,), 5)], [], []]
-
-
-@pytest.mark.parametrize("dtype", ["float16", "string"])
-def test_no_records(dtype: str) -> None:
-    column = tio.parse_examples([], {"x": sparse_feature(dtype, (4, 5))})["x"]
-    assert column.dense_shape == (0, 4, 5)
-    assert tuple(column.indices.shape) == (0, 3)
-    assert column.values.tolist() == column.rows() == []
-
-
 # ---- one stored feature, several columns ----
-
-
-def test_two_features_on_one_value_key() -> None:
-    record = example_of(i0=[2, 0, 1], i1=[0, 1, 1], values=[5, 6, 7])
-    schema = {
-        "a": tio.SparseFeature("i0", "values", "int64", 3),
-        "b": tio.SparseFeature("i1", "values", "uint8", 2),
-        "c": tio.SparseFeature("i0", "i0", "int64", 3),
-        "i0": tio.VarLenFeature("int32"),
-        "values": tio.VarLenFeature("int64"),
-    }
-    batch = tio.parse_examples([record], schema)
-    assert entries_of(batch["a"]) == [((0, 0), 6), ((0, 1), 7), ((0, 2), 5)]
-    assert entries_of(batch["b"]) == [((0, 0), 5), ((0, 1), 6), ((0, 1), 7)]
-    assert entries_of(batch["c"]) == [((0, 0), 0), ((0, 1), 1), ((0, 2), 2)]
-    # What is sorted for one column is as stored in the others.
-    assert batch["i0"].tolist() == [[2, 0, 1]]
-    assert batch["values"].tolist() == [[5, 6, 7]]
-
-
-def test_the_same_index_twice() -> None:
-    feature = tio.SparseFeature(["i", "i"], "values", "float32", [2, 2])
-    column = tio.parse_example(example_of(i=[1, 0], values=[1.0, 2.0]), {"x": feature})["x"]
-    assert column.to_coo().to_dense().tolist() == [[2.0, 0.0], [0.0, 1.0]]
 
 
 # ---- what is refused ----
@@ -213,16 +168,6 @@ def test_misfits_are_named(changed: dict[str, Any], reason: str, already_sorted:
     assert (caught.value.record, caught.value.feature) == (1, "x")
 
 
-def test_counts_do_not_make_up_for_each_other() -> None:
-    # TensorFlow compares the numbers of values and indices over the whole batch.
-    records = [example_of(i0=[0], values=[1, 2]), example_of(i0=[1, 2], values=[3])]
-    with pytest.raises(
-        DecodeError, match="2 values, but the number of indices in 'i0' is 1"
-    ) as caught:
-        tio.parse_examples(records, {"x": sparse_feature("int64", (3,))})
-    assert caught.value.record == 0
-
-
 @pytest.mark.parametrize("extent", [0, 1])
 def test_a_size_of_zero_holds_nothing(extent: int) -> None:
     schema = {"x": sparse_feature("int64", (extent,))}
@@ -233,30 +178,3 @@ def test_a_size_of_zero_holds_nothing(extent: int) -> None:
         return
     with pytest.raises(DecodeError, match="outside of the size 0"):
         tio.parse_example(record, schema)
-
-
-@pytest.mark.parametrize(("dtype", "value"), [("int8", 128), ("bool", 2), ("uint64", -1)])
-def test_values_that_do_not_fit_are_refused(dtype: str, value: int) -> None:
-    good, bad = example_of(i0=[1, 0], values=[1, 0]), example_of(i0=[1, 0], values=[1, value])
-    with pytest.raises(DecodeError, match="does not fit") as caught:
-        tio.parse_examples([good, bad], {"x": sparse_feature(dtype, (2,))})
-    assert (caught.value.record, caught.value.feature) == (1, "x")
-
-
-def test_other_columns_beside_it() -> None:
-    record = example(
-        entry("i0", int_feature(1, 0)),
-        entry("values", bytes_feature(b"one", b"")),
-        entry("label", int_feature(3)),
-    )
-    schema = {
-        "label": tio.FixedLenFeature([], "uint8"),
-        "x": sparse_feature("string", (2,)),
-        "values": tio.VarLenFeature("string"),
-    }
-    batch = tio.parse_examples([record] * 3, schema)
-    assert batch["label"].tolist() == [3, 3, 3]
-    assert batch["values"].tolist() == [[b"one", b""]] * 3
-    assert entries_of(batch["x"]) == [
-        ((row, place), value) for row in range(3) for place, value in [(0, b""), (1, b"one")]
-    ]

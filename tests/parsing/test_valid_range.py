@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -342,16 +341,6 @@ class TestSpecs:
         with pytest.raises(tio.SchemaError, match=f"valid_range must contain a value of {dtype}"):
             make(dtype, valid)
 
-    def test_it_is_kept(self, make: Any) -> None:
-        spec = make("float32", [np.float32(0.5), np.int8(3)])
-        assert spec.valid_range == (0.5, 3)
-        assert [type(bound) for bound in spec.valid_range] == [float, int]
-        assert "valid_range=(0.5, 3)" in repr(spec)
-        assert spec == make("float32", (0.5, 3)) == pickle.loads(pickle.dumps(spec))
-        assert hash(spec) == hash(make("float32", (0.5, 3)))
-        assert spec != make("float32", (0.5, 4))
-        assert spec != make("float32", None)
-
     def test_text_and_complex_numbers_have_none(self, make: Any) -> None:
         is_raw = isinstance(make("int8", None), tio.RawFeature)
         with pytest.raises(tio.SchemaError, match="values have an order"):
@@ -365,28 +354,6 @@ def test_a_default_has_to_be_valid(dtype: Any, default: list[float]) -> None:
         tio.FixedLenFeature([2], dtype, default, valid_range=(0, 1))
     spec = tio.FixedLenFeature([2], dtype, [0.5, 1], valid_range=(0, 1))
     assert tio.parse_examples([b""], {"x": spec})["x"].tolist() == [[0.5, 1]]
-
-
-def test_it_is_written_as_text() -> None:
-    schema = tio.Schema({"x": tio.VarLenFeature("float32", valid_range=(0, None))})
-    assert '"valid_range": [0, null]' in schema.to_json()
-    assert "valid_range=[0, None]" in schema.to_python()
-    for valid in [(-math.inf, 1.0), (None, None), (2**70, math.inf)]:
-        schema = tio.Schema({"x": tio.VarLenFeature("float64", valid_range=valid)})
-        again: Any = tio.Schema.from_json(schema.to_json())
-        assert repr(again) == repr(schema)
-
-
-def test_without_a_range_nothing_is_checked() -> None:
-    """Columns of one size are parsed in one pass, and only those with a range are then checked."""
-    plain = ExampleParser.of(tio.Schema({"x": tio.FixedLenFeature([], "float32")}))
-    ranged = ExampleParser.of(
-        tio.Schema({"x": tio.FixedLenFeature([], "float32", valid_range=(0, 1))})
-    )
-    assert plain.is_fixed
-    assert plain.checked_builders == []
-    assert ranged.is_fixed
-    assert [builder.name for builder in ranged.checked_builders] == ["x"]
 
 
 # ---- in datasets ----

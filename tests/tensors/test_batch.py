@@ -30,8 +30,9 @@ from tests.support.wire import (
     int_feature,
 )
 from torchrec_io import _core
-from torchrec_io._tensors import batch as batch_module
-from torchrec_io._tensors.batch import allocate_arena
+from torchrec_io._tensors import columns as columns_module
+from torchrec_io._tensors.arena import allocate_arena
+from torchrec_io._tensors.columns import Columns
 
 # A column of every kind.
 SCHEMA: dict[str, Any] = {
@@ -97,27 +98,6 @@ def storage_of(tensor: Tensor) -> int:
 
 
 # ---- one allocation ----
-
-
-@pytest.mark.parametrize("count", [0, 1, 5, 300])
-def test_all_columns_are_views_of_the_arena(count: int) -> None:
-    batch = make_batch(count)
-    assert batch.arena.dtype == torch.uint8
-    found = [tensor for value in batch.values() for tensor in tensors_of(value)]
-    assert len(found) >= 15
-    for tensor in found:
-        assert storage_of(tensor) == storage_of(batch.arena)
-        assert tensor.is_contiguous()
-
-
-@pytest.mark.parametrize("count", [1, 5, 300])
-def test_columns_are_aligned(count: int) -> None:
-    batch = make_batch(count)
-    assert batch.arena.numel() % 64 == 0
-    for value in batch.values():
-        for tensor in tensors_of(value):
-            if tensor.numel():
-                assert tensor.data_ptr() % 64 == 0
 
 
 def test_columns_do_not_overlap() -> None:
@@ -191,75 +171,28 @@ def test_repr_of_a_batch() -> None:
 # ---- elsewhere ----
 
 
-@pytest.mark.parametrize("inline", [False, True])
-@pytest.mark.parametrize("count", [0, 1, 5])
-def test_pickling(inline: bool, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    batch = make_batch(count)
-    size = batch.arena.numel()
-    monkeypatch.setattr(batch_module, "_INLINE_BYTES", size if inline else size - 1)
-    data = pickle.dumps(batch)
-    assert len(data) < size + 4000  # the arena goes once, whatever the number of columns
-    again = pickle.loads(data)
-    assert contents(again) == contents(batch)
-    assert list(again) == list(batch)
-    assert again.lengths == {}
-    for value in again.values():
-        for tensor in tensors_of(value):
-            assert storage_of(tensor) == storage_of(again.arena)
-    again["label"].add_(1)  # memory of its own, to be written to
-    assert batch["label"].tolist() == list(range(count))
-
-
 @pytest.mark.parametrize("large", [False, True])
 def test_both_sides_of_the_real_threshold(large: bool) -> None:
-    threshold = batch_module._INLINE_BYTES
+    threshold = columns_module._INLINE_BYTES
     assert 1 << 16 <= threshold <= 1 << 22
     array = np.arange(threshold // 8 + (1 if large else 0), dtype=np.int64)
     feature = {"x": tio.RawFeature("int64", [len(array)])}
     batch = tio.parse_examples([example(entry("x", bytes_feature(array.tobytes())))], feature)
-    kind = batch.__reduce__()[0]
-    assert (kind is tio.Batch) == large
+    kind = batch.columns.__reduce__()[0]
+    assert (kind is Columns) == large
     assert pickle.loads(pickle.dumps(batch))["x"][0].tolist() == array.tolist()
-
-
-def test_pickling_keeps_the_lengths_of_padded_columns() -> None:
-    batch = tio.pad_collate(make_batch(5).samples())
-    again = pickle.loads(pickle.dumps(batch))
-    assert {name: lengths.tolist() for name, lengths in again.lengths.items()} == {
-        "ids": [0, 1, 2, 3, 0],
-        "scores": [0, 1, 2, 0, 1],
-        "words": [0, 1, 2, 0, 1],
-    }
-    assert storage_of(again.lengths["ids"]) == storage_of(again.arena)
 
 
 @pytest.mark.parametrize("inline", [False, True])
 def test_copies(inline: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = make_batch(4)
     size = batch.arena.numel()
-    monkeypatch.setattr(batch_module, "_INLINE_BYTES", size if inline else size - 1)
+    monkeypatch.setattr(columns_module, "_INLINE_BYTES", size if inline else size - 1)
     shallow, deep = copy.copy(batch), copy.deepcopy(batch)
     assert contents(shallow) == contents(deep) == contents(batch)
     batch["label"][0] = 100
     assert shallow["label"][0] == 100
     assert deep["label"][0] == 0
-
-
-def test_moving_to_another_device() -> None:
-    batch = tio.pad_collate(make_batch(4).samples())
-    assert batch.to("cpu") is batch
-    assert batch.to(torch.device("cpu"), non_blocking=True) is batch
-    assert batch.device == torch.device("cpu")
-    moved = batch.to("meta")
-    assert moved.device.type == "meta"
-    assert list(moved) == list(batch)
-    for name, value in moved.items():
-        for tensor, original in zip(tensors_of(value), tensors_of(batch[name]), strict=True):
-            assert tensor.device.type == "meta"
-            assert tensor.shape == original.shape
-            assert tensor.dtype == original.dtype
-    assert moved.lengths["ids"].device.type == "meta"
-    assert batch.device.type == "cpu"
 
 
 def test_a_batch_is_moved_in_one_copy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,34 +210,6 @@ def test_a_batch_is_moved_in_one_copy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # ---- samples ----
-
-
-def test_samples() -> None:
-    batch = make_batch(6)
-    samples = batch.samples()
-    assert len(samples) == 6
-    for i, sample in enumerate(samples):
-        assert isinstance(sample, dict)
-        assert list(sample) == list(SCHEMA)
-        assert set(sample.ragged) == {"ids", "scores", "words"}
-        assert {name: plain(value) for name, value in sample.items()} == {
-            name: column[i] for name, column in contents(batch).items()
-        }
-        assert sample["label"].shape == ()
-        assert type(sample["name"]) is bytes
-        assert isinstance(sample["names"], tio.BytesArray)
-        assert isinstance(sample["words"], tio.BytesArray)
-        for tensor in (sample["label"], sample["ids"], sample["image"], sample["names"].data):
-            assert storage_of(tensor) == storage_of(batch.arena)
-
-
-def test_samples_survive_pickling_and_copying() -> None:
-    [sample] = make_batch(1, first=5).samples()
-    expected = {name: plain(value) for name, value in sample.items()}
-    for again in (pickle.loads(pickle.dumps(sample)), copy.copy(sample), copy.deepcopy(sample)):
-        assert type(again) is tio.Sample
-        assert again.ragged == sample.ragged
-        assert {name: plain(value) for name, value in again.items()} == expected
 
 
 # ---- memory that is reused ----

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
-from torch.utils.data import DataLoader, default_collate
+from torch.utils.data import default_collate
 
 import torchrec_io as tio
 from tests.support.every_kind import tensors_of
-from tests.tensors.test_batch import SCHEMA, contents, make_batch, plain, storage_of
+from tests.tensors.test_batch import SCHEMA, make_batch, plain
 from torchrec_io import BytesArray, Ragged, Sample
 
 DTYPES = [
@@ -42,43 +40,6 @@ def ragged_samples(rows: list[list[Any]], dtype: torch.dtype = torch.int64) -> l
 
 
 # ---- what comes out of which ----
-
-
-@pytest.mark.parametrize("count", [1, 2, 7])
-def test_collating_undoes_samples(count: int) -> None:
-    batch = make_batch(count)
-    again = tio.collate(batch.samples())
-    assert list(again) == list(batch)
-    assert contents(again) == contents(batch)
-    for name, value in batch.items():
-        if name != "image" or count == 1:
-            continue
-        assert [image.shape for image in again[name]] == [image.shape for image in value]
-    for name in ("ids", "scores", "words"):
-        assert isinstance(again[name], Ragged)
-    for name in ("name", "names"):
-        assert again[name] == batch[name]
-
-
-def test_samples_in_any_order() -> None:
-    batch = make_batch(6)
-    samples = batch.samples()
-    chosen = [4, 0, 0, 5]
-    again = tio.collate([samples[i] for i in chosen])
-    expected = contents(batch)
-    assert contents(again) == {
-        name: [column[i] for i in chosen] for name, column in expected.items()
-    }
-
-
-def test_a_collated_batch_is_one_allocation() -> None:
-    samples = make_batch(6).samples()
-    for batch in (tio.collate(samples), tio.pad_collate(samples)):
-        values = [*batch.values(), *batch.lengths.values()]
-        for tensor in itertools.chain(*map(tensors_of, values)):
-            assert storage_of(tensor) == storage_of(batch.arena)
-            assert tensor.data_ptr() % 64 == 0 or tensor.numel() == 0
-        assert storage_of(batch.arena) != storage_of(samples[0]["label"])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -214,50 +175,6 @@ def test_ragged_values_that_are_rows_no_more() -> None:
 # ---- padding ----
 
 
-@given(numbers, st.integers(-3, 3), st.one_of(st.none(), st.integers(0, 6)))
-def test_padding_numbers(rows: list[list[int]], fill: int, max_len: int | None) -> None:
-    batch = tio.pad_collate(ragged_samples(rows), fill=fill, max_len=max_len)
-    cut = [row[:max_len] for row in rows]
-    longest = max(map(len, cut))
-    assert isinstance(batch["x"], Tensor)
-    assert tuple(batch["x"].shape) == (len(rows), longest)
-    assert batch["x"].tolist() == [row + [fill] * (longest - len(row)) for row in cut]
-    assert batch.lengths["x"].tolist() == [len(row) for row in cut]
-    assert batch.lengths["x"].dtype == torch.int64
-    assert list(batch) == ["x"]
-
-
-@given(texts, st.one_of(st.none(), st.integers(0, 5)))
-def test_padding_bytes(rows: list[list[bytes]], max_len: int | None) -> None:
-    samples = [Sample({"x": BytesArray.from_list(row)}, {"x": "int64"}) for row in rows]
-    batch = tio.pad_collate(samples, max_len=max_len)
-    cut = [row[:max_len] for row in rows]
-    longest = max(map(len, cut))
-    assert isinstance(batch["x"], BytesArray)
-    assert batch["x"].shape == (len(rows), longest)
-    assert batch["x"].flat() == [v for row in cut for v in row + [b""] * (longest - len(row))]
-    assert batch.lengths["x"].tolist() == [len(row) for row in cut]
-
-
-def test_padding_touches_ragged_values_only() -> None:
-    batch = make_batch(6)
-    padded = tio.pad_collate(batch.samples())
-    assert list(padded) == list(SCHEMA)
-    assert set(padded.lengths) == {"ids", "scores", "words"}
-    expected = contents(batch)
-    found = contents(padded)
-    for name in SCHEMA:
-        if name not in padded.lengths:
-            assert found[name] == expected[name]
-    assert found["ids"] == batch["ids"].to_padded().tolist()
-    assert tio.collate(batch.samples()).lengths == {}
-
-
-def test_padding_with_floats() -> None:
-    samples = ragged_samples([[1.5], []], torch.float32)
-    assert tio.pad_collate(samples, fill=-0.5)["x"].tolist() == [[1.5], [-0.5]]
-
-
 # ---- what is refused ----
 
 
@@ -298,14 +215,6 @@ def test_values_of_two_kinds_are_rejected(values: tuple[Any, Any]) -> None:
 
 
 # ---- in a loader ----
-
-
-def test_a_loader_collates_samples() -> None:
-    batch = make_batch(6)
-    samples = batch.samples()
-    loader: DataLoader[Any] = DataLoader(samples, batch_size=4, collate_fn=tio.collate)  # type: ignore[arg-type]
-    found = [each["ids"].tolist() for each in loader]
-    assert found == [batch["ids"].tolist()[:4], batch["ids"].tolist()[4:]]
 
 
 def test_the_default_collate_takes_samples_and_dicts_of_tensors_and_bytes() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import pickle
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ import torchrec_io as tio
 from tests.support.every_kind import tensors_of
 from tests.support.examples import example_of, sequence_example_of
 from tests.support.written_tensors import WRITTEN
-from torchrec_io._tensors import batch as batch_module
 
 Feature = tio.RaggedFeature
 SCHEMA: dict[str, Any] = {
@@ -146,20 +144,6 @@ def test_samples_are_the_records(stored: list[bytes]) -> None:
             assert plain(found) == plain(value)
 
 
-@given(some_records)
-def test_padding_makes_tensors_of_rows(stored: list[bytes]) -> None:
-    batch = tio.parse_examples(stored, SCHEMA)
-    padded = tio.pad_collate(batch.samples(), fill=-3)
-    for name in ("ids", "narrow", "nested", "wide"):
-        assert torch.equal(padded[name], batch[name].to_padded(-3))
-        assert padded.lengths[name].tolist() == batch[name].lengths.tolist()
-    for name in ("padded", "blocks", "texts"):  # with what their own feature says
-        assert plain(padded[name]) == plain(batch[name])
-        assert padded.lengths[name].tolist() == batch.lengths[name].tolist()
-    for name in ("label", "name", "pair", "sparse", "places", "raw", "tensor"):
-        assert plain(padded[name]) == plain(batch[name])
-
-
 @given(
     st.lists(
         st.tuples(
@@ -222,45 +206,6 @@ def make_batch() -> tio.Batch:
     return tio.parse_examples([rich, example_of(**shared, label=[2])], SCHEMA)
 
 
-@pytest.mark.parametrize("inline", [False, True])
-def test_pickling(inline: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    batch = make_batch()
-    size = batch.arena.numel()
-    monkeypatch.setattr(batch_module, "_INLINE_BYTES", size if inline else size - 1)
-    data = pickle.dumps(batch)
-    assert len(data) < size + 5000
-    again = pickle.loads(data)
-    assert contents(again) == contents(batch)
-    assert list(again.lengths) == ["padded", "blocks", "texts"]
-    for column in [*again.values(), *again.lengths.values()]:
-        for tensor in tensors_of(column):
-            assert tensor.untyped_storage().data_ptr() == again.arena.data_ptr()
-    # What samples need to be padded again has come along.
-    assert contents(tio.collate(again.samples())) == contents(batch)
-
-
-def test_samples_survive_pickling() -> None:
-    batch = make_batch()
-    samples = pickle.loads(pickle.dumps(batch.samples()))
-    assert samples[0].padded == {"padded": -1.5, "blocks": 0, "texts": b"<pad>"}
-    assert samples[0].ragged["nested"] == "int32"
-    assert samples[0].ragged["wide"] == "int64"
-    assert contents(tio.collate(samples)) == contents(batch)
-
-
-def test_moving_to_another_device() -> None:
-    batch = make_batch()
-    assert batch.to("cpu") is batch
-    moved = batch.to("meta")
-    assert list(moved) == list(batch)
-    for name, value in batch.items():
-        pairs = zip(tensors_of(moved[name]), tensors_of(value), strict=True)
-        for tensor, original in pairs:
-            assert tensor.device.type == "meta"
-            assert (tensor.shape, tensor.dtype) == (original.shape, original.dtype)
-    assert {value.device.type for value in moved.lengths.values()} == {"meta"}
-
-
 def test_all_columns_are_aligned_views_of_the_arena() -> None:
     batch = make_batch()
     for made in (batch, tio.collate(batch.samples()), tio.pad_collate(batch.samples()[:1] * 2)):
@@ -268,21 +213,6 @@ def test_all_columns_are_aligned_views_of_the_arena() -> None:
             for tensor in tensors_of(value):
                 assert tensor.untyped_storage().data_ptr() == made.arena.data_ptr()
                 assert tensor.data_ptr() % 64 == 0 or not tensor.numel()
-
-
-def test_repr_of_a_batch() -> None:
-    text = repr(make_batch())
-    for part in (
-        "padded: float16[2, 1]",
-        "texts: bytes[2, 2]",
-        "narrow: Ragged int64[2, ...]",
-        "nested: Ragged int64[2, ..., ...]",
-        "sparse: Sparse float32[2, 5]",
-        "places: Sparse bytes[2, 5, 3]",
-        "raw: complex64[2, 2]",
-        "tensor: bool[2, 1, 2, 2]",
-    ):
-        assert part in text
 
 
 def test_sparse_arrays_of_different_shapes_are_rejected() -> None:

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -95,16 +94,6 @@ def test_a_batch_is_like_a_nested_dict() -> None:
         "bytes[3, ...], score: float32[3, 2]}, box: Ragged float32[3, ...]}, steps: {padded: "
         "int64[3, 2], image: uint8[3, 3, 3, 3]}, a/b: bytes[3])"
     )
-
-
-def test_all_of_it_is_in_one_arena() -> None:
-    batch = make_batch()
-    moved = batch.to("meta")
-    assert moved["objects"]["deep"]["score"].device.type == "meta"
-    assert moved["objects"]["box"].values.shape == batch["objects"]["box"].values.shape
-    storage = batch.arena.untyped_storage().data_ptr()
-    assert batch["objects"]["deep"]["score"].untyped_storage().data_ptr() == storage
-    assert batch["steps"]["padded"].untyped_storage().data_ptr() == storage
 
 
 def test_moving_samples_to_a_device(fake_pinning: list[Tensor]) -> None:
@@ -260,19 +249,6 @@ def test_workers(path: Path, context: str) -> None:
     assert [plain(batch.lengths) for batch in batches] == [plain(b.lengths) for b in dataset]
 
 
-def test_samples_of_workers(path: Path) -> None:
-    dataset = tio.TFRecordDataset(path, specs_of(TREE))
-    loader = DataLoader(dataset, batch_size=25, num_workers=1, collate_fn=tio.collate)
-    batched = dataset.replace(batch_size=25)
-    assert [plain(batch) for batch in loader] == [plain(batch) for batch in batched]
-
-
-def test_prefetcher(path: Path) -> None:
-    dataset = tio.TFRecordDataset(path, specs_of(TREE), batch_size=25)
-    made = list(tio.DevicePrefetcher(dataset, "meta"))
-    assert made[0]["objects"]["deep"]["score"].device.type == "meta"
-
-
 def test_lengths_and_groups_go_by_name(path: Path) -> None:
     schema = specs_of(TREE)
     dataset = tio.TFRecordDataset(path, schema, batch_tokens=12, length_key="objects/label")
@@ -285,12 +261,6 @@ def test_lengths_and_groups_go_by_name(path: Path) -> None:
     assert seen[0].isdisjoint(seen[1])
     with pytest.raises(ValueError, match="'objects/label'"):
         tio.TFRecordDataset(path, schema, batch_tokens=12, length_key="label")
-
-
-def test_map_datasets(path: Path) -> None:
-    dataset = tio.TFRecordMapDataset(path, specs_of(TREE))
-    assert dataset[7]["objects"]["deep"]["score"].tolist() == [7.5, -1]
-    assert dataset.__getitems__([3])[0]["objects"]["label"].tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("window", [None, 2])
@@ -307,15 +277,6 @@ def test_steps(tmp_path: Path, window: int | None) -> None:
     assert batch["steps"]["obs"]["x"].tolist() == x
     assert batch["steps"]["y"].tolist() == (torch.tensor(x) + 3).tolist()
     assert batch["id"].tolist() == [1] * len(x)
-
-
-def test_records_of_fixed_length(tmp_path: Path) -> None:
-    rows = np.arange(30, dtype=np.uint8).reshape(6, 5)
-    (tmp_path / "x.bin").write_bytes(rows.tobytes())
-    fields = {"a": {"b": tio.RawFeature("uint8", [2]), "c": tio.RawFeature("uint8", [3])}}
-    [batch] = tio.FixedLengthRecordDataset(tmp_path / "x.bin", 5, fields, batch_size=6)
-    assert batch["a"]["b"].tolist() == rows[:, :2].tolist()
-    assert batch["a"]["c"].tolist() == rows[:, 2:].tolist()
 
 
 def test_errors_have_the_flat_name() -> None:

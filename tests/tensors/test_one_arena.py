@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, IterableDataset, _utils, default_collat
 
 import torchrec_io as tio
 from tests.support.every_kind import all_tensors, contents, make_batch
-from torchrec_io._tensors import batch as batch_module
+from torchrec_io._tensors import columns as columns_module
 from torchrec_io._tensors import device as device_module
 
 
@@ -109,7 +109,7 @@ class Source(IterableDataset[Any]):
         self.count = count
 
     def __iter__(self) -> Iterator[tio.Batch]:
-        batch_module._INLINE_BYTES = 1 << 20 if self.inline else -1
+        columns_module._INLINE_BYTES = 1 << 20 if self.inline else -1
         for i in range(self.count):
             yield make_batch(4, first=i)
 
@@ -237,20 +237,6 @@ def test_default_collate_of_dicts() -> None:
         default_collate([{"tokens": row} for row in batch["tokens"]])
 
 
-def test_default_collate_in_workers() -> None:
-    rows = make_batch(4)["words"].rows()
-    loader: DataLoader[Any] = DataLoader(
-        rows,
-        batch_size=2,
-        num_workers=1,
-        multiprocessing_context="fork",
-    )
-    assert [batch.tolist() for batch in loader] == [
-        [[], [b"w0"]],
-        [[b"w0", b"w1"], [b"w0", b"w1", b"w2"]],
-    ]
-
-
 # ---- torch.compile ----
 
 
@@ -278,20 +264,3 @@ def test_compiled_functions_accept_batches(backend: str) -> None:
     for batch in batches[3:]:
         assert compiled(batch) == of_batch(batch)
     assert counter.frame_count == graphs
-
-
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_compiled_functions_accept_padded_columns(backend: str) -> None:
-    """Buckets keep the number of shapes, and so of compilations, small."""
-    torch._dynamo.reset()
-    counter = CompileCounterWithBackend(backend)
-
-    def mean(tokens: Tensor, lengths: Tensor) -> Tensor:
-        return tokens.sum(1) / lengths.clamp(min=1)
-
-    compiled = torch.compile(mean, backend=counter, fullgraph=True, dynamic=False)
-    for i in range(8):
-        batch = tio.pad_collate(make_batch(2, first=i), buckets=(2, 4))
-        tokens, lengths = batch["tokens"], batch.lengths["tokens"]
-        assert torch.equal(compiled(tokens, lengths), mean(tokens, lengths))
-    assert counter.frame_count == 2

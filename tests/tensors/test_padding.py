@@ -209,7 +209,7 @@ def test_columns_that_were_viewed_together_stay_so() -> None:
     records = [example_of(**{name: [i] for i, name in enumerate(names)}, rows=[1])] * 3
     padded = tio.pad_collate(tio.parse_examples(records, schema))
     assert [padded[name].tolist() for name in names] == [[i] * 3 for i in range(40)]
-    assert len(padded.layout[0]) == 3  # those, the rows and their lengths
+    assert len(padded.columns.layout) == 3  # those, the rows and their lengths
 
 
 def test_rows_of_rows_of_bytes_are_rejected() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 from torch.utils.data import DataLoader, _utils
 
 import torchrec_io as tio
@@ -28,20 +27,6 @@ def pin(value: Any) -> Any:
 # ---- anywhere ----
 
 
-def test_a_batch_is_pinned_as_a_whole(fake_pinning: list[Tensor]) -> None:
-    batch = tio.pad_collate(make_batch(4).samples())
-    pinned = pin(batch)
-    assert len(fake_pinning) == 1
-    assert fake_pinning[0] is batch.arena
-    assert isinstance(pinned, tio.Batch)
-    assert contents(pinned) == contents(batch)
-    assert pinned.arena.data_ptr() != batch.arena.data_ptr()
-    assert pinned.lengths["ids"].tolist() == batch.lengths["ids"].tolist()
-    for value in pinned.values():
-        for tensor in tensors_of(value):
-            assert tensor.untyped_storage().data_ptr() == pinned.arena.data_ptr()
-
-
 def test_dataloader_calls_the_batch_s_own_method(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tio.Batch] = []
 
@@ -55,14 +40,6 @@ def test_dataloader_calls_the_batch_s_own_method(monkeypatch: pytest.MonkeyPatch
     assert keys == ["a", "b"]
     assert again is batch
     assert calls == [batch]
-
-
-def test_columns_are_pinned_by_themselves(fake_pinning: list[Tensor]) -> None:
-    batch = make_batch(4)
-    for name, count in {"label": 1, "names": 2, "ids": 2, "words": 3}.items():
-        fake_pinning.clear()
-        assert pin(batch[name]).tolist() == batch[name].tolist()
-        assert len(fake_pinning) == count
 
 
 @pytest.mark.usefixtures("fake_pinning")
@@ -92,11 +69,6 @@ def test_pinning_without_cuda_changes_nothing(dataset: tio.TFRecordDataset, work
         batches = list(loader)
     assert [label for batch in batches for label in batch["label"].tolist()] == list(range(10))
     assert not any(batch.is_pinned() for batch in batches)
-
-
-@without_cuda
-def test_nothing_is_pinned_without_cuda() -> None:
-    assert not make_batch(2).is_pinned()
 
 
 # ---- with CUDA ----

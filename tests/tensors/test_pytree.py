@@ -243,25 +243,6 @@ def test_copies(copies: Callable[[tio.Batch], tio.Batch]) -> None:
     assert contents(copied) == contents(own)
 
 
-def test_samples_and_their_collation() -> None:
-    batch = make_batch()
-    own = clone(batch)
-    assert [plain(dict(each)) for each in own.samples()] == [
-        plain(dict(each)) for each in batch.samples()
-    ]
-    collated = tio.collate(own.samples())
-    assert collated.arena is not None
-    assert contents(collated) == contents(batch)
-    assert tio.collate(own) is own
-    assert contents(tio.pad_collate(own)) == contents(tio.pad_collate(batch))
-
-
-def test_tensordict() -> None:
-    pytest.importorskip("tensordict")
-    batch = numbers()
-    assert plain(clone(batch).to_tensordict().to_dict()) == plain(batch.to_tensordict().to_dict())
-
-
 def changed(batch: tio.Batch) -> Any:
     return pytree.tree_map(lambda leaf: leaf * 2, batch)
 
@@ -300,13 +281,6 @@ def test_torch_export() -> None:
 
 
 # ---- DataLoader ----
-
-
-def test_loaders_still_keep_batches_whole(tmp_path: Path) -> None:
-    dataset = open_records(write_files(tmp_path, [6]), batch_size=3)
-    for batch in DataLoader(dataset, batch_size=None):
-        assert isinstance(batch, tio.Batch)
-        assert batch.arena is not None
 
 
 @pytest.mark.parametrize("with_key", [False, True])

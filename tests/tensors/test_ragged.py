@@ -146,22 +146,6 @@ def offsets_of(rows: list[list[Any]]) -> Tensor:
     return torch.tensor([0, *itertools.accumulate(map(len, rows))])
 
 
-@given(rows_of_numbers)
-def test_a_ragged_is_its_rows(rows: list[list[int]]) -> None:
-    ragged = ragged_of(rows)
-    assert len(ragged) == len(rows)
-    assert ragged.tolist() == rows
-    assert ragged.lengths.tolist() == [len(row) for row in rows]
-    assert ragged.lengths.dtype == torch.int64
-    assert [row.tolist() for row in ragged] == rows
-    assert [row.tolist() for row in ragged.rows()] == rows
-    for index in range(-len(rows), len(rows)):
-        assert ragged[index].tolist() == rows[index]
-    for index in (len(rows), -len(rows) - 1):
-        with pytest.raises(IndexError, match="out of range"):
-            ragged[index]
-
-
 @given(st.lists(st.lists(st.binary(max_size=3), max_size=4), max_size=5))
 def test_a_ragged_of_bytes_is_its_rows(rows: list[list[bytes]]) -> None:
     ragged = ragged_bytes_of(rows)
@@ -180,67 +164,11 @@ def test_rows_share_memory() -> None:
         row[0] = 2
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@given(rows_of_numbers, st.sampled_from([0, 1]), st.one_of(st.none(), st.integers(0, 6)))
-def test_padding(dtype: torch.dtype, rows: list[list[int]], fill: int, max_len: int | None) -> None:
-    rows = [[value % 2 if dtype == torch.bool else value for value in row] for row in rows]
-    padded = ragged_of(rows, dtype).to_padded(fill, max_len)
-    longest = max(map(len, rows), default=0)
-    if max_len is not None:
-        longest = min(longest, max_len)
-    assert padded.dtype == dtype
-    assert tuple(padded.shape) == (len(rows), longest)
-    assert padded.tolist() == [(row + [fill] * longest)[:longest] for row in rows]
-
-
-def test_default_padding_is_zero() -> None:
-    assert ragged_of([[1.5], []], torch.float32).to_padded().tolist() == [[1.5], [0.0]]
-    assert ragged_of([[1.5], []], torch.float32).to_padded(-1).tolist() == [[1.5], [-1.0]]
-
-
-@given(rows_of_numbers.filter(bool))
-def test_nested(rows: list[list[int]]) -> None:
-    ragged = ragged_of(rows, torch.float32)
-    nested = ragged.to_nested()
-    assert nested.is_nested
-    assert nested.layout == torch.jagged
-    assert [row.tolist() for row in nested.unbind()] == rows
-    assert nested.values().data_ptr() == ragged.values.data_ptr()  # type: ignore[union-attr]
-
-
-@given(rows_of_numbers)
-def test_sparse(rows: list[list[int]]) -> None:
-    sparse = ragged_of(rows).to_sparse()
-    assert sparse.layout == torch.sparse_coo
-    assert tuple(sparse.shape) == (len(rows), max(map(len, rows), default=0))
-    assert sparse.is_coalesced()
-    places = [[i, j] for i, row in enumerate(rows) for j in range(len(row))]
-    assert sparse.indices().T.tolist() == places
-    assert sparse.values().tolist() == list(itertools.chain(*rows))
-    if sparse.numel():
-        assert sparse.to_dense().tolist() == ragged_of(rows).to_padded().tolist()
-
-
 def test_bytes_have_no_tensor() -> None:
     ragged = ragged_bytes_of([[b"a"], []])
     for convert in (ragged.to_padded, ragged.to_nested, ragged.to_sparse):
         with pytest.raises(TypeError, match=r"(rows of bytes cannot|a Ragged of numbers can) be"):
             convert()
-
-
-def test_ragged_on_another_device() -> None:
-    for ragged in (ragged_of([[1], [2, 3]]), ragged_bytes_of([[b"a"], [b"b", b"c"]])):
-        assert ragged.to("cpu").tolist() == ragged.tolist()
-        elsewhere = ragged.to("meta")
-        assert elsewhere.offsets.device.type == "meta"
-        values = elsewhere.flat_values
-        assert (values.data if isinstance(values, BytesArray) else values).device.type == "meta"
-
-
-def test_ragged_survives_pickling_and_copying() -> None:
-    for ragged in (ragged_of([[1], [], [2, 3]]), ragged_bytes_of([[b"a"], [], [b"", b"bcd"]])):
-        for again in (pickle.loads(pickle.dumps(ragged)), copy.deepcopy(ragged)):
-            assert again.tolist() == ragged.tolist()
 
 
 def test_repr_of_a_ragged() -> None:

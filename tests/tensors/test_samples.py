@@ -204,7 +204,7 @@ def test_pytrees() -> None:
 
 
 def places_of(batch: tio.Batch) -> Any:
-    return batch.layout[0], batch.arena.numel()
+    return batch.columns.layout, batch.arena.numel()
 
 
 picks = st.lists(

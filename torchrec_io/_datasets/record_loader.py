@@ -93,7 +93,7 @@ class Loaded(NamedTuple):
         if not isinstance(self.items, Batch):
             return [self.items[row] for row in rows]
         origins = random, numbers
-        block = BatchRows(self.items, origins, schema=schema)
+        block = BatchRows(self.items.columns, origins, schema=schema)
         return Sample.of_rows(block, rows)
 
     def count_valid(self, planned: npt.NDArray[Any]) -> int:
@@ -152,7 +152,7 @@ class RecordLoader:
     def other_columns(self) -> list[str]:
         """Return the names of the columns that are no Tensors."""
         items = self.empty_items()
-        columns = items.flat_columns() if isinstance(items, Batch) else {}
+        columns = items.columns.flat() if isinstance(items, Batch) else {}
         return [name for name, column in columns.items() if not isinstance(column, Tensor)]
 
     def load(self, plan: Any, random: RecordRandom = DEFAULT_RANDOM) -> Loaded:
@@ -193,7 +193,7 @@ class RecordLoader:
         with around_native(parsing):
             batches = self.parser.parse_run(self.reader, plans, randoms)
         return [
-            _loaded(ParsedRows(each.batch, each.refused), plan.numbers, each.block)
+            _loaded(each, plan.numbers, each.block)
             for each, plan in zip(batches, plans, strict=False)
         ]
 
@@ -235,7 +235,7 @@ def _loaded(parsed: ParsedRows, numbers: npt.NDArray[Any], block: RecordBlock | 
         numbers: Numbers of the records.
         block: The records as stored, if they may be needed.
     """
-    items, failures, kept = parsed
+    items, failures, kept, _ = parsed
     if len(failures) == 0:
         return Loaded(items, numbers, [], block)
     valid = complement(failures.positions, len(numbers))

@@ -203,7 +203,7 @@ class Session:
         assembler = self._assembler()
         if assembler is None:
             return loader.other_columns()
-        return assembler.other_columns([*loader.empty_items().flat_columns()])
+        return assembler.other_columns([*loader.empty_items().columns.flat()])
 
     def _watch(self, layout: ProcessLayout) -> FeatureWatch | None:
         """Return the watch for features that records may lack; None but in the first process."""

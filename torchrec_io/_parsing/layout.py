@@ -7,8 +7,7 @@ of column has the same methods:
 * ``form``: Its dtype and shape in words, for error messages.
 * ``size``: Size of its data in bytes.
 * ``num_records``: Number of records of the batch.
-* ``moved(move)``: The column with its arrays at other offsets. ``move`` is called with the offset
-  and the size of each array, and returns the new offset.
+* ``moved(by)``: The column that many bytes further on in the arena.
 * ``add_views(arena, views)``: Adds a view of each column to the dict ``views``. ``arena`` makes the
   views; see :class:`torchrec_io._tensors.views.ArenaViews`.
 """
@@ -16,7 +15,7 @@ of column has the same methods:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from .._schema.dtypes import item_bytes
@@ -26,8 +25,6 @@ ALIGNMENT_BYTES = 64
 
 # Size of a complex128.
 _LARGEST_ITEM_BYTES = 16
-
-Move: TypeAlias = "Callable[[int, int], int]"
 
 
 class Numbers(NamedTuple):
@@ -56,8 +53,8 @@ class Numbers(NamedTuple):
     def size(self) -> int:
         return math.prod(self.shape) * item_bytes(self.dtype)
 
-    def moved(self, move: Move) -> Numbers:
-        return Numbers(self.dtype, self.shape, move(self.at, self.size))
+    def moved(self, by: int) -> Numbers:
+        return self._replace(at=self.at + by)
 
     def view(self, arena: Any) -> Any:
         return arena.numbers(self.dtype, self.shape, self.at)
@@ -91,9 +88,8 @@ class Texts(NamedTuple):
     def size(self) -> int:
         return 8 * (math.prod(self.shape) + 1) + self.data_bytes
 
-    def moved(self, move: Move) -> Texts:
-        offsets_at = move(self.offsets_at, self.size - self.data_bytes)
-        return Texts(self.shape, offsets_at, move(self.data_at, self.data_bytes), self.data_bytes)
+    def moved(self, by: int) -> Texts:
+        return self._replace(offsets_at=self.offsets_at + by, data_at=self.data_at + by)
 
     def view(self, arena: Any) -> Any:
         return arena.texts(self)
@@ -131,9 +127,8 @@ class DenseColumns(NamedTuple):
     def num_records(self) -> int:
         return self.shape[0]
 
-    def moved(self, move: Move) -> DenseColumns:
-        at = move(self.at, self.size)
-        return DenseColumns(self.names, self.dtype, self.shape, at, self.stride)
+    def moved(self, by: int) -> DenseColumns:
+        return self._replace(at=self.at + by)
 
     def arrays(self) -> Iterator[tuple[str, Numbers]]:
         """Yield the name and the array of each column."""
@@ -162,8 +157,8 @@ class BytesColumn(NamedTuple):
     def num_records(self) -> int:
         return self.values.shape[0]
 
-    def moved(self, move: Move) -> BytesColumn:
-        return BytesColumn(self.name, self.values.moved(move))
+    def moved(self, by: int) -> BytesColumn:
+        return BytesColumn(self.name, self.values.moved(by))
 
     def arrays(self) -> Iterator[tuple[str, Texts]]:
         """Yield the name and the array of the column."""
@@ -198,9 +193,9 @@ class RaggedColumn(NamedTuple):
     def num_records(self) -> int:
         return self.splits[0].shape[0] - 1
 
-    def moved(self, move: Move) -> RaggedColumn:
-        splits = tuple(level.moved(move) for level in self.splits)
-        return RaggedColumn(self.name, splits, self.values.moved(move))
+    def moved(self, by: int) -> RaggedColumn:
+        splits = tuple(level.moved(by) for level in self.splits)
+        return RaggedColumn(self.name, splits, self.values.moved(by))
 
     def view(self, arena: Any) -> Any:
         rows = self.values.view(arena)
@@ -239,9 +234,9 @@ class SparseColumn(NamedTuple):
     def num_records(self) -> int:
         return self.shape[0]
 
-    def moved(self, move: Move) -> SparseColumn:
-        indices = self.indices.moved(move)
-        return SparseColumn(self.name, self.shape, indices, self.values.moved(move))
+    def moved(self, by: int) -> SparseColumn:
+        indices = self.indices.moved(by)
+        return SparseColumn(self.name, self.shape, indices, self.values.moved(by))
 
     def add_views(self, arena: Any, views: dict[str, Any]) -> None:
         views[self.name] = arena.sparse(
@@ -267,8 +262,8 @@ class ListColumn(NamedTuple):
     def num_records(self) -> int:
         return len(self.arrays)
 
-    def moved(self, move: Move) -> ListColumn:
-        return ListColumn(self.name, tuple(array.moved(move) for array in self.arrays))
+    def moved(self, by: int) -> ListColumn:
+        return ListColumn(self.name, tuple(array.moved(by) for array in self.arrays))
 
     def add_views(self, arena: Any, views: dict[str, Any]) -> None:
         views[self.name] = [array.view(arena) for array in self.arrays]
@@ -300,12 +295,22 @@ def names_of(column: Column) -> tuple[str, ...]:
 class ArenaLayout:
     """The layout of an arena that is not allocated yet.
 
+    Args:
+        size: Size of the columns that the arena begins with, in bytes.
+        is_small: Whether arrays are aligned to their items, and not to cache lines.
+
     Attributes:
         size: Size of the arena so far, in bytes.
     """
 
-    def __init__(self, size: int = 0) -> None:
+    def __init__(self, size: int = 0, *, is_small: bool = False) -> None:
         self.size = size
+        self._is_small = is_small
+
+    @property
+    def arena_size(self) -> int:
+        """Size of the arena in bytes, a multiple of the size of any item."""
+        return self.size + -self.size % _LARGEST_ITEM_BYTES
 
     def _alignment(self, item: int) -> int:
         """Return the alignment of an array in bytes.
@@ -313,8 +318,7 @@ class ArenaLayout:
         Args:
             item: Size of an item in bytes.
         """
-        del item
-        return ALIGNMENT_BYTES
+        return item if self._is_small else ALIGNMENT_BYTES
 
     def reserve(self, size: int, item: int = 1) -> int:
         """Reserve that many bytes for items of a size and return their offset, which is aligned."""
@@ -351,15 +355,3 @@ class ArenaLayout:
         alignment = self._alignment(item)
         stride = -(-math.prod(shape) * item // alignment) * alignment
         return DenseColumns(names, dtype, shape, self.reserve(stride * len(names), item), stride)
-
-
-class SmallLayout(ArenaLayout):
-    """The layout of the smallest arena: arrays are aligned to their items."""
-
-    def _alignment(self, item: int) -> int:
-        return item
-
-    @property
-    def arena_size(self) -> int:
-        """Size of the arena in bytes, a multiple of the size of any item."""
-        return self.size + -self.size % _LARGEST_ITEM_BYTES

@@ -32,7 +32,8 @@ from .._storage.cache_folder import is_own_cache_file, write_cached
 from .._storage.digest import digest, digest_text
 from .._storage.thread_pool import map_in_threads, most_storage_threads
 from ..checks import counted, printable
-from .columns.base import Ints, LocatedBlock
+from .arrays import Ints
+from .columns.base import LocatedBlock
 from .parser import ExampleParser
 
 logger = logging.getLogger("torchrec_io")

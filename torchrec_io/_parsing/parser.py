@@ -15,9 +15,9 @@ from .. import _core
 from .._records.native_frames import Frames
 from .._records.record_block import RecordBlock, RecordList
 from .._schema.schema import Schema
+from .arrays import Arena
 from .columns.base import (
     MAX_ARENA_BYTES,
-    Arena,
     ColumnBuilder,
     DeferredBuilder,
     ElementSelection,

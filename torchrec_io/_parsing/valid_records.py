@@ -1,16 +1,46 @@
-"""Parsing of the valid records of a block into columns of a new arena."""
+"""Parsing of the valid records of a block."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
 
 from .. import _core
-from .._records.record_block import RecordBlock
-from .columns.base import Arena
+from .._records.record_block import RecordBlock, RecordList
+from .arrays import Arena
 from .failures import RecordFailure
 from .layout import Column
 from .parser import ExampleParser
 from .record_random import DEFAULT_RANDOM, RecordRandom
+
+_Block = TypeVar("_Block", RecordBlock, RecordList)
+_Parsed = TypeVar("_Parsed")
+
+
+def parse_valid(
+    block: _Block, parse: Callable[[_Block], _Parsed | list[RecordFailure]]
+) -> tuple[_Parsed, list[RecordFailure]]:
+    """Parse a block without the records that cannot be parsed.
+
+    Args:
+        block: The records.
+        parse: Function that returns the result of all records of a block, or a list of failures
+            of some of them.
+
+    Returns:
+        The result of the valid records, and a failure for each of the others, by its position in
+        ``block``.
+    """
+    found = parse(block)
+    failures: dict[int, RecordFailure] = {}
+    kept: Sequence[int] = range(len(block))
+    while isinstance(found, list):  # parsing the others may find more failures
+        for failure in found:
+            position = kept[failure.position]
+            failures.setdefault(position, failure._replace(position=position))
+        kept = [position for position in range(len(block)) if position not in failures]
+        found = parse(block.without(list(failures)))
+    return found, [failures[position] for position in sorted(failures)]
 
 
 class ParsedBlock(NamedTuple):
@@ -20,38 +50,34 @@ class ParsedBlock(NamedTuple):
         block: The valid records.
         columns: Positions of their columns in the arena.
         arena: Data of the columns.
-        failures: Number and failure of each of the other records, in the order of the numbers.
     """
 
     block: RecordBlock
     columns: tuple[Column, ...]
     arena: Arena
-    failures: list[tuple[int, RecordFailure]]
 
 
-def parse_valid(
+def parse_columns(
     parser: ExampleParser,
     block: RecordBlock,
     random: RecordRandom = DEFAULT_RANDOM,
     threads: int | None = None,
-) -> ParsedBlock:
-    """Parse the records of a block, without those that do not fit the schema.
+) -> tuple[ParsedBlock, list[RecordFailure]]:
+    """Parse the valid records of a block into columns of a new arena; see :func:`parse_valid`.
 
     Args:
         parser: Parser of the schema.
-        block: Records whose numbers are integers.
+        block: The records.
         random: Source of random numbers.
         threads: Number of threads that decode images; by default that of the CPUs.
     """
-    failures = dict[int, RecordFailure]()  # by number
-    while True:  # parsing the others may find more failures
-        located = parser.locate(block, random, threads)
-        found = located.failures
-        if not found:
-            arena = _core.allocate(located.arena_bytes)
-            columns, found = located.fill(arena)
-        if not found:
-            return ParsedBlock(block, columns, arena, sorted(failures.items()))
-        for failure in found:
-            failures.setdefault(int(block.numbers[failure.position]), failure)
-        block = block.without([failure.position for failure in found])
+
+    def parse(part: RecordBlock) -> ParsedBlock | list[RecordFailure]:
+        located = parser.locate(part, random, threads)
+        if located.failures:
+            return located.failures
+        arena = _core.allocate(located.arena_bytes)
+        columns, failures = located.fill(arena)
+        return failures or ParsedBlock(part, columns, arena)
+
+    return parse_valid(block, parse)

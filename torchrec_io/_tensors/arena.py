@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
+import torch
 from torch import Tensor
 
+from .. import _core
 from .._parsing.layout import Column, names_of
 from ..checks import counted
-from .batch import allocate_arena
 
 # More than the address space of any machine.
 _MOST_BYTES = 1 << 62
+
+
+def allocate_arena(size: int) -> Tensor:
+    """Allocate an arena aligned to 64 bytes. Its memory is reused once it has no views left."""
+    return torch.from_numpy(_core.allocate(size))
 
 
 def allocate_for(

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
+from collections.abc import ItemsView, Iterator, KeysView, Sequence, ValuesView
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import get_worker_info
 
-from .. import _core
-from .._parsing.layout import Column, Padding
-from .._schema.nesting import Path, nested
 from ..checks import UnknownNameError
 from . import interop
-from .column_store import ArenaColumns, OwnColumns
+from .batch_rows import BatchRows
+from .building import gathered
+from .columns import Columns
 from .ragged import Ragged
 from .sample import Sample
-from .views import count_rows, describe
+from .selecting import numbers_of, take_rows
+from .views import describe
 
 if TYPE_CHECKING:
     from tensordict import TensorDict
-
-# Arenas up to this size are pickled as bytes. PyTorch moves the storage of a larger one to shared
-# memory when it is sent to another process. DataLoader workers first try transport.py.
-_INLINE_BYTES = 1 << 20
 
 _Kind = TypeVar("_Kind")
 
@@ -50,81 +45,24 @@ class Batch:
     by column.
     """
 
-    def __init__(
-        self,
-        arena: Tensor,
-        columns: Sequence[Column],
-        names: Sequence[str],
-        padded: Mapping[str, Padding] | None = None,
-        paths: Mapping[str, Path] | None = None,
-        *,
-        has_views: bool = True,
-    ) -> None:
+    def __init__(self, columns: Columns, *, has_views: bool = True) -> None:
         """Create a batch and, except in DataLoader workers, the views of its columns.
 
         Args:
-            arena: uint8 Tensor whose size is a multiple of 64.
-            columns: Positions of the columns in the arena.
-            names: Flat names of the columns, in the order of iteration.
-            padded: Padding of each padded column, by flat name.
-            paths: Keys of the dicts that lead to each nested column, by flat name.
-            has_views: Whether to create the views now rather than on first use.
+            columns: The columns.
+            has_views: Whether to create the views now. Threads that work ahead leave that to
+                :meth:`with_views`: it needs the GIL, and as much time as the rest of their work.
         """
-        self._set_up(ArenaColumns(arena, columns), names, padded, paths)
-        if has_views:
-            self.with_views()
-
-    def _set_up(
-        self,
-        store: ArenaColumns | OwnColumns,
-        names: Sequence[str],
-        padded: Mapping[str, Padding] | None,
-        paths: Mapping[str, Path] | None,
-    ) -> None:
-        self._store = store
-        self._names = tuple(names)
-        self._padded = padded or {}
-        self._paths = paths or {}
-        self._keys = top_keys(self._names, self._paths) if self._paths else self._names
+        self.columns: Columns = columns  # internal interface
+        self._keys = columns.keys
+        # The views, nested in dicts, once they are created.
+        self._shown: dict[str, Any] | None = None
         # Source of the random numbers of the records, and the number of each, in a transform.
         self.origins: tuple[Any, Any] | None = None
         self.schema: Any = None  # that the records were parsed with, if it is known
-        self._made: dict[str, Any] | None = None
         self._max_seqlen: int | None = None  # of packed rows, if it is known
-        # The views, nested in dicts. Without paths this is _made, with hidden columns.
-        self._shown: dict[str, Any] = {}
-
-    @classmethod
-    def of_columns(
-        cls,
-        columns: Mapping[str, Any],
-        names: Sequence[str],
-        padded: Mapping[str, Padding] | None = None,
-        paths: Mapping[str, Path] | None = None,
-    ) -> Batch:
-        """Return a batch that owns its columns, which have no common arena.
-
-        Args:
-            columns: All columns by flat name, including the hidden columns of lengths.
-            names: Flat names of the columns, in the order of iteration.
-            padded: Padding of each padded column, by flat name.
-            paths: Keys of the dicts that lead to each nested column, by flat name.
-        """
-        batch = cls.__new__(cls)
-        batch._set_up(OwnColumns(columns), names, padded, paths)  # noqa: SLF001  # of this class
-        return batch.with_views()
-
-    @classmethod
-    def without_views(cls, *parts: Any) -> Batch:
-        """Return a batch whose views are created by :meth:`with_views`, or on first use.
-
-        This is for threads that work ahead: creating views takes about as long as the rest of
-        their work, and needs the GIL.
-
-        Args:
-            *parts: Arguments of the constructor.
-        """
-        return cls(*parts, has_views=False)
+        if has_views:
+            self.with_views()
 
     def with_views(self) -> Batch:
         """Create the views of the columns, and return this batch.
@@ -132,19 +70,15 @@ class Batch:
         ``torch.compile`` accepts views, but not the code that creates them. In a DataLoader worker
         no views are created, because a batch is sent as a whole.
         """
-        if self.arena is None or get_worker_info() is None:
-            self.all_columns()
+        if self._shown is None and (self.arena is None or get_worker_info() is None):
+            self._shown = self.columns.nested()
         return self
 
-    def all_columns(self) -> dict[str, Any]:
-        """Return all columns by flat name, including the hidden columns of lengths."""
-        if self._made is None:
-            views = self._store.views()
-            self._shown = views
-            if self._paths:
-                self._shown = nested({name: views[name] for name in self._names}, self._paths)
-            self._made = views
-        return self._made
+    @property
+    def _values(self) -> dict[str, Any]:
+        if self._shown is None:
+            self._shown = self.columns.nested()
+        return self._shown
 
     @property
     def arena(self) -> Tensor | Any:
@@ -152,17 +86,7 @@ class Batch:
 
         None if the batch owns its columns.
         """
-        return self._store.arena
-
-    @property
-    def _values(self) -> dict[str, Any]:
-        self.all_columns()
-        return {key: self._shown[key] for key in self._keys}
-
-    def flat_columns(self) -> dict[str, Any]:
-        """Return the columns by flat name, without dicts."""
-        views = self.all_columns()
-        return {name: views[name] for name in self._names}
+        return self.columns.arena
 
     @property
     def lengths(self) -> dict[str, Tensor]:
@@ -170,8 +94,7 @@ class Batch:
 
         For padded images, heights and widths: int64 ``[B, 2]``.
         """
-        views = self.all_columns()
-        return {name: views[padding.lengths] for name, padding in self._padded.items()}
+        return self.columns.lengths()
 
     # ---- packed rows ----
 
@@ -211,9 +134,9 @@ class Batch:
 
     def _segments(self) -> Tensor | None:
         """Return the lengths of the segments of packed rows, if there are such rows."""
-        if SEGMENT_LENGTHS not in self._names:
+        if SEGMENT_LENGTHS not in self.columns.names:
             return None
-        lengths = self.all_columns()[SEGMENT_LENGTHS]
+        lengths = self.columns.views()[SEGMENT_LENGTHS]
         if not isinstance(lengths, Ragged) or not isinstance(lengths.values, Tensor):
             return None
         return lengths.values if lengths.values.dtype == torch.int32 else None
@@ -230,9 +153,7 @@ class Batch:
             return self.select(key)
         if key not in self._keys:
             raise UnknownNameError(key, self._keys, "the batch has")
-        if self._made is None:
-            self.all_columns()
-        return self._shown[key]
+        return self._values[key]
 
     def tensor(self, name: str) -> Tensor:
         """Return a column that is a Tensor. Type checkers know its type, unlike ``batch[name]``.
@@ -259,9 +180,9 @@ class Batch:
         return self._column(name, Ragged)
 
     def _column(self, name: str, kind: type[_Kind]) -> _Kind:
-        if name not in self._names:
-            raise UnknownNameError(name, self._names, "the batch has")
-        column = self.all_columns()[name]
+        if name not in self.columns.names:
+            raise UnknownNameError(name, self.columns.names, "the batch has")
+        column = self.columns.views()[name]
         if not isinstance(column, kind):
             raise TypeError(
                 f"the column {name!r} must be a {kind.__name__}, got a {type(column).__name__}"
@@ -305,7 +226,7 @@ class Batch:
         Returns:
             The batch on the device, or this batch if it is there already.
         """
-        return self._with(self._store.to(device, non_blocking=non_blocking))
+        return self._with(self.columns.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> Batch:
         """Copy the batch to page-locked memory. ``DataLoader(pin_memory=True)`` calls this.
@@ -313,44 +234,29 @@ class Batch:
         Returns:
             The batch in page-locked memory, or this batch if it is there already.
         """
-        return self._with(self._store.pin_memory())
+        return self._with(self.columns.pin_memory())
 
     def is_pinned(self) -> bool:
         """Return whether the batch is in page-locked memory."""
-        return self._store.is_pinned()
+        return self.columns.is_pinned()
 
     def record_stream(self, stream: Any) -> None:
         """Keep the memory until ``stream`` is done with it; see ``Tensor.record_stream``."""
-        self._store.record_stream(stream)
+        self.columns.record_stream(stream)
 
     @property
     def device(self) -> torch.device:
         """Device of the data."""
-        return self._store.device
+        return self.columns.device
 
-    def _with(self, store: ArenaColumns | OwnColumns) -> Batch:
-        if store is self._store:
+    def _with(self, columns: Columns) -> Batch:
+        if columns is self.columns:
             return self
-        other = self._copy_with(store)
+        other = Batch(columns)
         if self.device.type == "cpu" and self._segments() is not None:
             # To ask a device would wait for all of its work.
-            other._max_seqlen = self.max_seqlen  # noqa: SLF001  # of this class
+            other._max_seqlen = self.max_seqlen  # of this class
         return other
-
-    def _copy_with(self, store: ArenaColumns | OwnColumns) -> Batch:
-        other = Batch.__new__(Batch)
-        other._set_up(  # noqa: SLF001  # of this class
-            store, self._names, self._padded, self._paths
-        )
-        return other.with_views()
-
-    def with_columns(self, columns: Mapping[str, Any]) -> Batch:
-        """Internal interface: return a batch of the same structure that owns other columns.
-
-        Args:
-            columns: All columns by flat name, including the hidden columns of lengths.
-        """
-        return self._copy_with(OwnColumns(columns))
 
     # ---- conversion ----
 
@@ -366,7 +272,9 @@ class Batch:
         Raises:
             ValueError: If the batch has padded columns and a column named ``"lengths"``.
         """
-        return interop.to_tensordict(self, [self.num_records] if self._names else [])
+        return interop.to_tensordict(
+            self._values, self.lengths, [self.num_records] if self.columns.names else []
+        )
 
     def to_keyed_jagged(
         self, names: Sequence[str], lengths_dtype: torch.dtype = torch.int64
@@ -390,24 +298,13 @@ class Batch:
             TypeError: If a column is of another type.
             ValueError: If ``names`` is empty, or if the rows of a Ragged are not contiguous.
         """
-        return interop.to_keyed_jagged(self.flat_columns(), names, lengths_dtype)
+        return interop.to_keyed_jagged(self.columns.flat(), names, lengths_dtype)
 
     def __copy__(self) -> Batch:
-        return self._copy_with(self._store)  # shares the values, like the copy of a dict
-
-    @property
-    def layout(
-        self,
-    ) -> tuple[tuple[Column, ...], tuple[str, ...], Mapping[str, Padding], Mapping[str, Path]]:
-        """Arguments of the constructor after the arena: columns, names, padding and paths."""
-        return self._store.columns, self._names, self._padded, self._paths
+        return Batch(self.columns)  # shares the values, like the copy of a dict
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self.arena is None:
-            return Batch.of_columns, (self.all_columns(), self._names, self._padded, self._paths)
-        if self.arena.device.type == "cpu" and self.arena.numel() <= _INLINE_BYTES:
-            return _from_bytes, (self.arena.numpy().tobytes(), *self.layout)
-        return Batch, (self.arena, *self.layout)
+        return Batch, (self.columns,)
 
     def __repr__(self) -> str:
         return f"Batch({describe(self._values)})"
@@ -422,10 +319,7 @@ class Batch:
             TypeError: If a column is not made of Tensors, or a Tensor has no dimension.
             ValueError: If columns have different numbers of records.
         """
-        counts = {name: count_rows(value) for name, value in self.flat_columns().items()}
-        if len(set(counts.values())) > 1:
-            raise ValueError(f"the columns have different numbers of records: {counts}")
-        return next(iter(counts.values()), 0)
+        return self.columns.count_records()
 
     def select(self, index: Any) -> Batch:
         """Return a batch of some of the records, in the given order.
@@ -441,15 +335,16 @@ class Batch:
             IndexError: If a number is out of range, or a mask has another length.
             TypeError: If the index is none of these, or a column is not made of Tensors.
         """
-        from .selecting import select  # noqa: PLC0415  # rarely needed
-
-        return select(self, index)
+        numbers = numbers_of(index, self.num_records)
+        views = self.columns.views()
+        selected = self.columns.with_values(
+            {name: take_rows(value, numbers) for name, value in views.items()}
+        )
+        return Batch(selected if self.arena is None else gathered(selected, self.device))
 
     def samples(self) -> list[Sample]:
         """Return the records as samples, without padding. Their tensors share the arena."""
-        from .batch_rows import BatchRows  # noqa: PLC0415  # it needs this class
-
-        rows = BatchRows(self, schema=self.schema)
+        rows = BatchRows(self.columns, schema=self.schema)
         return Sample.of_rows(rows, range(self.num_records))
 
 
@@ -458,21 +353,3 @@ class KeyedBatch(NamedTuple):
 
     keys: list[str]
     batch: Batch
-
-
-def allocate_arena(size: int) -> Tensor:
-    """Allocate an arena aligned to 64 bytes. Its memory is reused once it has no views left."""
-    return torch.from_numpy(_core.allocate(size))
-
-
-def _from_bytes(data: bytes, *layout: Any) -> Batch:
-    _core.stay_if_exiting()
-    arena = allocate_arena(len(data))
-    # Copied because the memory of a bytes object must not be written to.
-    np.copyto(arena.numpy(), np.frombuffer(data, np.uint8))
-    return Batch(arena, *layout)
-
-
-def top_keys(names: Sequence[str], paths: Mapping[str, Path]) -> tuple[str, ...]:
-    """Return the keys of a batch: the names of its columns and dicts of columns."""
-    return tuple(dict.fromkeys(paths[name][0] if name in paths else name for name in names))

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from sys import getrefcount
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from .._parsing.columns.base import view_of
-from .._parsing.layout import Column, ListColumn, Padding, RaggedColumn, SmallLayout
+from .._parsing.arrays import view_of
+from .._parsing.layout import ArenaLayout, ListColumn, RaggedColumn
 from .._parsing.record_random import RecordRandom
 from .._schema.nesting import Path, leaves_of, nested
 from ..checks import UnknownNameError
-from .arena import allocate_for
-from .batch import Batch, allocate_arena, top_keys
-from .gather import copy_rows, gather
+from .arena import allocate_arena, allocate_for
+from .columns import Columns, Form, top_keys
+from .gather import copy_rows, data_of, gather
 from .ragged import Ragged, TensorParts, integers
 from .sample import Constant, GivenRows, Hints, Origin, Rows, Sample
 from .views import list_rows, name_dtype
@@ -34,80 +34,101 @@ _MOST_BLOCK_BYTES = 16 << 20
 _ALONE = sum(map(getrefcount, [object()]))
 
 
-Layout: TypeAlias = tuple[
-    tuple[Column, ...], tuple[str, ...], Mapping[str, Padding], Mapping[str, Path]
-]
-
-
 class BatchRows(Rows):
     """The rows of a batch.
 
     Args:
-        batch: The batch.
+        source: Columns of the batch; or the arena of a batch of one record, and the form of its
+            columns, of which every number is that row. There may be many of the latter, so they are
+            small until a value is asked for.
         origins: Source of the random numbers of its records, and their numbers, if known.
         schema: Schema that the records were parsed with; None if it is not known.
+        names: Top-level keys of each record, if they are known already.
     """
 
     __slots__ = (
+        "_form_of_one",
         "_hints",
+        "_is_one",
         "_is_ordered",
-        "_nested",
+        "_leaves",
         "_origins",
-        "_own_layout",
-        "batch",
+        "_source",
         "names",
         "schema",
     )
 
     def __init__(
         self,
-        batch: Batch,
+        source: Columns | tuple[bytearray, Form],
         origins: tuple[RecordRandom, Sequence[Any] | npt.NDArray[Any]] | None = None,
         *,
         schema: Any = None,
+        names: tuple[str, ...] | None = None,
     ) -> None:
         super().__init__()
-        self.batch = batch
+        form = source.form if isinstance(source, Columns) else source[1]
+        self._source = source
+        self.names = top_keys(form[1], form[3]) if names is None else names
         self.schema = schema
-        self.names = tuple(batch)
         self._origins = origins
+        self._is_one = not isinstance(source, Columns)
         self._hints: Hints | None = None
-        self._is_ordered: bool | None = None  # whether the arena has rows, and none overlap
-        self._own_layout: Any = None  # shared by the copies of single rows
+        # Whether the arena has rows, and none overlap. A copy of a row was made of such an arena.
+        self._is_ordered: bool | None = True if self._is_one else None
+        self._form_of_one: Form | None = None  # shared by the copies of single rows
         # The values of which the dicts were made, for each key of a nested schema.
-        self._nested: dict[str, dict[Path, Sequence[Any]]] = {}
+        self._leaves: dict[str, list[dict[Path, Any]]] | None = None
 
-    def __missing__(self, key: str) -> Sequence[Any]:
-        columns = columns_of_key(self.batch, key)
-        rows: Sequence[Any]
+    @property
+    def columns(self) -> Columns:
+        """Columns of the batch."""
+        if not isinstance(self._source, Columns):
+            data, form = self._source
+            arena = torch.frombuffer(data, dtype=torch.uint8) if data else _nothing()
+            self._source = Columns(arena, *form)
+        return self._source
+
+    def row_of(self, number: int) -> int:
+        """Return the row of the columns that a number stands for."""
+        return 0 if self._is_one else number
+
+    def __missing__(self, key: str) -> Any:
+        rows: Any
+        columns = _columns_of_key(self.columns, key)
         if tuple(columns) == ((),):
             rows = columns[()]
         else:
-            self._nested[key] = columns
-            rows = [_nested(columns, values) for values in zip(*columns.values(), strict=True)]
+            leaves = [
+                dict(zip(columns, values, strict=True))
+                for values in zip(*columns.values(), strict=True)
+            ]
+            if self._leaves is None:
+                self._leaves = {}
+            self._leaves[key] = leaves
+            rows = list(map(_nested, leaves))
+        if self._is_one:
+            rows = Constant(rows[0])
         self[key] = rows
         return rows
 
     @property
     def has_changed_dicts(self) -> bool:
         """True if a dict of a nested schema was changed by someone who got it."""
-        return any(
-            not _has_leaves(made, dict(zip(columns, values, strict=True)))
-            for key, columns in self._nested.items()
-            for made, values in zip(self[key], zip(*columns.values(), strict=True), strict=True)
+        return self._leaves is not None and not all(
+            all(map(_has_leaves, self[key], leaves)) for key, leaves in self._leaves.items()
         )
 
     @property
     def hints(self) -> Hints:
         if self._hints is None:
-            ragged = {
-                name: name_dtype(value.offsets)
-                for name, value in self.batch.flat_columns().items()
-                if isinstance(value, Ragged)
-            }
-            padded = self.batch.layout[2]
+            padded = self.columns.padded
             self._hints = Hints(
-                ragged,
+                {
+                    name: name_dtype(value.offsets)
+                    for name, value in self.columns.flat().items()
+                    if isinstance(value, Ragged)
+                },
                 {name: padding.fill for name, padding in padded.items()},
                 {name: padding.axes for name, padding in padded.items()},
             )
@@ -117,96 +138,53 @@ class BatchRows(Rows):
         if self._origins is None:
             return None
         random, numbers = self._origins
-        return Origin(random, numbers[row])
+        return Origin(random, numbers[self.row_of(row)])
 
     @property
     def can_be_gathered(self) -> bool:
         """True if the rows can be copied from the arena."""
         if self._is_ordered is None:
-            self._is_ordered = _is_in_memory(self.batch) and _has_ordered_offsets(self.batch)
+            self._is_ordered = self.columns.is_in_memory and _has_ordered_offsets(self.columns)
         return self._is_ordered and not self.has_changed_dicts
 
     def own(self, row: int) -> Rows:
-        room, copy = SmallLayout(), None
-        if self.can_be_gathered:
-            copy = copy_rows([self.batch], [(0, row, 1)], room)
-        if copy is not None:
-            layout: Layout = (tuple(copy.lay_out()), *self.batch.layout[1:])
-            data = bytearray(room.arena_size)
-            copy.write(np.frombuffer(data, np.uint8))
-            if layout != self._own_layout:  # never, without values of any length
-                self._own_layout = layout
-            return OwnRow(data, self._own_layout, self.origin(row), self.schema)
-        # A copy of each value.
-        values = {name: _copied(self[name][row]) for name in self.names}
-        return GivenRows(values, self.hints, self.schema)
+        copied = self._copy(row)
+        if copied is None:  # a copy of each value
+            values = {name: _copied(self[name][row]) for name in self.names}
+            return GivenRows(values, self.hints, self.schema)
+        origin = self.origin(row)
+        origins = None if origin is None else (origin.random, (origin.number,))
+        return BatchRows(copied, origins, schema=self.schema, names=self.names)
 
     def reduce(self, row: int) -> tuple[Any, ...]:
-        return self.own(row).reduce(row)
+        copied = self._copy(row)
+        if copied is None:
+            return self.own(row).reduce(0)
+        data, form = copied
+        return _own_sample, (bytes(data), form, self.origin(row))
+
+    def _copy(self, row: int) -> tuple[bytearray, Form] | None:
+        """Copy one row of the arena; return None if the values must be copied one by one."""
+        if not self.can_be_gathered:
+            return None
+        if not isinstance(self._source, Columns):
+            return self._source
+        room = ArenaLayout(is_small=True)
+        copy = copy_rows([self._source], [(0, self.row_of(row), 1)], room)
+        if copy is None:
+            return None
+        form: Form = (tuple(copy.lay_out()), *self._source.form[1:])
+        data = bytearray(room.arena_size)
+        copy.write(np.frombuffer(data, np.uint8))
+        if form != self._form_of_one:  # never, without values of any length
+            self._form_of_one = form
+        return data, self._form_of_one
 
 
-class OwnRow(Rows):
-    """The values of one record in memory of its own.
-
-    There may be many of them, so they are small until a value is asked for.
-
-    Args:
-        data: Arena of a batch of this record.
-        layout: Layout of the batch: columns, names, padding and paths.
-        origin: The record in its dataset, if known.
-        schema: Schema that the record was parsed with; None if it is not known.
-    """
-
-    __slots__ = ("_data", "_layout", "_made", "_origin", "schema")
-
-    def __init__(
-        self, data: bytearray, layout: Layout, origin: Origin | None, schema: Any = None
-    ) -> None:
-        super().__init__()
-        self.schema = schema
-        self._data = data
-        self._layout = layout
-        self._origin = origin
-        self._made: BatchRows | None = None
-
-    @property
-    def names(self) -> tuple[str, ...]:  # type: ignore[override]
-        return top_keys(self._layout[1], self._layout[3])
-
-    @property
-    def hints(self) -> Hints:
-        return self._rows.hints
-
-    @property
-    def _rows(self) -> BatchRows:
-        """The rows of a batch of this record."""
-        if self._made is None:
-            arena = torch.frombuffer(self._data, dtype=torch.uint8) if self._data else _nothing()
-            self._made = BatchRows(Batch.without_views(arena, *self._layout))
-        return self._made
-
-    def __missing__(self, key: str) -> Constant:
-        value = self[key] = Constant(self._rows[key][0])
-        return value
-
-    def own(self, row: int) -> Rows:
-        del row
-        return self
-
-    def reduce(self, row: int) -> tuple[Any, ...]:
-        if self._made is not None and self._made.has_changed_dicts:
-            values = {name: self[name][row] for name in self.names}
-            return GivenRows(values, self.hints, self.schema).reduce(row)
-        return _own_sample, (bytes(self._data), self._layout, self._origin)
-
-    def origin(self, row: int) -> Origin | None:
-        del row
-        return self._origin
-
-
-def _own_sample(data: bytes, layout: Any, origin: Origin | None) -> Sample:
+def _own_sample(data: bytes, form: Form, origin: Origin | None) -> Sample:
     """Return the sample of a pickled row."""
-    [sample] = Sample.of_rows(OwnRow(bytearray(data), layout, origin), [0])
+    origins = None if origin is None else (origin.random, (origin.number,))
+    [sample] = Sample.of_rows(BatchRows((bytearray(data), form), origins), [0])
     return sample
 
 
@@ -225,7 +203,7 @@ def _copied(value: Any) -> Any:
 # ---- values of rows ----
 
 
-def columns_of_key(batch: Batch, key: str) -> dict[Path, Sequence[Any]]:
+def _columns_of_key(columns: Columns, key: str) -> dict[Path, Sequence[Any]]:
     """Return the values of the records of a batch for a top-level key, without padding.
 
     Returns:
@@ -235,20 +213,18 @@ def columns_of_key(batch: Batch, key: str) -> dict[Path, Sequence[Any]]:
     Raises:
         KeyError: If there is no such key.
     """
-    if key not in batch:
-        raise UnknownNameError(key, tuple(batch), "the batch has")
-    _, names, _, paths = batch.layout
-    inside = {name: paths[name][1:] for name in names if paths.get(name, (None,))[0] == key}
-    if not inside:
-        return {(): _rows_of(batch, key, batch[key])}
-    flat = batch.flat_columns()
-    return {path: _rows_of(batch, name, flat[name]) for name, path in inside.items()}
+    keys = columns.keys
+    if key not in keys:
+        raise UnknownNameError(key, keys, "the batch has")
+    paths = columns.paths
+    inside = {name: paths[name][1:] for name in columns.names if paths.get(name, (None,))[0] == key}
+    return {path: _rows_of(columns, name) for name, path in (inside or {key: ()}).items()}
 
 
-def _nested(paths: Iterable[Path], values: Sequence[Any]) -> dict[str, Any]:
+def _nested(leaves: dict[Path, Any]) -> dict[str, Any]:
     """Return the dict of values at some paths."""
-    numbered = {str(number): path for number, path in enumerate(paths)}
-    return nested(dict(zip(numbered, values, strict=True)), numbered)
+    numbered = {str(number): path for number, path in enumerate(leaves)}
+    return nested(dict(zip(numbered, leaves.values(), strict=True)), numbered)
 
 
 def _has_leaves(made: dict[str, Any], leaves: dict[Path, Any]) -> bool:
@@ -257,13 +233,13 @@ def _has_leaves(made: dict[str, Any], leaves: dict[Path, Any]) -> bool:
     return found.keys() == leaves.keys() and all(found[path] is leaves[path] for path in leaves)
 
 
-def _rows_of(batch: Batch, name: str, value: Any) -> Sequence[Any]:
+def _rows_of(columns: Columns, name: str) -> Sequence[Any]:
     """Return the rows of a column, without padding."""
-    rows = list_rows(value)
-    padding = batch.layout[2].get(name)
+    rows = list_rows(columns.views()[name])
+    padding = columns.padded.get(name)
     if padding is None:
         return rows
-    lengths = integers(batch.lengths[name], f"the lengths of {name!r}")
+    lengths = integers(columns.views()[padding.lengths], f"the lengths of {name!r}")
     if padding.axes == (0,):
         return [row[:length] for row, length in zip(rows, lengths, strict=True)]
     for axis, sizes in zip(padding.axes, zip(*lengths, strict=True), strict=bool(lengths)):
@@ -292,7 +268,7 @@ class RecentBlocks:
         rows = samples[0].place[0] if type(samples[0]) is Sample else None
         if not isinstance(rows, BatchRows):
             return
-        arena = rows.batch.arena
+        arena = rows.columns.arena
         size = 0 if arena is None else arena.numel()
         if sum(map(getrefcount, samples)) == _ALONE * len(samples):
             samples.clear()  # as usual: nobody else refers to them
@@ -318,8 +294,8 @@ class RecentBlocks:
 
 def gather_samples(
     samples: Sequence[Sample], allocate: Callable[[int], Tensor] = allocate_arena
-) -> Batch | None:
-    """Return the batch of samples that are rows of batches, copied as slices of these.
+) -> Columns | None:
+    """Return the columns of samples that are rows of batches, copied as slices of these.
 
     Args:
         samples: At least one sample.
@@ -328,51 +304,42 @@ def gather_samples(
     Returns:
         None if the samples must be joined value by value.
     """
-    sources: dict[int, int] = {}  # numbers of the batches, by the identity of their rows
-    batches: list[Batch] = []
+    numbers: dict[int, int] = {}  # of the sources, by the identity of their rows
+    found: list[BatchRows] = []
     spans = []
     for rows, begin, end in Sample.runs_of(samples):
-        source = sources.get(id(rows))
+        source = numbers.get(id(rows))
         if source is None:
             if not isinstance(rows, BatchRows) or not rows.can_be_gathered:
                 return None
-            source = sources[id(rows)] = len(batches)
-            batches.append(rows.batch)
-        spans.append((source, begin, end - begin))
-    if len(spans) == 1 and spans[0][1:] == (0, _count_rows(batches[0])):
-        return _copy_of(batches[0], allocate)
-    batch = gather(batches, spans, allocate)
-    return None if batch is None else batch.with_views()
+            source = numbers[id(rows)] = len(found)
+            found.append(rows)
+        spans.append((source, found[source].row_of(begin), end - begin))
+    sources = [rows.columns for rows in found]
+    _, begin, count = spans[0]
+    if len(spans) == 1 and count > 1 and (begin, count) == (0, sources[0].count_records()):
+        return _copy_of(sources[0], allocate)
+    return gather(sources, spans, allocate)
 
 
-def _count_rows(batch: Batch) -> int:
-    """Return the number of records of a batch with an arena; -1 if it has no columns."""
-    return next((column.num_records for column in batch.layout[0]), -1)
+def _copy_of(columns: Columns, allocate: Callable[[int], Tensor]) -> Columns:
+    """Return a copy of columns, which are copied in one piece."""
+    data = data_of(columns)
+    arena = allocate_for(
+        len(data), columns.layout, columns.count_records(), columns.padded, allocate=allocate
+    )
+    np.copyto(arena.numpy(), data)
+    return Columns(arena, *columns.form)
 
 
-def _copy_of(batch: Batch, allocate: Callable[[int], Tensor]) -> Batch:
-    """Return a copy of a batch, which is copied in one piece."""
-    columns, names, padded, paths = batch.layout
-    size = batch.arena.numel()
-    arena = allocate_for(size, columns, columns[0].num_records, padded, allocate=allocate)
-    np.copyto(arena.numpy(), batch.arena.numpy())
-    return Batch(arena, columns, names, padded, paths)
-
-
-def _is_in_memory(batch: Batch) -> bool:
-    """Return whether a batch has an arena in the memory of the CPU."""
-    return batch.arena is not None and batch.arena.device.type == "cpu"
-
-
-def _has_ordered_offsets(batch: Batch) -> bool:
+def _has_ordered_offsets(columns: Columns) -> bool:
     """Return whether no offset is smaller than the one before. Others were not validated."""
-    assert batch.arena is not None
-    arena = batch.arena.numpy()
-    columns = [
+    arena = data_of(columns)
+    raggeds = [
         array
-        for column in batch.layout[0]
+        for column in columns.layout
         for array in (column.arrays if isinstance(column, ListColumn) else (column,))
         if isinstance(array, RaggedColumn)
     ]
-    levels = [view_of(arena, level) for column in columns for level in column.splits]
+    levels = [view_of(arena, level) for column in raggeds for level in column.splits]
     return all(bool((level[1:] >= level[:-1]).all()) for level in levels)

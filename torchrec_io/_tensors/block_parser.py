@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .._parsing.failures import NO_FAILURES, Failures, RecordFailure, complement
+from .._parsing.failures import Failures, RecordFailure, complement
 from .._parsing.parser import ExampleParser
 from .._parsing.record_random import RecordRandom
 from .._records.record_block import RecordBlock
 from .._schema.feature_mapping import FeatureMapping
 from .._schema.schema import Features, Schema
 from ..timing.steps import decoding
+from .batch import Batch
 from .gather import gather, spans_of
-from .native_run import LoadedBatch, load_run
+from .native_run import load_run
 from .parse import ParsedRows, parse_block, parse_rows
 
 if TYPE_CHECKING:
@@ -87,13 +88,13 @@ class BlockParser:
         """
         items, failed = self.parse(block, random)
         if not failed:
-            return ParsedRows(items, NO_FAILURES)
+            return ParsedRows(items)
         failures = Failures.of(failed)
         return ParsedRows(items, failures, complement(failures.positions, len(block)))
 
     def parse_run(
         self, reader: Any, plans: Sequence[Any], randoms: Sequence[RecordRandom]
-    ) -> list[LoadedBatch]:
+    ) -> list[ParsedRows]:
         """Read and parse several batches at once, up to the first one with an error.
 
         Args:
@@ -116,9 +117,10 @@ class BlockParser:
             order: Rows to take of all parts together, repeats allowed; by default all, in order.
         """
         spans = np.concatenate([spans_of(part.rows, each) for each, part in enumerate(parts)])
-        joined = gather([part.items for part in parts], spans if order is None else spans[order])
+        sources = [part.items.columns for part in parts]
+        joined = gather(sources, spans if order is None else spans[order])
         if joined is not None:
-            return joined
+            return Batch(joined, has_views=False)
         # The records are parsed again.
         blocks = [part.block for part in parts if part.block is not None]
         assert len(blocks) == len(parts)
@@ -241,7 +243,7 @@ class ExampleBlockParser(BlockParser):
 
     def parse_run(
         self, reader: Any, plans: Sequence[Any], randoms: Sequence[RecordRandom]
-    ) -> list[LoadedBatch]:
+    ) -> list[ParsedRows]:
         return load_run(self.native, reader, plans, randoms)
 
     def of_features(self, names: Sequence[str]) -> ExampleBlockParser:

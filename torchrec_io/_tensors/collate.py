@@ -9,14 +9,16 @@ from typing import Any, TypeAlias, overload
 from torch import Tensor
 
 from .._schema.nesting import MOST_LEVELS, SEPARATOR, Path, dict_of, leaves_of
-from .batch import Batch, allocate_arena
+from .arena import allocate_arena
+from .batch import Batch
 from .batch_rows import gather_samples
+from .columns import Columns
 from .device import allocate_pinned
 from .device import pin_memory as pin_memory_of
-from .pad_batch import pad_batch
+from .joining import join_values
+from .pad_batch import pad_columns
 from .padding import PaddedLength
-from .sample import Sample
-from .sample_columns import SampleColumns
+from .sample import NO_HINTS, Sample
 
 Samples: TypeAlias = "Sequence[Mapping[str, Any]] | Batch"
 Keyed: TypeAlias = "Sequence[tuple[str, Mapping[str, Any]]] | tuple[list[str], Batch]"
@@ -56,6 +58,7 @@ def collate(samples: Any) -> Any:
             of bytes differ in shape.
         TypeError: If a value has an unsupported type, or if the types of a column's values differ.
         MemoryError: If there is not enough memory for the batch.
+        OverflowError: If rows have too many values for offsets of int32.
     """
     return _collate(samples, None, allocate_arena)
 
@@ -164,7 +167,7 @@ def _collate(
     """
     if isinstance(data, Batch):
         if pad is not None:
-            return pad_batch(data, *pad, allocate)
+            return Batch(pad_columns(data.columns, *pad, allocate))
         return data if allocate is allocate_arena else pin_memory_of(data)
     if isinstance(data, tuple) and len(data) == 2 and isinstance(data[1], Batch):
         return data[0], _collate(data[1], pad, allocate)
@@ -173,16 +176,16 @@ def _collate(
     if len(data) and isinstance(data[0], tuple):
         keys, samples = zip(*data, strict=True)
         return list(keys), _collate(samples, pad, allocate)
-    batch, unpadded = _join(data, allocate if pad is None else allocate_arena)
-    return batch if pad is None else pad_batch(batch, *pad, allocate, unpadded)
+    columns, unpadded = _join(data, allocate if pad is None else allocate_arena)
+    return Batch(columns if pad is None else pad_columns(columns, *pad, allocate, unpadded))
 
 
-def _join(data: Any, allocate: Callable[[int], Tensor]) -> tuple[Batch, Collection[str]]:
+def _join(data: Any, allocate: Callable[[int], Tensor]) -> tuple[Columns, Collection[str]]:
     """Join samples without padding, and return the names of Raggeds that are never padded."""
     if set(map(type, data)) == {Sample}:
-        batch = gather_samples(data, allocate)
-        if batch is not None:
-            return batch, ()
+        columns = gather_samples(data, allocate)
+        if columns is not None:
+            return columns, ()
     for sample in data:  # value by value
         if not isinstance(sample, Mapping):
             raise TypeError(
@@ -190,10 +193,9 @@ def _join(data: Any, allocate: Callable[[int], Tensor]) -> tuple[Batch, Collecti
             )
     if not data:
         raise ValueError("samples must contain at least one sample, got none")
-    first = next((sample for sample in data if isinstance(sample, Sample)), data[0])
+    hints = next((sample.hints for sample in data if isinstance(sample, Sample)), NO_HINTS)
     flat, paths = _flatten(data)
-    columns = SampleColumns(first, flat)
-    return columns.build(paths, allocate), columns.unhinted
+    return join_values(flat, hints, paths, allocate)
 
 
 def _flatten(

@@ -14,7 +14,7 @@ from torch.utils.data import get_worker_info
 
 from ..checks import check_integer, counted
 from ..timing.steps import copying
-from .batch import allocate_arena
+from .arena import allocate_arena
 from .sample import Sample
 
 

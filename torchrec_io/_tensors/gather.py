@@ -12,7 +12,7 @@ import numpy.typing as npt
 from torch import Tensor
 
 from .. import _core
-from .._parsing.columns.base import Arena, Ints, view_of
+from .._parsing.arrays import Arena, Ints, view_of
 from .._parsing.layout import (
     ArenaLayout,
     BytesColumn,
@@ -28,8 +28,8 @@ from .._parsing.layout import (
     names_of,
 )
 from .._schema.dtypes import item_bytes, numeric_bytes
-from .arena import allocate_for
-from .batch import Batch, allocate_arena
+from .arena import allocate_arena, allocate_for
+from .columns import Columns
 
 _ITEMS = _core.ArrayKind.items.value
 _OFFSETS = _core.ArrayKind.offsets.value
@@ -162,9 +162,15 @@ class RowCopy:
             OverflowError: If there are too many values for offsets of 32 bits.
         """
         places = [place for of_source in self._places for place in of_source]
-        self._gather = _core.RowGather(
-            self._arenas, _table(self._arrays, 6), _table(places, 4), self._selections
-        )
+        try:
+            self._gather = _core.RowGather(
+                self._arenas, _table(self._arrays, 6), _table(places, 4), self._selections
+            )
+        except OverflowError as error:
+            raise OverflowError(
+                f"the joined rows have {error}: join fewer records, or read the feature with "
+                "row_splits_dtype='int64'"
+            ) from None
         self._sizes = self._gather.sizes.tolist()
         return [lay_out() for lay_out in self._lay_outs]
 
@@ -290,13 +296,13 @@ class RowCopy:
 
 
 def gather(
-    batches: Sequence[Batch], spans: Any, allocate: Callable[[int], Tensor] = allocate_arena
-) -> Batch | None:
-    """Return a batch of rows of batches, without its views, in an arena of its own.
+    sources: Sequence[Columns], spans: Any, allocate: Callable[[int], Tensor] = allocate_arena
+) -> Columns | None:
+    """Return columns of rows of batches, in an arena of their own.
 
     Args:
-        batches: Batches that have arenas in the memory of the CPU.
-        spans: Batch, first row and number of rows of each run of rows; int64 ``[n, 3]``.
+        sources: Columns of batches that have arenas in the memory of the CPU.
+        spans: Source, first row and number of rows of each run of rows; int64 ``[n, 3]``.
         allocate: Function that allocates the arena.
 
     Returns:
@@ -305,33 +311,34 @@ def gather(
 
     Raises:
         MemoryError: If there is not enough memory.
+        OverflowError: If there are too many values for offsets of 32 bits.
     """
-    old_columns, names, padded, paths = batches[0].layout
-    if any(isinstance(column, ListColumn) for column in old_columns):
+    _, names, padded, paths = sources[0].form
+    if any(isinstance(column, ListColumn) for column in sources[0].layout):
         return None  # some of the records alone may have equal shapes
-    copy = copy_rows(batches, spans, ArenaLayout())
+    copy = copy_rows(sources, spans, ArenaLayout())
     if copy is None:
         return None
-    columns = copy.lay_out()
-    arena = allocate_for(copy.room.size, columns, _count(spans), padded, allocate=allocate)
+    layout = copy.lay_out()
+    arena = allocate_for(copy.room.size, layout, _count(spans), padded, allocate=allocate)
     copy.write(arena.numpy())
-    return Batch.without_views(arena, columns, names, padded, paths)
+    return Columns(arena, layout, names, padded, paths)
 
 
-def copy_rows(batches: Sequence[Batch], spans: Any, room: ArenaLayout) -> RowCopy | None:
+def copy_rows(sources: Sequence[Columns], spans: Any, room: ArenaLayout) -> RowCopy | None:
     """Return a copy of rows of batches, which is not laid out yet; None as :func:`gather` does.
 
     Args:
-        batches: Batches that have arenas in the memory of the CPU.
-        spans: Batch, first row and number of rows of each run of rows; int64 ``[n, 3]``.
+        sources: Columns of batches that have arenas in the memory of the CPU.
+        spans: Source, first row and number of rows of each run of rows; int64 ``[n, 3]``.
         room: Layout of the new arena.
     """
-    padded = batches[0].layout[2]
-    if any(_forms(one) != _forms(other) for one, other in itertools.pairwise(batches)):
+    padded = sources[0].padded
+    if any(_differ(one, other) for one, other in itertools.pairwise(sources)):
         return None
-    copy = RowCopy([batch.arena.numpy() for batch in batches], room)
+    copy = RowCopy([data_of(source) for source in sources], room)
     rows = copy.select(spans)
-    for columns in zip(*(batch.layout[0] for batch in batches), strict=True):
+    for columns in zip(*(source.layout for source in sources), strict=True):
         padding = padded.get(names_of(columns[0])[0])
         if padding is None:
             copy.add(columns, rows)
@@ -339,25 +346,36 @@ def copy_rows(batches: Sequence[Batch], spans: Any, room: ArenaLayout) -> RowCop
         is_bytes = isinstance(columns[0], BytesColumn)
         if padding.axes != (0,) or (is_bytes and padding.fill != b""):
             return None
-        copy.add(columns, rows, _longest(batches, spans, padding), padding.fill)
+        copy.add(columns, rows, _longest(sources, spans, padding), padding.fill)
     return copy
 
 
-def _longest(batches: Sequence[Batch], spans: Any, padding: Padding) -> int:
+def data_of(source: Columns) -> Arena:
+    """Return an arena in the memory of the CPU, uint8 ``[n]``."""
+    assert source.arena is not None
+    data: Arena = source.arena.numpy()
+    return data
+
+
+def _longest(sources: Sequence[Columns], spans: Any, padding: Padding) -> int:
     """Return the length of the longest row of a padded column."""
     lengths = []
-    for batch in batches:
-        column = next(c for c in batch.layout[0] if names_of(c)[0] == padding.lengths)
+    for source in sources:
+        column = next(c for c in source.layout if padding.lengths in names_of(c))
         assert isinstance(column, DenseColumns)
-        lengths.append(view_of(batch.arena.numpy(), next(column.arrays())[1]))
+        lengths.append(view_of(data_of(source), dict(column.arrays())[padding.lengths]))
     found = [lengths[source][begin : begin + count] for source, begin, count in spans]
     return max((int(each.max()) for each in found if len(each)), default=0)
 
 
-def _forms(batch: Batch) -> tuple[Any, ...]:
-    """Return the forms of the columns, which are equal in batches whose rows can be joined."""
-    columns, names, padded, paths = batch.layout
-    return [_form(column, padded) for column in columns], names, padded, paths
+def _differ(one: Columns, other: Columns) -> bool:
+    """Return whether the rows of two batches cannot be joined, because their columns differ."""
+    if one.form is other.form:
+        return False
+    if one.form[1:] != other.form[1:] or len(one.layout) != len(other.layout):
+        return True
+    pairs = zip(one.layout, other.layout, strict=True)
+    return any(_form(a, one.padded) != _form(b, one.padded) for a, b in pairs)
 
 
 def _form(column: Any, padded: Mapping[str, Padding]) -> tuple[Any, ...]:

@@ -13,21 +13,22 @@ from .ragged import BytesArray, Ragged, Sparse
 if TYPE_CHECKING:
     from tensordict import TensorDict
 
-    from .batch import Batch
 
-
-def to_tensordict(batch: Batch, size: Sequence[int]) -> TensorDict:
-    """Convert a batch; see :meth:`Batch.to_tensordict`.
+def to_tensordict(
+    columns: Mapping[str, Any], lengths: Mapping[str, Tensor], size: Sequence[int]
+) -> TensorDict:
+    """Convert the columns of a batch; see :meth:`Batch.to_tensordict`.
 
     Args:
-        batch: Batch to convert.
+        columns: Columns and dicts of columns by name.
+        lengths: Lengths of the padded columns, by flat name.
         size: Batch size of the TensorDict, ``[B]``, or ``[]`` without columns.
     """
-    made = _tensordict(dict(batch), size)
-    if batch.lengths:
+    made = _tensordict(columns, size)
+    if lengths:
         if "lengths" in made.keys():  # noqa: SIM118  # iteration yields rows
             raise ValueError("a batch with padded columns must not have a column named 'lengths'")
-        made["lengths"] = _tensordict(dict(batch.lengths), size)
+        made["lengths"] = _tensordict(lengths, size)
     return made
 
 

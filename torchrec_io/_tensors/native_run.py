@@ -15,34 +15,18 @@ from torch import Tensor
 
 from .. import _core
 from .._parsing.columns.base import LocatedBlock
-from .._parsing.failures import NO_FAILURES, Failures, Ints
+from .._parsing.failures import Ints
 from .._parsing.layout import Column
 from .._parsing.parser import ExampleParser
 from .._parsing.record_random import RecordRandom
 from .._records.native_frames import Frames
 from .._records.reader import Plan, Reader
-from .._records.record_block import RecordBlock
 from .._storage.byte_source import ByteBuffer
 from .._storage.several_sources import find_changed
 from .arena import allocate_for
-from .batch import Batch
-from .parse import image_threads
+from .parse import ParsedRows, image_threads, parsed_rows
 
 _Loaded = TypeVar("_Loaded")
-
-
-class LoadedBatch(NamedTuple):
-    """A batch that was loaded with others.
-
-    Attributes:
-        batch: The batch. It has a row for each record, also for those with values out of range.
-        block: The records; None if their buffer is used again.
-        refused: The records with values out of range.
-    """
-
-    batch: Batch
-    block: RecordBlock | None = None
-    refused: Failures = NO_FAILURES
 
 
 def load_run(
@@ -50,10 +34,10 @@ def load_run(
     reader: Reader,
     plans: Sequence[Plan],
     randoms: Sequence[RecordRandom],
-) -> list[LoadedBatch]:
+) -> list[ParsedRows]:
     """Return the batches of the first plans, up to the first one with an error.
 
-    Records with values out of range are no such error; see :class:`LoadedBatch`.
+    Records with values out of range are no such error. They have rows, too.
 
     Args:
         parser: Parser of the schema.
@@ -65,7 +49,7 @@ def load_run(
         OSError: If the first plan cannot be read.
     """
 
-    def load(frames: Sequence[Frames]) -> list[LoadedBatch]:
+    def load(frames: Sequence[Frames]) -> list[ParsedRows]:
         if parser.is_fixed:
             return _load_fixed(parser, reader, frames)
         return _load_any(parser, reader, frames, randoms[: len(frames)])
@@ -197,17 +181,13 @@ def _load_any(
     reader: Reader,
     frames: Sequence[Frames],
     randoms: Sequence[RecordRandom],
-) -> list[LoadedBatch]:
+) -> list[ParsedRows]:
     reads = [each.into() for each in frames]
     located = parser.load(reads, randoms, image_threads(), verify_crc=reader.verify_crc)
     arenas = [_arena_of(block) for block in located]
     done = parser.fill(located, [arena.numpy() for arena in arenas])
     return [
-        LoadedBatch(
-            _batch_of(parser, block, arena),
-            read.block,
-            _refused_by(block),
-        )
+        parsed_rows(block, arena)._replace(block=read.block)
         for arena, block, read in zip(arenas[:done], located, reads, strict=False)
     ]
 
@@ -216,7 +196,7 @@ def _load_fixed(
     parser: ExampleParser,
     reader: Reader,
     frames: Sequence[Frames],
-) -> list[LoadedBatch]:
+) -> list[ParsedRows]:
     buffer = _shared_buffer(frames)
     reads = [each.into(buffer) for each in frames]
     blocks = [LocatedBlock(parser, read.records) for read in reads]
@@ -226,10 +206,7 @@ def _load_fixed(
     done = parser.load_fixed(
         reads, blocks, [arena.numpy() for arena in arenas], verify_crc=reader.verify_crc
     )
-    return [
-        LoadedBatch(_batch_of(parser, block, arena), None, _refused_by(block))
-        for arena, block in zip(arenas[:done], blocks, strict=False)
-    ]
+    return list(map(parsed_rows, blocks[:done], arenas))
 
 
 def _shared_buffer(frames: Sequence[Frames]) -> ByteBuffer:
@@ -239,14 +216,6 @@ def _shared_buffer(frames: Sequence[Frames]) -> ByteBuffer:
     """
     sizes = [each.plan.buffer_bytes for each in frames if each.block is None]
     return _core.allocate(max(sizes, default=0))
-
-
-def _refused_by(block: LocatedBlock) -> Failures:
-    return Failures.refused(block.refusals) if block.refusals else NO_FAILURES
-
-
-def _batch_of(parser: ExampleParser, block: LocatedBlock, arena: Tensor) -> Batch:
-    return Batch.without_views(arena, block.columns, parser.names, parser.padded, parser.paths)
 
 
 def _arena_of(block: LocatedBlock) -> Tensor:

@@ -25,6 +25,7 @@ from .._parsing.layout import (
 from .._parsing.parser import ExampleParser
 from .arena import allocate_for
 from .batch import SEGMENT_LENGTHS, Batch
+from .columns import Columns
 from .native_run import RowsToWrite
 from .ragged import BytesArray, Ragged
 
@@ -54,7 +55,7 @@ class _TokenColumns(NamedTuple):
 
 def _token_dtype(batch: Batch, name: str) -> torch.dtype | None:
     """Return the dtype of the values of a feature; None if it has not one for each token."""
-    column = batch.flat_columns()[name]
+    column = batch.columns.flat()[name]
     if isinstance(column, Ragged) and isinstance(column.values, Tensor):
         return column.values.dtype if column.values.dim() == 1 else None
     is_padded = isinstance(column, Tensor) and column.dim() == 2 and name in batch.lengths
@@ -64,7 +65,7 @@ def _token_dtype(batch: Batch, name: str) -> torch.dtype | None:
 def check_columns(batch: Batch, pack: Pack) -> None:
     """Raise ValueError if documents with the columns of a batch cannot be packed."""
     assert pack.key is not None
-    columns = batch.flat_columns()
+    columns = batch.columns.flat()
     for name in (pack.key, *pack.also):
         if name not in columns:
             raise ValueError(f"pack needs the feature {name!r}, which the schema does not have")
@@ -112,7 +113,7 @@ def made_columns(pack: Pack) -> list[str]:
 
 def count_tokens(batch: Batch, name: str) -> _Ints:
     """Return the number of values that a packed feature has in each document; int64 ``[B]``."""
-    column = batch.flat_columns()[name]
+    column = batch.columns.flat()[name]
     counts = column.offsets.diff() if isinstance(column, Ragged) else batch.lengths[name]
     return counts.to(torch.int64).numpy()
 
@@ -215,7 +216,8 @@ class RowLayout:
 
     def batch_of(self, rows: RowsToWrite) -> Batch:
         """Return the batch of rows that were written."""
-        return Batch.without_views(rows.arena, rows.columns, self._names, None, self._paths)
+        columns = Columns(rows.arena, rows.columns, self._names, paths=self._paths)
+        return Batch(columns, has_views=False)
 
     def _lay_out(self, rows: int) -> _TokenColumns:
         """Lay out the columns with a value for each token, of a number of rows."""
@@ -260,7 +262,7 @@ def _by_piece(columns: Iterable[Column], offsets: Numbers, base: int) -> Iterato
         base: Distance by which the columns are moved in the arena, in bytes.
     """
     for column in columns:
-        moved = column.moved(lambda at, _: base + at)
+        moved = column.moved(base)
         if isinstance(moved, RaggedColumn):
             yield RaggedColumn(moved.name, (offsets, *moved.splits), moved.values)
         else:

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from torch import Tensor
 from torch.utils.data import get_worker_info
 
-from .._parsing.columns.base import ElementSelection
+from .._parsing.columns.base import ElementSelection, LocatedBlock
 from .._parsing.failures import NO_FAILURES, Failures, Ints, RecordFailure, complement
 from .._parsing.parser import ExampleParser
 from .._parsing.record_random import DEFAULT_RANDOM, RecordRandom
+from .._parsing.valid_records import parse_valid
 from .._records.record_block import RecordBlock, RecordList
 from .._schema.schema import Features, Schema
 from ..checks import counted
 from ..errors import DecodeError, SchemaError
 from .arena import allocate_for
 from .batch import Batch
+from .columns import Columns
 from .sample import Sample
 
 Record: TypeAlias = "bytes | bytearray | memoryview"
 _Block = TypeVar("_Block", RecordBlock, RecordList)
-_Parsed = TypeVar("_Parsed")
 
 
 class ParsedRows(NamedTuple):
@@ -31,11 +33,13 @@ class ParsedRows(NamedTuple):
         items: A :class:`Batch` or a list of items. Rows of failed records are not to be used.
         failures: The failed records, by their positions in the block.
         kept: Position in the block of each row of ``items``; None if all records have a row.
+        block: The records; None if their buffer is used again.
     """
 
     items: Any
-    failures: Failures
+    failures: Failures = NO_FAILURES
     kept: Ints | None = None
+    block: RecordBlock | None = None
 
 
 def parse_block(
@@ -81,28 +85,6 @@ def parse_rows(parser: ExampleParser, block: RecordBlock, random: RecordRandom) 
     return parsed._replace(failures=failures.merged(parsed.failures, kept), kept=kept)
 
 
-def parse_valid(
-    block: _Block, parse: Callable[[_Block], _Parsed | list[RecordFailure]]
-) -> tuple[_Parsed, list[RecordFailure]]:
-    """Parse a block as :func:`parse_block` does, with another function.
-
-    Args:
-        block: The records.
-        parse: Function that returns the result of all records of a block, or a list of failures
-            of some of them.
-    """
-    found = parse(block)
-    failures: dict[int, RecordFailure] = {}
-    kept: Sequence[int] = range(len(block))
-    while isinstance(found, list):  # parsing the others may find more failures
-        for failure in found:
-            position = kept[failure.position]
-            failures.setdefault(position, failure._replace(position=position))
-        kept = [position for position in range(len(block)) if position not in failures]
-        found = parse(block.without(list(failures)))
-    return found, [failures[position] for position in sorted(failures)]
-
-
 def parse_all(
     parser: ExampleParser,
     block: _Block,
@@ -142,16 +124,21 @@ def _parse_refusing(
         return located.failures
     arena = allocate_for(located.arena_bytes, located.columns, len(block), parser.padded)
     try:
-        columns, bad = located.fill_rows(arena.numpy())
+        _, bad = located.fill_rows(arena.numpy())
     except MemoryError as error:
         raise _no_memory(block, error) from error
     if bad:
         return bad
-    refused = Failures.refused(located.refusals) if located.refusals else NO_FAILURES
-    layout = (columns, parser.names, parser.padded, parser.paths)
     # Nobody sees the batch if some of its rows are refused.
-    batch = Batch(arena, *layout, has_views=not len(refused))
-    return ParsedRows(batch, refused)
+    return parsed_rows(located, arena, has_views=not located.refusals)
+
+
+def parsed_rows(located: LocatedBlock, arena: Tensor, *, has_views: bool = False) -> ParsedRows:
+    """Return the batch of a located block whose arena is filled, and the refused records."""
+    parser = located.parser
+    columns = Columns(arena, located.columns, parser.names, parser.padded, parser.paths)
+    refused = Failures.refused(located.refusals) if located.refusals else NO_FAILURES
+    return ParsedRows(Batch(columns, has_views=has_views), refused)
 
 
 def image_threads() -> int | None:

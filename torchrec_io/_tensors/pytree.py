@@ -11,7 +11,7 @@ from torch.utils._pytree import GetAttrKey, MappingKey, register_pytree_node
 from .._parsing.layout import Padding
 from .._schema.nesting import Path
 from .batch import Batch
-from .column_store import are_same
+from .columns import Columns, are_same
 from .ragged import BytesArray, Ragged, Sparse, TensorParts
 from .sample import Hints, Sample
 
@@ -58,7 +58,7 @@ class BatchStructure:
         if batch is not None and are_same(columns, columns_of(batch, self)):
             return batch
         named = dict(zip(self.all_names, columns, strict=True))
-        return Batch.of_columns(named, self.names, self.padded, self.paths)
+        return Batch(Columns.of_values(named, self.names, self.padded, self.paths))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, BatchStructure):
@@ -78,12 +78,12 @@ class BatchStructure:
 
 def columns_of(batch: Batch, structure: BatchStructure) -> list[Any]:
     """Return all columns of a batch in the order of its structure."""
-    columns = batch.all_columns()
+    columns = batch.columns.views()
     return [columns[name] for name in structure.all_names]
 
 
 def _flatten_batch(batch: Batch) -> tuple[list[Any], BatchStructure]:
-    _, names, padded, paths = batch.layout
+    _, names, padded, paths = batch.columns.form
     structure = BatchStructure(names, padded, paths, batch)
     return columns_of(batch, structure), structure
 

@@ -30,6 +30,9 @@ class Hints(NamedTuple):
     axes: Mapping[str, tuple[int, ...]]
 
 
+NO_HINTS = Hints({}, {}, {})
+
+
 class Rows(dict[str, Any]):
     """The values of some records. ``rows[key][row]`` is a value of a record.
 
@@ -159,8 +162,8 @@ class Sample(dict[str, Any]):
 
     def with_values(self, values: Mapping[str, Any]) -> Sample:
         """Internal interface: return a sample of other values, which are joined like these."""
-        sample = Sample()
-        sample._rows = GivenRows(dict(values), self._rows.hints, self._rows.schema)
+        rows = GivenRows(dict(values), self._rows.hints, self._rows.schema)
+        [sample] = Sample.of_rows(rows, [0])
         return sample
 
     @property
@@ -172,12 +175,13 @@ class Sample(dict[str, Any]):
         Raises:
             TypeError: If it is not known, as in another process.
         """
-        if self._rows.schema is None:
+        schema = self._rows.schema
+        if schema is None:
             raise TypeError(
                 "it is not known how the values of this sample are stored: it is of a Batch, of "
                 "another process, or no record; pass kinds=schema, which reads what you write"
             )
-        return self._rows.schema
+        return schema
 
     @property
     def hints(self) -> Hints:

@@ -1,4 +1,4 @@
-"""Selection of records of a batch."""
+"""Selection of records: their numbers, and their rows of a column."""
 
 from __future__ import annotations
 
@@ -10,24 +10,18 @@ import torch
 from torch import Tensor
 
 from ..checks import counted
-from .batch import Batch
-from .batch_builder import gathered
 from .ragged import BytesArray, Ragged, Sparse
-
-
-def select(batch: Batch, index: Any) -> Batch:
-    """Return some records of a batch as a new one; see :meth:`Batch.select`."""
-    numbers = _numbers(index, batch.num_records)
-    columns = {name: take_rows(value, numbers) for name, value in batch.all_columns().items()}
-    selected = batch.with_columns(columns)
-    return selected if batch.arena is None else gathered(selected, batch.device)
-
 
 # ---- which records ----
 
 
-def _numbers(index: Any, count: int) -> Tensor:
-    """Return the numbers of the records that an index stands for, int64 ``[n]``."""
+def numbers_of(index: Any, count: int) -> Tensor:
+    """Return the numbers of the records that an index stands for, int64 ``[n]``.
+
+    Args:
+        index: The index; see :meth:`Batch.select`.
+        count: Number of records.
+    """
     if isinstance(index, slice):
         return torch.tensor(range(*index.indices(count)), dtype=torch.int64)
     numbers = _one_dimensional(index)

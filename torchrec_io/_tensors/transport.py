@@ -23,7 +23,6 @@ import os
 import pickle
 import threading
 import weakref
-from multiprocessing.reduction import DupFd
 from multiprocessing.util import Finalize
 from typing import Any, NamedTuple
 
@@ -34,6 +33,7 @@ from torch.utils.data import get_worker_info
 
 from .. import _core
 from .batch import Batch
+from .columns import Columns
 
 # Arenas up to this size are sent in the message. The limit is measured by benchmarks/transfer.py.
 _INLINE_BYTES = 1 << 12
@@ -56,7 +56,6 @@ class _Slot:
     Attributes:
         descriptor: File descriptor of the memory.
         memory: All memory of the slot, uint8.
-        is_known: Whether the slot was sent to the other process.
 
     Raises:
         OSError: If there is not enough memory.
@@ -76,7 +75,6 @@ class _Slot:
         except OSError:
             os.close(self.descriptor)
             raise
-        self.is_known = False
 
     def can_hold(self, size: int) -> bool:
         return len(self.memory) - _HEAD_BYTES >= size
@@ -112,30 +110,28 @@ class _Sender:
         self._numbers = itertools.count()
         self._slots: list[_Slot] = []
         # Cached: batches share a layout if the sizes of their columns do not depend on the data.
-        self._layout: tuple[Any, ...] = ()
+        self._form: tuple[Any, ...] = ()
         self._pickled = b""
 
     def send(self, batch: Batch) -> tuple[Any, ...] | None:
         """Write a batch to a slot and return its pickled form, or None if no slot is free."""
         with self._lock:
             size = batch.arena.numel()
-            layout = self._pickled_layout(batch)
+            form = self._pickled_form(batch)
             slot = self._take_slot(size)
             if slot is None:
                 return None
             np.copyto(slot.memory[_HEAD_BYTES : _HEAD_BYTES + size], batch.arena.numpy())
             place = _Place(
-                self._name, self._pid, slot.number, slot.descriptor, len(slot.memory), size
+                self._name,
+                self._pid,
+                slot.number,
+                slot.replaced,
+                slot.descriptor,
+                len(slot.memory),
+                size,
             )
-            if slot.is_known:
-                return _receive, (place, None, layout)
-            try:
-                new = _NewSlot(DupFd(slot.descriptor), slot.replaced)
-            except OSError:  # no file descriptors are left
-                slot.release()
-                return None
-            slot.is_known = True
-            return _receive, (place, new, layout)
+            return _receive, (place, form)
 
     def _take_slot(self, size: int) -> _Slot | None:
         """Reserve a slot, or create one; return None if that is not possible."""
@@ -159,10 +155,10 @@ class _Sender:
             small.close()
         return slot
 
-    def _pickled_layout(self, batch: Batch) -> bytes:
-        layout = batch.layout
-        if not self._layout or any(map(operator.is_not, self._layout, layout)):
-            self._layout, self._pickled = layout, pickle.dumps(layout)
+    def _pickled_form(self, batch: Batch) -> bytes:
+        form = batch.columns.form
+        if not self._form or any(map(operator.is_not, self._form, form)):
+            self._form, self._pickled = form, pickle.dumps(form)
         return self._pickled
 
     def close(self) -> None:
@@ -179,6 +175,7 @@ class _Place(NamedTuple):
         sender: Random name of the sender.
         pid: Process of the sender.
         number: Number of the slot.
+        replaced: Number of the slot that this one replaced, if any.
         descriptor: File descriptor of the slot in the process of the sender.
         capacity: Size of the slot in bytes.
         size: Size of the arena in bytes.
@@ -187,21 +184,10 @@ class _Place(NamedTuple):
     sender: bytes
     pid: int
     number: int
+    replaced: int | None
     descriptor: int
     capacity: int
     size: int
-
-
-class _NewSlot(NamedTuple):
-    """A slot that the receiving process does not have yet.
-
-    Attributes:
-        descriptor: Duplicate of the file descriptor, which multiprocessing sends.
-        replaced: Number of the slot that the new one replaces, if any.
-    """
-
-    descriptor: Any
-    replaced: int | None
 
 
 class _Receiver:
@@ -211,13 +197,12 @@ class _Receiver:
         self._lock = threading.Lock()
         self._slots: dict[bytes, dict[int, npt.NDArray[np.uint8]]] = {}
 
-    def take(self, place: _Place, new: _NewSlot | None, pickled_layout: bytes) -> Batch:
+    def take(self, place: _Place, pickled_form: bytes) -> Batch:
         """Return the batch at a position.
 
         Args:
             place: Position of the batch.
-            new: The slot, if it was not sent before.
-            pickled_layout: Pickled layout of the batch.
+            pickled_form: Pickled form of the columns.
 
         Raises:
             RuntimeError: If the worker has ended and this process does not have the slot yet.
@@ -226,11 +211,11 @@ class _Receiver:
             slots = self._slots_of(place)
             memory = slots.get(place.number)
             if memory is None:
-                memory = slots[place.number] = _attach(place, new)
-            if new is not None and new.replaced is not None:
-                slots.pop(new.replaced, None)
+                memory = slots[place.number] = _attach(place)
+            if place.replaced is not None:
+                slots.pop(place.replaced, None)
         arena = _core.lend_slot(memory, place.size)
-        return Batch(torch.from_numpy(arena), *_load_layout(pickled_layout))
+        return Batch(Columns(torch.from_numpy(arena), *_load_form(pickled_form)))
 
     def _slots_of(self, place: _Place) -> dict[int, npt.NDArray[np.uint8]]:
         """Return the slots of a worker, which are kept until DataLoader releases the worker."""
@@ -294,13 +279,13 @@ def reduce_batch(batch: Batch) -> Any:
     return _ends.sender.send(batch) or batch.__reduce__()
 
 
-def _receive(place: _Place, new: _NewSlot | None, pickled_layout: bytes) -> Batch:
+def _receive(place: _Place, pickled_form: bytes) -> Batch:
     _core.stay_if_exiting()
-    return _ends.receiver.take(place, new, pickled_layout)
+    return _ends.receiver.take(place, pickled_form)
 
 
 @functools.lru_cache(maxsize=8)  # the layouts of ragged batches are rarely repeated
-def _load_layout(pickled: bytes) -> Any:
+def _load_form(pickled: bytes) -> Any:
     return pickle.loads(pickled)  # noqa: S301  # trusted like the message that contains it
 
 
@@ -310,21 +295,19 @@ def _child(pid: int) -> Any:
     return next((process for process in children if process.pid == pid), None)
 
 
-def _attach(place: _Place, new: _NewSlot | None) -> npt.NDArray[np.uint8]:
+def _attach(place: _Place) -> npt.NDArray[np.uint8]:
     try:
-        if new is not None:
-            descriptor = new.descriptor.detach()
-        else:
-            # A worker that sends to several processes sends the descriptor to only one of them.
-            descriptor = os.open(f"/proc/{place.pid}/fd/{place.descriptor}", os.O_RDWR)
-    except (OSError, EOFError) as error:
-        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        descriptor = os.open(f"/proc/{place.pid}/fd/{place.descriptor}", os.O_RDWR)
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
             raise
-        # The sockets of the worker close shortly before it has ended. Waiting for its end makes
-        # DataLoader's own error, which a signal raises, appear here and not at a later statement.
+        # Waiting for the worker's end makes DataLoader's own error, which a signal raises, appear
+        # here and not at a later statement.
         process = _child(place.pid)
         if process is not None:
             process.join(_SECONDS_TO_END)
+            if process.is_alive():
+                raise
         raise RuntimeError(
             f"DataLoader worker (pid {place.pid}) ended before its batch was received"
         ) from error

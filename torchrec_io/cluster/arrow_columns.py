@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._parsing.columns.base import offsets_of
+from .._parsing.arrays import offsets_of
 from .._parsing.layout import Padding
 from .._records.record_block import RecordBlock
 from .._storage.byte_source import Ints

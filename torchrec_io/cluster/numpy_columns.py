@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .._parsing.columns.base import Arena, view_of
+from .._parsing.arrays import Arena, view_of
 from .._parsing.layout import Column, DenseColumns, Numbers, Texts
 from .._storage.byte_source import Ints
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._parsing.failures import RecordFailure
 from .._parsing.parser import ExampleParser
-from .._parsing.valid_records import ParsedBlock, parse_valid
+from .._parsing.valid_records import ParsedBlock, parse_columns
 from .._records.division import DividedRecords
 from .._records.file_piece import FilePiece
 from .._records.record_block import RecordBlock
@@ -150,8 +150,8 @@ class TableReader:
         block, errors = found.block, found.errors
         if self.schema is not None:
             # Ray gives a task one CPU.
-            parsed = parse_valid(ExampleParser.of(self.schema), block, threads=1)
-            errors += (_error(found, *failure) for failure in parsed.failures)
+            parsed, failures = parse_columns(ExampleParser.of(self.schema), block, threads=1)
+            errors += (_error(found, failure) for failure in failures)
             block = parsed.block
             columns = _arrays(self.schema, parsed)
         elif BYTES_COLUMN in self.names:
@@ -189,7 +189,6 @@ def _arrays(schema: Schema, parsed: ParsedBlock) -> dict[str, Any]:
     return arrays
 
 
-def _error(found: ScannedBlock, number: int, failure: RecordFailure) -> TorchRecIOError:
-    position = int(np.searchsorted(found.block.numbers, number))
+def _error(found: ScannedBlock, failure: RecordFailure) -> TorchRecIOError:
     reason = failure.message(with_offset=True)
-    return DecodeError(reason, **found.place(position), feature=failure.feature)
+    return DecodeError(reason, **found.place(failure.position), feature=failure.feature)

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from .._order.selection import Selection
-from .._parsing.columns.base import Arena, view_of
+from .._parsing.arrays import Arena, view_of
 from .._parsing.failures import RecordFailure
 from .._parsing.layout import BytesColumn, Column, DenseColumns, Numbers, RaggedColumn, Values
 from .._parsing.parser import ExampleParser
-from .._parsing.valid_records import parse_valid
+from .._parsing.valid_records import parse_columns
 from .._records.record_block import RecordBlock
 from .._records.record_sample import all_records
 from .._schema.feature import Feature
@@ -103,9 +103,10 @@ class StoredParser:
         Returns:
             The records that fit the schema, and the number and failure of each of the others.
         """
-        parsed = parse_valid(self._parser, block)
+        parsed, failures = parse_columns(self._parser, block)
         views = self._views(parsed.columns, parsed.arena)
-        return StoredBlock(parsed.block, views), parsed.failures
+        numbers = [int(block.numbers[failure.position]) for failure in failures]
+        return StoredBlock(parsed.block, views), list(zip(numbers, failures, strict=True))
 
     def _views(self, columns: tuple[Column, ...], arena: Arena) -> dict[str, StoredColumn]:
         found: dict[str, StoredColumn] = {}

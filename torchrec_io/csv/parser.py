@@ -11,8 +11,8 @@ from .._parsing.failures import RecordFailure
 from .._parsing.record_random import RecordRandom
 from .._records.record_block import RecordBlock
 from .._tensors.batch import Batch
-from .._tensors.batch_builder import BatchBuilder
 from .._tensors.block_parser import BlockParser
+from .._tensors.building import ColumnsBuilder
 from .._tensors.ragged import BytesArray
 
 if TYPE_CHECKING:
@@ -44,10 +44,10 @@ class CsvParser(BlockParser):
         """
         del random  # no column is random
         columns, failures = self.schema.parse([block[i] for i in range(len(block))])
-        builder = BatchBuilder()
+        builder = ColumnsBuilder()
         for name, values in columns.items():
             if isinstance(values, list):
-                builder.add_bytes(name, BytesArray.from_list(values))
+                builder.add(name, BytesArray.from_list(values))
             else:
-                builder.add_dense(name, torch.from_numpy(values))
-        return builder.build(len(block) - len(failures), tuple(columns)), failures
+                builder.add(name, torch.from_numpy(values))
+        return Batch(builder.build(len(block) - len(failures), tuple(columns))), failures

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._parsing.columns.base import Arena, Ints, view_of
+from .._parsing.arrays import Arena, Ints, view_of
 from .._parsing.layout import (
     ArenaLayout,
     BytesColumn,
@@ -21,6 +21,7 @@ from .._parsing.layout import (
 )
 from .._tensors.arena import allocate_for
 from .._tensors.batch import Batch
+from .._tensors.columns import Columns
 from .._tensors.gather import RowCopy, spans_of
 
 
@@ -42,7 +43,7 @@ class StepRows(NamedTuple):
 
 def count_steps(batch: Batch, names: Collection[str]) -> dict[str, Ints]:
     """Return the number of steps of each row in some columns; int64 ``[B]``, by name."""
-    columns, _, padded, _ = batch.layout
+    columns, padded = batch.columns.layout, batch.columns.padded
     arena = batch.arena.numpy()
     counts = {
         name: _steps_in(arena, column)
@@ -79,7 +80,7 @@ def gather(batch: Batch, names: Iterable[str], rows: Ints, steps: Mapping[str, S
         rows: Row of each sample in ``batch``.
         steps: Steps of each sample, by the name of the column.
     """
-    old_columns, _, old_padded, paths = batch.layout
+    old_columns, _, old_padded, paths = batch.columns.form
     arena = batch.arena.numpy()
     copy = RowCopy([arena], ArenaLayout())
     whole = copy.select(spans_of(rows))
@@ -93,7 +94,7 @@ def gather(batch: Batch, names: Iterable[str], rows: Ints, steps: Mapping[str, S
     padded = {name: how for name, how in old_padded.items() if name not in steps}
     tensor = allocate_for(copy.room.size, columns, len(rows), padded)
     copy.write(tensor.numpy())
-    return Batch.without_views(tensor, columns, tuple(names), padded, dict(paths))
+    return Batch(Columns(tensor, columns, tuple(names), padded, paths), has_views=False)
 
 
 def _separated(columns: Iterable[Column], steps: Mapping[str, StepRows]) -> Iterator[Column]:

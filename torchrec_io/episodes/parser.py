@@ -6,15 +6,17 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from .._parsing.columns.base import ElementSelection, Ints
+from .._parsing.arrays import Ints
+from .._parsing.columns.base import ElementSelection
 from .._parsing.failures import RecordFailure
 from .._parsing.parser import ExampleParser
 from .._parsing.record_random import RecordRandom
+from .._parsing.valid_records import parse_valid
 from .._records.record_block import RecordBlock
 from .._schema.schema import Schema
 from .._tensors.batch import Batch
 from .._tensors.block_parser import BlockParser, ExampleBlockParser
-from .._tensors.parse import parse_all, parse_valid
+from .._tensors.parse import parse_all
 from ..checks import counted
 from .columns import StepRows, count_steps, gather
 from .reader import StepNumbers

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._parsing.columns.base import Ints, LocatedBlock
+from .._parsing.arrays import Ints
+from .._parsing.columns.base import LocatedBlock
 from .._parsing.failures import RecordFailure
 from .._parsing.lengths import locate_valid
 from .._parsing.parser import ExampleParser

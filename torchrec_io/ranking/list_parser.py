@@ -7,24 +7,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._parsing.columns.base import LocatedBlock, view_of
+from .._parsing.arrays import view_of
+from .._parsing.columns.base import LocatedBlock
 from .._parsing.failures import RecordFailure
 from .._parsing.layout import (
     ArenaLayout,
     BytesColumn,
     Column,
     DenseColumns,
-    Move,
     Numbers,
     RaggedColumn,
 )
 from .._parsing.parser import ExampleParser
 from .._parsing.record_random import RecordRandom
+from .._parsing.valid_records import parse_valid
 from .._records.record_block import RecordBlock
 from .._tensors.arena import allocate_for
 from .._tensors.batch import Batch
 from .._tensors.block_parser import BlockParser
-from .._tensors.parse import image_threads, parse_valid
+from .._tensors.columns import Columns
+from .._tensors.parse import image_threads
 from ..checks import counted
 from .list_block import ListBlock, split_lists
 
@@ -83,7 +85,7 @@ class ExampleListParser(BlockParser):
         columns: list[Column] = []
         for part, start in zip(located, starts, strict=True):
             for column in part.columns:
-                moved = column.moved(_shift(start))
+                moved = column.moved(start)
                 columns += _group(moved, splits) if part is examples else [moved]
         tensor = allocate_for(room.size, columns, len(lists.contexts), padded)
         arena = tensor.numpy()
@@ -92,7 +94,8 @@ class ExampleListParser(BlockParser):
         if failures := _failures(lists, located):
             return failures
         view_of(arena, splits)[...] = lists.offsets
-        return Batch(tensor, columns, tuple(self.schema), padded, dict(self.schema.paths))
+        names, paths = tuple(self.schema), dict(self.schema.paths)
+        return Batch(Columns(tensor, columns, names, padded, paths))
 
 
 def _locate(parser: ExampleParser, block: RecordBlock, random: RecordRandom) -> LocatedBlock:
@@ -114,10 +117,6 @@ def _failures(lists: ListBlock, located: list[LocatedBlock]) -> list[RecordFailu
     owners = np.searchsorted(lists.offsets, positions, "right")
     firsts = np.unique(owners, return_index=True)[1].tolist()
     return found + [lists.example_failure(examples.failures[first]) for first in firsts]
-
-
-def _shift(by: int) -> Move:
-    return lambda at, _: at + by
 
 
 def _group(column: Column, splits: Numbers) -> list[RaggedColumn]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-import math
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,17 +12,16 @@ from ... import _core
 from ..._records.record_block import RecordBlock, RecordList
 from ..._schema.dtypes import numeric_bytes
 from ..._schema.stored_keys import StoredKey
-from ..._schema.valid_range import Limits, as_numbers
+from ..._schema.valid_range import Limits
+from ..arrays import Arena, Ints, view_of
 from ..failures import Failures, RecordFailure, Refusal
 from ..layout import ArenaLayout, Column, Numbers, Padding, Values
+from ..ranges import first_outside
 from ..record_random import DEFAULT_RANDOM, RecordRandom
 from ..threads import default_threads
 
 if TYPE_CHECKING:
     from ..parser import ExampleParser
-
-Arena: TypeAlias = npt.NDArray[np.uint8]
-Ints: TypeAlias = npt.NDArray[np.int64]
 
 # A byte of a record becomes at most 8 bytes of a column, except for defaults of missing features.
 _PLAUSIBLE_GROWTH = 8
@@ -95,33 +92,6 @@ class ColumnBuilder:
     def finish(self, block: LocatedBlock, arena: Arena) -> None:
         """Complete the column after the native parser has filled the arena."""
 
-    def record_values(self, block: LocatedBlock, arena: Arena) -> RecordValues:
-        """Return the values of the records in a finished column, without padding.
-
-        By default the column is dense, or has all values of the first native spec and no others.
-        """
-        if self.dense is None:
-            numbers = block.target(self.first_spec)
-            assert isinstance(numbers, Numbers)  # specs of bytes values have no range
-            offsets, units = block.counts(self.first_spec)
-            return RecordValues(numbers.dtype, view_of(arena, numbers), offsets[units])
-        dtype, shape = self.dense
-        at = block.targets.data_offset(self.first_spec)
-        values = view_of(arena, Numbers(dtype, (len(block), *shape), at))
-        return RecordValues(dtype, values, np.arange(len(block)) * math.prod(shape))
-
-    def check_range(self, block: LocatedBlock, arena: Arena) -> None:
-        """Call ``block.refuse`` for the records of a finished column with values out of range."""
-        assert self.limits is not None
-        dtype, values, starts = self.record_values(block, arena)
-        values = as_numbers(values.reshape(-1), dtype)
-        outside = self.limits.outside(values)
-        if len(outside):
-            records = np.searchsorted(starts, outside, "right") - 1
-            is_first = np.ones(len(records), bool)
-            np.not_equal(records[1:], records[:-1], out=is_first[1:])
-            block.refuse(self.first_spec, records[is_first], values[outside[is_first]], self.limits)
-
 
 class DeferredBuilder(ColumnBuilder):
     """Builder of no column: the values are located, and decoded by others.
@@ -164,6 +134,7 @@ class LocatedBlock:
         selection: Elements of sequences to decode; None for all.
 
     Attributes:
+        parser: Parser of the schema.
         failures: Records that cannot be parsed. If there are any, the block must not be filled:
             remove them from it and locate the others.
         refusals: Records with values out of range. The other rows of the arena are valid.
@@ -187,7 +158,7 @@ class LocatedBlock:
         selection: ElementSelection | None = None,
     ) -> None:
         self.selection = selection
-        self._parser = parser
+        self.parser = parser
         self.block = block
         self._random = random
         self._threads = threads
@@ -216,12 +187,12 @@ class LocatedBlock:
     def lay_out(self, located: _core.LocatedBatch) -> None:
         """Reserve memory for the values that were located."""
         self.located = located
-        self.failures += self._parser.failures(located.failures, self.block)
-        if self.failures or not self._parser.located_builders:
+        self.failures += self.parser.failures(located.failures, self.block)
+        if self.failures or not self.parser.located_builders:
             return
         self.targets = self.targets.copy()
         columns: list[Column] = []
-        for builder in self._parser.located_builders:
+        for builder in self.parser.located_builders:
             columns += builder.lay_out(self)
         self.columns += tuple(columns)
 
@@ -247,10 +218,10 @@ class LocatedBlock:
     def fill_rows(self, arena: Arena) -> tuple[tuple[Column, ...], list[RecordFailure]]:
         """Write every column like :meth:`fill`, and leave refused records in ``refusals``."""
         if self.is_fixed:
-            found = self._parser.native.parse_fixed(self.records, self.targets, arena)
+            found = self.parser.native.parse_fixed(self.records, self.targets, arena)
         else:
             found = self.located.fill(self.targets, arena)
-        self.failures = self._parser.failures(found, self.block)
+        self.failures = self.parser.failures(found, self.block)
         if not self.failures:
             if self.is_fixed:
                 self.check_ranges(arena)
@@ -262,21 +233,27 @@ class LocatedBlock:
         """Complete the columns after the native core has filled the arena."""
         for numbers, values in self._writes:
             view_of(arena, numbers)[...] = values
-        for builder in self._parser.builders:
+        for builder in self.parser.builders:
             builder.finish(self, arena)
         self.check_ranges(arena)
 
     def check_ranges(self, arena: Arena) -> None:
         """Refuse the records whose finished columns have values out of range."""
-        for builder in self._parser.checked_builders:
-            builder.check_range(self, arena)
+        for builder in self.parser.checked_builders:
+            lengths = None if builder.padding is None else builder.padding.lengths
+            assert builder.limits is not None
+            records, values = first_outside(
+                arena, self.columns, builder.name, builder.limits, lengths
+            )
+            if len(records):
+                self._refuse(builder, records, values)
 
     # ---- for column builders; ``spec`` is the position of a native spec ----
 
     @property
     def builders(self) -> Sequence[ColumnBuilder]:
         """Builders of all columns, in the order of the schema."""
-        return self._parser.builders
+        return self.parser.builders
 
     @property
     def threads(self) -> int:
@@ -294,13 +271,13 @@ class LocatedBlock:
     def integers(self, spec: int) -> tuple[Ints, Ints, Ints]:
         """Return stored integers, and their offsets as for :meth:`counts`."""
         ints = self.located.ints(spec)
-        self.failures += self._parser.failures(ints.failures, self.block)
+        self.failures += self.parser.failures(ints.failures, self.block)
         return ints.values, ints.units.values, ints.units.records
 
     def tensors(self, spec: int, tensor_type: _core.TensorType) -> _core.TensorBatch:
         """Return the serialized tensors of a native spec."""
         tensors = self.located.tensors(spec, tensor_type)
-        self.failures += self._parser.failures(tensors.failures, self.block)
+        self.failures += self.parser.failures(tensors.failures, self.block)
         return tensors
 
     def fill_tensors(
@@ -315,7 +292,7 @@ class LocatedBlock:
         """
         offsets, data = np.array(targets, np.uint64).reshape(-1, 2).T.copy()
         found = tensors.fill(offsets, data, arena)
-        self.failures += self._parser.failures(found, self.block)
+        self.failures += self.parser.failures(found, self.block)
 
     def spans(self, spec: int) -> tuple[Ints, Ints, Ints, Ints]:
         """Return the offset of each bytes value in its record, its size, and :meth:`counts`."""
@@ -370,39 +347,19 @@ class LocatedBlock:
         """Return the saved value of a builder, or None."""
         return self._saved.get(builder.first_spec)
 
-    def refuse(self, spec: int, records: Ints, values: npt.NDArray[Any], limits: Limits) -> None:
-        """Add records with a value out of range.
-
-        Args:
-            spec: Position of the native spec.
-            records: Positions of the records, ascending.
-            values: Such a value of each record.
-            limits: The valid range.
-        """
-        parser = self._parser
+    def _refuse(self, builder: ColumnBuilder, records: Ints, values: npt.NDArray[Any]) -> None:
+        """Add records with a value out of range."""
+        parser, spec = self.parser, builder.first_spec
+        assert builder.limits is not None
 
         def failure_of(record: int, reason: str) -> RecordFailure:
             return parser.failure(record, spec, None, reason)
 
-        self.refusals.append(Refusal(records, values, limits, failure_of))
+        self.refusals.append(Refusal(records, values, builder.limits, failure_of))
 
     def fail(self, record: int, spec: int, reason: str) -> None:
         """Add a failure of a record."""
-        self.failures.append(self._parser.failure(record, spec, None, reason, self.block))
-
-
-class RecordValues(NamedTuple):
-    """Values of some records, one record after another.
-
-    Attributes:
-        dtype: Dtype of the values.
-        values: The values, in an array of any shape.
-        starts: Position of the first value of each record; ``[B]``, or one more.
-    """
-
-    dtype: str
-    values: npt.NDArray[Any]
-    starts: Ints
+        self.failures.append(self.parser.failure(record, spec, None, reason, self.block))
 
 
 def native_spec(
@@ -446,24 +403,3 @@ def native_spec(
         default_data=data,
         default_sizes=sizes,
     )
-
-
-def view_of(arena: Arena, numbers: Numbers) -> npt.NDArray[Any]:
-    """Return a numeric array in the arena; bfloat16, which NumPy lacks, as its bits in uint16."""
-    return flat_view_of(arena, numbers).reshape(numbers.shape)
-
-
-def flat_view_of(arena: Arena, numbers: Numbers) -> npt.NDArray[Any]:
-    """Return a numeric array in the arena, in one dimension; see :func:`view_of`."""
-    count = math.prod(numbers.shape)
-    return np.frombuffer(arena, _numpy_dtype(numbers.dtype), count, numbers.at)
-
-
-def offsets_of(counts: Ints) -> Ints:
-    """Return the offset of each group of items from their sizes, and the end of the last one."""
-    return np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
-
-
-@functools.cache
-def _numpy_dtype(dtype: str) -> np.dtype[Any]:
-    return np.dtype("uint16" if dtype == "bfloat16" else dtype)

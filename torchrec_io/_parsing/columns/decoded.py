@@ -6,7 +6,6 @@ value for each record, and a SequenceFeature one of any number of values.
 
 from __future__ import annotations
 
-import math
 import pkgutil
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -20,20 +19,10 @@ from ..._schema.feature import Feature
 from ..._schema.stored_keys import StoredKey
 from ...checks import counted
 from ...timing.steps import decoding
+from ..arrays import Arena, Ints, flat_view_of, view_of
 from ..layout import Column, ListColumn, Numbers
 from ..threads import run_each
-from .base import (
-    Arena,
-    ColumnBuilder,
-    ElementSelection,
-    Ints,
-    LocatedBlock,
-    RecordValues,
-    flat_view_of,
-    native_spec,
-    offsets_of,
-    view_of,
-)
+from .base import ColumnBuilder, ElementSelection, LocatedBlock, native_spec
 
 _Group = TypeVar("_Group")
 
@@ -277,11 +266,6 @@ class DecodedBuilder(ColumnBuilder):
         elements = Elements.of(block, self.first_spec)
         self.decoder.fill(block, self.first_spec, elements, view_of(arena, block.saved(self)))
 
-    def record_values(self, block: LocatedBlock, arena: Arena) -> RecordValues:
-        column = view_of(arena, block.saved(self))
-        starts = np.arange(len(block)) * math.prod(self.decoder.known_shape or ())
-        return RecordValues(self.decoder.dtype, column, starts)
-
 
 class DecodedListBuilder(DecodedBuilder):
     """Builder of a column of one decoded value for each record, each of its own shape.
@@ -306,18 +290,6 @@ class DecodedListBuilder(DecodedBuilder):
             self.decoder.store(decoded[record], targets[record])
 
         elements.each(block, self.first_spec, store, self.decoder.threads(block))
-
-    def record_values(self, block: LocatedBlock, arena: Arena) -> RecordValues:
-        _, _, arrays = block.saved(self)
-        return list_values(arena, self.decoder.dtype, arrays)
-
-
-def list_values(arena: Arena, dtype: str, arrays: Sequence[Numbers]) -> RecordValues:
-    """Return the values of one array for each record."""
-    empty = view_of(arena, Numbers(dtype, (0,), 0))
-    parts = [flat_view_of(arena, array) for array in arrays]
-    starts = offsets_of(np.array([part.size for part in parts], np.int64))
-    return RecordValues(dtype, np.concatenate([empty, *parts]), starts)
 
 
 def build_decoded(name: str, feature: Feature, *, in_lists: bool = False) -> ColumnBuilder:

@@ -17,8 +17,9 @@ from ..._images.native import StoredImages, column_rule, decode_column, decode_i
 from ..._schema.crops import group_of
 from ..._schema.image_spec import ImageFeature
 from ..._schema.specs import FixedLenFeature
+from ..arrays import Arena, view_of
 from ..layout import Column, Numbers, Padding
-from .base import Arena, ColumnBuilder, LocatedBlock, view_of
+from .base import ColumnBuilder, LocatedBlock
 from .decoded import DecodedListBuilder, ElementDecoder, Elements, build_decoded
 from .plain import FixedBuilder
 

@@ -23,7 +23,8 @@ from ..._schema.row_partitions import (
     UniformRowLength,
     ValueRowIds,
 )
-from .base import Ints, LocatedBlock, offsets_of
+from ..arrays import Ints, offsets_of
+from .base import LocatedBlock
 
 # Larger numbers are not row splits of any array. Sums of smaller ones over a batch do not overflow.
 _MAX_SPLIT = {"int32": np.iinfo(np.int32).max, "int64": 1 << 40}

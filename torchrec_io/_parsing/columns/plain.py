@@ -11,6 +11,7 @@ from ... import _core
 from ..._schema.specs import FixedLenFeature, FixedLenSequenceFeature, RaggedFeature, SparseFeature
 from ..._schema.stored_keys import StoredKey
 from ...checks import counted
+from ..arrays import Arena, Ints, offsets_of, view_of
 from ..layout import (
     BytesColumn,
     Column,
@@ -21,16 +22,7 @@ from ..layout import (
     SparseColumn,
     Texts,
 )
-from .base import (
-    Arena,
-    ColumnBuilder,
-    Ints,
-    LocatedBlock,
-    RecordValues,
-    native_spec,
-    offsets_of,
-    view_of,
-)
+from .base import ColumnBuilder, LocatedBlock, native_spec
 from .partitions import Units, partition_units
 
 
@@ -101,16 +93,7 @@ class PaddedBuilder(ColumnBuilder):
             column = block.layout.reserve_dense((self.name,), self.feature.dtype, shape)
             numbers = Numbers(column.dtype, shape, column.at)
             block.set_target(self.first_spec, numbers, rows=lengths.at)
-        block.save(self, Numbers("int64", (len(block),), lengths.at))
         return [lengths, column]
-
-    def record_values(self, block: LocatedBlock, arena: Arena) -> RecordValues:
-        column = block.target(self.first_spec)
-        assert isinstance(column, Numbers)  # specs of bytes values have no range
-        lengths = view_of(arena, block.saved(self))
-        is_stored = np.arange(column.shape[1]) < lengths[:, np.newaxis]
-        values = view_of(arena, column)[is_stored]
-        return RecordValues(column.dtype, values, offsets_of(lengths * self.feature.count))
 
 
 # ---- rows of any length ----

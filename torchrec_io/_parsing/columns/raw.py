@@ -16,7 +16,8 @@ from ..._schema.dtypes import MOST_VALUES, item_bytes
 from ..._schema.stored_keys import StoredKey
 from ..._schema.stored_specs import RawFeature
 from ...checks import counted
-from .base import Arena, ColumnBuilder, LocatedBlock, native_spec
+from ..arrays import Arena
+from .base import ColumnBuilder, LocatedBlock, native_spec
 from .decoded import ElementDecoder, Elements, build_decoded
 
 _BAD_BOOL = "a byte of a bool array is neither 0 nor 1"

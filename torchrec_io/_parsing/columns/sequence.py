@@ -9,18 +9,10 @@ import numpy as np
 
 from ..._schema.stored_specs import SequenceFeature
 from ...checks import counted
+from ..arrays import Arena, Ints, flat_view_of, view_of
 from ..layout import Column, ListColumn, Numbers, RaggedColumn
-from .base import (
-    Arena,
-    ColumnBuilder,
-    ElementSelection,
-    Ints,
-    LocatedBlock,
-    RecordValues,
-    flat_view_of,
-    view_of,
-)
-from .decoded import Elements, decoder_of, list_values
+from .base import ColumnBuilder, ElementSelection, LocatedBlock
+from .decoded import Elements, decoder_of
 from .partitions import RowDivision, Units, partition_units
 
 
@@ -89,11 +81,6 @@ class _SameShapeBuilder(_SequenceBuilder):
         elements, numbers = block.saved(self)
         if len(elements.sizes):  # NumPy may refuse the shape of no elements
             self.decoder.fill(block, self.first_spec, elements, view_of(arena, numbers))
-
-    def record_values(self, block: LocatedBlock, arena: Arena) -> RecordValues:
-        elements, numbers = block.saved(self)
-        starts = elements.starts * math.prod(self.decoder.known_shape or ())
-        return RecordValues(self.decoder.dtype, flat_view_of(arena, numbers), starts)
 
 
 class _AnyShapeBuilder(_SequenceBuilder):
@@ -168,10 +155,6 @@ class _AnyShapeBuilder(_SequenceBuilder):
             self.decoder.store(decoded[number], flat[record][at : at + step])
 
         elements.each(block, self.first_spec, store, block.threads)
-
-    def record_values(self, block: LocatedBlock, arena: Arena) -> RecordValues:
-        _, _, arrays = block.saved(self)
-        return list_values(arena, self.decoder.dtype, arrays)
 
 
 def build_sequence(name: str, feature: SequenceFeature, *, in_lists: bool = False) -> ColumnBuilder:

@@ -10,8 +10,9 @@ from ... import _core
 from ..._schema.dtypes import MOST_VALUES
 from ..._schema.stored_keys import StoredKey
 from ..._schema.stored_specs import SerializedTensorFeature
+from ..arrays import Arena, offsets_of, view_of
 from ..layout import BytesColumn, Column, ListColumn, Numbers
-from .base import Arena, ColumnBuilder, LocatedBlock, native_spec, offsets_of, view_of
+from .base import ColumnBuilder, LocatedBlock, native_spec
 
 
 class SerializedTensorBuilder(ColumnBuilder):

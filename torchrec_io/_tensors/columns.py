@@ -1,0 +1,249 @@
+"""The columns of a batch, in one arena or each in memory of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .. import _core
+from .._parsing.layout import Column, Padding
+from .._schema.nesting import Path, nested
+from .arena import allocate_arena
+from .ragged import TensorParts
+from .views import count_rows, make_views
+
+# Arenas up to this size are pickled as bytes. PyTorch moves the storage of a larger one to shared
+# memory when it is sent to another process. DataLoader workers first try transport.py.
+_INLINE_BYTES = 1 << 20
+
+Form: TypeAlias = tuple[
+    tuple[Column, ...], tuple[str, ...], Mapping[str, Padding], Mapping[str, Path]
+]
+
+
+class Columns:
+    """The columns of a batch, with their names.
+
+    Columns that share one buffer, the arena, are copied as a whole. Others may be any objects;
+    methods that need Tensors, or columns made of Tensors, raise a TypeError for others.
+
+    Args:
+        arena: uint8 ``[n]``, a multiple of 64 bytes; None if each column has its own memory.
+        layout: Positions of the columns in the arena.
+        names: Flat names of the columns, in the order of iteration.
+        padded: Padding of each padded column, by flat name.
+        paths: Keys of the dicts that lead to each nested column, by flat name.
+
+    Attributes:
+        arena: The data of all columns; None if each column has its own memory.
+        form: Layout, names, padding and paths.
+    """
+
+    __slots__ = ("_views", "arena", "form")
+
+    def __init__(
+        self,
+        arena: Tensor | None,
+        layout: Sequence[Column],
+        names: Sequence[str],
+        padded: Mapping[str, Padding] | None = None,
+        paths: Mapping[str, Path] | None = None,
+    ) -> None:
+        self.arena = arena
+        # A worker pickles the form again only if its parts are other objects.
+        self.form: Form = (
+            tuple(layout),
+            tuple(names),
+            {} if padded is None else padded,
+            {} if paths is None else paths,
+        )
+        self._views: dict[str, Any] | None = None
+
+    @classmethod
+    def of_values(
+        cls,
+        values: Mapping[str, Any],
+        names: Sequence[str],
+        padded: Mapping[str, Padding] | None = None,
+        paths: Mapping[str, Path] | None = None,
+    ) -> Columns:
+        """Return columns that have memory of their own each.
+
+        Args:
+            values: All columns by flat name, including the hidden columns of lengths.
+            names: Flat names of the columns, in the order of iteration.
+            padded: Padding of each padded column, by flat name.
+            paths: Keys of the dicts that lead to each nested column, by flat name.
+        """
+        columns = cls(None, (), names, padded, paths)
+        columns._views = dict(values)  # of this class
+        return columns
+
+    @property
+    def layout(self) -> tuple[Column, ...]:
+        """Positions of the columns in the arena."""
+        return self.form[0]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Flat names of the columns, in the order of iteration."""
+        return self.form[1]
+
+    @property
+    def padded(self) -> Mapping[str, Padding]:
+        """Padding of each padded column, by flat name."""
+        return self.form[2]
+
+    @property
+    def paths(self) -> Mapping[str, Path]:
+        """Keys of the dicts that lead to each nested column, by flat name."""
+        return self.form[3]
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Names of the columns that are in no dict, and of the outermost dicts."""
+        return top_keys(self.names, self.paths)
+
+    @property
+    def is_in_memory(self) -> bool:
+        """True if there is an arena in the memory of the CPU."""
+        return self.arena is not None and self.arena.device.type == "cpu"
+
+    # ---- views ----
+
+    def views(self) -> dict[str, Any]:
+        """Return all columns by flat name, including the hidden columns of lengths."""
+        if self._views is None:
+            assert self.arena is not None
+            self._views = make_views(self.arena, self.layout)
+        return self._views
+
+    def flat(self) -> dict[str, Any]:
+        """Return the columns by flat name."""
+        views = self.views()
+        return {name: views[name] for name in self.names}
+
+    def nested(self) -> dict[str, Any]:
+        """Return the columns in dicts, as users see them."""
+        return nested(self.flat(), self.paths) if self.paths else self.flat()
+
+    def lengths(self) -> dict[str, Tensor]:
+        """Return the lengths of the records of each padded column, by flat name."""
+        views = self.views()
+        return {name: views[padding.lengths] for name, padding in self.padded.items()}
+
+    def count_records(self) -> int:
+        """Return the number of records.
+
+        Raises:
+            TypeError: If a column is not made of Tensors, or a Tensor has no dimension.
+            ValueError: If columns have different numbers of records.
+        """
+        if self.arena is not None:
+            return next((column.num_records for column in self.layout), 0)
+        counts = {name: count_rows(value) for name, value in self.flat().items()}
+        if len(set(counts.values())) > 1:
+            raise ValueError(f"the columns have different numbers of records: {counts}")
+        return next(iter(counts.values()), 0)
+
+    # ---- memory ----
+
+    def to(self, device: torch.device | str | int, *, non_blocking: bool) -> Columns:
+        """Return a copy on a device, or these columns if they are there."""
+        return self._changed("to", lambda part: part.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> Columns:
+        """Return a copy in page-locked memory, or these columns if they are in it."""
+        return self._changed("pin_memory", lambda part: part.pin_memory())
+
+    def is_pinned(self) -> bool:
+        """Return whether the data is in page-locked memory."""
+        return all(part.is_pinned() for part in self._parts("is_pinned"))
+
+    def record_stream(self, stream: Any) -> None:
+        """Keep the memory until ``stream`` is done with it."""
+        for part in self._parts("record_stream"):
+            part.record_stream(stream)
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the data; of the first column if each has its own memory."""
+        device: torch.device = next(self._parts("to")).device
+        return device
+
+    def _parts(self, method: str) -> Iterator[Any]:
+        """Yield the arena, or each column that has a method, or those in a list."""
+        if self.arena is not None:
+            yield self.arena
+            return
+        for name, value in self.views().items():
+            for part in value if isinstance(value, list) else [value]:
+                if not callable(getattr(part, method, None)):
+                    found = f"{'a list with ' if part is not value else ''}{type(part).__name__}"
+                    # The lengths of a padded column are a column with a hidden name.
+                    shown = name.partition("\0")[0]
+                    raise TypeError(f"column {shown!r} must be made of Tensors, got {found}")
+                yield part
+
+    def _changed(self, method: str, change: Callable[[Any], Any]) -> Columns:
+        parts = list(self._parts(method))  # before any work is done
+        if self.arena is not None:
+            arena = change(self.arena)
+            return self if arena is self.arena else Columns(arena, *self.form)
+        changed = iter([change(part) for part in parts])
+        values = {
+            name: [next(changed) for _ in value] if isinstance(value, list) else next(changed)
+            for name, value in self.views().items()
+        }
+        return (
+            self if are_same(values.values(), self.views().values()) else self.with_values(values)
+        )
+
+    def with_values(self, values: Mapping[str, Any]) -> Columns:
+        """Return columns of the same names with other values, each in memory of its own.
+
+        Args:
+            values: All columns by flat name, including the hidden columns of lengths.
+        """
+        return Columns.of_values(values, self.names, self.padded, self.paths)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.arena is None:
+            return Columns.of_values, (self.views(), *self.form[1:])
+        if self.is_in_memory and self.arena.numel() <= _INLINE_BYTES:
+            return _from_bytes, (self.arena.numpy().tobytes(), *self.form)
+        return Columns, (self.arena, *self.form)
+
+
+def _from_bytes(data: bytes, *form: Any) -> Columns:
+    _core.stay_if_exiting()
+    arena = allocate_arena(len(data))
+    # Copied because the memory of a bytes object must not be written to.
+    np.copyto(arena.numpy(), np.frombuffer(data, np.uint8))
+    return Columns(arena, *form)
+
+
+def top_keys(names: Sequence[str], paths: Mapping[str, Path]) -> tuple[str, ...]:
+    """Return the keys of a batch: the names of its columns and dicts of columns."""
+    if not paths:
+        return tuple(names)
+    return tuple(dict.fromkeys(paths[name][0] if name in paths else name for name in names))
+
+
+def are_same(values: Iterable[Any], others: Iterable[Any]) -> bool:
+    """Return whether columns consist of the very same Tensors."""
+    return all(map(_is_same, values, others))
+
+
+def _is_same(value: Any, other: Any) -> bool:
+    if value is other:
+        return True
+    if type(value) is not type(other):
+        return False
+    if isinstance(value, list):
+        return len(value) == len(other) and are_same(value, other)
+    return isinstance(value, TensorParts) and are_same(value.parts, other.parts)
