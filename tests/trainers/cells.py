@@ -133,11 +133,7 @@ def covering_cells(trainer: str) -> list[Cell]:
     """Return a few cells that have each pair of values, and the named ones.
 
     Spawned workers take seconds to start. A trainer does not see how workers are started, so
-    only one mode has them.
+    no cell has them.
     """
-    cells = [
-        cell
-        for cell in all_cells(trainer)
-        if cell.mode == MODES[trainer][0] or cell.workers != "2 spawn"
-    ]
+    cells = [cell for cell in all_cells(trainer) if cell.workers != "2 spawn"]
     return cover(cells, named_cells(trainer))
