@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 from collections.abc import Iterator
 
-from tests.trainers.cover import cover
+from tests.support.cover import cover
 
 # Two files, with sizes at which each way to divide the records leaves a remainder: an odd number of
 # records, a last batch that is not full, and workers that end after different numbers of batches.

@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
+from tests.support.cover import cover, pairs_of
 from tests.trainers.cells import TRAINERS, all_cells, covering_cells, named_cells
-from tests.trainers.cover import cover, pairs_of
 from tests.trainers.expected import Expected, expected
 from tests.trainers.launch import Outcome, judge
 
