@@ -22,9 +22,12 @@ export PYTHONDONTWRITEBYTECODE :=
 demo: build
 	python examples/train_digits.py
 
-# Fuzzing begins with the same seed each time, so that a failure can be repeated; that of `long` does not.
+# Both environments are set up at once, because pip uses one core. Fuzzing begins with the same seed each time, so that
+# a failure can be repeated; that of `long` does not.
 test: export FUZZ_SEED := 1
-test: lint types docs native fuzz package tests
+test:
+	$(MAKE) -j 2 setup setup-tf
+	$(MAKE) lint types docs native fuzz package tests
 
 # Run longer tests: 10 minutes of fuzzing per target, the wheel without native decoders, the build for OSS-Fuzz, a
 # short soak test, 1000 examples per property, faults of all calls, and the tests marked long.
@@ -40,12 +43,15 @@ long: build setup-tf
 setup: $(VENV)/.ready
 setup-tf: $(TF_VENV)/.ready
 
+# Python compiles what it imports: pip would take two minutes to compile all that it installs.
+PIP_INSTALL := pip install -q --no-compile
+
 # Install torch first: isolated builds would otherwise install their own version.
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(MAKE) native-headers
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -q -c constraints.txt torch numpy scikit-build-core nanobind cmake ninja
-	$(BIN)/pip install -q -c constraints.txt --no-build-isolation \
+	$(BIN)/$(PIP_INSTALL) -c constraints.txt torch numpy scikit-build-core nanobind cmake ninja
+	$(BIN)/$(PIP_INSTALL) -c constraints.txt --no-build-isolation \
 	  --config-settings build-dir=build/editable -e '.[dev]'
 	touch $@
 
@@ -72,7 +78,7 @@ browser:
 
 $(TF_VENV)/.ready: constraints-tf.txt
 	$(PYTHON) -m venv $(TF_VENV)
-	$(TF_VENV)/bin/pip install -q -c constraints-tf.txt \
+	$(TF_VENV)/bin/$(PIP_INSTALL) -c constraints-tf.txt \
 	  tensorflow-cpu tensorflow-datasets lazy-loader pillow scikit-learn
 	touch $@
 
@@ -95,7 +101,7 @@ lint: setup
 	zizmor -q --offline .github
 
 types: build
-	mypy
+	mypy --num-workers $(JOBS)
 	python tests/package/check_typed.py
 	$(call MAKE_STUB,_core,build)
 	diff build/_core.pyi torchrec_io/_core.pyi

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib.util
+import itertools
 import json
 import multiprocessing
 import os
@@ -97,13 +98,22 @@ def skip_or_fail(reason: str) -> NoReturn:
     pytest.skip(reason)
 
 
+@pytest.fixture(scope="session")
+def _caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Return names of new folders. ``mktemp`` would list those of all earlier tests each time."""
+    root = tmp_path_factory.mktemp("caches")
+    return (root / str(number) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def _own_world(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_world(_caches: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """Give each test its own index cache, and remove variables of distributed launchers.
 
     Spawned child processes inherit this environment.
     """
-    monkeypatch.setenv("TORCHREC_IO_CACHE", str(tmp_path_factory.mktemp("cache")))
+    cache = next(_caches)
+    cache.mkdir()
+    monkeypatch.setenv("TORCHREC_IO_CACHE", str(cache))
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
         monkeypatch.delenv(name, raising=False)
 

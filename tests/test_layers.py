@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import importlib.metadata
 import re
@@ -99,12 +100,13 @@ def room_of(module: str) -> str | None:
     return rest.partition(".")[0] if top == "torchrec_io" else None
 
 
-def imports_of(path: Path) -> Iterator[Import]:
+@functools.cache
+def imports_of(path: Path) -> list[Import]:
     """Full names of all that a file imports, anywhere in it."""
     package = module_of(path).split(".")
     if path.name != "__init__.py":
         package = package[:-1]
-    yield from _imports_in(ast.parse(path.read_text("utf-8")), package, "", "")
+    return list(_imports_in(ast.parse(path.read_text("utf-8")), package, "", ""))
 
 
 def _imports_in(node: ast.AST, package: list[str], scope: str, function: str) -> Iterator[Import]:
@@ -145,21 +147,21 @@ def test_folders_are_rooms() -> None:
     assert len(list(PACKAGE.glob("*.py"))) <= 4
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=module_of)
-def test_a_room_imports_only_rooms_above_it(path: Path) -> None:
-    room = room_of(module_of(path))
-    assert room in ROOMS
-    name = str(path.relative_to(PACKAGE))
-    above = set(ROOMS[: ROOMS.index(room) + 1]) | EVERYWHERE
-    if room == "cli":
-        above -= WITH_TORCH
-    if room == "messages":  # for users alone
-        above = set()
-    for imported, function in imports_of(path):
-        target = room_of(imported)
-        if target is None or target in above:
-            continue
-        assert (name, function, target) in FACADE, f"imports {imported} in {function or 'the file'}"
+def test_a_room_imports_only_rooms_above_it() -> None:
+    for path in SOURCES:
+        room = room_of(module_of(path))
+        assert room in ROOMS
+        name = str(path.relative_to(PACKAGE))
+        above = set(ROOMS[: ROOMS.index(room) + 1]) | EVERYWHERE
+        if room == "cli":
+            above -= WITH_TORCH
+        if room == "messages":  # for users alone
+            above = set()
+        for imported, function in imports_of(path):
+            target = room_of(imported)
+            if target is not None and target not in above:
+                place = function or "the file"
+                assert (name, function, target) in FACADE, f"{name} imports {imported} in {place}"
 
 
 def test_files_do_not_import_each_other_in_a_circle() -> None:
@@ -195,29 +197,32 @@ def _reachable(start: str, imported: Mapping[str, set[str]]) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=module_of)
-def test_only_storage_knows_what_is_remote(path: Path) -> None:
+def test_only_storage_knows_what_is_remote() -> None:
     """Other rooms have locations: they do not carry options for stores, nor ask what is remote."""
-    if room_of(module_of(path)) == "_storage":
-        return
-    name = str(path.relative_to(PACKAGE))
-    imported = {each.name.rpartition(".")[2] for each in imports_of(path)}
-    assert not imported & {"RemoteOptions", "is_remote", "is_url"}
     public = set(public_names(torchrec_io)).union(
         *(getattr(torchrec_io, room).__all__ for room in ROOMS_OF_NAMES)
     )
-    found = _functions_in(ast.parse(path.read_text("utf-8")))
-    for function, node in found:
+    for path in SOURCES:
+        if room_of(module_of(path)) != "_storage":
+            _check_what_is_remote(path, public)
+
+
+def _check_what_is_remote(path: Path, public: Collection[str]) -> None:
+    name = str(path.relative_to(PACKAGE))
+    imported = {each.name.rpartition(".")[2] for each in imports_of(path)}
+    assert not imported & {"RemoteOptions", "is_remote", "is_url"}, name
+    for function, node in _functions_in(ast.parse(path.read_text("utf-8"))):
         arguments = {each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)}
-        assert "remote" not in arguments, function
+        assert "remote" not in arguments, (name, function)
         if "storage_options" in arguments:
-            assert function.partition(".")[0] in public or (name, function) in LOCATING, function
+            is_public = function.partition(".")[0] in public
+            assert is_public or (name, function) in LOCATING, (name, function)
         for inner in ast.walk(node):
             if isinstance(inner, ast.Attribute) and name != "cluster/tasks.py":  # ray.remote
-                assert inner.attr != "remote", f"{function} has an attribute of that name"
+                assert inner.attr != "remote", f"{name}: {function} has an attribute of that name"
                 owner = inner.value
                 is_location = isinstance(owner, ast.Attribute) and owner.attr == "location"
-                assert not (is_location and inner.attr == "options"), function
+                assert not (is_location and inner.attr == "options"), (name, function)
 
 
 def _functions_in(node: ast.AST, scope: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
@@ -326,13 +331,13 @@ def test_the_table_of_rooms_is_complete_and_in_order() -> None:
 # ---- the package's names ----
 
 
-@pytest.mark.parametrize("name", public_names(torchrec_io))
-def test_every_public_name_resolves(name: str) -> None:
-    value = getattr(torchrec_io, name)
-    home = importlib.import_module(value.__module__)
-    assert getattr(home, value.__name__) is value
-    assert getattr(torchrec_io, name) is value
-    assert value.__doc__
+def test_every_public_name_resolves() -> None:
+    for name in public_names(torchrec_io):
+        value = getattr(torchrec_io, name)
+        home = importlib.import_module(value.__module__)
+        assert getattr(home, value.__name__) is value, name
+        assert getattr(torchrec_io, name) is value, name
+        assert value.__doc__, name
 
 
 # Rooms whose public names are used as torchrec_io.ROOM.NAME.

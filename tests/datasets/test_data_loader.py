@@ -20,8 +20,8 @@ from tests.support.tfrecord import write_tfrecord
 
 SIZES = [30, 0, 7, 13]
 COUNT = sum(SIZES)
-# "spawn" pickles the dataset as "forkserver" does, and takes longer.
-START_METHODS = ["fork", "forkserver", pytest.param("spawn", marks=pytest.mark.slow)]
+# "spawn" pickles the dataset as "forkserver" does, and takes longer: one test has it.
+START_METHODS = ["fork", "forkserver"]
 
 
 @pytest.fixture(scope="module")

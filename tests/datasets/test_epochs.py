@@ -173,7 +173,7 @@ def _run_epochs(dataset: Any, found: Any) -> None:
     found.put([list(dataset) for _ in range(2)])
 
 
-@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("method", ["fork", "forkserver"])
 def test_another_process_has_epochs_of_its_own(
     path: str, epochs: list[list[Any]], method: str
 ) -> None:
@@ -296,10 +296,13 @@ def test_abandoned_workers_that_still_run(path: str, epochs: list[list[Any]]) ->
 
 
 @pytest.mark.slow
-def test_spawned_workers(path: str, epochs: list[list[Any]]) -> None:
-    dataset = open_numbers(path)
+def test_workers_that_receive_the_dataset(path: str, epochs: list[list[Any]]) -> None:
     loader: Any = DataLoader(
-        dataset, batch_size=None, num_workers=2, multiprocessing_context="spawn", prefetch_factor=1
+        open_numbers(path),
+        batch_size=None,
+        num_workers=2,
+        multiprocessing_context="forkserver",
+        prefetch_factor=1,
     )
     assert follow(loader, epochs, [None, 1, 0, None, None]) == 3
 

@@ -244,9 +244,8 @@ def test_index_changed_in_place(large: Path, change: str, workers: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("change", CHANGES)
-def test_index_changed_in_place_with_spawned_workers(large: Path, change: str) -> None:
-    check_index_change(large, change, 2, "spawn")
+def test_index_changed_in_place_with_workers_that_receive_the_dataset(large: Path) -> None:
+    check_index_change(large, "other", 2, "forkserver")
 
 
 @pytest.mark.parametrize("change", CHANGES)

@@ -50,13 +50,6 @@ class TestProcesses:
             assert batches_of(batches) == batches_of(expected)
             assert [b.max_seqlen for b in batches] == [b.max_seqlen for b in expected]
 
-    @pytest.mark.slow
-    @pytest.mark.parametrize("method", ["spawn", "forkserver"])
-    def test_start_methods(self, paths: list[str], method: str) -> None:
-        dataset = make(paths, shuffle=True)
-        loader = DataLoader(dataset, batch_size=None, num_workers=1, multiprocessing_context=method)
-        assert batches_of(loader) == batches_of(dataset.replace())
-
     @pytest.mark.parametrize("mode", MODES)
     def test_threads(self, paths: list[str], mode: Any) -> None:
         pack = packed(mode=mode)
@@ -136,7 +129,7 @@ class TestProcesses:
 
 class TestResuming:
     @pytest.mark.slow
-    @pytest.mark.parametrize("method", ["spawn", "fork"])
+    @pytest.mark.parametrize("method", ["forkserver", "fork"])
     def test_resuming_in_workers(self, paths: list[str], method: str) -> None:
         dataset = make(paths, shuffle=True)
         whole = batches_of(dataset)

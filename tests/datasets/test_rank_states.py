@@ -125,14 +125,12 @@ def share_of_a_rank(dataset: Any, rank: int, results: Any) -> None:
 
 
 class TestRanksThatInheritADataset:
-    @pytest.mark.parametrize(
-        "method", ["fork", "forkserver", pytest.param("spawn", marks=pytest.mark.slow)]
-    )
+    @pytest.mark.parametrize("method", ["fork", "forkserver"])
     @pytest.mark.parametrize("batches", [0, 2])
     def test_each_rank_has_its_partition_and_position(
         self, paths: list[str], method: Any, batches: int
     ) -> None:
-        """With torch.multiprocessing.spawn, only the children know their ranks."""
+        """As with torch.multiprocessing.spawn, only the children know their ranks."""
         context: Any = multiprocessing.get_context(method)
         dataset = make(paths)
         state = make(paths, rank=0, world_size=2)

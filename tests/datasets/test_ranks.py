@@ -45,9 +45,7 @@ def ids_of(batches: Any) -> list[int]:
 
 
 class TestRanks:
-    @pytest.mark.parametrize(
-        "method", ["fork", "forkserver", pytest.param("spawn", marks=pytest.mark.slow)]
-    )
+    @pytest.mark.parametrize("method", ["fork", "forkserver"])
     def test_workers_use_the_torch_distributed_rank_of_the_parent(
         self, paths: list[str], method: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:

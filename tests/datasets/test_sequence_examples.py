@@ -17,7 +17,7 @@ from tests.support.tfrecord import frame, write_tfrecord
 
 SIZES = [20, 0, 7, 13]
 COUNT = sum(SIZES)
-START_METHODS = ["fork", "forkserver", pytest.param("spawn", marks=pytest.mark.slow)]
+START_METHODS = ["fork", "forkserver"]
 SCHEMA = tio.Schema(
     context={
         "id": tio.FixedLenFeature([], "int64"),

@@ -43,20 +43,31 @@ def test_train_ddp() -> None:
     assert re.fullmatch(re.escape(begins) + r"test accuracy 0\.9\d{3}\n", printed)
 
 
-@pytest.mark.slow
+# One run, or two: an epoch has 30 steps, the first run stops after 44, and its last checkpoint is
+# of step 40.
 @pytest.mark.timeout(560)
-def test_train_ray() -> None:
+@pytest.mark.parametrize(
+    ("workers", "ends"),
+    [
+        pytest.param([1], ["1 workers: epoch 1, 60 steps"], marks=pytest.mark.slow),
+        pytest.param(
+            [2, 1],
+            ["2 workers: epoch 1, 40 steps", "1 workers: epoch 1, 20 steps"],
+            marks=pytest.mark.long,
+        ),
+    ],
+)
+def test_train_ray(workers: list[int], ends: list[str]) -> None:
     if importlib.util.find_spec("ray") is None:
         skip_or_fail("needs Ray: pip install ray[data]")
     lines = run(
-        *(EXAMPLES / "train_ray.py", "--workers", 2, 1, "--epochs", 2),
+        *(EXAMPLES / "train_ray.py", "--workers", *workers, "--epochs", 2),
         timeout=540,
         RAY_AUTH_TOKEN="0123456789abcdef" * 2,
         RAY_USAGE_STATS_ENABLED="0",
     ).splitlines()
-    # An epoch has 30 steps. The first run stops after 44, and its last checkpoint is of step 40.
-    assert lines[:2] == ["2 workers: epoch 1, 40 steps", "1 workers: epoch 1, 20 steps"]
-    assert re.fullmatch(r"test accuracy 0\.9\d{3}", lines[2])
+    assert lines[:-1] == ends
+    assert re.fullmatch(r"test accuracy 0\.9\d{3}", lines[-1])
 
 
 @pytest.mark.slow

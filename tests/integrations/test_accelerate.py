@@ -63,12 +63,11 @@ def test_gradients_of_the_last_batches_are_applied(
     assert steps(accelerator, accelerator.prepare(of_torch)) == [3, 7, 10]
 
 
-@pytest.mark.parametrize("kind", ["records", "by number"])
-@pytest.mark.parametrize("context", ["fork", "spawn"])
+@pytest.mark.parametrize(("kind", "context"), [("records", "fork"), ("by number", "forkserver")])
 def test_workers_make_dicts(
     paths: list[str], accelerator: Accelerator, kind: str, context: str
 ) -> None:
-    """A spawned worker does not have the ``Accelerator``, which splits dicts of Tensors."""
+    """A worker of a fork server has no ``Accelerator``, which splits dicts of Tensors."""
     del accelerator
     own: Any = tio.TFRecordDataset if kind == "records" else tio.TFRecordMapDataset
     loader: Any = torch.utils.data.DataLoader(

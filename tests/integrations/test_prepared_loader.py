@@ -85,7 +85,7 @@ def outcomes_of(paths: list[str]) -> dict[str, str | list[int]]:
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | list[int]]:
     """Outcomes of all cases. An Accelerator belongs to a process, so they run in another one."""
     paths = write_files(tmp_path_factory.mktemp("accelerate"), [12, 8])
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
     with ProcessPoolExecutor(1, mp_context=context) as pool:
         return pool.submit(outcomes_of, paths).result()
 

@@ -195,11 +195,11 @@ def test_stateful_with_workers(path: str, times: int, *, persistent: bool) -> No
 
 
 @pytest.mark.slow
-def test_spawned_workers(path: str) -> None:
+def test_workers_that_receive_the_dataset(path: str) -> None:
     expected = items_of_epochs(open_numbers(path))
     for loader in (
-        stateful(path, 2, prefetch_factor=1, multiprocessing_context="spawn"),
-        loader_of(path, "batches", 2, multiprocessing_context="spawn"),
+        stateful(path, 2, prefetch_factor=1, multiprocessing_context="forkserver"),
+        loader_of(path, "batches", 2, multiprocessing_context="forkserver"),
     ):
         assert follow(loader, expected, [None, 1, None, 0, None]) == 3
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import multiprocessing
 import subprocess
 import sys
@@ -46,12 +45,13 @@ def make(dataset: Any, *, is_plain: bool, **options: Any) -> Any:
     return tio.make_loader(dataset, num_workers=2, **options)
 
 
-@pytest.mark.parametrize("is_plain", [False, True])
 @pytest.mark.parametrize(
-    ("transform", "start"),
+    ("transform", "start", "is_plain"),
     [
-        *itertools.product([with_lock, with_grad], ["fork", "forkserver"]),
-        pytest.param(with_lock, "spawn", marks=pytest.mark.slow),
+        (with_lock, "fork", True),
+        (with_lock, "forkserver", False),
+        (with_grad, "fork", False),
+        (with_grad, "forkserver", True),
     ],
 )
 def test_a_result_that_cannot_be_pickled(
@@ -100,9 +100,15 @@ def sample_with_index_error(sample: Any) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")  # of torchdata
-@pytest.mark.parametrize("is_plain", [False, True])
-@pytest.mark.parametrize("with_key", [False, True])
-@pytest.mark.parametrize("transform", [sample_with_lock, sample_with_index_error])
+@pytest.mark.parametrize(
+    ("transform", "with_key", "is_plain"),
+    [
+        (sample_with_lock, False, False),
+        (sample_with_lock, True, True),
+        (sample_with_index_error, False, True),
+        (sample_with_index_error, True, False),
+    ],
+)
 def test_samples_name_their_record(
     dataset: tio.TFRecordDataset, transform: Any, with_key: bool, is_plain: bool
 ) -> None:
@@ -128,8 +134,7 @@ def test_loaders_of_torchdata(dataset: tio.TFRecordDataset) -> None:
         assert caught.value.record == 496
 
 
-@pytest.mark.parametrize("start", ["fork", "forkserver"])
-@pytest.mark.parametrize("is_subset", [False, True])
+@pytest.mark.parametrize(("start", "is_subset"), [("fork", False), ("forkserver", True)])
 def test_map_style_datasets(dataset: tio.TFRecordDataset, start: str, is_subset: bool) -> None:
     given: Any = tio.TFRecordMapDataset(dataset.paths, SCHEMA, transform=sample_with_lock)
     given = Subset(given, range(400, COUNT)) if is_subset else given

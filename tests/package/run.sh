@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Build the sdist, build the wheel from it, install it outside the checkout, and test it there:
+# Build the sdist, build the wheel from it, without optimization, install it outside the checkout, and test it there:
 #
 #   run.sh BUILD_DIR [--without-libraries]
 #
@@ -15,6 +15,7 @@ python "$here/sdist.py" "$build/dist"
 # Builds a wheel from the sdist, with or without libjpeg-turbo and libdeflate: build_wheel ON|OFF SITE
 build_wheel() {
   pip wheel -q --no-build-isolation --no-deps --config-settings build-dir="$build/cmake" \
+    --config-settings cmake.define.CMAKE_CXX_FLAGS_RELEASE=-O0 \
     --config-settings cmake.define.TORCHREC_IO_JPEG="$1" \
     --config-settings cmake.define.TORCHREC_IO_PNG="$1" -w "$build/dist/$1" "$build"/dist/*.tar.gz
   pip install -q --no-deps --target "$2" "$build/dist/$1"/*.whl

@@ -106,9 +106,7 @@ def test_epochs_in_this_process(path: str, threads: int, batch_size: int | None)
     assert sorted(numbers) == sorted([*range(RECORDS)] * (len(numbers) // RECORDS))
 
 
-@pytest.mark.parametrize(
-    "method", ["fork", "forkserver", pytest.param("spawn", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("method", ["fork", "forkserver"])
 def test_epochs_with_persistent_workers(path: str, method: str) -> None:
     dataset = tio.TFRecordDataset(path, SCHEMA, batch_size=BATCH, shuffle=True)
     loader: Any = DataLoader(

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 from collections.abc import Iterator
 
-from tests.trainers.cover import cover
+from tests.support.cover import cover
 
 # Two files, with sizes at which each way to divide the records leaves a remainder: an odd number of
 # records, a last batch that is not full, and workers that end after different numbers of batches.
@@ -133,11 +133,7 @@ def covering_cells(trainer: str) -> list[Cell]:
     """Return a few cells that have each pair of values, and the named ones.
 
     Spawned workers take seconds to start. A trainer does not see how workers are started, so
-    only one mode has them.
+    no cell has them.
     """
-    cells = [
-        cell
-        for cell in all_cells(trainer)
-        if cell.mode == MODES[trainer][0] or cell.workers != "2 spawn"
-    ]
+    cells = [cell for cell in all_cells(trainer) if cell.workers != "2 spawn"]
     return cover(cells, named_cells(trainer))

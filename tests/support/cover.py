@@ -1,4 +1,4 @@
-"""Choice of a few cells that together have every pair of values."""
+"""Choice of a few cases that together have every pair of values."""
 
 from __future__ import annotations
 
@@ -8,6 +8,34 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+
+def pairs(*values: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Return arguments for a parametrized test: a few combinations that have each pair of values.
+
+    Args:
+        values: The values of each argument.
+    """
+    left = {
+        (first, one, second, other)
+        for first, second in itertools.combinations(range(len(values)), 2)
+        for one in range(len(values[first]))
+        for other in range(len(values[second]))
+    }
+    all_cases = list(itertools.product(*(range(len(some)) for some in values)))
+    pairs_of_case = {
+        case: {
+            (first, case[first], second, case[second])
+            for first, second in itertools.combinations(range(len(case)), 2)
+        }
+        for case in all_cases
+    }
+    chosen = []
+    while left:
+        best = max(all_cases, key=lambda case: len(pairs_of_case[case] & left))
+        chosen.append(best)
+        left -= pairs_of_case[best]
+    return [tuple(some[i] for some, i in zip(values, case, strict=True)) for case in chosen]
 
 
 def pairs_of(cell: Any) -> set[tuple[tuple[str, Any], tuple[str, Any]]]:
