@@ -28,6 +28,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make files of more than a few KiB, or more than 100 records, count as large."""
     monkeypatch.setattr(record_sample, "WHOLE_BYTES", 6 << 10)
     monkeypatch.setattr(record_sample, "WHOLE_RECORDS", 100)
+    monkeypatch.setattr(record_sample, "_SCANNED_BYTES", 0)
 
 
 def numbered(tmp_path: Path, count: int, name: str = "x", compression: str | None = None) -> Path:

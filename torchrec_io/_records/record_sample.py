@@ -34,6 +34,8 @@ WHOLE_BYTES = 256 << 20
 WHOLE_RECORDS = 100_000
 # Files with few records may still be large.
 _WHOLE_INDEXED_BYTES = 4 << 30
+# Files without an index are scanned for the number of their records if they are this small.
+_SCANNED_BYTES = 16 << 20
 
 _RUNS = 16
 _PIECE_BYTES = 32 << 20
@@ -69,12 +71,15 @@ def choose_records(files: Sequence[Location], max_records: MaxRecords) -> Record
     """
     if max_records not in ("auto", None):
         max_records = check_integer("max_records", max_records, 1)
-    size = sum(map_in_threads(_size_of, files))
-    is_small = max_records == "auto" and size <= WHOLE_BYTES
-    if max_records is None or is_small:
+    sizes = map_in_threads(_size_of, files)
+    size = sum(sizes)
+    if max_records is None or (max_records == "auto" and size <= WHOLE_BYTES):
         # Where there is an index of a large file, several threads can read it.
-        return _all_of(files, [None] * len(files) if is_small else _find_indexes(files))
-    indexes = _find_indexes(files)
+        return _all_of(files, _find_indexes(files, sizes, 2 * _PIECE_BYTES))
+    indexes = _find_indexes(files, sizes, 0)
+    unknown = (each for each, index in zip(sizes, indexes, strict=True) if index is None)
+    if sum(unknown) <= _SCANNED_BYTES:
+        indexes = map_in_threads(_with_index, [*zip(files, indexes, strict=True)])
     total = sum(map(_count, indexes))
     if max_records == "auto":
         is_small = total <= WHOLE_RECORDS and size <= _WHOLE_INDEXED_BYTES
@@ -94,8 +99,22 @@ def _size_of(file: Location) -> float:
     return file.stamp().size if file.is_seekable() else math.inf
 
 
-def _find_indexes(files: Sequence[Location]) -> list[RecordIndex | None]:
-    return map_in_threads(lambda file: find_matching(file) if file.is_seekable() else None, files)
+def _find_indexes(
+    files: Sequence[Location], sizes: Sequence[float], least: int
+) -> list[RecordIndex | None]:
+    """Return the indexes that exist of files with more than ``least`` bytes; None for others."""
+
+    def find(file: tuple[Location, float]) -> RecordIndex | None:
+        location, size = file
+        return find_matching(location) if least < size < math.inf else None
+
+    return map_in_threads(find, [*zip(files, sizes, strict=True)])
+
+
+def _with_index(file: tuple[Location, RecordIndex | None]) -> RecordIndex | None:
+    """Return the index of a file, which is built if it is None."""
+    location, index = file
+    return RecordIndex.build(location, allow_damage=True) if index is None else index
 
 
 def _count(index: RecordIndex | None) -> float:
