@@ -27,8 +27,7 @@ class PassProgress:
         self._text = text
         self._total = total
         self._done = 0
-        self._began = time.monotonic()
-        self._is_tried = False
+        self._shown_from = time.monotonic() + _QUIET_SECONDS
         self._bar: Any = None
 
     def __enter__(self) -> Self:
@@ -41,38 +40,29 @@ class PassProgress:
     def advance(self, count: int) -> None:
         """Count records that are done."""
         self._done += count
-        if not self._is_tried and time.monotonic() - self._began > _QUIET_SECONDS:
-            self._is_tried = True
+        if self._bar is None and time.monotonic() > self._shown_from:
             self._bar = _open_bar(self._text, self._total)
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], completed=self._done)
 
 
 def _open_bar(text: str, total: int) -> Any:
-    """Return a bar; None if there is no terminal or notebook to show it."""
-    from rich.console import Console  # noqa: PLC0415  # only for long passes
+    """Return a bar, which shows nothing if there is no terminal or notebook."""
+    from rich import progress  # noqa: PLC0415  # only for long passes
+    from rich.console import Console  # noqa: PLC0415
 
     console = Console(stderr=True)
     is_shown = console.is_jupyter or (sys.stderr.isatty() and console.is_interactive)
-    if not is_shown:
-        return None
-    from rich.progress import (  # noqa: PLC0415
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
+    bar = progress.Progress(
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeRemainingColumn(),
         console=console,
         transient=True,
         redirect_stdout=False,
         redirect_stderr=False,
+        disable=not is_shown,
     )
     bar.add_task(text, total=total)
     bar.start()
