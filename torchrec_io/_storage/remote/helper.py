@@ -151,5 +151,7 @@ def main() -> None:
         os._exit(0)  # threads may still read
 
     threading.Thread(target=end_with_parent, daemon=True).start()
-    helper.serve()
-    end()
+    try:
+        helper.serve()
+    finally:
+        end()

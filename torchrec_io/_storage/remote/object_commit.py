@@ -7,7 +7,6 @@ number of shards tell.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 from collections.abc import Sequence
@@ -91,7 +90,12 @@ def commit(
                     "this one were deleted; write them again",
                     f"{folder}/{name}",
                 )
-    except BaseException:
-        with contextlib.suppress(OSError):  # as where the store cannot be reached anymore
+    except BaseException as error:
+        try:
             delete_objects(named, options)
+        except OSError as failure:
+            if isinstance(error, OSError) and error.strerror:
+                error.strerror += (
+                    f"; new objects may be left, which could not be deleted: {failure}"
+                )
         raise

@@ -153,12 +153,10 @@ class PendingObject:
             url, options = self._upload_url, self._options
             self._way = access(url, options)
             hidden = [] if url == self.path else [url]
-            self._drop = weakref.finalize(
-                self, _give_up, self._way, self._number, os.getpid(), hidden, options
-            )
-        client, store, key = self._way
+            self._drop = weakref.finalize(self, _give_up, self._way, self._number, hidden, options)
+        way = self._way
         try:
-            client.ask(store, name, key, self._number, self._rest())
+            way.client.ask(way.store, name, way.key, self._number, self._rest())
         except RequestError as error:
             raise error_of(error.failure, self.path, WRITE) from None
         except HelperError as error:  # it had the upload
@@ -168,19 +166,16 @@ class PendingObject:
         return os.pread(self._file.fileno(), self._gathered, 0)
 
 
-def _give_up(
-    way: ObjectAccess, number: int, owner: int, hidden: list[str], options: RemoteOptions
-) -> None:
+def _give_up(way: ObjectAccess, number: int, hidden: list[str], options: RemoteOptions) -> None:
     """Drop the parts of an upload, in the process that sends it.
 
     Args:
         way: Where the parts were sent.
         number: Number of the upload.
-        owner: Process that sends it.
         hidden: Public URL of the object, if it has another name than it gets in the end.
         options: Options for remote objects.
     """
-    if os.getpid() == owner:
+    if os.getpid() == way.pid:
         with contextlib.suppress(OSError, RequestError, TimeoutError):
             way.client.start("give_up", way.store, number).result(SECONDS_TO_GIVE_UP)
             delete_objects(hidden, options)

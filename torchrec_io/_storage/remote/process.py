@@ -33,11 +33,13 @@ class ObjectAccess(NamedTuple):
         client: Makes the requests.
         store: Its store.
         key: Its name in the store.
+        pid: This process: a forked child needs another way.
     """
 
     client: Client
     store: StoreAddress
     key: str
+    pid: int
 
 
 def access(url: str, options: RemoteOptions) -> ObjectAccess:
@@ -56,7 +58,7 @@ def access(url: str, options: RemoteOptions) -> ObjectAccess:
     with _lock:
         client = _client_for(scheme_of(url), options.fetch_bytes)
         client.grow(options.fetch_bytes)
-    return ObjectAccess(client, store, key)
+    return ObjectAccess(client, store, key, os.getpid())
 
 
 def ask(

@@ -15,7 +15,7 @@ from .client import FetchError, HelperError
 from .failures import error_of
 from .messages import ObjectInfo
 from .options import RemoteOptions
-from .process import access
+from .process import ObjectAccess, access
 from .ranges import GAP_BYTES, MOST_PART_BYTES, plan_requests
 from .urls import can_pin
 
@@ -55,6 +55,7 @@ class RemoteFile(ByteSource):
         self.stamp = stamp
         self.is_pinned = can_pin(url)
         self._options = options
+        self._way: ObjectAccess | None = None
         self._gap_bytes = GAP_BYTES  # neighbors this close share a request
         self._lock = threading.Lock()  # held by the thread that reads ahead
         self._next = -1  # offset where a read would continue the last one
@@ -158,15 +159,19 @@ class RemoteFile(ByteSource):
                 raise error_of(error.failure, self.path)
         requests = plan_requests(ranges, self._options.fetch_bytes, self._gap_bytes)
         for is_last in (False, True):
-            way = access(self.path, self._options)
+            way = self._way  # another thread may change it
+            if way is None or way.pid != os.getpid():
+                way = self._way = access(self.path, self._options)
             try:
                 way.client.fetch(way.store, info_of(self.stamp, way.key), requests, out)
                 break
             except FetchError as error:
+                self._way = None  # the next request finds its credentials again
                 if self.failures is not None:
                     self.failures.append(error)
                 raise error_of(error.failure, self.path) from None
             except HelperError:
+                self._way = None
                 if is_last:
                     raise
 
