@@ -104,14 +104,6 @@ def test_jagged(rows: list[list[int]]) -> None:
     assert [part.tolist() for part in torch.split(values, lengths.tolist())] == rows
 
 
-def test_nested_shares_the_values() -> None:
-    ragged = ragged_of([[1, 2], [], [3]])
-    nested: Any = ragged.to_nested()
-    assert isinstance(ragged.values, torch.Tensor)
-    assert nested.values().data_ptr() == ragged.values.data_ptr()
-    assert [row.tolist() for row in nested.unbind()] == [[1, 2], [], [3]]
-
-
 def test_rows_that_are_not_contiguous() -> None:
     values = torch.arange(6)
     for offsets in ([1, 6], [0, 5], [0, 4, 2, 6]):

@@ -146,24 +146,6 @@ def offsets_of(rows: list[list[Any]]) -> Tensor:
     return torch.tensor([0, *itertools.accumulate(map(len, rows))])
 
 
-@given(st.lists(st.lists(st.binary(max_size=3), max_size=4), max_size=5))
-def test_a_ragged_of_bytes_is_its_rows(rows: list[list[bytes]]) -> None:
-    ragged = ragged_bytes_of(rows)
-    assert ragged.tolist() == rows
-    assert [row.tolist() for row in ragged.rows()] == rows
-    assert [ragged[i].tolist() for i in range(-len(rows), len(rows))] == rows + rows
-    assert all(isinstance(row, BytesArray) for row in ragged)
-
-
-def test_rows_share_memory() -> None:
-    ragged = ragged_of([[1], [2, 3]])
-    for row in (ragged[1], ragged.rows()[1]):
-        assert isinstance(row, Tensor)
-        row[0] = 9
-        assert ragged.values.tolist() == [1, 9, 3]
-        row[0] = 2
-
-
 def test_bytes_have_no_tensor() -> None:
     ragged = ragged_bytes_of([[b"a"], []])
     for convert in (ragged.to_padded, ragged.to_nested, ragged.to_sparse):

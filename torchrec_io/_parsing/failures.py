@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-
-from .._schema.valid_range import Limits
 
 Ints = npt.NDArray[np.int64]
 
@@ -40,27 +38,6 @@ class RecordFailure(NamedTuple):
         return reason if self.hint is None else reason + self.hint()
 
 
-class Refusal(NamedTuple):
-    """Records with a value outside of the valid range of a feature.
-
-    Attributes:
-        records: Positions of the records; int64 ``[n]``, ascending.
-        values: The first such value of each record; ``[n]``.
-        limits: The valid range.
-        failure_of: Function that returns the failure of a record from its position and a reason.
-    """
-
-    records: Ints
-    values: npt.NDArray[Any]
-    limits: Limits
-    failure_of: Callable[[int, str], RecordFailure]
-
-    def failure(self, index: int) -> RecordFailure:
-        """Return the failure of a record."""
-        reason = self.limits.reason(self.values[index])
-        return self.failure_of(int(self.records[index]), reason)
-
-
 class Failures:
     """Records of a block that cannot be parsed.
 
@@ -87,18 +64,18 @@ class Failures:
         return cls(positions, failures.__getitem__)
 
     @classmethod
-    def refused(cls, refusals: Sequence[Refusal]) -> Failures:
-        """Return refused records. The first refusal of a record is its failure."""
-        if len(refusals) == 1:
-            return cls(refusals[0].records, refusals[0].failure)
-        ends = np.cumsum([len(each.records) for each in refusals])
-        records = np.concatenate([each.records for each in refusals])
+    def joined(cls, parts: Sequence[Failures]) -> Failures:
+        """Return the failures of all parts. The first one of a record is its failure."""
+        if len(parts) == 1:
+            return parts[0]
+        ends = np.cumsum([len(part) for part in parts])
+        records = np.concatenate([part.positions for part in parts])
         positions, firsts = np.unique(records, return_index=True)
 
         def failure_of(index: int) -> RecordFailure:
             number = int(np.searchsorted(ends, firsts[index], side="right"))
-            begin = int(ends[number]) - len(refusals[number].records)
-            return refusals[number].failure(int(firsts[index]) - begin)
+            begin = int(ends[number]) - len(parts[number])
+            return parts[number][int(firsts[index]) - begin]
 
         return cls(positions, failure_of)
 

@@ -118,7 +118,7 @@ def load_rows_run(
         parser: Parser of the documents, whose layout depends on their number alone.
         reader: Reader that made the plans.
         plans: The plans.
-        positions: As for :func:`locate_run`.
+        positions: Positions of the records of each plan; see :func:`locate_run`.
         open_rows: Function that returns the rows of a plan by its number and its documents, whose
             values are not located yet.
 

@@ -137,7 +137,7 @@ def parsed_rows(located: LocatedBlock, arena: Tensor, *, has_views: bool = False
     """Return the batch of a located block whose arena is filled, and the refused records."""
     parser = located.parser
     columns = Columns(arena, located.columns, parser.names, parser.padded, parser.paths)
-    refused = Failures.refused(located.refusals) if located.refusals else NO_FAILURES
+    refused = Failures.joined(located.refusals) if located.refusals else NO_FAILURES
     return ParsedRows(Batch(columns, has_views=has_views), refused)
 
 

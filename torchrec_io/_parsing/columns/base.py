@@ -6,7 +6,6 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ... import _core
 from ..._records.record_block import RecordBlock, RecordList
@@ -14,7 +13,7 @@ from ..._schema.dtypes import numeric_bytes
 from ..._schema.stored_keys import StoredKey
 from ..._schema.valid_range import Limits
 from ..arrays import Arena, Ints, view_of
-from ..failures import Failures, RecordFailure, Refusal
+from ..failures import Failures, RecordFailure
 from ..layout import ArenaLayout, Column, Numbers, Padding, Values
 from ..ranges import first_outside
 from ..record_random import DEFAULT_RANDOM, RecordRandom
@@ -172,7 +171,7 @@ class LocatedBlock:
         self.columns = dense.columns
         self.targets = dense.targets
         self.failures: list[RecordFailure] = []
-        self.refusals: list[Refusal] = []
+        self.refusals: list[Failures] = []
         # If columns are much larger than the records, the schema must be wrong: locate the values
         # before the memory is allocated.
         likely = _PLAUSIBLE_BYTES + _PLAUSIBLE_GROWTH * self.records.total_bytes
@@ -211,7 +210,7 @@ class LocatedBlock:
         """
         columns, failures = self.fill_rows(arena)
         if self.refusals and not failures:
-            refused = Failures.refused(self.refusals)
+            refused = Failures.joined(self.refusals)
             failures = [refused[index] for index in range(len(refused))]
         return columns, failures
 
@@ -240,13 +239,20 @@ class LocatedBlock:
     def check_ranges(self, arena: Arena) -> None:
         """Refuse the records whose finished columns have values out of range."""
         for builder in self.parser.checked_builders:
-            lengths = None if builder.padding is None else builder.padding.lengths
-            assert builder.limits is not None
-            records, values = first_outside(
-                arena, self.columns, builder.name, builder.limits, lengths
-            )
-            if len(records):
-                self._refuse(builder, records, values)
+            self._check_range(builder, arena)
+
+    def _check_range(self, builder: ColumnBuilder, arena: Arena) -> None:
+        limits, parser = builder.limits, self.parser
+        assert limits is not None
+        lengths = None if builder.padding is None else builder.padding.lengths
+        records, values = first_outside(arena, self.columns, builder.name, limits, lengths)
+
+        def failure_of(index: int) -> RecordFailure:
+            reason = limits.reason(values[index])
+            return parser.failure(int(records[index]), builder.first_spec, None, reason)
+
+        if len(records):
+            self.refusals.append(Failures(records, failure_of))
 
     # ---- for column builders; ``spec`` is the position of a native spec ----
 
@@ -346,16 +352,6 @@ class LocatedBlock:
     def saved(self, builder: ColumnBuilder) -> Any:
         """Return the saved value of a builder, or None."""
         return self._saved.get(builder.first_spec)
-
-    def _refuse(self, builder: ColumnBuilder, records: Ints, values: npt.NDArray[Any]) -> None:
-        """Add records with a value out of range."""
-        parser, spec = self.parser, builder.first_spec
-        assert builder.limits is not None
-
-        def failure_of(record: int, reason: str) -> RecordFailure:
-            return parser.failure(record, spec, None, reason)
-
-        self.refusals.append(Refusal(records, values, builder.limits, failure_of))
 
     def fail(self, record: int, spec: int, reason: str) -> None:
         """Add a failure of a record."""
