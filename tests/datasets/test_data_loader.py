@@ -40,17 +40,6 @@ def ids_of(batches: Any) -> list[list[int]]:
 
 
 class TestEachRecordOnce:
-    @pytest.mark.parametrize(("workers", "shuffle"), [(1, 10), (3, True), (5, False)])
-    def test_batches_are_the_same_for_any_number_of_workers(
-        self, paths: list[str], workers: int, shuffle: bool | int
-    ) -> None:
-        dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=4, shuffle=shuffle, seed=2)
-        own = dataset.replace()
-        got = loader(dataset, batch_size=None, num_workers=workers, multiprocessing_context="fork")
-        assert len(got) == 13
-        for _ in range(2):
-            assert ids_of(got) == ids_of(own)
-
     @pytest.mark.slow
     @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
     def test_batches_for_any_start_method(self, paths: list[str], method: str) -> None:

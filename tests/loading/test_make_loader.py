@@ -257,9 +257,9 @@ def test_keys_stay_with_batches(paths: list[str], workers: int, by_number: bool)
 
 
 @pytest.mark.slow
-def test_spawned_workers_receive_the_whole_dataset(paths: list[str]) -> None:
+def test_workers_receive_the_whole_dataset(paths: list[str]) -> None:
     pad = tio.pad_collate(buckets=(4,))
-    loader = make(paths, "batches", 2, collate_fn=pad, multiprocessing_context="spawn")
+    loader = make(paths, "batches", 2, collate_fn=pad, multiprocessing_context="forkserver")
     batches = list(loader)
     assert ids_of(batches) == ids_of(make(paths, "batches"))
     assert {batch["tokens"].shape[1] for batch in batches} == {4}

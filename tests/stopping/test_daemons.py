@@ -14,7 +14,7 @@ from tests.stopping.daemons import PROGRAMS
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    "times", [pytest.param(3, marks=pytest.mark.slow), pytest.param(40, marks=pytest.mark.long)]
+    "times", [pytest.param(2, marks=pytest.mark.slow), pytest.param(40, marks=pytest.mark.long)]
 )
 def test_exit_while_daemon_threads_use_the_package(times: int, tmp_path: Path) -> None:
     code = "from tests.stopping.daemons import main; main()"
