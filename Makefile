@@ -117,12 +117,11 @@ docs: setup
 	mkdocs build --strict -d build/site
 
 native: setup
-	cmake -S . -B build/native -G Ninja -DTORCHREC_IO_SANITIZER=address -DPython_EXECUTABLE=$(BIN)/python
-	cmake --build build/native -j $(JOBS)
+	JOBS=$(JOBS) tests/native/build.sh build/native
 	ctest --test-dir build/native --no-tests=error --output-on-failure -j $(JOBS)
 
 fuzz: setup
-	JOBS=$(JOBS) tests/fuzz/run.sh build/fuzz $(SECONDS)
+	JOBS=$(JOBS) tests/fuzz/run.sh build/native $(SECONDS)
 
 # Run threads, workers and exits with the core under TSan, and under ASan and UBSan. SECONDS is the
 # time of each of 16 scenarios with each sanitizer.

@@ -40,18 +40,6 @@ def ids_of(batches: Any) -> list[list[int]]:
 
 
 class TestEachRecordOnce:
-    @pytest.mark.parametrize("workers", [0, 1, 2, 3, 5])
-    @pytest.mark.parametrize("shuffle", [False, True, 10])
-    def test_batches_are_the_same_for_any_number_of_workers(
-        self, paths: list[str], workers: int, shuffle: bool | int
-    ) -> None:
-        dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=4, shuffle=shuffle, seed=2)
-        own = dataset.replace()
-        got = loader(dataset, batch_size=None, num_workers=workers, multiprocessing_context="fork")
-        assert len(got) == 13
-        for _ in range(2):
-            assert ids_of(got) == ids_of(own)
-
     @pytest.mark.slow
     @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
     def test_batches_for_any_start_method(self, paths: list[str], method: str) -> None:
@@ -61,8 +49,7 @@ class TestEachRecordOnce:
         for _ in range(2):
             assert ids_of(got) == ids_of(own)
 
-    @pytest.mark.parametrize("workers", [0, 1, 2, 3, 5])
-    @pytest.mark.parametrize("shuffle", [False, True])
+    @pytest.mark.parametrize(("workers", "shuffle"), [(0, True), (3, False), (5, True)])
     def test_samples(self, paths: list[str], workers: int, shuffle: bool) -> None:
         dataset = tio.TFRecordDataset(paths, SCHEMA, shuffle=shuffle)
         with warnings.catch_warnings():
@@ -166,12 +153,9 @@ class TestErrors:
         assert damaged in str(error)
         assert f"offset {error.offset}" in str(error)
 
-    @pytest.mark.parametrize(("method", "workers"), [("fork", 2), ("forkserver", 1)])
-    def test_skipped_counts_errors_of_workers(
-        self, damaged: str, method: str, workers: int
-    ) -> None:
+    def test_skipped_counts_errors_of_workers(self, damaged: str) -> None:
         dataset = tio.TFRecordDataset(damaged, SCHEMA, batch_size=4, on_error="skip")
-        got = loader(dataset, batch_size=None, num_workers=workers, multiprocessing_context=method)
+        got = loader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
         assert sum(len(batch["id"]) for batch in got) == 19
         assert dataset.skipped == 1
 

@@ -57,8 +57,7 @@ def test_each_record_comes_once_an_epoch(files: dict[str, Any], kind: str, shuff
     assert flat(again) == seen
 
 
-@pytest.mark.parametrize("shuffle", [False, True], ids=str)
-@pytest.mark.parametrize("batch_size", [4, None])
+@pytest.mark.parametrize(("shuffle", "batch_size"), [(False, None), (True, 4)])
 def test_resuming_at_every_step_yields_the_remaining_records(
     files: dict[str, Any], kind: str, shuffle: bool, batch_size: int | None
 ) -> None:

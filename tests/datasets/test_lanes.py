@@ -318,12 +318,17 @@ def read_bytes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 class TestReading:
-    @pytest.mark.parametrize("threads", [1, 3])
     @pytest.mark.parametrize(
-        ("world", "block", "window", "batch_size"),
-        [(1, 10, 40, 16), (2, 10, 40, 16), (8, 10, 40, 16), (8, 25, 5, 1), (4, 7, 100, 64)],
+        ("world", "block", "window", "batch_size", "uneven", "threads"),
+        [
+            (1, 10, 40, 16, "keep", 3),
+            (2, 10, 40, 16, "drop", 1),
+            (8, 10, 40, 16, "pad", 3),
+            (8, 25, 5, 1, "keep", 1),
+            (4, 7, 100, 64, "drop", 3),
+            (4, 7, 100, 64, "pad", 1),
+        ],
     )
-    @pytest.mark.parametrize("uneven", ["keep", "drop", "pad"])
     def test_a_rank_reads_what_it_yields(
         self,
         tmp_path: Path,

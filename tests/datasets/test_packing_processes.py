@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 import torchrec_io as tio
+from tests.support.cover import pairs
 from tests.support.documents import (
     LENGTH,
     MODES,
@@ -65,9 +66,9 @@ class TestProcesses:
         dataset = tio.TFRecordDataset(path, schema, pack=packed(mode=mode), batch_size=1)
         assert [*itertools.chain(*rows_of(dataset))] == tokens
 
-    @pytest.mark.parametrize("mode", MODES)
-    @pytest.mark.parametrize("uneven", ["keep", "drop", "pad"])
-    @pytest.mark.parametrize("world", [2, 3, 5])
+    @pytest.mark.parametrize(
+        ("mode", "uneven", "world"), pairs(MODES, ["keep", "drop", "pad"], [2, 3, 5])
+    )
     def test_rows_of_a_step_are_divided_over_ranks(
         self, paths: list[str], mode: Any, uneven: Any, world: int
     ) -> None:

@@ -94,9 +94,17 @@ class TestRanks:
 
 
 class TestMoreReadersThanRecords:
-    @pytest.mark.parametrize("workers", [0, 1, 5])
-    @pytest.mark.parametrize("batch_size", [1, 2, 100, None])
-    @pytest.mark.parametrize("shuffle", [False, True])
+    @pytest.mark.parametrize(
+        ("workers", "batch_size", "shuffle"),
+        [
+            (0, 1, True),
+            (0, 100, False),
+            (1, 2, False),
+            (1, None, True),
+            (5, 1, False),
+            (5, None, True),
+        ],
+    )
     def test_workers(
         self, tmp_path: Path, workers: int, batch_size: int | None, shuffle: bool
     ) -> None:
@@ -127,9 +135,7 @@ class TestMoreReadersThanRecords:
 
 
 class TestSeveralEpochsInOneIteration:
-    @pytest.mark.slow
-    @pytest.mark.parametrize("workers", [1, 2, 3, 5])
-    @pytest.mark.parametrize("batch_size", [4, 7, 30, 31])
+    @pytest.mark.parametrize(("workers", "batch_size"), [(1, 4), (2, 7), (3, 31), (5, 30)])
     def test_the_order_does_not_depend_on_the_workers(
         self, paths: list[str], workers: int, batch_size: int
     ) -> None:

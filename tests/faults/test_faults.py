@@ -39,9 +39,9 @@ class Server:
     def check(self, program: str, faults: list[str]) -> int:
         """Run a program under faults, and return the number of cases.
 
-        Of the calls that may fail, each fourth one gets a fault, and all of them in ``make long``.
+        Of the calls that may fail, each eighth one gets a fault, and all of them in ``make long``.
         """
-        step = 1 if is_long() else 4
+        step = 1 if is_long() else 8
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(

@@ -55,8 +55,7 @@ def train(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [0, 1, 2, 3])
-@pytest.mark.parametrize("shuffle", [True, 10])
+@pytest.mark.parametrize(("workers", "shuffle"), [(0, 10), (1, True), (3, 10)])
 def test_every_step_of_an_epoch(paths: list[str], workers: int, shuffle: bool | int) -> None:
     whole = ids_of(make(paths, 0, shuffle=shuffle)[1])
     for stop in range(len(whole)):

@@ -16,7 +16,7 @@ def test_scenario(scenario: str, tmp_path: Path) -> None:
     main(str(tmp_path), 0, scenario)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("scenario", EXITS)
 def test_scenario_of_new_processes(scenario: str, tmp_path: Path) -> None:
     main(str(tmp_path), 0, scenario)

@@ -12,20 +12,12 @@ from tests.conftest import ROOT
 from tests.stopping.daemons import PROGRAMS
 
 
-def check(folder: Path, times: int, *names: str) -> None:
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "times", [pytest.param(2, marks=pytest.mark.slow), pytest.param(40, marks=pytest.mark.long)]
+)
+def test_exit_while_daemon_threads_use_the_package(times: int, tmp_path: Path) -> None:
     code = "from tests.stopping.daemons import main; main()"
-    command = [sys.executable, "-c", code, str(folder), str(times), *names]
+    command = [sys.executable, "-c", code, str(tmp_path), str(times), *PROGRAMS]
     ended = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
-
-
-@pytest.mark.slow
-def test_exit_while_daemon_threads_are_in_native_code(tmp_path: Path) -> None:
-    check(tmp_path, 2, "one thread", "map-style", "verify")
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_exit_while_daemon_threads_use_the_package(name: str, tmp_path: Path) -> None:
-    check(tmp_path, 8, name)

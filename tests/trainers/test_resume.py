@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.cover import cover
 from tests.trainers.cells import BATCH_SIZE, EPOCHS, NUM_RECORDS, Cell
-from tests.trainers.cover import cover
 from tests.trainers.launch import Result, launch_jobs
 
 pytestmark = pytest.mark.timeout(600)
