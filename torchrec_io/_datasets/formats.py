@@ -61,8 +61,7 @@ class TextLineDataset(IndexedDataset[Item_co]):
 
     Everything else is as in :class:`TFRecordDataset`. An index of where lines start is built once
     and kept in the user's cache directory, so lines are shuffled, assigned and resumed as records.
-    A key is ``"path:line"``; lines are counted from 1, including skipped ones. A compressed file is
-    decompressed into a temporary file when it is first read out of order.
+    A key is ``"path:line"``; lines are counted from 1, including skipped ones.
 
     Args:
         paths: A file, glob pattern or directory, or several. A directory stands for all files in it

@@ -51,8 +51,7 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Item_co]):
 
     ``ds[i]`` is a :class:`Sample` with a schema, bytes without. ``ds[i:j]`` is a list of samples.
     DataLoader asks for a whole batch (``__getitems__``), which is read in few reads and parsed
-    together, and collates its samples into a :class:`Batch`. A compressed file is decompressed into
-    a temporary file when it is first read out of order.
+    together, and collates its samples into a :class:`Batch`.
 
     For training over whole epochs, :class:`TFRecordDataset` with ``shuffle=True`` is faster and can
     be resumed.
