@@ -205,9 +205,7 @@ class TestFilesThatChange:
         assert ids_of(loader) == list(range(COUNT))
         other = write_tfrecord(paths[0] + ".other", [record(i) for i in range(3)])
         tio.RecordIndex.build(other).save(paths[0] + ".tfidx")
-        error = error_of(loader)
-        assert isinstance(error, tio.StaleIndexError)
-        assert "the index file was replaced" in str(error)
+        assert ids_of(loader) == list(range(COUNT))  # by the index that was read
 
     def test_a_removed_file(self, paths: list[str]) -> None:
         dataset = make(paths)
