@@ -110,8 +110,11 @@ class BlockReader(RecordReader):
             return Frames(plan).into(self._read_frames(plan))
 
     def _drop_kept(self, plan: ReadPlan) -> bool:
+        with self._lock:  # a block in memory may be another answer of a store
+            for number in self._blocks_of(plan)[1]:
+                self._blocks.pop(number, None)
         super()._drop_kept(plan)
-        return True  # a block in memory may be another answer of a store
+        return True
 
     def _read_frames(self, plan: ReadPlan) -> ByteBuffer:
         """Copy the frames of a plan from its blocks. Blocks that are not in memory are read.
