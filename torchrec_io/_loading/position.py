@@ -28,7 +28,7 @@ class Loop:
     """
 
     planned: int | None = None
-    num_yielded = 0
+    num_yielded: int = 0
     needs_new_workers = False
 
     def items(self, loader: Any) -> Iterator[Any]:

@@ -58,7 +58,7 @@ class OpenFiles:
         self._ended: weakref.WeakSet[ByteSource] = weakref.WeakSet()
         # Several threads use files at the same time, and so do other parts of the process.
         limit = most_open_files()
-        self.at_once = max(1, min(_FILES_AT_ONCE, limit // 8))
+        self.at_once: int = max(1, min(_FILES_AT_ONCE, limit // 8))
         self._most_open = max(1, limit // 4)
 
     def begin_epoch(self) -> None:

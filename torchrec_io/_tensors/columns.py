@@ -53,7 +53,7 @@ class Columns:
         padded: Mapping[str, Padding] | None = None,
         paths: Mapping[str, Path] | None = None,
     ) -> None:
-        self.arena = arena
+        self.arena: Tensor | None = arena
         # A worker pickles the form again only if its parts are other objects.
         self.form: Form = (
             tuple(layout),

@@ -69,9 +69,9 @@ class BlockCache:
         max_bytes: int,
         block_bytes: int = DEFAULT_BLOCK_BYTES,
     ) -> None:
-        self.directory = os.path.abspath(os.path.expanduser(os.fspath(directory)))
-        self.block_bytes = check_integer("block_bytes", block_bytes, _LEAST_BLOCK_BYTES)
-        self.max_bytes = check_integer("max_bytes", max_bytes, 1)
+        self.directory: str = os.path.abspath(os.path.expanduser(os.fspath(directory)))
+        self.block_bytes: int = check_integer("block_bytes", block_bytes, _LEAST_BLOCK_BYTES)
+        self.max_bytes: int = check_integer("max_bytes", max_bytes, 1)
         least = _LEAST_BLOCKS * block_bytes + (1 << 18)
         if self.max_bytes < least:
             raise ValueError(
