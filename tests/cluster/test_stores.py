@@ -172,7 +172,7 @@ def test_a_job_that_was_killed_while_shards_got_their_names(
             patched = "torchrec_io.cluster.parts.remove_folder"
             monkeypatch.setattr(patched, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
         monkeypatch.setattr(AdoptedObject, "rename", stopping)
-        monkeypatch.setattr(AdoptedObject, "most_at_once", 1)
+        monkeypatch.setattr("torchrec_io._storage.remote.object_commit._MOST_AT_ONCE", 1)
         run(inputs, f"{in_store}/x", num_shards=3)
 
     kill(driver)
