@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, thread
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, TypeAlias
 
@@ -90,7 +90,7 @@ class Prefetcher:
                 return
             run = self._runs.popleft()
             run.ended.result()
-            results = run.results
+            results = run.results or deque(zip(run.jobs, self._load(run.jobs), strict=True))
             del run
             while results:
                 self._start_runs()
@@ -129,5 +129,7 @@ class Prefetcher:
     def _load_in_thread(
         self, jobs: Sequence[LoadJob], results: deque[tuple[LoadJob, Result]]
     ) -> None:
+        if getattr(thread, "_shutdown", False):
+            return  # the interpreter is exiting, and would wait: a daemon thread loads for itself
         with self._in_thread():
             results.extend(zip(jobs, self._load(jobs), strict=True))

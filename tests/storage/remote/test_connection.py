@@ -172,7 +172,7 @@ print(open(f"/proc/self/task/{{os.getpid()}}/children").read())
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
     modules, children = done.stdout.splitlines()
     assert modules.startswith("False ")
-    assert modules.count("remote.") == 3  # urls, options and their names
+    assert modules.count("remote.") == 4  # urls, options and their names, ranges
     assert children == ""
 
 
