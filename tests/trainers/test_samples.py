@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import webdataset
+from accelerate.state import AcceleratorState, GradientState
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from torch import Tensor, nn
@@ -31,6 +33,14 @@ SCHEMA: dict[str, Any] = {
     "label": tio.FixedLenFeature([], "int64"),
 }
 FIXED = {name: SCHEMA[name] for name in ("scores", "label")}
+
+
+@pytest.fixture(autouse=True)
+def _no_accelerator_is_left() -> Iterator[None]:
+    """As long as there is one, samples are collated into dicts."""
+    yield
+    AcceleratorState._reset_state(reset_partial_state=True)
+    GradientState._reset_state()
 
 
 @pytest.fixture
