@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ from torch.utils.data import DataLoader
 import torchrec_io as tio
 from tests.support.datasets import record
 from tests.support.examples import example_of
+from tests.support.pngs import png_of
 from tests.support.states import through_json
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io._records.record_reader import RecordReader
@@ -215,6 +217,36 @@ def test_records_are_read_once(tmp_path: Path, schema: str, num_threads: int) ->
         path, SCHEMAS[schema], batch_size=8, on_error=lambda _: None, num_threads=num_threads
     )
     assert planned_by(dataset) == 2000
+
+
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_a_position_inside_a_batch_resumes_without_skipping(
+    tmp_path: Path, num_threads: int
+) -> None:
+    """The planned batches begin elsewhere. Images of several sizes are not one column to copy."""
+    path = tmp_path / "a.tfrecord"
+    pixels = [np.full((2 + number % 3, 2, 3), number, np.uint8) for number in range(13)]
+    with tio.TFRecordWriter(path) as writer:
+        for number, image in enumerate(pixels):
+            ids = [number] if number != 1 else [number, number]  # the second one is lost
+            writer.write({"id": ids, "image": png_of(image)})
+    schema = {"id": tio.FixedLenFeature([], "int64"), "image": tio.ImageFeature()}
+    options: dict[str, Any] = {
+        "batch_size": 4,
+        "num_threads": num_threads,
+        "transform": lambda batch: (batch["id"].add_(100), batch["image"]),
+    }
+    dataset = tio.TFRecordDataset(path, schema, on_error="skip", **options)
+    first, _ = next(iter(dataset))
+    assert first.tolist() == [100, 102, 103, 104]
+    other = tio.TFRecordDataset(path, schema, **options)
+    other.load_state_dict(through_json(dataset.state_dict()))
+    seen: list[int] = []
+    for ids, images in other:
+        seen += ids.tolist()
+        for number, image in zip(ids.tolist(), images, strict=True):
+            assert np.array_equal(image.permute(1, 2, 0), pixels[number - 100])
+    assert seen == [*range(105, 113)]
 
 
 class TestLog:

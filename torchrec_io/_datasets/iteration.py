@@ -175,7 +175,12 @@ class Iteration:
         self._watch = watch
         self._options = partition.options
         self._in_batches = partition.in_batches
-        self._errors = ErrorHandler(self._options["on_error"], state, position.layout.worker)
+        on_error = self._options["on_error"]
+        # Stored records may be needed to join parts of batches: where records are lost, and where
+        # the first batch begins inside a planned one, because records were lost before.
+        begins_inside = position.consumed % position.layout.batch_size > 0
+        self._keeps_blocks = on_error != "raise" or begins_inside
+        self._errors = ErrorHandler(on_error, state, position.layout.worker)
         self._lost = self._lost_records()
 
     def _lost_records(self) -> LostRecords:
@@ -426,11 +431,10 @@ class Iteration:
     def _transformed(self, job: LoadJob, loaded: Loaded) -> Loaded:
         """Return what the consuming thread needs of loaded records.
 
-        They are transformed, unless others are put into their batch. Stored records are kept where
-        they may be joined with others, or are examined.
+        They are transformed, unless others are put into their batch.
         """
         examines = self._watch is not None and self._watch.is_open
-        if self._options["on_error"] == "raise" and not examines:
+        if not (self._keeps_blocks or examines):
             loaded = loaded._replace(block=None)
         if self._transform is None or loaded.has_lost or not len(loaded.numbers):
             return loaded
