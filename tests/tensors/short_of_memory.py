@@ -11,6 +11,7 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 import torchrec_io as tio
+from tests.support.threads import wait_until_no_thread_loads
 
 BATCH = 50
 LONG = 430  # record; far behind the first runs of several batches
@@ -30,6 +31,7 @@ def main() -> None:
     loader: Any = DataLoader(dataset, batch_size=None, **options)
     for _ in zip(range(2), dataset, strict=False):  # all that is imported late is there
         pass
+    wait_until_no_thread_loads()
     used = int(Path("/proc/self/statm").read_text("ascii").split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + ROOM, used + ROOM))
     came: list[list[int]] = []

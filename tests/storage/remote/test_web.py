@@ -21,6 +21,7 @@ import pytest
 
 import torchrec_io as tio
 from tests.support.tfrecord import frame
+from tests.support.threads import wait_until_no_thread_loads
 from tests.support.web import WebServer
 from torchrec_io import RecordIndex, StaleIndexError, TFRecordDataset, TFRecordStream
 from torchrec_io._storage.byte_source import read_bytes
@@ -347,6 +348,7 @@ def test_a_range_that_failed_for_good_is_not_asked_for_again(
     )
     web.lost_from = 5_000_000
     for _ in range(2):  # another epoch asks again
+        wait_until_no_thread_loads()
         web.requests.clear()
         with pytest.raises(ConnectionError, match="after 3 attempts"):
             list(dataset)
