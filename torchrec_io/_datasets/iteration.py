@@ -384,13 +384,18 @@ class Iteration:
     def _load(self, jobs: Sequence[LoadJob]) -> list[Result]:
         """Read and parse batches."""
         results: list[Result] = []
-        while together := self._load_together(jobs[len(results) :]):
-            results += together
-        for job in jobs[len(results) :]:
-            last = results[-1] if results else None
-            # A request that fails takes long, and the iteration ends anyway.
-            results.append(last if isinstance(last, OSError) else self._load_alone(job))
-        return results
+        together: list[Result] = []
+        try:
+            while together := self._load_together(jobs[len(results) :]):
+                results += together
+            while len(results) < len(jobs):
+                # A request that fails takes long, and the iteration ends anyway.
+                has_failed = len(results) > 0 and isinstance(results[-1], OSError)
+                job = jobs[len(results)]
+                results.append(results[-1] if has_failed else self._load_alone(job))
+            return results
+        finally:
+            del results, together  # the traceback of an error refers to this frame
 
     def _load_together(self, jobs: Sequence[LoadJob]) -> list[Result]:
         """Load batches that can be loaded together: those before one with an error, or fewer."""

@@ -29,7 +29,7 @@ class _Run(NamedTuple):
         jobs: The jobs.
         results: The jobs and their results, once the run has ended. They are not those of a Future:
             a thread that returns an exception keeps it, as its traceback refers to the thread's
-            frames. From here it is removed when its batch is asked for.
+            frames. From here it is removed when its batch is asked for, or never is.
         ended: Ends with the run.
     """
 
@@ -72,6 +72,7 @@ class Prefetcher:
         self._most_in_run = most_in_run
         self._in_thread = in_thread
         self._num_started = 0
+        self._is_closed = False
         self._runs: deque[_Run] = deque()
         self._pool: ThreadPoolExecutor | None = None
         self._pid = os.getpid()
@@ -92,14 +93,20 @@ class Prefetcher:
             run.ended.result()
             results = run.results or deque(zip(run.jobs, self._load(run.jobs), strict=True))
             del run
-            while results:
-                self._start_runs()
-                yield results.popleft()
+            try:
+                while results:
+                    self._start_runs()
+                    yield results.popleft()
+            finally:
+                results.clear()
 
     def close(self) -> None:
         """End the threads. Each finishes its current run."""
+        self._is_closed = True
         if self._pool is not None and self._pid == os.getpid():
             self._pool.shutdown(wait=False, cancel_futures=True)
+        for run in self._runs:
+            run.results.clear()
         self._runs.clear()
 
     def _start_runs(self) -> None:
@@ -133,3 +140,5 @@ class Prefetcher:
             return  # the interpreter is exiting, and would wait: a daemon thread loads for itself
         with self._in_thread():
             results.extend(zip(jobs, self._load(jobs), strict=True))
+        if self._is_closed:
+            results.clear()

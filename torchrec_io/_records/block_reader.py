@@ -155,7 +155,10 @@ class BlockReader(RecordReader):
                     if self._blocks.get(number) is block:  # later calls try again
                         del self._blocks[number]
                 block.set_exception(error)
-        return block.result()
+        try:
+            return block.result()
+        finally:
+            del block, found  # the traceback of an error refers to this frame
 
     def _read_block(self, number: int) -> _core.FrameBlock:
         self.count_memory_of(self)
