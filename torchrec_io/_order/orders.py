@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 
 # The length of an endless order. Python still accepts it as a length.
 ENDLESS = 2**62
+
+# Positions whose records are computed at once, if they belong to several batches: a call takes as
+# long for a few as for many.
+_POSITIONS_AT_ONCE = 1 << 12
 
 # Returns the plan of an epoch of the given number of units.
 PlanOf: TypeAlias = "Callable[[int], EpochPlan]"
@@ -153,8 +158,13 @@ class PositionOrder(Order):
 
     def batches(self, epoch: int, plan_of: PlanOf, consumed: int) -> Iterator[Numbers]:
         """Yield the record numbers of each batch of a process; see :meth:`Order.batches`."""
-        for positions in plan_of(len(self)).batches(consumed):
-            yield self.at(positions, epoch)
+        plan = plan_of(len(self))
+        batches = plan.batches(consumed)
+        at_once = max(1, _POSITIONS_AT_ONCE // plan.batch_size)
+        while positions := [*itertools.islice(batches, at_once)]:
+            numbers = self.at(np.concatenate(positions), epoch)
+            ends = np.cumsum([len(batch) for batch in positions])
+            yield from np.split(numbers, ends[:-1])
 
     def records_of(self, units: Numbers, epoch: int) -> Numbers:
         """Return the record numbers of some units, which are records; see :meth:`at`."""

@@ -77,7 +77,7 @@ class EpochPlan:
             if self.begin % self.lanes and self.begin < self.num_records:
                 raise ValueError(f"begin must be a multiple of {self.lanes}, got {self.begin}")
 
-    @property
+    @cached_property
     def _step_size(self) -> int:
         return self.world_size * self.batch_size
 
