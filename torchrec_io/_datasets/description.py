@@ -37,14 +37,21 @@ def describe(name: str, session: Session) -> str:
     """
     pipeline = session.pipeline
     parts = [
-        describe_files(pipeline.paths),
-        *([describe_records(pipeline.order)] if hasattr(pipeline.order, "__len__") else []),
-        describe_schema(pipeline.loader.parser.schema or pipeline.schema),
-        *_about_options(pipeline),
+        *describe_parts(pipeline),
         f"epoch {session.state.clock.epoch}",
         *filter(None, [describe_share(session)]),
     ]
     return f"{name}({', '.join(parts)})"
+
+
+def describe_parts(pipeline: Pipeline) -> list[str]:
+    """Return the files, records, schema and options of a dataset."""
+    return [
+        _describe_files(pipeline.paths),
+        *([describe_records(pipeline.order)] if hasattr(pipeline.order, "__len__") else []),
+        _describe_schema(pipeline.loader.parser.schema or pipeline.schema),
+        *_about_options(pipeline),
+    ]
 
 
 def describe_share(session: Session) -> str | None:
@@ -64,7 +71,7 @@ def describe_share(session: Session) -> str | None:
     return f"{text}: {about}" if about else text
 
 
-def describe_files(paths: Sequence[str]) -> str:
+def _describe_files(paths: Sequence[str]) -> str:
     """Return the number of files, and their folder or the first of them."""
     if len(paths) == 1:
         return repr(paths[0])
@@ -84,7 +91,7 @@ def describe_records(order: Any) -> str:
     return records if len(order) == order.total else f"{len(order):,} of {records}"
 
 
-def describe_schema(schema: Any) -> str:
+def _describe_schema(schema: Any) -> str:
     """Return the kind of item that records become."""
     if schema is None:
         return "bytes"
@@ -93,7 +100,7 @@ def describe_schema(schema: Any) -> str:
     return f"schema={_name_of(schema)}"
 
 
-def changed_options(options: Mapping[str, Any]) -> list[str]:
+def _changed_options(options: Mapping[str, Any]) -> list[str]:
     """Return the options that differ from their defaults, as they are written in a call."""
     defaults = defaults_of(options)
     return [
@@ -108,10 +115,10 @@ def changed_options(options: Mapping[str, Any]) -> list[str]:
 def _about_options(pipeline: Pipeline) -> list[str]:
     order = getattr(pipeline.order, "whole", pipeline.order)  # without batches by length, or rows
     if not isinstance(order, MixedOrder):
-        return changed_options(pipeline.options)
+        return _changed_options(pipeline.options)
     # The others are those of the first dataset.
     own = {name: pipeline.options[name] for name in options_of(MixOptions)}
-    return [order.rule, *changed_options(own)]
+    return [order.rule, *_changed_options(own)]
 
 
 def _differs(value: Any, default: Any) -> bool:

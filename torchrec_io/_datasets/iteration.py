@@ -17,7 +17,6 @@ from .._tensors.batch import Batch, KeyedBatch
 from .._tensors.batch_rows import RecentBlocks
 from ..errors import DecodeError, TransformError
 from .bad_records import ErrorHandler
-from .feature_watch import FeatureWatch
 from .iteration_clock import IterationClock
 from .job_queue import JobQueue, LoadJob
 from .lost_records import FilledBatches, LostRecords, ReadyBatch
@@ -150,7 +149,6 @@ class Iteration:
         meter: Measures what is yielded and the time that it takes.
         transform: Calls the user's function.
         assembler: Loads rows, if the dataset packs records.
-        watch: Looks for features that records may lack.
     """
 
     def __init__(
@@ -163,7 +161,6 @@ class Iteration:
         *,
         transform: Transform | None = None,
         assembler: RowAssembler | None = None,
-        watch: FeatureWatch | None = None,
     ) -> None:
         self._loader = loader
         self._partition = partition
@@ -172,7 +169,6 @@ class Iteration:
         self._meter = meter
         self._transform = transform
         self._assembler = assembler
-        self._watch = watch
         self._options = partition.options
         self._in_batches = partition.in_batches
         on_error = self._options["on_error"]
@@ -228,8 +224,6 @@ class Iteration:
         self._meter.begin()
         try:
             yield from self._items_of(prefetcher)
-            if self._watch is not None:
-                self._watch.end()
             position.move_to(partition.end_of(position.progress, position.layout))
             clock.end()
         finally:
@@ -248,8 +242,6 @@ class Iteration:
                     raise loaded
                 finally:
                     del job, loaded  # its traceback refers to this frame
-            if self._watch is not None:  # the assembler examines its own
-                self._watch.examine(loaded.block)
             if job.epoch != position.epoch:
                 yield from self._yielded(lost.rest(position.epoch))
                 if not self._enter(job.epoch):
@@ -413,9 +405,6 @@ class Iteration:
             OSError: If the first batch cannot be read.
         """
         plans, randoms = [job.plan for job in jobs], [self._lost.random(job.epoch) for job in jobs]
-        examines = self._watch is not None and self._watch.is_open
-        if examines and (self._assembler is not None or self._loader.parser.reuses_buffers):
-            return []
         if self._assembler is not None:
             return self._assembler.load_run([job.chunk for job in jobs], plans, randoms)
         return self._loader.load_run(plans, randoms)
@@ -438,8 +427,7 @@ class Iteration:
 
         They are transformed, unless others are put into their batch.
         """
-        examines = self._watch is not None and self._watch.is_open
-        if not (self._keeps_blocks or examines):
+        if not self._keeps_blocks:
             loaded = loaded._replace(block=None)
         if self._transform is None or loaded.has_lost or not len(loaded.numbers):
             return loaded

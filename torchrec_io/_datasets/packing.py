@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -29,7 +28,6 @@ from .._tensors.parse import image_threads, parse_rows
 from ..checks import counted
 from ..errors import DecodeError, TorchRecIOError
 from ..timing.steps import around_native, parsing, reading
-from .feature_watch import FeatureWatch
 from .length_batching import length_feature
 from .record_loader import Loaded, RecordLoader
 
@@ -139,12 +137,9 @@ class RowAssembler:
         pack: The options.
         loader: Reads documents, and parses all of their features.
         raises: Whether the first error ends the iteration.
-        watch: Looks for features that documents may lack.
     """
 
-    def __init__(
-        self, pack: Pack, loader: RecordLoader, *, raises: bool, watch: FeatureWatch | None = None
-    ) -> None:
+    def __init__(self, pack: Pack, loader: RecordLoader, *, raises: bool) -> None:
         assert pack.key is not None
         assert isinstance(loader.parser, ExampleBlockParser)  # others have no tokens
         self._pack = pack
@@ -162,15 +157,11 @@ class RowAssembler:
         later = [*limited, *self._parser.located_builders, *self._parser.checked_builders]
         self._is_sized = not later
         self._raises = raises
-        self._watch = watch
-        self._watching = threading.Lock()  # several threads load rows
 
     @classmethod
-    def of(
-        cls, options: Mapping[str, Any], loader: RecordLoader, watch: FeatureWatch | None
-    ) -> RowAssembler:
+    def of(cls, options: Mapping[str, Any], loader: RecordLoader) -> RowAssembler:
         """Return the assembler of the options of a dataset that packs rows."""
-        return cls(options["pack"], loader, raises=options["on_error"] == "raise", watch=watch)
+        return cls(options["pack"], loader, raises=options["on_error"] == "raise")
 
     def other_columns(self, names: Sequence[str]) -> list[str]:
         """Return the names of the columns of rows that are no Tensors.
@@ -247,9 +238,6 @@ class RowAssembler:
         """
         with reading():
             block, errors = self._loader.reader.fetch(plan)
-        if self._watch is not None:
-            with self._watching:
-                self._watch.examine(block)
         if not errors:
             with parsing():
                 source = self._layout.sources(batch.rows)
