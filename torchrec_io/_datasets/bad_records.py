@@ -63,7 +63,7 @@ class ErrorHandler:
         """Handle the errors of all records of a batch that could not be loaded."""
         if loaded.has_lost:
             self.handle(loaded.errors)
-            self.handle_failures(loaded, loader, 0, len(loaded.failures))
+            self.handle_failures(loaded, loader, 0, len(loaded.failed))
 
     def handle_failures(self, loaded: Loaded, loader: RecordLoader, begin: int, end: int) -> None:
         """Handle the errors of some records of a batch that could not be parsed.

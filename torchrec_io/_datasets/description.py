@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import reprlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._order.distributed import rank_source
 from .._order.mixture import MixedOrder
 from .._order.orders import ENDLESS
-from .._order.progress import Progress
 from ..checks import counted
 from .options import MixOptions, defaults_of, options_of
-from .partition import EpochPartition, RecordPartition
 from .pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -55,7 +53,7 @@ def describe_parts(pipeline: Pipeline) -> list[str]:
 
 
 def describe_share(session: Session) -> str | None:
-    """Return the share of this rank, and who says that it is this rank; None for a single rank."""
+    """Return which rank this is, and who says so; None for a single rank."""
     try:
         partition = session.partition
     except ValueError as error:  # the environment variables of torchrun are not valid
@@ -63,12 +61,7 @@ def describe_share(session: Session) -> str | None:
     if partition.world_size == 1:
         return None
     source = rank_source(partition.options["rank"])
-    text = f"rank {partition.rank} of {partition.world_size} ({source})"
-    try:
-        about = ", ".join(_about_share(partition, session.state.clock.epoch))
-    except ValueError as error:  # lanes that the ranks cannot divide
-        about = str(error)
-    return f"{text}: {about}" if about else text
+    return f"rank {partition.rank} of {partition.world_size} ({source})"
 
 
 def _describe_files(paths: Sequence[str]) -> str:
@@ -129,20 +122,3 @@ def _differs(value: Any, default: Any) -> bool:
 def _name_of(value: Any) -> str:
     name = getattr(value, "__qualname__", None)
     return name if isinstance(name, str) else _SHORT.repr(value)
-
-
-def _about_share(partition: RecordPartition, epoch: int) -> Iterator[str]:
-    if not isinstance(partition, EpochPartition) or len(partition.order) == ENDLESS:
-        return
-    if not partition.has_equal_epochs:  # the number is known only after all lengths are sorted
-        yield "a share of the rows" if partition.has_rows else "a share of the batches"
-        return
-    plan = partition.plan(partition.layout(), Progress(epoch))
-    records = f"{plan.num_rank_records:,} of {counted(plan.num_records, 'record')}"
-    if plan.lanes is not None:
-        own = plan.lanes // plan.world_size
-        first, last = plan.rank * own, (plan.rank + 1) * own - 1
-        lanes = f"lane {first}" if own == 1 else f"lanes {first} to {last}"
-        yield f"{lanes} of {plan.lanes}"
-    batches = counted(plan.num_rank_batches, "batch", "batches")
-    yield f"{records}, {batches}" if partition.in_batches else records

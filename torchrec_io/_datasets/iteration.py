@@ -213,9 +213,11 @@ class Iteration:
         reader = self._loader.reader
         # The consuming thread may have about as much to do as those that load.
         in_background = 0 if threads == 1 else threads - self._is_consumer_busy()
+        plan = None if self._assembler is None else self._assembler.plan
+        batches = partition.batches(reader, position.progress, position.layout)
         prefetcher = Prefetcher(
             self._load,
-            JobQueue(partition.batches(reader, position.progress, position.layout), reader),
+            JobQueue(batches, reader, plan),
             in_background,
             max(_LEAST_RUNS_AHEAD, threads),
             _MOST_IN_RUN if self._loader.is_native else 1,
@@ -234,9 +236,10 @@ class Iteration:
     def _items_of(self, jobs: Iterable[tuple[LoadJob, Result]]) -> Iterator[Any]:
         """Yield the items of the jobs of all epochs."""
         position, errors, lost = self._position, self._errors, self._lost
+        errors.begin_epoch(position.epoch)
         for job, loaded in jobs:
             if isinstance(loaded, BaseException):
-                if not len(job.chunk):  # an error after all batches
+                if not len(job.units):  # an error after all batches
                     yield from self._yielded(lost.rest(position.epoch))
                 try:
                     raise loaded
@@ -246,11 +249,12 @@ class Iteration:
                 yield from self._yielded(lost.rest(position.epoch))
                 if not self._enter(job.epoch):
                     return
+                errors.begin_epoch(job.epoch)
             position.was_tried = True
-            errors.begin_epoch(job.epoch)
             if self._in_batches:
-                errors.handle_loaded(loaded, self._loader)
-                self._meter.stored_bytes += job.stored_bytes
+                if loaded.has_lost:
+                    errors.handle_loaded(loaded, self._loader)
+                self._meter.stored_bytes += job.plan.stored_bytes(0, len(job.plan.numbers))
                 yield from self._yielded(lost.batches(job, loaded, position.progress))
             else:
                 yield from self._samples(job, loaded)
@@ -310,16 +314,16 @@ class Iteration:
     def _samples(self, job: LoadJob, loaded: Loaded) -> Iterator[Any]:
         """Yield the samples of a job in parts; if an error is raised, those before it."""
         position = self._position
-        self._meter.stored_bytes += job.stored_bytes
+        self._meter.stored_bytes += job.plan.stored_bytes(0, len(job.plan.numbers))
         if self._errors.will_raise(loaded):
-            yield from self._each(job, loaded, loaded.count_valid(job.chunk.numbers))
+            yield from self._each(job, loaded, loaded.count_valid(job.plan.numbers))
         self._errors.handle_loaded(loaded, self._loader)
-        if self._partition.replaces_lost and len(loaded.numbers) < len(job.chunk):
+        if self._partition.replaces_lost and len(loaded.numbers) < len(job.units):
             loaded = self._lost.completed(job, loaded, position.progress)
         before = position.consumed
-        position.ahead += len(job.chunk) - len(loaded.numbers)
+        position.ahead += len(job.units) - len(loaded.numbers)
         yield from self._each(job, loaded)
-        position.consumed = before + len(job.chunk)
+        position.consumed = before + len(job.units)
 
     def _each(self, job: LoadJob, loaded: Loaded, most: int | None = None) -> Iterator[Any]:
         samples = self._samples_of(job, loaded) if loaded.made is None else loaded.made
@@ -406,7 +410,7 @@ class Iteration:
         """
         plans, randoms = [job.plan for job in jobs], [self._lost.random(job.epoch) for job in jobs]
         if self._assembler is not None:
-            return self._assembler.load_run([job.chunk for job in jobs], plans, randoms)
+            return self._assembler.load_run([job.units for job in jobs], plans, randoms)
         return self._loader.load_run(plans, randoms)
 
     def _load_alone(self, job: LoadJob) -> Result:
@@ -415,7 +419,7 @@ class Iteration:
         random = self._lost.random(job.epoch)
         try:
             if self._assembler is not None:
-                loaded = self._assembler.load(job.chunk, job.plan, random)
+                loaded = self._assembler.load(job.units, job.plan, random)
             else:
                 loaded = self._loader.load(job.plan, random)
         except BaseException as error:  # noqa: BLE001  # raised when this batch is asked for
@@ -450,7 +454,7 @@ def _raise(error: TransformError) -> NoReturn:
 
 def _ends(job: LoadJob, loaded: Loaded) -> Sequence[int]:
     """Return the number of planned records of a job up to each loaded record, inclusive."""
-    if len(loaded.numbers) == len(job.chunk):
-        return range(1, len(job.chunk) + 1)
-    ends: list[int] = (loaded.positions_in(job.chunk.numbers) + 1).tolist()
+    if len(loaded.numbers) == len(job.units):
+        return range(1, len(job.units) + 1)
+    ends: list[int] = (loaded.positions_in(job.plan.numbers) + 1).tolist()
     return ends

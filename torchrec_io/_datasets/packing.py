@@ -172,6 +172,10 @@ class RowAssembler:
         others = (name for name in names if name not in self._packed)
         return [*made_columns(self._pack)[-2:], *others]
 
+    def plan(self, batch: PackedRows) -> Any:
+        """Return the reader's plan of the documents of a batch."""
+        return self._loader.reader.plan(batch.numbers)
+
     def load_run(
         self, batches: Sequence[PackedRows], plans: Sequence[Any], randoms: Sequence[RecordRandom]
     ) -> list[Loaded]:

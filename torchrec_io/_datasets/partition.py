@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -15,7 +16,6 @@ from .._order.progress import ProcessLayout, Progress
 from .._order.selection import Numbers
 from ..checks import counted
 from ..errors import StateMismatchError
-from .job_queue import Chunk, NumberedChunk
 from .options import makes_batches
 
 if TYPE_CHECKING:
@@ -47,6 +47,9 @@ class RecordPartition(ABC):
         options: Batch size, epochs, ranks and so on.
         rank: Rank of this process.
         world_size: Number of ranks.
+        in_batches: Whether the dataset yields batches, not samples.
+        has_batches: Whether the order makes whole batches, by length.
+        has_rows: Whether the order makes rows that are packed with records.
     """
 
     order: Any
@@ -63,29 +66,17 @@ class RecordPartition(ABC):
         self.options = options
         self.rank = rank
         self.world_size = world_size
+        self.in_batches = makes_batches(options)
+        self.has_batches: bool = order.has_batches
+        self.has_rows: bool = order.has_rows
         self._samples_at_once = samples_at_once
 
-    @property
-    def in_batches(self) -> bool:
-        """True if the dataset yields batches, not samples."""
-        return makes_batches(self.options)
-
-    @property
-    def has_batches(self) -> bool:
-        """True if the order makes whole batches, by length."""
-        return False
-
-    @property
-    def has_rows(self) -> bool:
-        """True if the order makes rows that are packed with records."""
-        return False
-
-    @property
+    @functools.cached_property
     def replaces_lost(self) -> bool:
         """True if lost records are replaced in their places, so that the steps stay as planned."""
         return False
 
-    @property
+    @functools.cached_property
     def fills_up(self) -> bool:
         """True if batches that lost records are filled up from the next ones."""
         return not (self.has_batches or self.has_rows or self.replaces_lost)
@@ -101,8 +92,11 @@ class RecordPartition(ABC):
 
     def batches(
         self, reader: Any, progress: Progress, layout: ProcessLayout
-    ) -> Iterator[tuple[int, Chunk]]:
-        """Yield the epoch and the records of each remaining batch of an iteration.
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield the epoch and the units of each remaining batch of an iteration.
+
+        Units are int64 ``[n]`` of record numbers, a
+        :class:`~torchrec_io._order.packed_rows.PackedRows`, or a chunk of a stream.
 
         Raises:
             ValueError: If ranks would get different numbers of batches and ``uneven`` is None.
@@ -159,8 +153,8 @@ class RecordPartition(ABC):
     @abstractmethod
     def _epoch_batches(
         self, reader: Any, progress: Progress, layout: ProcessLayout
-    ) -> Iterator[Chunk]:
-        """Yield the records of each remaining batch of an epoch."""
+    ) -> Iterator[Any]:
+        """Yield the units of each remaining batch of an epoch."""
 
     @abstractmethod
     def _has_later(self, progress: Progress, layout: ProcessLayout) -> bool:
@@ -200,28 +194,20 @@ class EpochPartition(RecordPartition):
     order: Order
 
     @property
-    def has_batches(self) -> bool:
-        return self.order.has_batches
-
-    @property
-    def has_rows(self) -> bool:
-        return self.order.has_rows
-
-    @property
     def has_equal_epochs(self) -> bool:
         """True if all epochs have the same number of units."""
-        return not (self.order.has_batches or self.order.has_rows)
+        return not (self.has_batches or self.has_rows)
 
-    @property
+    @functools.cached_property
     def replaces_lost(self) -> bool:
-        if self.order.has_rows:  # a row without one of its records is still a row
+        if self.has_rows:  # a row without one of its records is still a row
             return False
         uneven = self.options["uneven"]
         return uneven in {"drop", "pad"} or (uneven is None and self.world_size > 1)
 
     @property
     def unit_batch_size(self) -> int:
-        if self.order.has_batches:
+        if self.has_batches:
             return 1
         batch_size: int | None = self.options["batch_size"]
         if self.order.lanes is not None:
@@ -229,7 +215,7 @@ class EpochPartition(RecordPartition):
         at_once = batch_size or self._samples_at_once
         if at_once is None and self.order.lanes is not None:
             return self.order.lanes // self.world_size
-        most = _MOST_ROWS if self.order.has_rows else _MOST_AT_ONCE
+        most = _MOST_ROWS if self.has_rows else _MOST_AT_ONCE
         return at_once or _chunk_size(self.order.guess_count(), self.world_size, most)
 
     def count(self, epoch: int) -> int:
@@ -269,7 +255,7 @@ class EpochPartition(RecordPartition):
         ]
         if len(set(steps)) > 1:
             raise ValueError(_about_uneven(steps, in_batches=self.in_batches))
-        if self.order.has_rows and self.options.get("shuffle", True) is not False:
+        if self.has_rows and self.options.get("shuffle", True) is not False:
             raise ValueError(
                 "ranks may get different numbers of steps in other epochs, which have more or "
                 f"fewer rows. {_UNEVEN_ADVICE}"
@@ -284,14 +270,13 @@ class EpochPartition(RecordPartition):
 
     def _epoch_batches(
         self, reader: Any, progress: Progress, layout: ProcessLayout
-    ) -> Iterator[Chunk]:
+    ) -> Iterator[Any]:
         del reader
-        batches = self.order.batches(
+        return self.order.batches(
             progress.epoch,
             lambda count: self._plan_of(count, layout, progress),
             progress.consumed,
         )
-        return batches if self.order.has_rows else map(NumberedChunk, batches)
 
     def records_before(self, progress: Progress, layout: ProcessLayout) -> Iterator[Numbers]:
         """Yield the records of this rank before a progress in its epoch, the nearest first."""
@@ -414,7 +399,7 @@ class StreamPartition(RecordPartition):
 
     def _epoch_batches(
         self, reader: StreamReader, progress: Progress, layout: ProcessLayout
-    ) -> Iterator[Chunk]:
+    ) -> Iterator[Any]:
         if progress.begin:
             return iter(())
         return reader.chunks(

@@ -56,7 +56,7 @@ class ReplacedRecords(LostRecords):
         Raises:
             DecodeError: If no valid record is in reach of a lost one.
         """
-        planned = job.chunk.numbers
+        planned = job.plan.numbers
         valid = loaded.positions_in(planned)
         if self._partition.has_batches:
             if len(valid):
@@ -90,8 +90,8 @@ class ReplacedRecords(LostRecords):
         next(later)  # the batch itself
         found, num_after = self._search(later, progress)
         if not found:
-            num_after += len(job.chunk) - 1
-            raise self._error(job.chunk.numbers[:1], num_before, num_after, progress)
+            num_after += len(job.units) - 1
+            raise self._error(job.plan.numbers[:1], num_before, num_after, progress)
         return found
 
     def _search(self, numbers: Iterator[Numbers], progress: Progress) -> tuple[list[Loaded], int]:

@@ -72,10 +72,6 @@ class StreamChunk:
         lengths = self.block.lengths[begin:end]
         return int(lengths.sum()) + len(lengths) * TFRECORD.overhead_bytes
 
-    def plan(self, reader: StreamReader) -> StreamChunk:
-        """Return a plan to fetch the records: the chunk itself."""
-        return reader.plan(self)
-
     def split(self, count: int) -> tuple[StreamChunk, StreamChunk]:
         """Return the first ``count`` records, and the rest with the damage."""
         count = min(count, len(self))
