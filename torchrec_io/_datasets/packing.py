@@ -21,7 +21,7 @@ from .._parsing.record_random import DEFAULT_RANDOM, RecordRandom
 from .._records.record_block import RecordBlock
 from .._records.record_reader import RecordReader
 from .._tensors.batch import Batch
-from .._tensors.block_parser import ExampleBlockParser
+from .._tensors.block_parser import BlockParser, ExampleBlockParser
 from .._tensors.native_run import RowsToWrite, load_rows_run, locate_run
 from .._tensors.packing import RowLayout, RowSources, check_columns, count_tokens, made_columns
 from .._tensors.parse import image_threads, parse_rows
@@ -29,6 +29,7 @@ from ..checks import counted
 from ..errors import DecodeError, TorchRecIOError
 from ..timing.steps import around_native, parsing, reading
 from .length_batching import length_feature
+from .pipeline import UnitOrder
 from .record_loader import Loaded, RecordLoader
 
 # Measured length of a record that cannot be read. It is planned as one token, so that the error is
@@ -39,32 +40,35 @@ _MOST_TOKENS = 2**31 - 2
 
 def pack_documents(
     order: PositionOrder,
-    loader: RecordLoader,
     reader: RecordReader,
+    parser: BlockParser,
     options: Mapping[str, Any],
-    known: Lengths | None = None,
-) -> tuple[PackedOrder, dict[str, Any]]:
+    known: Lengths | None,
+) -> UnitOrder:
     """Return an order of packed rows, and the options with the name of the tokens.
 
     Args:
         order: Order of the documents.
-        loader: Knows the columns of the documents.
         reader: Reads the documents, if their lengths are not known.
+        parser: Knows the columns of the documents.
         options: Options with a ``pack``.
         known: Lengths that were found before.
 
     Raises:
-        ValueError: If the features cannot be packed.
+        ValueError: If the features cannot be packed, or documents are left out of all rows and
+            ``on_error`` is ``"raise"``.
     """
     pack: Pack = options["pack"]
-    feature = length_feature(loader.parser, pack.key, "key of Pack")
+    feature = length_feature(parser, pack.key, "key of Pack")
     if pack.key is None:
-        [key] = loader.parser.length_features()
+        [key] = parser.length_features()
         pack = pack.with_key(key)
-    check_columns(loader.empty_items(), pack)
+    check_columns(RecordLoader(reader, parser).empty_items(), pack)
     if known is None or known.feature != (feature,):
         known = _find_lengths(reader, feature)
-    return pack_rows(order, known, pack), {**options, "pack": pack}
+    rows = pack_rows(order, known, pack)
+    errors = _left_out_documents(rows, reader, options["on_error"])
+    return UnitOrder(rows, {**options, "pack": pack}, errors)
 
 
 def _find_lengths(reader: RecordReader, feature: LengthFeature) -> Lengths:
@@ -80,14 +84,10 @@ def _find_lengths(reader: RecordReader, feature: LengthFeature) -> Lengths:
     return Lengths(np.abs(found, out=found), (feature,))
 
 
-def left_out_documents(
+def _left_out_documents(
     order: PackedOrder, reader: RecordReader, on_error: Any
 ) -> list[TorchRecIOError]:
-    """Find the documents that are left out of all rows, and return an error for each reason.
-
-    Raises:
-        ValueError: If there are some and ``on_error`` is ``"raise"``.
-    """
+    """Find the documents that are left out of all rows, and return an error for each reason."""
     values, pack = order.lengths.values, order.pack
     found = [(np.flatnonzero(values == 0), "has no tokens", "have no tokens")]
     if pack.mode == "fit" and pack.long == "error":

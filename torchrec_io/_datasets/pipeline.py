@@ -6,9 +6,9 @@ import dataclasses
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from .._order.orders import RecordOrder, files_fingerprint
+from .._order.orders import PositionOrder, RecordOrder, files_fingerprint
 from .._order.selection import Selection, Span
 from .._order.split import parse_slice
 from .._records.formats import TFRECORD, RecordFormat
@@ -20,7 +20,7 @@ from .._storage.location import Location
 from .._storage.paths import expand_paths
 from .._tensors.block_parser import BlockParser, parser_of_messages
 from ..errors import TorchRecIOError
-from .options import access_options, has_length_batches
+from .options import access_options, check_no_length_batches, has_length_batches
 from .record_loader import RecordLoader
 
 if TYPE_CHECKING:
@@ -28,6 +28,50 @@ if TYPE_CHECKING:
 
 # Makes the parser of a schema that the user gave.
 MakeParser: TypeAlias = Callable[[Any], BlockParser]
+
+
+class UnitOrder(NamedTuple):
+    """The order of the units that are assigned to processes.
+
+    Attributes:
+        order: Order of records, batches by length or packed rows.
+        options: The options, completed.
+        errors: Errors of the records that are left out of all units.
+    """
+
+    order: Any
+    options: Mapping[str, Any]
+    errors: Sequence[TorchRecIOError] = ()
+
+
+def units_of(
+    order: PositionOrder,
+    reader: RecordReader,
+    parser: BlockParser,
+    options: Mapping[str, Any],
+    lengths: Lengths | None = None,
+) -> UnitOrder:
+    """Return the order of the units that options ask for.
+
+    Args:
+        order: Order of the records.
+        reader: Reads the records, if their lengths are needed and not known.
+        parser: Parser of the records.
+        options: All options, checked.
+        lengths: Lengths that were found before.
+
+    Raises:
+        ValueError: If the options do not fit the records.
+    """
+    if has_length_batches(options):
+        from .length_batching import batch_by_length  # noqa: PLC0415  # rarely needed
+
+        return batch_by_length(order, reader, parser, options, lengths)
+    if options.get("pack") is not None:
+        from .packing import pack_documents  # noqa: PLC0415  # rarely needed
+
+        return pack_documents(order, reader, parser, options, lengths)
+    return UnitOrder(order, options)
 
 
 @dataclass(frozen=True)
@@ -187,31 +231,9 @@ class IndexedPipeline(Pipeline):
         record_order = dataclasses.replace(
             record_order, shuffle=options.get("shuffle", False), seed=options.get("seed", 0)
         )
-        order: Any = record_order
-        if has_length_batches(options):
-            from .length_batching import (  # noqa: PLC0415  # rarely needed
-                batch_by_length,
-                too_long_records,
-            )
-
-            if not record_order.can_batch_by_length:
-                raise ValueError("a dataset of steps has no batches by length")
-            order = batch_by_length(record_order, records, parser, options, lengths)
-            errors = [*errors, *too_long_records(order, records, options)]
-            length_key = options["length_key"]
-            if length_key is not None and not isinstance(length_key, str):
-                options = {**options, "length_key": order.lengths}
-        if options.get("pack") is not None:
-            from .packing import (  # noqa: PLC0415  # rarely needed
-                left_out_documents,
-                pack_documents,
-            )
-
-            if not record_order.can_batch_by_length:
-                raise ValueError("a dataset of steps has no packed rows: pack must be None")
-            loader = RecordLoader(records, parser)
-            order, options = pack_documents(record_order, loader, records, options, lengths)
-            errors = [*errors, *left_out_documents(order, records, options["on_error"])]
+        if not record_order.can_batch_by_length:
+            check_no_length_batches(options, "a dataset of steps")
+        order, options, left_out = units_of(record_order, records, parser, options, lengths)
         reader = order.fit_reader(records, options.get("batch_size") or 1)
         return cls(
             paths,
@@ -219,7 +241,7 @@ class IndexedPipeline(Pipeline):
             order,
             RecordLoader(reader, parser),
             options,
-            errors,
+            [*errors, *left_out],
             records=records,
             record_order=record_order,
             make_parser=make_parser,
