@@ -227,7 +227,6 @@ class TestArguments:
         self, paths: list[str], options: Any, message: str, workers: int
     ) -> None:
         dataset = make(paths, **options)
-        assert message in repr(dataset)
         loader = DataLoader(
             dataset,
             batch_size=None,
@@ -242,14 +241,8 @@ class TestArguments:
 
     def test_ranks_with_different_numbers_of_batches_are_an_error(self, paths: list[str]) -> None:
         dataset = make(paths, uneven=None, rank=3, world_size=12, batch_size=1)
-        with pytest.raises(ValueError, match="ranks 0 to 8 would get 8 batches, ranks 9 to 11"):
+        with pytest.raises(ValueError, match="numbers of batches, from 7 to 8"):
             list(dataset)
-
-    def test_the_description_shows_the_lanes_of_the_rank(self, paths: list[str]) -> None:
-        text = repr(make(paths, rank=1, world_size=3, batch_size=8))
-        assert "shuffle=Shuffle(block=3, window=4, lanes=12)" in text
-        assert "lanes 4 to 7 of 12, 32 of 93 records, 4 batches" in text
-        assert "lane 1 of 12" in repr(make(paths, rank=1, world_size=12))
 
     def test_batches_by_length_and_packed_rows_have_no_lanes(self, paths: list[str]) -> None:
         for options in ({"batch_tokens": 9, "length_key": "tokens"}, {"length_key": "tokens"}):

@@ -29,7 +29,7 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
 
 def test_files_records_and_changed_options(tmp_path: Path, paths: list[str]) -> None:
     dataset = open_records(paths, batch_size=100, shuffle=True, seed=7)
-    files = f"2 files in {str(tmp_path)!r}"
+    files = f"2 files, first {paths[0]!r}"
     assert repr(dataset) == (
         f"TFRecordDataset({files}, 1,000 records, 3 features, batch_size=100, shuffle=True, "
         "seed=7, epoch 0)"
@@ -47,18 +47,8 @@ def test_files_records_and_changed_options(tmp_path: Path, paths: list[str]) -> 
     )
 
 
-def test_files_in_several_folders(tmp_path: Path) -> None:
-    folders = [tmp_path / "a", tmp_path / "b"]
-    for folder in folders:
-        folder.mkdir()
-    paths = [path for folder in folders for path in write_files(folder, [1])]
-    assert repr(open_records(paths)) == (
-        f"TFRecordDataset(2 files, first {paths[0]!r}, 2 records, 3 features, epoch 0)"
-    )
-
-
 def test_other_classes(tmp_path: Path, paths: list[str]) -> None:
-    files = f"2 files in {str(tmp_path)!r}"
+    files = f"2 files, first {paths[0]!r}"
     assert repr(tio.TFRecordStream(paths, SCHEMA, shuffle=10)) == (
         f"TFRecordStream({files}, 3 features, shuffle=10, epoch 0)"
     )
@@ -94,8 +84,9 @@ def test_share_of_a_rank_and_its_source(paths: list[str], at: Callable[[str, str
 
 
 def test_a_rank_that_is_not_valid(paths: list[str], at: Callable[[str, str], None]) -> None:
+    dataset = open_records(paths)
     at("no number", "3")
-    assert "unknown rank" in repr(open_records(paths))
+    assert "unknown rank" in repr(dataset)
 
 
 def test_nothing_is_read(tmp_path: Path) -> None:

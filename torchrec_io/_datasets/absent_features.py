@@ -40,18 +40,23 @@ def warn_of_absent_features(pipeline: Pipeline, state: WorkerState) -> None:
     if not absent or state.is_marked(Subject.features):
         return
     state.mark(Subject.features)
-    examined, record = 0, b""
+    examined, size, record = 0, 0, b""
     errors = contextlib.suppress(TorchRecIOError, OSError)  # loading the records raises them
-    with errors, contextlib.closing(_first_records(pipeline)) as records:
-        for record in records:
-            examined += 1
-            found = [name for name, field in absent.items() if field in record]
-            if found and isinstance(schema, Schema):  # not only as a part of a value
-                context, lists = stored_names(record) or ([], [])
-                found = [*context, *(lists if schema.is_sequence else ())]
-            absent = {name: field for name, field in absent.items() if name not in found}
-            if not absent:
-                return
+    with errors, contextlib.closing(_first_blocks(pipeline)) as blocks:
+        for block in blocks:
+            for position in range(len(block)):
+                record = block[position]
+                found = [name for name, field in absent.items() if field in record]
+                if found and isinstance(schema, Schema):  # not only as a part of a value
+                    context, lists = stored_names(record) or ([], [])
+                    found = [*context, *(lists if schema.is_sequence else ())]
+                absent = {name: field for name, field in absent.items() if name not in found}
+                if not absent:
+                    return
+            examined += len(block)
+            size += int(block.lengths.sum())
+            if size > _MOST_BYTES:
+                break
     if examined:
         logger.warning(_warning(schema, [*absent], examined, record))
 
@@ -63,17 +68,6 @@ def _optional_names(pipeline: Pipeline) -> dict[str, bytes]:
         return {}
     keys = [key for name, spec in parser.schema.items() for key in spec.stored_keys(name)]
     return {each.key: _name_field(each.key) for each in keys if not each.is_required}
-
-
-def _first_records(pipeline: Pipeline) -> Generator[bytes]:
-    size = 0
-    with contextlib.closing(_first_blocks(pipeline)) as blocks:
-        for block in blocks:
-            for position in range(len(block)):
-                yield block[position]
-            size += int(block.lengths.sum())
-            if size > _MOST_BYTES:
-                return
 
 
 def _first_blocks(pipeline: Pipeline) -> Generator[RecordBlock]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import reprlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -65,15 +64,10 @@ def describe_share(session: Session) -> str | None:
 
 
 def _describe_files(paths: Sequence[str]) -> str:
-    """Return the number of files, and their folder or the first of them."""
+    """Return the name of the file, or the number of files and the first of them."""
     if len(paths) == 1:
         return repr(paths[0])
-    if not paths:
-        return "no files"
-    folder = os.path.dirname(paths[0])
-    if folder and all(os.path.dirname(path) == folder for path in paths):
-        return f"{len(paths):,} files in {folder!r}"
-    return f"{len(paths):,} files, first {paths[0]!r}"
+    return f"{len(paths):,} files, first {paths[0]!r}" if paths else "no files"
 
 
 def describe_records(order: Any) -> str:

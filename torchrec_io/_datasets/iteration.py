@@ -10,8 +10,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-import numpy.typing as npt
-
 from .._order.progress import ProcessLayout, Progress
 from .._tensors.batch import Batch, KeyedBatch
 from .._tensors.batch_rows import RecentBlocks
@@ -78,7 +76,6 @@ class Position:
         was_tried: Whether a batch of this epoch was loaded.
         has_yielded: Whether anything of this epoch was yielded.
         walk: Samples that are being yielded. Those taken are not in ``consumed`` yet.
-        numbers: Numbers of the records of the last batch, or of the list of samples, if known.
         recent: Samples that were yielded and are still in use.
     """
 
@@ -93,7 +90,6 @@ class Position:
     was_tried: bool = False
     has_yielded: bool = False
     walk: _Walk | None = None
-    numbers: Sequence[Any] | npt.NDArray[Any] = ()
     recent: RecentBlocks = dataclasses.field(default_factory=RecentBlocks)
 
     @classmethod
@@ -109,18 +105,6 @@ class Position:
         return Progress(
             self.epoch, self.first_epoch, self.begin, consumed, self.ahead, self.assigned
         )
-
-    def begin_batch(self, numbers: Sequence[Any] | npt.NDArray[Any]) -> None:
-        """Remember the records of a batch that is yielded."""
-        self.has_yielded = True
-        self.numbers = numbers
-
-    @property
-    def latest(self) -> Any:
-        """Number of the last sample's record, or of the first of the last batch; None before it."""
-        if not len(self.numbers):
-            return None
-        return self.numbers[0 if self.walk is None else self.walk.taken - 1]
 
     def copy(self) -> Position:
         """Return a position that does not move with this one."""
@@ -288,7 +272,7 @@ class Iteration:
             count = len(loaded.numbers)
             is_full = batch_size is not None and count >= batch_size
             if is_full or (count > 0 and not options["drop_last"]):
-                position.begin_batch(loaded.numbers)
+                position.has_yielded = True
                 items = self._with_keys(loaded)
                 position.clock.take(position)
                 self._meter.pause(count, 1)
@@ -337,7 +321,6 @@ class Iteration:
             if self._options["with_key"]:
                 places = self._loader.reader.locate(loaded.numbers[: len(items)])
                 items = [(place.key, item) for place, item in zip(places, items, strict=True)]
-            self._position.numbers = loaded.numbers[: len(items)]
             yield from self._taken(items, _ends(job, loaded))
             del items
             self._position.recent.add(samples)
@@ -355,7 +338,6 @@ class Iteration:
             yield itertools.islice(rest, count - 1)
             last = [next(rest)]
             position.walk = None
-            position.numbers = position.numbers[-1:]
             position.consumed += ends[count - 1]
             if position.consumed == position.clock.last:
                 position.clock.take(position)

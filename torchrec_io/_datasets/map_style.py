@@ -20,7 +20,7 @@ from ..checks import counted
 from .absent_features import warn_of_absent_features
 from .base import Item_co
 from .description import describe_parts
-from .lost_items import ReadRecord, report_lost_items
+from .lost_items import report_lost_items
 from .missing_methods import MissingMethods
 from .options import MapOptions, MapSampleOptions, complete, takes_options
 from .pipeline import IndexedPipeline, Pipeline
@@ -198,9 +198,8 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Item_co]):
             self._has_loaded = True
             if worker is None or worker.id == 0:
                 warn_of_absent_features(self._parts, self._state)
-        if worker is not None and len(numbers):
-            read = ReadRecord(loader.reader, numbers[0])
-            report_lost_items(latest=lambda: read)
+        if worker is not None:
+            report_lost_items()
             if self._makes_dicts:
                 make_dicts()
         meter = IterationMeter(self._counters)

@@ -14,7 +14,6 @@ from .._order.orders import ENDLESS, Order, StreamOrder
 from .._order.plan import EpochPlan
 from .._order.progress import ProcessLayout, Progress
 from .._order.selection import Numbers
-from ..checks import counted
 from ..errors import StateMismatchError
 from .options import makes_batches
 
@@ -457,18 +456,8 @@ _UNEVEN_ADVICE = (
 
 def _about_uneven(steps: list[int], *, in_batches: bool) -> str:
     """Return the error message for ranks with different numbers of steps."""
-    singular, plural = ("batch", "batches") if in_batches else ("sample", "samples")
-    groups: dict[int, list[int]] = {}
-    for rank, count in enumerate(steps):
-        groups.setdefault(count, []).append(rank)
-    shown = ", ".join(
-        f"{_ranks(ranks)} would get {counted(count, singular, plural)}"
-        for count, ranks in groups.items()
+    noun = "batches" if in_batches else "samples"
+    return (
+        f"ranks would get different numbers of {noun}, from {min(steps):,} to {max(steps):,}. "
+        f"{_UNEVEN_ADVICE}"
     )
-    return f"ranks would get different numbers of {plural}: {shown}. {_UNEVEN_ADVICE}"
-
-
-def _ranks(ranks: list[int]) -> str:
-    if len(ranks) == 1:
-        return f"rank {ranks[0]}"
-    return f"ranks {ranks[0]} to {ranks[-1]}"

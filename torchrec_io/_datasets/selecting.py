@@ -11,7 +11,7 @@ import torch
 
 from .._order.orders import RecordOrder
 from .._order.selection import Numbers, Selection, Span, select_positions, select_within
-from ..checks import check_integer, counted, is_integer
+from ..checks import check_integer, counted
 from .pipeline import IndexedPipeline, Pipeline
 from .where import Predicate, pick_where
 from .worker_state import WorkerState
@@ -95,14 +95,7 @@ def _check_numbers(numbers: Any, total: int) -> Numbers:
 def _as_array(numbers: Any) -> np.ndarray[Any, np.dtype[Any]]:
     if isinstance(numbers, torch.Tensor):
         return numbers.cpu().numpy()
-    if isinstance(numbers, np.ndarray):
-        return numbers
-    if isinstance(numbers, range):
-        return np.arange(numbers.start, numbers.stop, numbers.step, dtype=np.int64)
-    if not isinstance(numbers, Iterable) or isinstance(numbers, (str, bytes)):
-        raise TypeError(f"numbers must be integers, got {numbers!r}")
-    listed = list(numbers)
-    if not all(map(is_integer, listed)):
-        other = next(each for each in listed if not is_integer(each))
-        raise TypeError(f"numbers must be integers, got {other!r}")
-    return np.array(listed or np.empty(0), np.int64)
+    if isinstance(numbers, Iterable) and not isinstance(numbers, (np.ndarray, range)):
+        numbers = list(numbers)
+    array = np.asarray(numbers)
+    return array if array.size else array.astype(np.int64)

@@ -71,21 +71,14 @@ def cached_pick(
     """
     path = _path_of(key)
 
-    def find() -> Picked:
-        return _load(path, identity, total, allow_lost=allow_lost)
-
     def waiting() -> None:
         logger.info("waiting for another process that evaluates the predicate of %r", key)
 
-    try:
-        return find()
-    except (FileNotFoundError, _UnusableError):
-        pass
     with contextlib.suppress(OSError):  # such as a read-only home
         make_cache_folder(os.path.dirname(path))
     with file_lock(f"{path}.lock", waiting):
         try:
-            return find()  # another process may have been faster
+            return _load(path, identity, total, allow_lost=allow_lost)
         except FileNotFoundError:
             pass
         except _UnusableError as reason:

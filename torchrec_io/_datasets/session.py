@@ -25,7 +25,7 @@ from .epoch_clock import worker_iteration
 from .iteration import Iteration, Position
 from .iteration_clock import IterationClock
 from .latest_position import LatestPosition
-from .lost_items import ReadRecord, report_lost_items
+from .lost_items import report_lost_items
 from .options import makes_batches, resolved_rank
 from .partition import RecordPartition
 from .pipeline import Pipeline
@@ -246,7 +246,7 @@ class Session:
                 self._loaded, self.places = self.places[number], None
                 number = self._loaded[1].worker
             self._latest = LatestPosition()  # an iteration of the parent does not run here
-            report_lost_items(latest=self._latest_record)
+            report_lost_items()
             parent = self._pickled_in_parent()
             if parent is not None and parent.makes_dicts:
                 make_dicts()
@@ -317,12 +317,6 @@ class Session:
         """Return a resumed position if it is in the next epoch, else None."""
         is_current = resumed is not None and resumed[0].is_in(self.epoch)
         return resumed if is_current else None
-
-    def _latest_record(self) -> ReadRecord | None:
-        """Return a record of the item that was yielded last."""
-        position = self._latest.get()
-        number = None if position is None else position.latest
-        return None if number is None else ReadRecord(self.pipeline.loader.reader, number)
 
     # ---- statistics ----
 
