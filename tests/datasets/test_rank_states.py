@@ -17,7 +17,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import distributed
 from torch.utils.data import DataLoader
-from torchdata.stateful_dataloader import StatefulDataLoader
 
 import torchrec_io as tio
 from tests.support.datasets import open_records, record, write_files
@@ -98,25 +97,6 @@ class TestOneRanksStateForAll:
                         seen += flat(came)
                 assert sorted(seen) == list(range(0 if is_end else begin, count))
 
-    def test_loader_with_workers_over_epochs(self, tmp_path: Path) -> None:
-        paths = write_files(tmp_path, [12])
-
-        def loader_of(rank: int) -> StatefulDataLoader[Any]:
-            dataset = make(paths, rank=rank, world_size=2, epochs=2)
-            return StatefulDataLoader(
-                dataset, batch_size=None, num_workers=2, multiprocessing_context="fork"
-            )
-
-        for steps in range(6):
-            loaders = [loader_of(0), loader_of(1)]
-            iterators = [iter(loader) for loader in loaders]
-            for iterator in iterators:
-                for _ in range(steps):
-                    next(iterator)
-            other = loader_of(1)
-            other.load_state_dict(loaders[0].state_dict())
-            assert ids_of(other) == ids_of(iterators[1])
-
 
 def share_of_a_rank(dataset: Any, rank: int, results: Any) -> None:
     os.environ.update(RANK=str(rank), WORLD_SIZE="2")
@@ -169,16 +149,6 @@ class TestCopies:
         dataset.set_epoch(1)
         assert ids_of(persistent) == following
 
-    def test_datasets_are_independent(self, paths: list[str]) -> None:
-        dataset = make(paths)
-        other = copy.copy(dataset)
-        other.resume(epoch=0, batches=5)
-        assert len(ids_of(dataset)) == 12
-        assert len(ids_of(other)) == 7
-        again = pickle.loads(pickle.dumps(other))
-        assert again.state_dict()["begin"] == 0  # the position was consumed
-        assert len(ids_of(again)) == 12
-
     def test_copy_uses_the_rank_of_its_process(
         self, paths: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -201,16 +171,6 @@ def test_loading_an_older_state(paths: list[str], workers: int) -> None:
         list(loader)
     dataset.load_state_dict(place.state_dict())
     assert ids_of(loader) == whole[3:]
-
-
-@pytest.mark.parametrize("world", [1, 2, 3])
-def test_samples_of_a_rank_do_not_depend_on_its_workers(tmp_path: Path, world: int) -> None:
-    paths = write_files(tmp_path, [600])
-    for rank in range(world):
-        dataset = make(paths, batch_size=None, rank=rank, world_size=world)
-        alone = {int(sample["id"]) for sample in load(dataset, 0)}
-        for workers in (1, 3):
-            assert {int(sample["id"]) for sample in load(dataset, workers)} == alone
 
 
 class TestErrorsInTheirTurn:

@@ -27,7 +27,7 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
     return set_rank
 
 
-def test_files_records_and_changed_options(tmp_path: Path, paths: list[str]) -> None:
+def test_files_records_and_changed_options(paths: list[str]) -> None:
     dataset = open_records(paths, batch_size=100, shuffle=True, seed=7)
     files = f"2 files, first {paths[0]!r}"
     assert repr(dataset) == (

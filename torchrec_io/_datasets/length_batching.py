@@ -15,7 +15,6 @@ from .._tensors.block_parser import BlockParser
 from ..checks import counted
 from ..errors import DecodeError, TorchRecIOError
 from .options import LengthKey
-from .pipeline import UnitOrder
 
 
 def batch_by_length(
@@ -24,8 +23,8 @@ def batch_by_length(
     parser: BlockParser,
     options: Mapping[str, Any],
     known: Lengths | None,
-) -> UnitOrder:
-    """Return an order of batches of records of similar length.
+) -> tuple[LengthBatchedOrder, Mapping[str, Any], list[TorchRecIOError]]:
+    """Return batches of records of similar length; see ``units_of``.
 
     Args:
         order: Order of the records.
@@ -51,7 +50,7 @@ def batch_by_length(
     batches = LengthBatchedOrder(order, lengths, batch_tokens, batch_size)
     if length_key is not None and not isinstance(length_key, str):
         options = {**options, "length_key": lengths}
-    return UnitOrder(batches, options, _too_long_records(batches, reader, options))
+    return batches, options, _too_long_records(batches, reader, options)
 
 
 def _too_long_records(

@@ -131,12 +131,10 @@ def mix(
     mixed = change_options(MixOptions, first.options, changes)
     if not orders[0].can_batch_by_length:
         check_no_length_batches(mixed, "a dataset of steps")
-    units = units_of(order, records, parser, mixed)
+    units, completed, errors = units_of(order, records, parser, mixed)
     paths = [path for part in parts for path in part.paths]
     loader = RecordLoader(reader, parser)
-    return MixedDataset(
-        Pipeline(paths, first.schema, units.order, loader, units.options, units.errors)
-    )
+    return MixedDataset(Pipeline(paths, first.schema, units, loader, completed, errors))
 
 
 def _as_list(datasets: Any) -> list[Any]:

@@ -29,7 +29,6 @@ from ..checks import counted
 from ..errors import DecodeError, TorchRecIOError
 from ..timing.steps import around_native, parsing, reading
 from .length_batching import length_feature
-from .pipeline import UnitOrder
 from .record_loader import Loaded, RecordLoader
 
 # Measured length of a record that cannot be read. It is planned as one token, so that the error is
@@ -44,8 +43,8 @@ def pack_documents(
     parser: BlockParser,
     options: Mapping[str, Any],
     known: Lengths | None,
-) -> UnitOrder:
-    """Return an order of packed rows, and the options with the name of the tokens.
+) -> tuple[PackedOrder, Mapping[str, Any], list[TorchRecIOError]]:
+    """Return packed rows, and the options with the name of the tokens; see ``units_of``.
 
     Args:
         order: Order of the documents.
@@ -68,7 +67,7 @@ def pack_documents(
         known = _find_lengths(reader, feature)
     rows = pack_rows(order, known, pack)
     errors = _left_out_documents(rows, reader, options["on_error"])
-    return UnitOrder(rows, {**options, "pack": pack}, errors)
+    return rows, {**options, "pack": pack}, errors
 
 
 def _find_lengths(reader: RecordReader, feature: LengthFeature) -> Lengths:

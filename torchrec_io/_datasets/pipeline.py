@@ -6,7 +6,7 @@ import dataclasses
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .._order.orders import PositionOrder, RecordOrder, files_fingerprint
 from .._order.selection import Selection, Span
@@ -30,28 +30,14 @@ if TYPE_CHECKING:
 MakeParser: TypeAlias = Callable[[Any], BlockParser]
 
 
-class UnitOrder(NamedTuple):
-    """The order of the units that are assigned to processes.
-
-    Attributes:
-        order: Order of records, batches by length or packed rows.
-        options: The options, completed.
-        errors: Errors of the records that are left out of all units.
-    """
-
-    order: Any
-    options: Mapping[str, Any]
-    errors: Sequence[TorchRecIOError] = ()
-
-
 def units_of(
     order: PositionOrder,
     reader: RecordReader,
     parser: BlockParser,
     options: Mapping[str, Any],
     lengths: Lengths | None = None,
-) -> UnitOrder:
-    """Return the order of the units that options ask for.
+) -> tuple[Any, Mapping[str, Any], Sequence[TorchRecIOError]]:
+    """Return the order of the units that are assigned to processes, as options ask for them.
 
     Args:
         order: Order of the records.
@@ -59,6 +45,10 @@ def units_of(
         parser: Parser of the records.
         options: All options, checked.
         lengths: Lengths that were found before.
+
+    Returns:
+        The order of records, batches by length or packed rows; the options, completed; and errors
+        of the records that are left out of all units.
 
     Raises:
         ValueError: If the options do not fit the records.
@@ -71,7 +61,7 @@ def units_of(
         from .packing import pack_documents  # noqa: PLC0415  # rarely needed
 
         return pack_documents(order, reader, parser, options, lengths)
-    return UnitOrder(order, options)
+    return order, options, ()
 
 
 @dataclass(frozen=True)
