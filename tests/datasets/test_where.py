@@ -234,7 +234,7 @@ class TestAnswers:
             (lambda ids: (ids > 3).all(), ValueError, r", got bool \[\]"),
             (lambda ids: (ids > 3).numpy()[:0], ValueError, r", got bool \[0\]"),
             (lambda ids: [True] * (len(ids) - 1), ValueError, r", got bool \[49\]"),
-            (lambda ids: [1] * len(ids), TypeError, ", got 1 in a list"),
+            (lambda ids: [1] * len(ids), TypeError, r", got int64 \[50\]"),
             (lambda _: None, TypeError, ": a bool Tensor, a bool array or a list, got None"),
             (lambda _: True, TypeError, ": a bool Tensor, a bool array or a list, got True"),
         ],

@@ -52,7 +52,7 @@ def describe_parts(pipeline: Pipeline) -> list[str]:
 
 
 def describe_share(session: Session) -> str | None:
-    """Return which rank this is, and who says so; None for a single rank."""
+    """Return the rank with the source of its number; None for a single rank."""
     try:
         partition = session.partition
     except ValueError as error:  # the environment variables of torchrun are not valid

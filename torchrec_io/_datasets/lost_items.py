@@ -41,7 +41,7 @@ class _Pickler(ForkingPickler):
 
 
 def _error_of(number: int, item: Any, cause: Exception) -> Any:
-    """Return what a worker sends in place of an item."""
+    """Return the error that a worker sends in place of an item."""
     reason = (
         f"item {number} of this iteration cannot be sent from a worker process "
         f"({type(cause).__name__}: {cause}). A transform or collate_fn must return what can be "

@@ -55,12 +55,12 @@ class LostRecords:
         return (ReadyBatch(loaded, len(job.units)),)
 
     def rest(self, epoch: int) -> Sequence[ReadyBatch]:
-        """Return what is left at the end of an epoch, as at most one batch."""
+        """Return the remaining records at the end of an epoch, as at most one batch."""
         del epoch
         return ()
 
     def completed(self, job: LoadJob, loaded: Loaded, progress: Progress) -> Loaded:
-        """Return the records that stand for those of a job of which some were lost."""
+        """Return the records of a job that lost some, without these or with replacements."""
         del job
         return self.join([loaded], progress.epoch) if len(loaded.numbers) else loaded
 

@@ -51,7 +51,7 @@ class ReplacedRecords(LostRecords):
         self._errors = errors
 
     def completed(self, job: LoadJob, loaded: Loaded, progress: Progress) -> Loaded:
-        """Return records in place of those of a job of which some were lost.
+        """Return the records of a job, with a replacement of each lost one.
 
         Raises:
             DecodeError: If no valid record is in reach of a lost one.

@@ -131,10 +131,7 @@ def _mask_of(answer: Any, count: int) -> Mask:
     """Return the result of a predicate as a mask: bool ``[count]``."""
     wanted = f"the predicate must return one bool for each of {counted(count, 'record')}"
     if isinstance(answer, (list, tuple)):
-        others = [each for each in answer if not isinstance(each, (bool, np.bool_))]
-        if others:
-            raise TypeError(f"{wanted}, got {others[0]!r} in a {type(answer).__name__}")
-        answer = np.array(answer, np.bool_)
+        answer = np.array(answer)
     if not isinstance(answer, (torch.Tensor, np.ndarray)):
         raise TypeError(f"{wanted}: a bool Tensor, a bool array or a list, got {answer!r}")
     got = f"got {str(answer.dtype).removeprefix('torch.')} {list(answer.shape)}"
