@@ -5,20 +5,16 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .._order.lanes import check_lanes
-from .._order.orders import ENDLESS, Order, StreamOrder
+from .._order.orders import ENDLESS, Order
 from .._order.plan import EpochPlan
 from .._order.progress import ProcessLayout, Progress
 from .._order.selection import Numbers
 from ..errors import StateMismatchError
 from .options import makes_batches
-
-if TYPE_CHECKING:
-    from .._records.stream_reader import StreamReader
 
 # Number of records that are assigned and loaded at a time without a batch size.
 _MOST_AT_ONCE = 256
@@ -31,8 +27,11 @@ _EPOCHS_AHEAD = 100
 _WORKERS = 8
 
 
-class RecordPartition(ABC):
-    """Assigns epochs to processes.
+class RecordPartition:
+    """Assigns epochs to processes: the files of a stream, or its every n-th record if they are few.
+
+    The number of records of a stream is not known: ``begin`` is 1 at the end of the last epoch,
+    else 0. :class:`EpochPartition` assigns units whose number is known.
 
     Args:
         order: Order of the records.
@@ -81,9 +80,9 @@ class RecordPartition(ABC):
         return not (self.has_batches or self.has_rows or self.replaces_lost)
 
     @property
-    @abstractmethod
     def unit_batch_size(self) -> int:
         """Number of units assigned to a process at a time."""
+        return self.options["batch_size"] or self._samples_at_once or _MOST_AT_ONCE
 
     def layout(self, worker: int = 0, num_workers: int = 1) -> ProcessLayout:
         """Return the process layout of a worker of this rank; worker 0 of 1 without workers."""
@@ -134,50 +133,75 @@ class RecordPartition(ABC):
         units = self.num_units(progress, layout)
         return units is not None and progress.consumed >= units
 
-    @abstractmethod
     def num_units(self, progress: Progress, layout: ProcessLayout) -> int | None:
         """Return the number of units of a process in the epoch of a progress, from ``begin`` on.
 
         None if it is not known.
         """
+        del layout
+        return 0 if progress.begin else None
 
     def check_in_worker(self, reader: Any) -> None:
         """Raise ValueError if the files cannot be read in a DataLoader worker."""
-        del reader
+        reader.check_no_pipe()
 
-    @abstractmethod
     def check_uneven(self, progress: Progress, layout: ProcessLayout) -> None:
         """Raise ValueError if ``uneven`` does not fit the ranks."""
+        del progress
+        if self.options["uneven"] is None and layout.world_size > 1:
+            raise ValueError(
+                f"uneven must be 'keep' for a TFRecordStream with {layout.world_size} ranks, got "
+                "None: the number of records is not known, so ranks may get different numbers of "
+                "batches. A TFRecordDataset can pad or drop records"
+            )
 
-    @abstractmethod
     def _epoch_batches(
         self, reader: Any, progress: Progress, layout: ProcessLayout
     ) -> Iterator[Any]:
         """Yield the units of each remaining batch of an epoch."""
+        if progress.begin:
+            return iter(())
+        chunks: Iterator[Any] = reader.chunks(
+            layout.worker * layout.world_size + layout.rank,
+            layout.world_size * layout.num_workers,
+            size=layout.batch_size,
+            window=max(1, int(self.order.shuffle)),
+            seed=self.order.seed,
+            epoch=progress.epoch,
+            skip=progress.consumed,
+        )
+        return chunks
 
-    @abstractmethod
     def _has_later(self, progress: Progress, layout: ProcessLayout) -> bool:
         """Return whether a process without records in an epoch may have some in a later one."""
+        del progress, layout
+        return False
 
-    @abstractmethod
     def next_epoch(self, progress: Progress, layout: ProcessLayout) -> Progress:
         """Return the start of the next epoch."""
+        del layout
+        return Progress(progress.epoch + 1, progress.first_epoch)
 
-    @abstractmethod
     def moved(self, progress: Progress, before: ProcessLayout, now: ProcessLayout) -> Progress:
         """Return the progress from which ``now`` continues that of ``before``.
 
         Raises:
             StateMismatchError: If it cannot.
         """
+        if before != now and progress.consumed:
+            raise StateMismatchError(
+                "a TFRecordStream can be resumed only with the same rank, world_size, worker and "
+                "number of workers"
+            )
+        return progress
 
-    @abstractmethod
     def check_state(self, progress: Progress, layout: ProcessLayout) -> None:
         """Raise StateMismatchError if this order does not allow a progress."""
 
-    @abstractmethod
     def end_of(self, progress: Progress, layout: ProcessLayout) -> Progress:
         """Return a progress at the end of its epoch, as far as this process knows it."""
+        del layout
+        return dataclasses.replace(progress, begin=1)
 
 
 class EpochPartition(RecordPartition):
@@ -242,6 +266,9 @@ class EpochPartition(RecordPartition):
 
     def num_units(self, progress: Progress, layout: ProcessLayout) -> int | None:
         return self.plan(layout, progress).num_worker_records
+
+    def check_in_worker(self, reader: Any) -> None:
+        """Accept all files, which are no pipes."""
 
     def check_uneven(self, progress: Progress, layout: ProcessLayout) -> None:
         is_endless = self.options["epochs"] is None or len(self.order) == ENDLESS
@@ -360,79 +387,6 @@ class EpochPartition(RecordPartition):
             batches -= max(0, left)
             progress = self.next_epoch(progress, layout)
         return progress
-
-
-class StreamPartition(RecordPartition):
-    """Assigns the files of a stream, or every n-th record if there are too few files.
-
-    The number of records is not known: ``begin`` is 1 at the end of the last epoch, else 0.
-
-    Args:
-        order: Order of the stream.
-        options: Batch size, epochs, ranks and so on.
-        rank: Rank of this process.
-        world_size: Number of ranks.
-    """
-
-    order: StreamOrder
-
-    @property
-    def unit_batch_size(self) -> int:
-        return self.options["batch_size"] or self._samples_at_once or _MOST_AT_ONCE
-
-    def num_units(self, progress: Progress, layout: ProcessLayout) -> int | None:
-        del layout
-        return 0 if progress.begin else None
-
-    def check_in_worker(self, reader: StreamReader) -> None:
-        reader.check_no_pipe()
-
-    def check_uneven(self, progress: Progress, layout: ProcessLayout) -> None:
-        del progress
-        if self.options["uneven"] is None and layout.world_size > 1:
-            raise ValueError(
-                f"uneven must be 'keep' for a TFRecordStream with {layout.world_size} ranks, got "
-                "None: the number of records is not known, so ranks may get different numbers of "
-                "batches. A TFRecordDataset can pad or drop records"
-            )
-
-    def _epoch_batches(
-        self, reader: StreamReader, progress: Progress, layout: ProcessLayout
-    ) -> Iterator[Any]:
-        if progress.begin:
-            return iter(())
-        return reader.chunks(
-            layout.worker * layout.world_size + layout.rank,
-            layout.world_size * layout.num_workers,
-            size=layout.batch_size,
-            window=max(1, int(self.order.shuffle)),
-            seed=self.order.seed,
-            epoch=progress.epoch,
-            skip=progress.consumed,
-        )
-
-    def _has_later(self, progress: Progress, layout: ProcessLayout) -> bool:
-        del progress, layout
-        return False
-
-    def next_epoch(self, progress: Progress, layout: ProcessLayout) -> Progress:
-        del layout
-        return Progress(progress.epoch + 1, progress.first_epoch)
-
-    def moved(self, progress: Progress, before: ProcessLayout, now: ProcessLayout) -> Progress:
-        if before != now and progress.consumed:
-            raise StateMismatchError(
-                "a TFRecordStream can be resumed only with the same rank, world_size, worker and "
-                "number of workers"
-            )
-        return progress
-
-    def check_state(self, progress: Progress, layout: ProcessLayout) -> None:
-        """Accept any progress: the number of records is not known."""
-
-    def end_of(self, progress: Progress, layout: ProcessLayout) -> Progress:
-        del layout
-        return dataclasses.replace(progress, begin=1)
 
 
 def _chunk_size(num_records: int, world_size: int, most: int) -> int:
