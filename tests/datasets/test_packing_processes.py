@@ -139,6 +139,7 @@ class TestResuming:
         other.load_state_dict(states[5])
         monkeypatch.setattr(RecordReader, "plan", watched)
         batches = list(other)
+        assert fetched.pop(0) == 0  # the record in which features are looked for
         assert fetched == [
             n for b in batches for n in dict.fromkeys(b["record_numbers"].flat_values.tolist())
         ]

@@ -134,7 +134,7 @@ class TestOrder:
         monkeypatch.setattr(RecordReader, "read", watched)
         shuffle = tio.Shuffle(block=10, window=30)
         dataset = tio.TFRecordDataset(
-            path, SCHEMA, batch_size=7, shuffle=shuffle, num_threads=threads
+            path, {"id": SCHEMA["id"]}, batch_size=7, shuffle=shuffle, num_threads=threads
         )
         assert sorted(flat(ids_of(dataset))) == list(range(100))
         assert sorted(reads) == [(offsets[i], offsets[i + 10]) for i in range(0, 100, 10)]
