@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import distributed
 from torch.utils.data import DataLoader
 
@@ -54,48 +52,6 @@ def load(dataset: Any, workers: int, method: str = "fork", **options: Any) -> Da
         multiprocessing_context=method if workers else None,
         **options,
     )
-
-
-class TestOneRanksStateForAll:
-    @given(
-        count=st.integers(0, 30),
-        batch_size=st.integers(1, 5),
-        world=st.integers(1, 4),
-        other=st.integers(1, 4),
-        steps=st.integers(0, 8),
-    )
-    def test_states_of_any_rank(
-        self,
-        tmp_path_factory: pytest.TempPathFactory,
-        *,
-        count: int,
-        batch_size: int,
-        world: int,
-        other: int,
-        steps: int,
-    ) -> None:
-        paths = write_files(tmp_path_factory.mktemp("n"), [count])
-        begin = min(count, steps * batch_size * world)
-        for rank in range(world):
-            dataset = make(paths, batch_size=batch_size, rank=rank, world_size=world)
-            share = ids_of(dataset.replace())
-            iterator = iter(dataset)
-            for _ in range(steps):
-                next(iterator, None)
-            state = dataset.state_dict()
-            is_own_end = 0 < steps >= len(share)
-            is_end = is_own_end and begin == count
-            for ranks in {world, other}:
-                seen: list[int] = []
-                for after in range(ranks):
-                    going_on = make(paths, batch_size=batch_size, rank=after, world_size=ranks)
-                    going_on.load_state_dict(state)
-                    came = ids_of(going_on)
-                    if is_own_end and (ranks, after) == (world, rank):
-                        assert came == share  # of the following epoch
-                    if is_end or not is_own_end or (ranks, after) != (world, rank):
-                        seen += flat(came)
-                assert sorted(seen) == list(range(0 if is_end else begin, count))
 
 
 def share_of_a_rank(dataset: Any, rank: int, results: Any) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from torch.utils.data import DataLoader
 
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, open_records, write_files
@@ -96,21 +94,6 @@ def test_nothing_is_read(tmp_path: Path) -> None:
     for path in paths:
         Path(path).unlink()
     assert [repr(dataset) for dataset in datasets] == before
-
-
-def shown(dataset: Any) -> Callable[[Any], str]:
-    return lambda _: repr(dataset)
-
-
-def test_in_a_worker(paths: list[str], at: Callable[[str, str], None]) -> None:
-    at("1", "2")
-    dataset = open_records(paths, batch_size=250)
-    loader: Any = DataLoader(
-        dataset, batch_size=None, num_workers=1, collate_fn=shown(dataset),
-        multiprocessing_context="fork",
-    )  # fmt: skip
-    before = repr(dataset)
-    assert list(loader) == [before] * 2
 
 
 def test_loaders(paths: list[str]) -> None:

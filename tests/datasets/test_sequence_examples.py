@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import DataLoader
 
 import torchrec_io as tio
 from tests.support.examples import sequence_example_of
@@ -127,34 +126,6 @@ def test_samples(paths: list[str], tmp_path: Path, compression: str | None) -> N
 
 
 # ---- DataLoader ----
-
-
-@pytest.mark.parametrize("workers", [0, 1])
-def test_samples_are_collated(paths: list[str], workers: int) -> None:
-    loader = DataLoader(
-        tio.TFRecordDataset(paths, SCHEMA),
-        batch_size=5,
-        num_workers=workers,
-        multiprocessing_context="fork" if workers else None,
-        collate_fn=tio.collate,
-    )
-    batches = list(loader)
-    assert [batch["id"].tolist() for batch in batches] == cut(list(range(COUNT)), 5)
-    for batch in batches:
-        assert isinstance(batch, tio.Batch)
-        check_batch(batch, batch["id"].tolist())
-
-
-def test_samples_are_padded(paths: list[str]) -> None:
-    lists = {name: SCHEMA[name] for name in ("frames", "tree")}
-    schema = tio.Schema(context=SCHEMA.context, sequence=lists)
-    dataset = tio.TFRecordDataset(paths, schema)
-    [batch] = DataLoader(dataset, batch_size=COUNT, collate_fn=tio.pad_collate)
-    steps = [steps_of(number) for number in range(COUNT)]
-    assert batch.lengths["frames"].tolist() == batch.lengths["tree"].tolist() == steps
-    assert batch.lengths["tags"].tolist() == [number % 2 for number in range(COUNT)]
-    assert tuple(batch["tree"].shape) == (COUNT, 3, 2, 2)
-    assert batch["tree"][3].tolist() == [[[0, 0], [0, 0]], [[0, 0], [0, 0]], [[0, 1], [0, 0]]]
 
 
 # ---- invalid records ----
