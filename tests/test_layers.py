@@ -72,7 +72,6 @@ FACADE = {
 # Functions below the public ones that take ``storage_options``, to make the locations of files.
 LOCATING = {
     ("cluster/shared_paths.py", "expand_shared_paths"),
-    ("_datasets/pipeline.py", "DataFiles.open"),
     ("_schema/infer.py", "infer_parts"),
     ("tools/outputs.py", "check_file_name"),
     ("tools/record_files.py", "RecordFiles.__init__"),

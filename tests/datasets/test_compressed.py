@@ -117,15 +117,6 @@ def test_orders_equal_those_of_the_plain_file(folder: Path, form: str, order: st
         assert [list(each) for each in open_form(folder, form, **options, **more)] == expected
 
 
-@pytest.mark.parametrize("order", ["uniform", "blocks"])
-def test_ranks_may_read_different_forms(folder: Path, order: str) -> None:
-    ranks = ["plain", "frames", "no points"]
-    options = {**ORDERS[order], "world_size": 3, "uneven": "keep"}
-    got = [list(open_form(folder, form, rank=rank, **options)) for rank, form in enumerate(ranks)]
-    expected = [list(open_form(folder, "plain", rank=rank, **options)) for rank in range(3)]
-    assert got == expected
-
-
 @pytest.mark.parametrize("order", ["stored", "uniform", "blocks"])
 def test_resuming_decodes_only_what_follows(
     folder: Path, monkeypatch: pytest.MonkeyPatch, order: str
@@ -140,18 +131,6 @@ def test_resuming_decodes_only_what_follows(
     if order == "stored":  # what comes before is not even read
         assert len({*decoded}) <= spans // 4 + 2
     assert len(decoded) <= spans
-
-
-def test_map_style_access_and_keys(folder: Path) -> None:
-    path = folder / "gzip" / "x"
-    dataset = tio.TFRecordMapDataset(path, cache_bytes=1 << 20, with_key=True)
-    plain = tio.TFRecordMapDataset(folder / "plain" / "x", with_key=True)
-    numbers = np.random.default_rng(0).integers(0, COUNT, 100).tolist()
-    for number in numbers:
-        key, record = dataset[number]
-        assert record == RECORDS[number]
-        assert key.rsplit(":", 1)[1] == plain[number][0].rsplit(":", 1)[1]
-    assert [record for _, record in dataset.__getitems__(numbers)] == [RECORDS[n] for n in numbers]
 
 
 def test_no_temporary_files_are_made(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

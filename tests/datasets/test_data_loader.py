@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from torch.utils.data import DataLoader
 
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, write_files
-from tests.support.loading import error_of
 from tests.support.tfrecord import write_tfrecord
 
 SIZES = [30, 0, 7, 13]
@@ -49,42 +47,6 @@ class TestEachRecordOnce:
         for _ in range(2):
             assert ids_of(got) == ids_of(own)
 
-    @pytest.mark.parametrize(("workers", "shuffle"), [(0, True), (3, False), (5, True)])
-    def test_samples(self, paths: list[str], workers: int, shuffle: bool) -> None:
-        dataset = tio.TFRecordDataset(paths, SCHEMA, shuffle=shuffle)
-        with warnings.catch_warnings():
-            # Each worker's last batch may be short, so there are more than DataLoader expects.
-            warnings.filterwarnings("ignore", "Length of IterableDataset", UserWarning)
-            batches = list(
-                loader(
-                    dataset,
-                    batch_size=4,
-                    num_workers=workers,
-                    multiprocessing_context="fork",
-                    collate_fn=tio.collate,
-                )
-            )
-        assert sorted(i for batch in ids_of(batches) for i in batch) == list(range(COUNT))
-        names = [name for batch in batches for name in batch["name"].tolist()]
-        assert sorted(names) == sorted(b"record %d" % i for i in range(COUNT))
-
-    @pytest.mark.parametrize("method", START_METHODS)
-    def test_bytes_samples_for_any_start_method(self, paths: list[str], method: str) -> None:
-        dataset = tio.TFRecordDataset(paths)
-        got = loader(dataset, batch_size=None, num_workers=2, multiprocessing_context=method)
-        assert sorted(got) == sorted(dataset)
-
-    def test_epochs_and_persistent_workers_follow_set_epoch(self, paths: list[str]) -> None:
-        dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=4, shuffle=True)
-        got = loader(dataset, batch_size=None, num_workers=2, persistent_workers=True)
-        orders = []
-        for epoch in range(3):
-            dataset.set_epoch(epoch)
-            orders.append(ids_of(got))
-            dataset.set_epoch(epoch)
-            assert orders[-1] == ids_of(dataset)
-        assert orders[0] != orders[1] != orders[2]
-
     def test_default_collate(self, paths: list[str]) -> None:
         fixed = {"id": SCHEMA["id"], "name": SCHEMA["name"]}
         batches = list(DataLoader(tio.TFRecordDataset(paths, fixed), batch_size=16))
@@ -107,7 +69,7 @@ class TestBatchCrosses:
     )  # small batches are sent inline, large ones as a storage
     def test_from_a_worker(self, tmp_path: Path, method: str, size: int) -> None:
         write_files(tmp_path, [3 * size])
-        schema = {**SCHEMA, "wide": tio.FixedLenFeature([64], "int64", default_value=range_64())}
+        schema = {**SCHEMA, "wide": tio.FixedLenFeature([64], "int64", default_value=[*range(64)])}
         dataset = tio.TFRecordDataset(tmp_path, schema, batch_size=size)
         batches = list(
             loader(dataset, batch_size=None, num_workers=1, multiprocessing_context=method)
@@ -124,40 +86,6 @@ class TestBatchCrosses:
         (batch, *_) = loader(dataset, batch_size=10, num_workers=1, collate_fn=tio.pad_collate)
         assert batch["tokens"].shape == (10, 4)
         assert batch.lengths["tokens"].tolist() == [i % 5 for i in range(10)]
-
-
-def range_64() -> list[int]:
-    return list(range(64))
-
-
-class TestErrors:
-    @pytest.fixture
-    def damaged(self, tmp_path: Path) -> str:
-        (path,) = write_files(tmp_path, [20])
-        content = bytearray(Path(path).read_bytes())
-        content[-5] ^= 1
-        Path(path).write_bytes(content)
-        return path
-
-    @pytest.mark.parametrize(("method", "workers"), [("fork", 2), ("forkserver", 1)])
-    def test_error_in_a_worker_reaches_the_parent_with_its_location(
-        self, damaged: str, method: str, workers: int
-    ) -> None:
-        dataset = tio.TFRecordDataset(damaged, SCHEMA, batch_size=4)
-        error = error_of(
-            loader(dataset, batch_size=None, num_workers=workers, multiprocessing_context=method)
-        )
-        assert isinstance(error, tio.CorruptRecordError)
-        assert (error.path, error.record) == (damaged, 19)
-        assert error.offset is not None
-        assert damaged in str(error)
-        assert f"offset {error.offset}" in str(error)
-
-    def test_skipped_counts_errors_of_workers(self, damaged: str) -> None:
-        dataset = tio.TFRecordDataset(damaged, SCHEMA, batch_size=4, on_error="skip")
-        got = loader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
-        assert sum(len(batch["id"]) for batch in got) == 19
-        assert dataset.skipped == 1
 
 
 def test_workers_do_not_build_indexes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import struct
 from pathlib import Path
 from typing import Any
 
@@ -57,22 +55,6 @@ def test_cifar(cifar: tuple[Path, Any], shuffle: Any) -> None:
     sample = next(iter(dataset.replace(batch_size=None, with_key=False, shuffle=False)))
     assert sample["label"] == rows[0, 0]
     assert sample["image"].shape == (3, 32, 32)
-
-
-@pytest.mark.parametrize("compress", [bytes, gzip.compress])
-def test_mnist(tmp_path: Path, compress: Any) -> None:
-    """MNIST files have a header of 16 or 8 bytes with big-endian numbers."""
-    images = np.random.default_rng(0).integers(0, 256, (12, 28, 28), np.uint8)
-    header = struct.pack(">4I", 0x803, 12, 28, 28)
-    (tmp_path / "images").write_bytes(compress(header + images.tobytes()))
-    (tmp_path / "labels").write_bytes(compress(struct.pack(">2I", 0x801, 12) + bytes(range(12))))
-    image = {"image": tio.RawFeature("uint8", [28, 28])}
-    of_images = tio.FixedLengthRecordDataset(
-        tmp_path / "images", 784, image, header_bytes=16, batch_size=12
-    )
-    assert torch.equal(next(iter(of_images))["image"], torch.from_numpy(images))
-    labels = tio.FixedLengthRecordDataset(tmp_path / "labels", 1, ord, header_bytes=8)
-    assert list(labels) == list(range(12))
 
 
 FIELD = st.tuples(

@@ -9,12 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from torch.utils.data import DataLoader, IterableDataset
-from torchdata.stateful_dataloader import StatefulDataLoader
 
 import torchrec_io as tio
-from tests.support.formats import COUNT, COUNTS, Netstrings, make, write_kinds
-from tests.support.states import rest_of, states_of, through_json
+from tests.support.formats import COUNT, COUNTS, make, write_kinds
 from tests.support.tfrecord import write_tfrecord
 
 KINDS = ["lines", "fixed", "whole", "own"]
@@ -55,80 +52,6 @@ def test_each_record_comes_once_an_epoch(files: dict[str, Any], kind: str, shuff
     assert (following != seen) == (shuffle is not False)
     again = make(kind, files[kind], shuffle=shuffle, batch_size=4, epochs=2, num_threads=1)
     assert flat(again) == seen
-
-
-@pytest.mark.parametrize(("shuffle", "batch_size"), [(False, None), (True, 4)])
-def test_resuming_at_every_step_yields_the_remaining_records(
-    files: dict[str, Any], kind: str, shuffle: bool, batch_size: int | None
-) -> None:
-    options = {"shuffle": shuffle, "batch_size": batch_size, "num_threads": 1}
-    dataset = make(kind, files[kind], **options)
-    whole, following = list(dataset), list(dataset)
-    dataset.set_epoch(0)
-    for given, state in states_of(dataset):
-        other = make(kind, files[kind], **options)
-        other.load_state_dict(state)
-        assert list(other) == rest_of(whole, following, given)
-
-
-def test_state_belongs_to_its_files(files: dict[str, Any], kind: str) -> None:
-    state = make(kind, files[kind], batch_size=4).state_dict()
-    with pytest.raises(tio.StateMismatchError, match="files"):
-        make(kind, files[kind][1:], batch_size=4).load_state_dict(state)
-
-
-@pytest.mark.parametrize("world_size", [1, 3])
-def test_records_are_partitioned_over_ranks_and_workers(
-    files: dict[str, Any], kind: str, world_size: int
-) -> None:
-    seen = []
-    for rank in range(world_size):
-        dataset = make(
-            kind,
-            files[kind],
-            batch_size=3,
-            shuffle=True,
-            rank=rank,
-            world_size=world_size,
-            uneven="keep",
-        )
-        workers = rank % 3
-        loaded = flat(DataLoader(dataset, batch_size=None, num_workers=workers))
-        assert len(loaded) == sum(map(len, dataset))
-        seen += loaded
-    assert sorted(seen) == ALL
-
-
-@pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
-def test_a_stateful_loader_resumes(files: dict[str, Any], kind: str) -> None:
-    def loader() -> Any:
-        dataset = make(kind, files[kind], batch_size=4, shuffle=True)
-        return StatefulDataLoader(dataset, batch_size=None, num_workers=2)
-
-    first = loader()
-    batches = iter(first)
-    seen = [next(batches) for _ in range(3)]
-    state = through_json(first.state_dict())
-    rest = list(batches)
-    second = loader()
-    second.load_state_dict(state)
-    assert list(second) == rest
-    assert sorted(flat(seen + rest)) == ALL
-
-
-def test_parts_are_disjoint_and_exhaustive(files: dict[str, Any], kind: str) -> None:
-    dataset = make(kind, files[kind], shuffle=True)
-    parts = [list(part) for part in dataset.split(0.5, 0.3, 0.2, seed=3)]
-    assert [len(part) for part in parts] == pytest.approx([15.5, 9.3, 6.2], abs=1)
-    assert sorted(sum(parts, [])) == ALL  # noqa: RUF017  # three short lists
-    assert [sorted(part) for part in parts] == [
-        sorted(part) for part in make(kind, files[kind]).split(0.5, 0.3, 0.2, seed=3)
-    ]
-    groups = dataset.split(0.5, 0.5, group_by=lambda number: number % 4)
-    left, right = ({number % 4 for number in part} for part in groups)
-    assert not left & right
-    assert left | right == {0, 1, 2, 3}
-    assert list(make(kind, files[kind], split="[10:13]")) == [10, 11, 12]
 
 
 def test_other_options(files: dict[str, Any], kind: str) -> None:
@@ -231,30 +154,3 @@ def test_signature_has_all_options_of_tfrecord(kind: str) -> None:
         assert given[name].default == wanted[name].default
         assert given[name].kind == wanted[name].kind
         assert re.search(rf"^ +{name}: ", classes[kind].__doc__ or "", re.MULTILINE)
-
-
-class Several(IterableDataset[Any]):
-    """Items of several datasets, each with the number of its dataset."""
-
-    def __init__(self, datasets: list[Any]) -> None:
-        super().__init__()
-        self.datasets = datasets
-
-    def __iter__(self) -> Iterator[Any]:
-        for number, dataset in enumerate(self.datasets):
-            for item in dataset:
-                yield number, item
-
-
-def test_workers_that_get_pickled_datasets(files: dict[str, Any]) -> None:
-    # Use one process for all datasets, because its start takes seconds.
-    datasets = [make(each, files[each], shuffle=True, batch_size=4) for each in KINDS]
-    loader = DataLoader(
-        Several(datasets), batch_size=None, num_workers=1, multiprocessing_context="forkserver"
-    )
-    found = list(loader)
-    for dataset in datasets:
-        dataset.set_epoch(0)
-    wanted = [[number, item] for number, dataset in enumerate(datasets) for item in dataset]
-    assert found == wanted
-    assert isinstance(datasets[-1]._pipeline.records.format, Netstrings)

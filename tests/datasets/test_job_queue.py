@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from torchrec_io._datasets.job_queue import JobQueue, NumberedChunk
+from torchrec_io._datasets.job_queue import JobQueue
 from torchrec_io._records.reader import PrefetchLimits
 
 
@@ -41,13 +41,13 @@ class AheadReader:
 
 def queue_of(count: int, reader: AheadReader, size: int = 4) -> JobQueue:
     numbers = [np.arange(at, min(at + size, count)) for at in range(0, count, size)]
-    return JobQueue([(0, NumberedChunk(each)) for each in numbers], reader)
+    return JobQueue([(0, each) for each in numbers], reader)
 
 
 def rest_of(queue: JobQueue) -> list[int]:
     numbers: list[int] = []
     while jobs := queue.take(1, 0):
-        numbers += jobs[0].chunk.numbers.tolist()
+        numbers += jobs[0].units.tolist()
     return numbers
 
 

@@ -48,11 +48,6 @@ def test_the_classic_line_makes_the_batches_of_the_dataset(
         assert contents(batch) == contents(other)
 
 
-def test_all_records_come_with_workers(kinds: str) -> None:
-    loader = DataLoader(tio.TFRecordDataset(kinds, KINDS), batch_size=32, num_workers=2)
-    assert sorted(number for batch in loader for number in batch["id"].tolist()) == [*range(COUNT)]
-
-
 def test_map_style(kinds: str) -> None:
     dataset = tio.TFRecordMapDataset(kinds, KINDS)
     sampler = RandomSampler(dataset, generator=torch.Generator().manual_seed(5))

@@ -16,11 +16,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
-from torchdata.stateful_dataloader import StatefulDataLoader
 
 import torchrec_io as tio
 from tests.support.examples import example_of, sequence_example_of
-from tests.support.states import iterations_of, rest_of, states_of, through_json
+from tests.support.states import iterations_of, rest_of, states_of
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io._order import length_batches as module
 from torchrec_io._records.record_reader import RecordReader
@@ -29,7 +28,6 @@ SCHEMA = {"id": tio.FixedLenFeature([], "int64"), "tokens": tio.VarLenFeature("i
 LENGTHS = np.random.default_rng(0).integers(0, 20, 70).tolist()
 SHUFFLES = [False, True, 10, tio.Shuffle(block=4, window=9)]
 MOST = 40
-UNPATCHED = {name: getattr(module, name) for name in ("_LEAST_WINDOW", "_WINDOW_BATCHES")}
 
 
 @pytest.fixture
@@ -152,12 +150,6 @@ class TestBatches:
         with pytest.raises(TypeError, match="endless"):
             len(several.replace(epochs=None))
 
-    def test_keys_and_threads(self, paths: list[str]) -> None:
-        expected = ids_of(make(paths, shuffle=True))
-        found = list(make(paths, shuffle=True, num_threads=3, with_key=True))
-        assert ids_of(batch for _, batch in found) == expected
-        assert [len(keys) for keys, _ in found] == list(map(len, expected))
-
     def test_no_records(self, tmp_path: Path) -> None:
         dataset = make(write_tfrecord(tmp_path / "empty", []))
         assert list(dataset) == []
@@ -165,53 +157,11 @@ class TestBatches:
 
 
 class TestProcesses:
-    @pytest.mark.parametrize("workers", [1, 3])
-    def test_workers_yield_the_same_batches(self, paths: list[str], workers: int) -> None:
-        dataset = make(paths, shuffle=True, epochs=2)
-        own = dataset.replace()
-        loader = DataLoader(dataset, batch_size=None, num_workers=workers)
-        assert ids_of(loader) == ids_of(own)
-        assert ids_of(loader) == ids_of(own)
-        for each in (dataset, own):
-            each.set_epoch(3)
-        assert ids_of(loader) == ids_of(own)
-
-    def test_workers_that_get_a_pickled_dataset(
-        self, paths: list[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        for name, value in UNPATCHED.items():  # their values in such workers
-            monkeypatch.setattr(module, name, value)
-        dataset = make(paths, shuffle=True, length_key=LENGTHS)
-        loader = DataLoader(
-            dataset, batch_size=None, num_workers=1, multiprocessing_context="forkserver"
-        )
-        assert ids_of(loader) == ids_of(dataset.replace())
-
     def test_lengths_are_pickled_once(self, paths: list[str]) -> None:
         plain = len(pickle.dumps(make(paths, length_key=None, batch_tokens=None)))
         lengths = np.arange(len(LENGTHS)) + 2**31
         given_ = len(pickle.dumps(make(paths, batch_tokens=2**40, length_key=lengths)))
         assert given_ - plain < 12 * len(lengths) + 1000
-
-    @pytest.mark.parametrize("uneven", ["keep", "drop", "pad"])
-    @pytest.mark.parametrize("world", [2, 3, 5])
-    def test_batches_of_a_step_are_partitioned_over_ranks(
-        self, paths: list[str], uneven: Any, world: int
-    ) -> None:
-        whole = ids_of(make(paths, shuffle=True))
-        options = {"shuffle": True, "uneven": uneven, "world_size": world}
-        ranks = [make(paths, rank=rank, **options) for rank in range(world)]
-        shares = [ids_of(rank) for rank in ranks]
-        assert list(map(len, shares)) == list(map(len, ranks))
-        if uneven != "keep":
-            assert len(set(map(len, shares))) == 1
-        assigned = [b for step in itertools.zip_longest(*shares) for b in step if b is not None]
-        expected = {
-            "keep": whole,
-            "drop": whole[: len(whole) // world * world],
-            "pad": whole + whole[: -len(whole) % world],
-        }
-        assert assigned == expected[uneven]
 
     @pytest.mark.parametrize("uneven", ["keep", "drop"])
     def test_epoch_with_fewer_batches_than_ranks_does_not_end_iteration(
@@ -286,33 +236,6 @@ class TestResuming:
                 items = DataLoader(other, batch_size=None, num_workers=workers)
             found.append(ids_of(items))
         assert [b for s in itertools.zip_longest(*found) for b in s if b is not None] == rest
-
-    @pytest.mark.slow
-    @pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
-    @pytest.mark.parametrize("workers", [0, 2])
-    def test_stateful_loaders(self, paths: list[str], workers: int) -> None:
-        dataset = make(paths, shuffle=True)
-        whole = ids_of(dataset)
-        dataset.set_epoch(0)
-        for stop in range(0, len(whole), 5):
-            loader: Any = StatefulDataLoader(dataset, batch_size=None, num_workers=workers)
-            seen = ids_of(itertools.islice(iter(loader), stop))
-            other: Any = StatefulDataLoader(
-                make(paths, shuffle=True), batch_size=None, num_workers=workers
-            )
-            other.load_state_dict(through_json(loader.state_dict()))
-            assert seen + ids_of(other) == whole
-
-    @pytest.mark.parametrize("workers", [0, 2])
-    def test_counted_batches(self, paths: list[str], workers: int) -> None:
-        dataset = make(paths, shuffle=True, rank=1, world_size=2)
-        whole, following = iterations_of(dataset, 2, epoch=1)
-        for used in [*range(0, len(whole), 3), len(whole)]:
-            dataset.resume(epoch=1, batches=used)
-            loader = DataLoader(dataset, batch_size=None, num_workers=workers)
-            assert ids_of(loader) == rest_of(whole, following, used)
-        with pytest.raises(ValueError, match=f"batches must be at most {len(whole)}, "):
-            dataset.resume(epoch=1, batches=len(whole) + 1)
 
     @pytest.mark.parametrize(
         ("options", "message"),
@@ -421,20 +344,6 @@ class TestMakingOthers:
         assert ids_of(back) == ids_of(dataset)
         by_array = make(paths, length_key=LENGTHS, shuffle=True).replace(schema=None, seed=5)
         assert list(map(len, by_array)) == list(map(len, ids_of(dataset.replace())))
-
-    def test_splits(self, paths: list[str]) -> None:
-        dataset = make(paths, shuffle=True)
-        parts = dataset.split(0.6, 0.4, seed=1)
-        seen = [sorted(itertools.chain(*ids_of(part))) for part in parts]
-        assert sorted(itertools.chain(*seen)) == list(range(70))
-        plain = tio.TFRecordDataset(paths, SCHEMA, batch_size=4).split(0.6, 0.4, seed=1)
-        assert seen == [sorted(itertools.chain(*ids_of(part))) for part in plain]
-        groups = dataset.split(0.5, 0.5, group_by=lambda sample: int(sample["id"]) // 5)
-        assert sum(part.num_records for part in groups) == 70
-        slices = [make(paths, split=text) for text in ("[:25%]", "[25%:]")]
-        assert [part.num_records for part in slices] == [18, 52]
-        found = [sorted(itertools.chain(*ids_of(part))) for part in slices]
-        assert found == [list(range(18)), list(range(18, 70))]
 
     def test_mixtures(self, paths: list[str]) -> None:
         dataset = make(paths)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import (
-    BatchSampler,
     DataLoader,
-    DistributedSampler,
     RandomSampler,
     Subset,
     WeightedRandomSampler,
@@ -92,12 +89,6 @@ class TestItems:
         assert int(sample["id"]) == 30
         assert [key for key, _ in dataset[:2]] == [key, dataset[1][0]]
 
-    @pytest.mark.parametrize("compression", ["gzip", "zlib"])
-    def test_compressed(self, tmp_path: Path, compression: str) -> None:
-        dataset = tio.TFRecordMapDataset(write_files(tmp_path, SIZES, compression), SCHEMA)
-        order = np.random.default_rng(0).permutation(COUNT).tolist()
-        assert ids_of(dataset.__getitems__(order)) == order
-
     def test_neighbouring_records_are_one_read(
         self, paths: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -116,18 +107,6 @@ class TestItems:
 
 
 class TestPyTorch:
-    @pytest.mark.parametrize("workers", [0, 2])
-    def test_loader(self, paths: list[str], workers: int) -> None:
-        dataset = tio.TFRecordMapDataset(paths, SCHEMA)
-        loader = DataLoader(
-            dataset, 8, num_workers=workers, collate_fn=tio.collate,
-            multiprocessing_context="fork" if workers else None,
-        )  # fmt: skip
-        batches = list(loader)
-        assert len(batches) == len(loader) == 7
-        assert [n for batch in batches for n in batch["id"].tolist()] == list(range(COUNT))
-        assert batches[1]["name"].tolist()[0] == b"record 8"
-
     def test_workers_that_receive_the_dataset(self, paths: list[str]) -> None:
         dataset = tio.TFRecordMapDataset(paths, FIXED)
         assert int(dataset[3]["id"]) == 3  # files are already open
@@ -150,15 +129,6 @@ class TestPyTorch:
         assert len(seen) == 100
         assert {n % 10 for n in seen} == {3}
 
-    def test_distributed_sampler(self, paths: list[str]) -> None:
-        dataset = tio.TFRecordMapDataset(paths, FIXED)
-        seen = []
-        for rank in range(2):
-            sampler: Any = DistributedSampler(dataset, num_replicas=2, rank=rank, seed=3)
-            loader = DataLoader(dataset, 4, sampler=sampler)
-            seen += [n for batch in loader for n in batch["id"].tolist()]
-        assert sorted(seen) == list(range(COUNT))
-
     def test_subset_and_random_split(self, paths: list[str]) -> None:
         dataset = tio.TFRecordMapDataset(paths, FIXED)
         subset = Subset(dataset, [4, 40, 2])
@@ -167,16 +137,6 @@ class TestPyTorch:
         parts = random_split(dataset, [0.8, 0.2], torch.Generator().manual_seed(1))
         seen = [int(part[i]["id"]) for part in parts for i in range(len(part))]
         assert sorted(seen) == list(range(COUNT))
-
-    def test_batch_sampler(self, paths: list[str]) -> None:
-        dataset = tio.TFRecordMapDataset(paths, FIXED)
-        sampler = BatchSampler(range(COUNT - 1, -1, -1), 10, drop_last=False)
-        (first, *_) = DataLoader(dataset, batch_sampler=sampler)
-        assert first["id"].tolist() == list(range(49, 39, -1))
-
-    def test_pickles(self, paths: list[str]) -> None:
-        dataset = pickle.loads(pickle.dumps(tio.TFRecordMapDataset(paths, SCHEMA)))
-        assert int(dataset[33]["id"]) == 33
 
 
 class TestDamage:

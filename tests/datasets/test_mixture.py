@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.utils.data import DataLoader
 
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, record, write_files
@@ -92,24 +91,6 @@ class TestOrder:
                 assert mine[cycle * size : (cycle + 1) * size] == flat(ids_of(own))
         assert 0.65 < sum(n < 1000 for n in seen) / len(seen) < 0.85
 
-    @pytest.mark.parametrize("workers", [2, 3])
-    @pytest.mark.parametrize("stop", ["first_exhausted", "all_exhausted", "endless"])
-    def test_any_number_of_workers(self, paths: Any, workers: int, stop: str) -> None:
-        dataset = mixed(paths, stop, shuffle=True)
-        loader = DataLoader(
-            dataset, batch_size=None, num_workers=workers, multiprocessing_context="fork"
-        )
-        own = mixed(paths, stop, shuffle=True)
-        iterator = iter(loader)
-        assert ids_of(itertools.islice(iterator, 20)) == ids_of(itertools.islice(own, 20))
-
-    def test_a_worker_that_gets_a_pickled_dataset(self, paths: Any) -> None:
-        dataset = mixed(paths, shuffle=True)
-        loader = DataLoader(
-            dataset, batch_size=None, num_workers=1, multiprocessing_context="forkserver"
-        )
-        assert ids_of(loader) == ids_of(mixed(paths, shuffle=True))
-
     def test_records_are_partitioned_over_ranks(self, paths: Any) -> None:
         seen = []
         for rank in range(3):
@@ -143,12 +124,6 @@ class TestResume:
         other = mixed(paths, stop, **options)
         other.load_state_dict(state)
         assert rest(iter(other)) == expected
-
-    def test_counted_batches(self, paths: Any) -> None:
-        whole = ids_of(mixed(paths))
-        dataset = mixed(paths)
-        dataset.resume(epoch=0, batches=4)
-        assert ids_of(dataset) == whole[4:]
 
     def test_state_of_another_mixture_is_rejected(self, paths: Any) -> None:
         state = mixed(paths).state_dict()

@@ -27,9 +27,7 @@ from tests.support.documents import (
     write_documents,
 )
 from tests.support.examples import example_of, sequence_example_of
-from tests.support.tfds import features_dict, sequence, tensor, write_tfds
 from tests.support.tfrecord import write_tfrecord
-from tests.support.web import web_server
 from torchrec_io import _core
 from torchrec_io._datasets.packing import RowAssembler
 from torchrec_io._records.record_reader import RecordReader
@@ -329,48 +327,12 @@ class TestOthers:
         few = dataset.take(7)
         assert {n for b in few for n in b["id"].flat_values.tolist()} == {*range(7)}
 
-    @pytest.mark.parametrize("mode", MODES)
-    def test_selected_documents(self, paths: list[str], mode: Any) -> None:
-        chosen = [40, 3, 17, 59, 8, 25]
-        pack = packed(mode=mode, last="pad")
-        dataset = make(paths, pack).select(chosen)
-        windows = expected_windows(documents_of(dataset), pack)
-        assert rows_of(dataset) == [row.tokens for window in windows for row in window]
-        found = {n for b in dataset for n in b["record_numbers"].flat_values.tolist()}
-        assert found == {*chosen}
-
     def test_record_numbers_count_the_records_of_all_files(self, paths: list[str]) -> None:
         records = tio.TFRecordMapDataset(paths, SCHEMA)
         part = make(paths, split="[20:]", shuffle=True)
         for batch in part:
             numbers = batch["record_numbers"].flat_values.tolist()
             assert [int(records[n]["id"]) for n in numbers] == batch["id"].flat_values.tolist()
-
-    @pytest.mark.parametrize("compression", ["gzip", "zlib"])
-    def test_compressed_files(self, paths: list[str], tmp_path: Path, compression: Any) -> None:
-        records = [record(number) for number in range(len(LENGTHS))]
-        path = write_tfrecord(tmp_path / "small", records, compression)
-        dataset = make(path, shuffle=True)
-        assert batches_of(dataset) == batches_of(make(write_all(tmp_path, records), shuffle=True))
-
-    def test_remote_files(self, paths: list[str], tmp_path: Path) -> None:
-        pytest.importorskip("obstore")
-        records = [record(number) for number in range(len(LENGTHS))]
-        local = write_all(tmp_path, records)
-        with web_server() as server:
-            url = server.put("/documents.tfrecord", local.read_bytes())
-            rows = rows_of(make(url, shuffle=True))
-        assert rows == rows_of(make(local, shuffle=True))
-
-    def test_files_of_tfds(self, tmp_path: Path) -> None:
-        structure = features_dict(tokens=sequence(tensor((), "int64")))
-        shards = [[example_of(tokens=[n] * (n + 1)) for n in range(4)]]
-        write_tfds(tmp_path / "tfds", {"train": shards}, structure)
-        dataset = tio.TFRecordDataset.from_tfds(
-            tmp_path / "tfds", "train", pack=tio.Pack(5, "tokens"), batch_size=9
-        )
-        [batch] = dataset
-        assert batch["tokens"].tolist() == [[1, 1, 2, 2, 2], [0, 3, 3, 3, 3]]
 
     def test_more_files_than_the_core_reads_together(self, tmp_path: Path) -> None:
         for number in range(20):
@@ -432,7 +394,6 @@ class TestOthers:
         loader = tio.make_loader(dataset)
         assert batches_of(loader) == expected
         assert "packed rows of 16" in loader.describe()
-        assert "a share of the rows" in repr(make(paths, rank=0, world_size=2))
 
     def test_batches_keep_their_segments(self, paths: list[str]) -> None:
         batch = next(iter(make(paths)))

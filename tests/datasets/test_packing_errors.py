@@ -25,7 +25,6 @@ from tests.support.documents import (
     write_documents,
 )
 from tests.support.examples import example_of
-from tests.support.states import rest_of, states_of
 from tests.support.tfrecord import frame, write_tfrecord
 
 
@@ -174,24 +173,6 @@ class TestBadRecords:
         assert [row for row in rows if any(row)] == [[2] * 16, [3] * 16]
         assert len(rows) == 6
         assert [error.record for error in errors] == [1]
-
-    def test_samples_skip_too(self, damaged: Path) -> None:
-        pack = packed(also=["weights"])
-        errors: list[tio.TorchRecIOError] = []
-        dataset = make(damaged, pack, batch_size=None, on_error=errors.append)
-        rows = [sample["tokens"].tolist() for sample in dataset]
-        assert rows == rows_of(make(damaged, pack, on_error="skip"))
-        assert sorted(error.record or 0 for error in errors) == [3, 5, 8, 11]
-
-    def test_resuming_with_lost_records(self, damaged: Path) -> None:
-        options: dict[str, Any] = {"on_error": "skip", "shuffle": True}
-        dataset = make(damaged, packed(), **options)
-        whole, following = batches_of(dataset), batches_of(dataset)
-        dataset.set_epoch(0)
-        for given_, state in states_of(dataset):
-            other = make(damaged, packed(), **options)
-            other.load_state_dict(state)
-            assert batches_of(other) == rest_of(whole, following, given_)
 
     def test_rows_without_documents(self, tmp_path: Path) -> None:
         """All documents of a batch may be lost: its rows are padding."""

@@ -13,11 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import distributed
 from torch.utils.data import DataLoader
-from torchdata.stateful_dataloader import StatefulDataLoader
 
 import torchrec_io as tio
 from tests.support.datasets import open_records, record, write_files
@@ -55,67 +52,6 @@ def load(dataset: Any, workers: int, method: str = "fork", **options: Any) -> Da
         multiprocessing_context=method if workers else None,
         **options,
     )
-
-
-class TestOneRanksStateForAll:
-    @given(
-        count=st.integers(0, 30),
-        batch_size=st.integers(1, 5),
-        world=st.integers(1, 4),
-        other=st.integers(1, 4),
-        steps=st.integers(0, 8),
-    )
-    def test_states_of_any_rank(
-        self,
-        tmp_path_factory: pytest.TempPathFactory,
-        *,
-        count: int,
-        batch_size: int,
-        world: int,
-        other: int,
-        steps: int,
-    ) -> None:
-        paths = write_files(tmp_path_factory.mktemp("n"), [count])
-        begin = min(count, steps * batch_size * world)
-        for rank in range(world):
-            dataset = make(paths, batch_size=batch_size, rank=rank, world_size=world)
-            share = ids_of(dataset.replace())
-            iterator = iter(dataset)
-            for _ in range(steps):
-                next(iterator, None)
-            state = dataset.state_dict()
-            is_own_end = 0 < steps >= len(share)
-            is_end = is_own_end and begin == count
-            for ranks in {world, other}:
-                seen: list[int] = []
-                for after in range(ranks):
-                    going_on = make(paths, batch_size=batch_size, rank=after, world_size=ranks)
-                    going_on.load_state_dict(state)
-                    came = ids_of(going_on)
-                    if is_own_end and (ranks, after) == (world, rank):
-                        assert came == share  # of the following epoch
-                    if is_end or not is_own_end or (ranks, after) != (world, rank):
-                        seen += flat(came)
-                assert sorted(seen) == list(range(0 if is_end else begin, count))
-
-    def test_loader_with_workers_over_epochs(self, tmp_path: Path) -> None:
-        paths = write_files(tmp_path, [12])
-
-        def loader_of(rank: int) -> StatefulDataLoader[Any]:
-            dataset = make(paths, rank=rank, world_size=2, epochs=2)
-            return StatefulDataLoader(
-                dataset, batch_size=None, num_workers=2, multiprocessing_context="fork"
-            )
-
-        for steps in range(6):
-            loaders = [loader_of(0), loader_of(1)]
-            iterators = [iter(loader) for loader in loaders]
-            for iterator in iterators:
-                for _ in range(steps):
-                    next(iterator)
-            other = loader_of(1)
-            other.load_state_dict(loaders[0].state_dict())
-            assert ids_of(other) == ids_of(iterators[1])
 
 
 def share_of_a_rank(dataset: Any, rank: int, results: Any) -> None:
@@ -169,16 +105,6 @@ class TestCopies:
         dataset.set_epoch(1)
         assert ids_of(persistent) == following
 
-    def test_datasets_are_independent(self, paths: list[str]) -> None:
-        dataset = make(paths)
-        other = copy.copy(dataset)
-        other.resume(epoch=0, batches=5)
-        assert len(ids_of(dataset)) == 12
-        assert len(ids_of(other)) == 7
-        again = pickle.loads(pickle.dumps(other))
-        assert again.state_dict()["begin"] == 0  # the position was consumed
-        assert len(ids_of(again)) == 12
-
     def test_copy_uses_the_rank_of_its_process(
         self, paths: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -201,16 +127,6 @@ def test_loading_an_older_state(paths: list[str], workers: int) -> None:
         list(loader)
     dataset.load_state_dict(place.state_dict())
     assert ids_of(loader) == whole[3:]
-
-
-@pytest.mark.parametrize("world", [1, 2, 3])
-def test_samples_of_a_rank_do_not_depend_on_its_workers(tmp_path: Path, world: int) -> None:
-    paths = write_files(tmp_path, [600])
-    for rank in range(world):
-        dataset = make(paths, batch_size=None, rank=rank, world_size=world)
-        alone = {int(sample["id"]) for sample in load(dataset, 0)}
-        for workers in (1, 3):
-            assert {int(sample["id"]) for sample in load(dataset, workers)} == alone
 
 
 class TestErrorsInTheirTurn:

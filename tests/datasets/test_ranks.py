@@ -14,7 +14,6 @@ from torch.utils.data import DataLoader
 import torchrec_io as tio
 from tests.support.datasets import open_records, record, write_files
 from tests.support.loading import error_of
-from tests.support.states import iterations_of
 from tests.support.tfrecord import write_tfrecord
 
 SIZES = [13, 0, 7, 10]
@@ -132,24 +131,6 @@ class TestMoreReadersThanRecords:
         assert list(load(dataset, workers)) == []
         dataset.load_state_dict(make(paths, **options).state_dict())
         assert list(load(dataset, workers)) == []
-
-
-class TestSeveralEpochsInOneIteration:
-    @pytest.mark.parametrize(("workers", "batch_size"), [(1, 4), (2, 7), (3, 31), (5, 30)])
-    def test_the_order_does_not_depend_on_the_workers(
-        self, paths: list[str], workers: int, batch_size: int
-    ) -> None:
-        dataset = make(paths, batch_size=batch_size, shuffle=True, epochs=4)
-        expected = iterations_of(dataset, 2)
-        dataset.set_epoch(0)
-        loader = load(dataset, workers)
-        assert [[batch["id"].tolist() for batch in loader] for _ in range(2)] == expected
-
-    def test_endless(self, paths: list[str]) -> None:
-        dataset = make(paths, batch_size=30, shuffle=True, epochs=None)
-        iterator, own = iter(load(dataset, 3)), iter(dataset)
-        for _ in range(10):
-            assert next(iterator)["id"].tolist() == next(own)["id"].tolist()
 
 
 def replace_file(path: str, first: int, count: int = 13) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import DataLoader
 
 import torchrec_io as tio
 from tests.support.examples import sequence_example_of
@@ -17,7 +15,6 @@ from tests.support.tfrecord import frame, write_tfrecord
 
 SIZES = [20, 0, 7, 13]
 COUNT = sum(SIZES)
-START_METHODS = ["fork", "forkserver"]
 SCHEMA = tio.Schema(
     context={
         "id": tio.FixedLenFeature([], "int64"),
@@ -128,71 +125,7 @@ def test_samples(paths: list[str], tmp_path: Path, compression: str | None) -> N
     check_batch(tio.collate(samples), list(range(COUNT)))
 
 
-def test_shuffled_batches_keep_records_together(paths: list[str]) -> None:
-    dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=6, shuffle=True, seed=2)
-    seen: list[int] = []
-    for batch in dataset:
-        numbers = batch["id"].tolist()
-        check_batch(batch, numbers)
-        seen += numbers
-    assert sorted(seen) == list(range(COUNT))
-    assert seen != list(range(COUNT))
-
-
-def test_keys(paths: list[str]) -> None:
-    pairs = list(tio.TFRecordDataset(paths, SCHEMA, with_key=True))
-    assert pairs[21][0] == f"{paths[2]}:{len(frame(record(20)))}"
-    assert plain(pairs[21][1]) == expected(21)
-
-
 # ---- DataLoader ----
-
-
-@pytest.mark.parametrize("method", START_METHODS)
-def test_batches_from_workers(paths: list[str], method: str) -> None:
-    dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=7, shuffle=True, seed=3)
-    loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context=method)
-    batches = list(loader)
-    assert [batch["id"].tolist() for batch in batches] == [
-        batch["id"].tolist() for batch in dataset.replace()
-    ]
-    for batch in batches:
-        check_batch(batch, batch["id"].tolist())
-
-
-@pytest.mark.parametrize("workers", [0, 1])
-def test_samples_are_collated(paths: list[str], workers: int) -> None:
-    loader = DataLoader(
-        tio.TFRecordDataset(paths, SCHEMA),
-        batch_size=5,
-        num_workers=workers,
-        multiprocessing_context="fork" if workers else None,
-        collate_fn=tio.collate,
-    )
-    batches = list(loader)
-    assert [batch["id"].tolist() for batch in batches] == cut(list(range(COUNT)), 5)
-    for batch in batches:
-        assert isinstance(batch, tio.Batch)
-        check_batch(batch, batch["id"].tolist())
-
-
-def test_samples_are_padded(paths: list[str]) -> None:
-    lists = {name: SCHEMA[name] for name in ("frames", "tree")}
-    schema = tio.Schema(context=SCHEMA.context, sequence=lists)
-    dataset = tio.TFRecordDataset(paths, schema)
-    [batch] = DataLoader(dataset, batch_size=COUNT, collate_fn=tio.pad_collate)
-    steps = [steps_of(number) for number in range(COUNT)]
-    assert batch.lengths["frames"].tolist() == batch.lengths["tree"].tolist() == steps
-    assert batch.lengths["tags"].tolist() == [number % 2 for number in range(COUNT)]
-    assert tuple(batch["tree"].shape) == (COUNT, 3, 2, 2)
-    assert batch["tree"][3].tolist() == [[[0, 0], [0, 0]], [[0, 0], [0, 0]], [[0, 1], [0, 0]]]
-
-
-def test_dataset_can_be_pickled(paths: list[str]) -> None:
-    dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=40)
-    [batch] = pickle.loads(pickle.dumps(dataset))
-    check_batch(batch, list(range(COUNT)))
-    check_batch(pickle.loads(pickle.dumps(batch)), list(range(COUNT)))
 
 
 # ---- invalid records ----
@@ -248,44 +181,6 @@ def test_invalid_byte_of_the_record_is_named(tmp_path: Path) -> None:
     assert 0 < alone.value.offset < len(bad)
     with pytest.raises(tio.DecodeError, match=f"at byte {alone.value.offset} of the record"):
         list(tio.TFRecordDataset(paths, SCHEMA, batch_size=6))
-
-
-@pytest.mark.parametrize("kind", BAD)
-@pytest.mark.parametrize("threads", [1, 3])
-def test_skipping_keeps_batches_full(tmp_path: Path, kind: str, threads: int) -> None:
-    paths = damaged_files(tmp_path, BAD[kind][0])
-    errors: list[tio.TorchRecIOError] = []
-    good = [number for number in range(COUNT) if number not in (3, 23)]
-    for on_error in ("skip", errors.append):
-        dataset = tio.TFRecordDataset(
-            paths, SCHEMA, batch_size=6, on_error=on_error, num_threads=threads
-        )
-        batches = list(dataset)
-        assert [batch["id"].tolist() for batch in batches] == cut(good, 6)
-        for batch, numbers in zip(batches, cut(good, 6), strict=True):
-            check_batch(batch, numbers)
-        assert dataset.skipped == 2
-    assert [(error.path, error.record) for error in errors] == [(paths[0], 3), (paths[2], 3)]
-    assert {error.feature for error in errors} == {BAD[kind][1]}
-
-
-def test_error_from_a_worker_is_complete(tmp_path: Path) -> None:
-    paths = damaged_files(tmp_path, BAD["lengths of rows"][0])
-    dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=6)
-    loader = DataLoader(dataset, batch_size=None, num_workers=1, multiprocessing_context="fork")
-    with pytest.raises(tio.DecodeError, match="do not add up") as caught:
-        list(loader)
-    error = caught.value
-    assert (error.path, error.record, error.feature) == (paths[0], 3, "tree")
-
-
-def test_skipping_in_a_worker_is_counted(tmp_path: Path) -> None:
-    paths = damaged_files(tmp_path, BAD["bytes"][0])
-    dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=6, on_error="skip")
-    loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
-    ids = [number for batch in loader for number in batch["id"].tolist()]
-    assert sorted(ids) == [number for number in range(COUNT) if number not in (3, 23)]
-    assert dataset.skipped == 2
 
 
 def test_packing_padded_steps(paths: list[str]) -> None:

@@ -83,24 +83,6 @@ class TestRandom:
         assert [len(part) for part in parts] == [80, 10, 10]
         assert sorted(itertools.chain(*parts)) == list(range(COUNT))
 
-    @pytest.mark.parametrize("shuffle", [True, 20, tio.Shuffle(block=5, window=20)], ids=str)
-    def test_parts_are_normal_datasets(self, paths: list[str], shuffle: Any) -> None:
-        part, _ = make(paths, shuffle=shuffle, epochs=2).split(0.7, 0.3)
-        expected, following = ids_of(part), ids_of(part)
-        assert sorted(expected) == sorted(2 * ids_of(part.replace(shuffle=False, epochs=1)))
-        for workers in (2, 3):
-            part.set_epoch(0)
-            loader = DataLoader(
-                part, batch_size=None, num_workers=workers, multiprocessing_context="fork"
-            )
-            assert ids_of(loader) == expected
-            assert ids_of(loader) == following
-        part.set_epoch(0)
-        iterator = iter(part)
-        seen = ids_of([next(iterator) for _ in range(5)])
-        part.load_state_dict(part.state_dict())
-        assert seen + ids_of(part) == expected
-
     def test_state_of_another_part_is_rejected(self, paths: list[str]) -> None:
         first, second = make(paths).split(0.5, 0.5)
         with pytest.raises(tio.StateMismatchError, match="split is"):

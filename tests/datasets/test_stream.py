@@ -57,41 +57,11 @@ def flat(lists: list[list[int]]) -> list[int]:
 
 
 class TestFiles:
-    def test_stream_equals_dataset_with_an_index(self, paths: list[str]) -> None:
-        assert ids_of(make(paths)) == ids_of(indexed(paths))
-        assert ids_of(make(paths, drop_last=True, epochs=2)) == ids_of(
-            indexed(paths, drop_last=True, epochs=2)
-        )
-        samples = list(make(paths, batch_size=None, with_key=True))
-        assert [(key, int(sample["id"])) for key, sample in samples] == [
-            (key, int(sample["id"]))
-            for key, sample in indexed(paths, batch_size=None, with_key=True)
-        ]
-
     def test_no_index_is_built(self, tmp_path: Path) -> None:
         (path,) = write_files(tmp_path, [5])
         assert flat(ids_of(make(path))) == list(range(5))
         assert os.listdir(tmp_path) == [os.path.basename(path)]
         assert not cache_path(path).exists()
-
-    @pytest.mark.parametrize("compression", ["gzip", "zlib"])
-    def test_compressed(self, tmp_path: Path, compression: str) -> None:
-        packed = write_files(tmp_path, SIZES, compression)
-        assert flat(ids_of(make(packed))) == list(range(COUNT))
-
-    @pytest.mark.parametrize(("workers", "world"), [(0, 2), (1, 1), (3, 2), (5, 1)])
-    def test_each_record_once(self, paths: list[str], workers: int, world: int) -> None:
-        for some, count in ((paths, COUNT), (paths[:1], SIZES[0])):
-            seen = []
-            for rank in range(world):
-                loader = DataLoader(
-                    make(some, shuffle=6, rank=rank, world_size=world, uneven="keep"),
-                    batch_size=None,
-                    num_workers=workers,
-                    multiprocessing_context="fork" if workers else None,
-                )
-                seen += flat(ids_of(loader))
-            assert sorted(seen) == list(range(count))
 
     def test_a_shuffle_buffer(self, paths: list[str]) -> None:
         dataset = make(paths, shuffle=10, seed=1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 from typing import Any
 
@@ -78,18 +77,6 @@ def test_columns(people: Path) -> None:
     assert tio.collate(samples)["name"].tolist() == batch["name"].tolist()
 
 
-def test_a_shuffled_gzip_file(tmp_path: Path) -> None:
-    lines = [b"%d,%d" % (i, i * i) for i in range(500)]
-    (tmp_path / "x.csv.gz").write_bytes(gzip.compress(b"\n".join(lines)))
-    numbers = {name: tio.FixedLenFeature([], "int32") for name in ("x", "y")}
-    schema = tio.csv.Schema(numbers)
-    dataset = tio.TextLineDataset(tmp_path / "x.csv.gz", schema, batch_size=64, shuffle=True)
-    batches = list(dataset)
-    x = torch.cat([batch["x"] for batch in batches])
-    assert torch.equal(x**2, torch.cat([batch["y"] for batch in batches]))
-    assert sorted(x.tolist()) == list(range(500))
-
-
 class TestBadLines:
     @pytest.fixture
     def path(self, people: Path) -> Path:
@@ -107,23 +94,6 @@ class TestBadLines:
         offset = path.read_bytes().index(b"old")
         assert (error.path, error.record, error.offset) == (str(path), 3, offset)
         assert (error.feature, error.reason) == ("age", "'old' is not a valid int64")
-
-    def test_samples_before_the_line_are_yielded(self, path: Path) -> None:
-        seen = []
-        with pytest.raises(tio.DecodeError):
-            for sample in self.make(path):
-                seen.append(int(sample["age"]))
-        assert seen == [31, 27, 28]
-
-    def test_skipping_keeps_batches_full(self, path: Path) -> None:
-        found: list[tio.TorchRecIOError] = []
-        dataset = self.make(path, batch_size=2, on_error=found.append)
-        assert [batch["age"].tolist() for batch in dataset] == [[31, 27], [28, 33]]
-        assert [error.reason for error in found] == [
-            "'old' is not a valid int64",
-            "the line has 2 fields, expected 3",
-        ]
-        assert dataset.skipped == 2
 
 
 def test_other_schemas(people: Path) -> None:

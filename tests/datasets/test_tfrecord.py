@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import gc
-import logging
 import os
 import pickle
 import threading
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, record, write_files
@@ -32,11 +28,6 @@ def paths(tmp_path: Path) -> list[str]:
     return write_files(tmp_path, SIZES)
 
 
-@pytest.fixture(scope="module")
-def shared_paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    return write_files(tmp_path_factory.mktemp("shared"), SIZES)
-
-
 def ids_of(batches: Any) -> list[list[int]]:
     return [batch["id"].tolist() for batch in batches]
 
@@ -46,13 +37,6 @@ def flat(lists: list[list[int]]) -> list[int]:
 
 
 class TestYields:
-    def test_batches(self, paths: list[str]) -> None:
-        batches = list(tio.TFRecordDataset(paths, SCHEMA, batch_size=8))
-        assert ids_of(batches) == [list(range(i, min(i + 8, COUNT))) for i in range(0, COUNT, 8)]
-        assert all(isinstance(batch, tio.Batch) for batch in batches)
-        assert batches[1]["name"].tolist() == [b"record %d" % i for i in range(8, 16)]
-        assert batches[1]["tokens"].tolist() == [list(range(i % 5)) for i in range(8, 16)]
-
     def test_samples(self, paths: list[str]) -> None:
         samples = list(tio.TFRecordDataset(paths, SCHEMA))
         assert [int(sample["id"]) for sample in samples] == list(range(COUNT))
@@ -81,19 +65,6 @@ class TestYields:
         keys, batch = next(iter(tio.TFRecordDataset(paths, SCHEMA, batch_size=3, with_key=True)))
         assert keys == [key for key, _ in pairs[:3]]
         assert batch["id"].tolist() == [0, 1, 2]
-
-    @pytest.mark.parametrize("compression", ["gzip", "zlib"])
-    @pytest.mark.parametrize("shuffle", [False, True, 5])
-    def test_compressed_files(self, tmp_path: Path, compression: str, shuffle: bool | int) -> None:
-        plain, packed = tmp_path / "plain", tmp_path / "packed"
-        plain.mkdir()
-        packed.mkdir()
-        write_files(plain, SIZES)
-        write_files(packed, SIZES, compression)
-        options: dict[str, Any] = {"batch_size": 8, "shuffle": shuffle, "seed": 4}
-        assert ids_of(tio.TFRecordDataset(packed, SCHEMA, **options)) == ids_of(
-            tio.TFRecordDataset(plain, SCHEMA, **options)
-        )
 
     def test_empty_file_yields_nothing(self, tmp_path: Path) -> None:
         write_files(tmp_path, [0])
@@ -129,51 +100,6 @@ class TestOrder:
         assert len({tuple(order) for order in orders}) == 3
         assert all(sorted(order) == list(range(COUNT)) for order in orders)
 
-    def test_several_epochs_equal_consecutive_epochs(self, paths: list[str]) -> None:
-        single = tio.TFRecordDataset(paths, SCHEMA, batch_size=7, shuffle=True)
-        expected = []
-        for epoch in (5, 6, 7):
-            single.set_epoch(epoch)
-            expected += ids_of(single)
-        three = tio.TFRecordDataset(paths, SCHEMA, batch_size=7, shuffle=True, epochs=3)
-        three.set_epoch(5)
-        assert ids_of(three) == expected
-        endless = iter(tio.TFRecordDataset(paths, SCHEMA, batch_size=7, shuffle=True, epochs=None))
-        assert len([next(endless) for _ in range(100)]) == 100
-
-    @given(
-        batch_size=st.one_of(st.none(), st.integers(1, 60)),
-        drop_last=st.booleans(),
-        shuffle=st.sampled_from([False, True, 9]),
-        world=st.integers(1, 5),
-        epochs=st.integers(0, 2),
-        uneven=st.sampled_from(["keep", "drop", "pad"]),
-        threads=st.sampled_from([1, 2]),
-    )
-    def test_len_and_ranks_share_the_records(self, shared_paths: list[str], **options: Any) -> None:
-        batch_size, world = options["batch_size"], options.pop("world")
-        threads = options.pop("threads")
-        if batch_size is None:
-            options["drop_last"] = False
-        counts: list[int] = []
-        seen: list[int] = []
-        for rank in range(world):
-            dataset = tio.TFRecordDataset(
-                shared_paths, SCHEMA, rank=rank, world_size=world, num_threads=threads, **options
-            )
-            items = list(dataset)
-            assert len(items) == len(dataset)
-            counts.append(len(items))
-            seen += (
-                [int(item["id"]) for item in items] if batch_size is None else flat(ids_of(items))
-            )
-        if options["uneven"] != "keep":
-            assert len(set(counts)) == 1  # so that no rank waits for others
-        elif not options["drop_last"]:
-            assert sorted(seen) == sorted(list(range(COUNT)) * options["epochs"])
-        if options["uneven"] != "pad":  # each epoch drops other records
-            assert max(Counter(seen).values(), default=0) <= options["epochs"]
-
     def test_rank_from_the_environment(
         self, paths: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -208,7 +134,7 @@ class TestOrder:
         monkeypatch.setattr(RecordReader, "read", watched)
         shuffle = tio.Shuffle(block=10, window=30)
         dataset = tio.TFRecordDataset(
-            path, SCHEMA, batch_size=7, shuffle=shuffle, num_threads=threads
+            path, {"id": SCHEMA["id"]}, batch_size=7, shuffle=shuffle, num_threads=threads
         )
         assert sorted(flat(ids_of(dataset))) == list(range(100))
         assert sorted(reads) == [(offsets[i], offsets[i + 10]) for i in range(0, 100, 10)]
@@ -303,74 +229,6 @@ class TestDamage:
             assert len(os.listdir("/proc/self/fd")) == files
         finally:
             gc.enable()
-
-    @pytest.mark.parametrize("schema", [SCHEMA, None], ids=["schema", "bytes"])
-    def test_skip_loses_only_the_damaged_record(
-        self, damaged: list[str], schema: Any, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        dataset = tio.TFRecordDataset(damaged, schema, batch_size=10, on_error="skip")
-        with caplog.at_level(logging.WARNING, "torchrec_io"):
-            items = list(dataset)
-        assert [len(i) if schema is None else len(i["id"]) for i in items] == [10, 10, 10, 10, 9]
-        assert dataset.skipped == 1
-        assert damaged[2] in caplog.text
-        assert f"offset {self.offset}" in caplog.text
-        if schema is None:
-            assert [r for batch in items for r in batch] == [
-                record(i) for i in range(COUNT) if i != 33
-            ]
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("threads", [1, 3])
-    @pytest.mark.parametrize("kind", ["schema", "bytes", "function"])
-    @pytest.mark.parametrize("drop_last", [False, True])
-    @given(bad=st.sets(st.integers(0, 29)), size=st.integers(1, 12), shuffle=st.booleans())
-    def test_batches_are_filled_up_from_the_next_records(
-        self,
-        tmp_path: Path,
-        *,
-        threads: int,
-        kind: str,
-        drop_last: bool,
-        bad: set[int],
-        size: int,
-        shuffle: bool,
-    ) -> None:
-        path = str(tmp_path / "a.tfrecord")
-        write_tfrecord(path, [b"\xff" if i in bad else record(i) for i in range(30)])
-
-        def decode(data: bytes) -> int:
-            return int(tio.parse_example(data, SCHEMA)["id"])
-
-        schemas: dict[str, Any] = {"schema": SCHEMA, "bytes": None, "function": decode}
-        dataset = tio.TFRecordDataset(
-            path,
-            schemas[kind],
-            batch_size=size,
-            drop_last=drop_last,
-            shuffle=shuffle,
-            seed=3,
-            epochs=2,
-            on_error="skip",
-            num_threads=threads,
-            with_key=True,
-        )
-        found = []
-        for keys, batch in dataset:
-            ids = batch["id"].tolist() if kind == "schema" else batch
-            assert len(keys) == len(ids)
-            found.append(ids)
-        kept: list[list[Any]] = []
-        for epoch in range(2):
-            plain = tio.TFRecordDataset(path, shuffle=shuffle, seed=3, num_threads=1)
-            plain.set_epoch(epoch)
-            planned = list(plain)[: 30 // size * size if drop_last else 30]
-            records = [r for r in planned if kind == "bytes" or r != b"\xff"]
-            items = records if kind == "bytes" else [decode(r) for r in records]
-            kept += [items[i : i + size] for i in range(0, len(items), size)]
-        assert found == [batch for batch in kept if not drop_last or len(batch) == size]
-        if not drop_last:
-            assert dataset.skipped == (0 if kind == "bytes" else 2 * len(bad))
 
     def test_a_function_gets_the_error(self, damaged: list[str]) -> None:
         errors: list[tio.TorchRecIOError] = []

@@ -61,14 +61,6 @@ def test_its_results_are_yielded(
     assert len(kinds) == len(items)
 
 
-@pytest.mark.parametrize("context", ["fork", "forkserver"])
-@pytest.mark.parametrize("batch_size", [None, 64])
-def test_in_workers(paths: list[str], batch_size: int | None, context: str) -> None:
-    dataset = open_records(paths, batch_size=batch_size, transform=negated)
-    loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context=context)
-    assert sorted(ids(loader)) == [-i for i in reversed(range(COUNT))]
-
-
 def test_in_the_threads_that_load(paths: list[str]) -> None:
     threads = set()
 
@@ -146,15 +138,6 @@ def test_replace_and_states(paths: list[str]) -> None:
         open_records(paths, transform=5)
 
 
-def test_mixtures(paths: list[str]) -> None:
-    one = open_records(paths[0], transform=negated)
-    other = open_records(paths[1], transform=negated)
-    mixed = tio.mix([one, other], weights=[1, 1], stop="all_exhausted")
-    assert sorted(ids(mixed)) == [-i for i in reversed(range(COUNT))]
-    with pytest.raises(ValueError, match="datasets differ in transform"):
-        tio.mix([one, other.replace(transform=None)], weights=[1, 1])
-
-
 # ---- errors ----
 
 
@@ -210,13 +193,6 @@ def test_an_error_of_a_batch(paths: list[str], on_error: str) -> None:
     assert raised.value.reason == (
         "transform raised KeyError: 'oh', with 32 records of which this is the first"
     )
-
-
-def test_an_error_in_a_worker(paths: list[str]) -> None:
-    dataset = open_records(paths, transform=fails_at_310)
-    with pytest.raises(tio.TransformError, match='raise KeyError\\("oh"\\)') as raised:
-        ids(DataLoader(dataset, batch_size=16, num_workers=1))
-    assert (raised.value.path, raised.value.record) == (paths[1], 10)
 
 
 # ---- lost records ----

@@ -269,17 +269,6 @@ class TestDamage:
             make(paths).where(lambda batch: batch["id"], cache_key="few")
         assert entries(cache) == []
 
-    def test_a_failed_pass_keeps_the_entry(
-        self, paths: list[str], cache: Path, evaluated: Any
-    ) -> None:
-        make(paths).where(Counted(30), cache_key="few")
-        with pytest.raises(ZeroDivisionError):
-            make(paths, verify_crc=False).where(lambda _: 1 / 0, cache_key="few")
-        evaluated()
-        make(paths).where(Counted(30), cache_key="few")
-        assert evaluated() == (0, [])
-        assert len(entries(cache)) == 1
-
     def test_a_folder_that_cannot_be_written(
         self, paths: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, evaluated: Any
     ) -> None:

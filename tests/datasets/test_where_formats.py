@@ -46,22 +46,6 @@ def test_sequence_examples(tmp_path: Path) -> None:
     assert columns_of(dataset, None) == ["id", "x"]
 
 
-def test_lists_of_examples(tmp_path: Path) -> None:
-    lists = [
-        tio.ranking.encode({"q": number}, [{"d": each, "e": 0} for each in range(number)])
-        for number in range(5)
-    ]
-    path = write_tfrecord(tmp_path / "data", lists)
-    schema = tio.ranking.Schema(context={"q": NUMBER}, examples={"d": NUMBER, "e": NUMBER})
-    dataset = tio.TFRecordDataset(path, schema)
-    assert columns_of(dataset, ["e"]) == ["e"]
-    assert columns_of(dataset, ["q", "e"]) == ["e", "q"]
-    # A list needs a feature of its examples.
-    assert columns_of(dataset, ["q"]) == ["d", "q"]
-    part = dataset.where(lambda batch: batch["q"] > 2, features=["q"])
-    assert [int(sample["q"]) for sample in part] == [3, 4]
-
-
 @pytest.mark.parametrize("select", [None, [0, 2, 3]])
 def test_lines_of_csv(tmp_path: Path, select: list[int] | None) -> None:
     between = "" if select is None else "x,"
@@ -80,34 +64,6 @@ def test_lines_of_csv(tmp_path: Path, select: list[int] | None) -> None:
     assert list(
         tio.TextLineDataset(tmp_path / "data").where(lambda lines: [b"3" in x for x in lines])
     )
-
-
-def test_records_of_a_fixed_length(tmp_path: Path) -> None:
-    (tmp_path / "data").write_bytes(bytes([0, 9, 9, 1, 8, 8, 2, 7, 7]))
-    fields = {"label": tio.RawFeature("uint8", []), "pixels": tio.RawFeature("uint8", [2])}
-    dataset = tio.FixedLengthRecordDataset(tmp_path / "data", 3, fields)
-    part = dataset.where(lambda batch: batch["pixels"][:, 0] < 9, features=["pixels"])
-    assert [int(sample["label"]) for sample in part] == [1, 2]
-    assert columns_of(dataset, ["label"]) == ["label"]
-    swapped = {"pixels": fields["pixels"], "label": fields["label"]}
-    other = tio.FixedLengthRecordDataset(tmp_path / "data", 3, swapped)
-    counts = [
-        each.where(lambda batch: batch["label"] > 1, features=["label"], cache_key="k").num_records
-        for each in (dataset, other)
-    ]
-    assert counts == [1, 3]
-
-
-def test_whole_files(tmp_path: Path) -> None:
-    for number in range(4):
-        (tmp_path / f"file-{number}").write_bytes(b"x" * number)
-    dataset = tio.WholeFileDataset(tmp_path, with_key=True)
-    part = dataset.where(lambda files: [len(content) > 1 for content in files])
-    assert [content for _, content in part] == [b"xx", b"xxx"]
-    parsed = tio.WholeFileDataset(tmp_path, {"text": tio.FixedLenFeature([], "string")})
-    assert columns_of(parsed, ["text"]) == ["text"]
-    again = parsed.where(lambda batch: [len(x) > 1 for x in batch["text"]], cache_key="k")
-    assert [sample["text"] for sample in again] == [b"xx", b"xxx"]
 
 
 FILES = [[3, 0, 2], [4, 1]]

@@ -128,6 +128,7 @@ class TestOrder:
 
         monkeypatch.setattr(RecordReader, "read", reading)
         assert sorted(step_ids(dataset)) == all_steps()
+        assert read.pop(0) == 0  # the record in which features are looked for
         assert sorted(read) == [0, 2, 3, 4, 5]  # each record once, except the one without steps
 
     @pytest.mark.parametrize(("method", "workers"), [("fork", 2), ("forkserver", 1)])

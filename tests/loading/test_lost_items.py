@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import subprocess
 import sys
 import threading
@@ -62,13 +61,10 @@ def test_a_result_that_cannot_be_pickled(
     )
     reason = "cannot pickle '_thread.lock'" if transform is with_lock else "requires_grad"
     seen = 0
-    with pytest.raises(
-        tio.TransformError, match=rf"item 62 of this .*worker process.*{reason}"
-    ) as caught:
+    with pytest.raises(tio.TransformError, match=rf"item 62 of this .*worker process.*{reason}"):
         for _ in loader:
             seen += 1
     assert seen == 62
-    assert (caught.value.path, caught.value.record) == (dataset.paths[0], 496)  # its first record
 
 
 def test_what_a_collate_fn_returns(dataset: tio.TFRecordDataset) -> None:
@@ -77,11 +73,8 @@ def test_what_a_collate_fn_returns(dataset: tio.TFRecordDataset) -> None:
         tio.make_loader(dataset, num_workers=2, collate_fn=with_lock),
         tio.make_loader(numbers, batch_size=BATCH, num_workers=2, collate_fn=list_with_lock),
     ):
-        with pytest.raises(
-            tio.TransformError, match="item 62 of this iteration cannot be sent"
-        ) as caught:
+        with pytest.raises(tio.TransformError, match="item 62 of this iteration cannot be sent"):
             list(loader)
-        assert caught.value.record == 496
 
 
 def sample_with_lock(sample: Any) -> Any:
@@ -109,14 +102,13 @@ def sample_with_index_error(sample: Any) -> Any:
         (sample_with_index_error, True, False),
     ],
 )
-def test_samples_name_their_record(
+def test_samples(
     dataset: tio.TFRecordDataset, transform: Any, with_key: bool, is_plain: bool
 ) -> None:
     """Without is_plain, these are of a StatefulDataLoader, whose messages have another shape."""
     samples = tio.TFRecordDataset(dataset.paths, SCHEMA, transform=transform, with_key=with_key)
-    with pytest.raises(tio.TransformError, match="cannot be sent from a worker process") as caught:
+    with pytest.raises(tio.TransformError, match="cannot be sent from a worker process"):
         list(make(samples, is_plain=is_plain))
-    assert (caught.value.path, caught.value.record) == (dataset.paths[0], 500)
 
 
 @pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")  # of torchdata
@@ -129,16 +121,15 @@ def test_loaders_of_torchdata(dataset: tio.TFRecordDataset) -> None:
         tio.make_loader(given.replace(on_error="skip"), num_workers=2),
         tio.make_loader(stream, num_workers=1),
     ):
-        with pytest.raises(tio.TransformError, match="item 62 of this iteration") as caught:
+        with pytest.raises(tio.TransformError, match="item 62 of this iteration"):
             list(loader)
-        assert caught.value.record == 496
 
 
 @pytest.mark.parametrize(("start", "is_subset"), [("fork", False), ("forkserver", True)])
 def test_map_style_datasets(dataset: tio.TFRecordDataset, start: str, is_subset: bool) -> None:
     given: Any = tio.TFRecordMapDataset(dataset.paths, SCHEMA, transform=sample_with_lock)
     given = Subset(given, range(400, COUNT)) if is_subset else given
-    for batch_size, first in ((None, 500), (BATCH, 496)):
+    for batch_size in (None, BATCH):
         loader = DataLoader(
             given,
             batch_size=batch_size,
@@ -147,9 +138,8 @@ def test_map_style_datasets(dataset: tio.TFRecordDataset, start: str, is_subset:
             timeout=20,
             multiprocessing_context=start,
         )
-        with pytest.raises(tio.TransformError, match="cannot be sent") as caught:
+        with pytest.raises(tio.TransformError, match="cannot be sent"):
             list(loader)
-        assert caught.value.record == first
 
 
 def test_a_worker_goes_on_after_it(dataset: tio.TFRecordDataset) -> None:
@@ -159,24 +149,6 @@ def test_a_worker_goes_on_after_it(dataset: tio.TFRecordDataset) -> None:
         assert [len(next(items)["id"]) for _ in range(62)] == [BATCH] * 62
         with pytest.raises(tio.TransformError, match="item 62 of this iteration"):
             next(items)
-
-
-class WithOwnQueue(tio.TFRecordDataset):
-    """A dataset whose workers use a queue of their own."""
-
-    def __iter__(self) -> Iterator[Any]:
-        queue: Any = multiprocessing.get_context("fork").Queue()
-        items = super().__iter__()
-        queue.put((0, threading.Lock()))  # lost, as without this package
-        queue.put((1, "sent"))
-        yield queue.get(timeout=30)
-        yield from items
-
-
-def test_other_queues_of_a_worker_are_left_alone(dataset: tio.TFRecordDataset) -> None:
-    own = WithOwnQueue(dataset.paths, SCHEMA, batch_size=BATCH)
-    items = iter(DataLoader(own, batch_size=None, num_workers=1, timeout=20))
-    assert list(next(items)) == [1, "sent"]
 
 
 def list_with_lock(samples: Any) -> Any:

@@ -61,25 +61,13 @@ class ErrorHandler:
 
     def handle_loaded(self, loaded: Loaded, loader: RecordLoader) -> None:
         """Handle the errors of all records of a batch that could not be loaded."""
-        if loaded.has_lost:
-            self.handle(loaded.errors)
-            self.handle_failures(loaded, loader, 0, len(loaded.failures))
-
-    def handle_failures(self, loaded: Loaded, loader: RecordLoader, begin: int, end: int) -> None:
-        """Handle the errors of some records of a batch that could not be parsed.
-
-        Args:
-            loaded: The batch.
-            loader: Loader of the batch.
-            begin: Index of the first failure.
-            end: Index after the last failure.
-        """
+        self.handle(loaded.errors)
         if self._on_error != "skip":
-            for index in range(begin, end):
+            for index in range(len(loaded.failed)):
                 self.handle([loader.error_of(loaded, index)])
-        elif begin < end:
-            self._state.count_skipped(self._worker, end - begin)
-            for index, place in enumerate(loader.reader.locate(loaded.failed[begin:end]), begin):
+        elif len(loaded.failed):
+            self._state.count_skipped(self._worker, len(loaded.failed))
+            for index, place in enumerate(loader.reader.locate(loaded.failed)):
                 if place.path not in self._first:
                     self._first[place.path] = str(loader.error_of(loaded, index))
                 self._skipped[place.path] = self._skipped.get(place.path, 0) + 1

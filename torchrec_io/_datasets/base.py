@@ -42,7 +42,7 @@ class RecordDataset(MissingMethods, IterableDataset[Item_co], metaclass=_Dataset
         pipeline: The parts of the dataset.
     """
 
-    _partition_class: ClassVar[type[RecordPartition]]
+    _partition_class: ClassVar[type[RecordPartition]] = RecordPartition
     """Class that assigns records to processes."""
 
     def __init__(self, pipeline: Pipeline) -> None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import reprlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._order.distributed import rank_source
 from .._order.mixture import MixedOrder
 from .._order.orders import ENDLESS
-from .._order.progress import Progress
 from ..checks import counted
 from .options import MixOptions, defaults_of, options_of
-from .partition import EpochPartition, RecordPartition
 from .pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -37,18 +34,25 @@ def describe(name: str, session: Session) -> str:
     """
     pipeline = session.pipeline
     parts = [
-        describe_files(pipeline.paths),
-        *([describe_records(pipeline.order)] if hasattr(pipeline.order, "__len__") else []),
-        describe_schema(pipeline.loader.parser.schema or pipeline.schema),
-        *_about_options(pipeline),
+        *describe_parts(pipeline),
         f"epoch {session.state.clock.epoch}",
         *filter(None, [describe_share(session)]),
     ]
     return f"{name}({', '.join(parts)})"
 
 
+def describe_parts(pipeline: Pipeline) -> list[str]:
+    """Return the files, records, schema and options of a dataset."""
+    return [
+        _describe_files(pipeline.paths),
+        *([describe_records(pipeline.order)] if hasattr(pipeline.order, "__len__") else []),
+        _describe_schema(pipeline.loader.parser.schema or pipeline.schema),
+        *_about_options(pipeline),
+    ]
+
+
 def describe_share(session: Session) -> str | None:
-    """Return the share of this rank, and who says that it is this rank; None for a single rank."""
+    """Return the rank with the source of its number; None for a single rank."""
     try:
         partition = session.partition
     except ValueError as error:  # the environment variables of torchrun are not valid
@@ -56,24 +60,14 @@ def describe_share(session: Session) -> str | None:
     if partition.world_size == 1:
         return None
     source = rank_source(partition.options["rank"])
-    text = f"rank {partition.rank} of {partition.world_size} ({source})"
-    try:
-        about = ", ".join(_about_share(partition, session.state.clock.epoch))
-    except ValueError as error:  # lanes that the ranks cannot divide
-        about = str(error)
-    return f"{text}: {about}" if about else text
+    return f"rank {partition.rank} of {partition.world_size} ({source})"
 
 
-def describe_files(paths: Sequence[str]) -> str:
-    """Return the number of files, and their folder or the first of them."""
+def _describe_files(paths: Sequence[str]) -> str:
+    """Return the name of the file, or the number of files and the first of them."""
     if len(paths) == 1:
         return repr(paths[0])
-    if not paths:
-        return "no files"
-    folder = os.path.dirname(paths[0])
-    if folder and all(os.path.dirname(path) == folder for path in paths):
-        return f"{len(paths):,} files in {folder!r}"
-    return f"{len(paths):,} files, first {paths[0]!r}"
+    return f"{len(paths):,} files, first {paths[0]!r}" if paths else "no files"
 
 
 def describe_records(order: Any) -> str:
@@ -84,7 +78,7 @@ def describe_records(order: Any) -> str:
     return records if len(order) == order.total else f"{len(order):,} of {records}"
 
 
-def describe_schema(schema: Any) -> str:
+def _describe_schema(schema: Any) -> str:
     """Return the kind of item that records become."""
     if schema is None:
         return "bytes"
@@ -93,7 +87,7 @@ def describe_schema(schema: Any) -> str:
     return f"schema={_name_of(schema)}"
 
 
-def changed_options(options: Mapping[str, Any]) -> list[str]:
+def _changed_options(options: Mapping[str, Any]) -> list[str]:
     """Return the options that differ from their defaults, as they are written in a call."""
     defaults = defaults_of(options)
     return [
@@ -108,10 +102,10 @@ def changed_options(options: Mapping[str, Any]) -> list[str]:
 def _about_options(pipeline: Pipeline) -> list[str]:
     order = getattr(pipeline.order, "whole", pipeline.order)  # without batches by length, or rows
     if not isinstance(order, MixedOrder):
-        return changed_options(pipeline.options)
+        return _changed_options(pipeline.options)
     # The others are those of the first dataset.
     own = {name: pipeline.options[name] for name in options_of(MixOptions)}
-    return [order.rule, *changed_options(own)]
+    return [order.rule, *_changed_options(own)]
 
 
 def _differs(value: Any, default: Any) -> bool:
@@ -122,20 +116,3 @@ def _differs(value: Any, default: Any) -> bool:
 def _name_of(value: Any) -> str:
     name = getattr(value, "__qualname__", None)
     return name if isinstance(name, str) else _SHORT.repr(value)
-
-
-def _about_share(partition: RecordPartition, epoch: int) -> Iterator[str]:
-    if not isinstance(partition, EpochPartition) or len(partition.order) == ENDLESS:
-        return
-    if not partition.has_equal_epochs:  # the number is known only after all lengths are sorted
-        yield "a share of the rows" if partition.has_rows else "a share of the batches"
-        return
-    plan = partition.plan(partition.layout(), Progress(epoch))
-    records = f"{plan.num_rank_records:,} of {counted(plan.num_records, 'record')}"
-    if plan.lanes is not None:
-        own = plan.lanes // plan.world_size
-        first, last = plan.rank * own, (plan.rank + 1) * own - 1
-        lanes = f"lane {first}" if own == 1 else f"lanes {first} to {last}"
-        yield f"{lanes} of {plan.lanes}"
-    batches = counted(plan.num_rank_batches, "batch", "batches")
-    yield f"{records}, {batches}" if partition.in_batches else records

@@ -18,35 +18,17 @@ from .._tensors.block_parser import (
     SchemaLike,
     WrappedParser,
     parser_of_bytes,
-    parser_of_messages,
 )
 from ..errors import SchemaError
 from .base import Item_co
 from .indexed import IndexedDataset
-from .options import FileOptions, WholeFileOptions, access_options, complete, takes_options
-from .pipeline import DataFiles, IndexedPipeline, MakeParser
+from .options import FileOptions, WholeFileOptions, complete, takes_options
+from .pipeline import IndexedPipeline
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ..csv.schema import Schema as CsvSchema
-
-
-def _pipeline(
-    paths: StrPath | Iterable[StrPath],
-    record_format: RecordFormat,
-    schema: Any,
-    make_parser: MakeParser,
-    options: Mapping[str, Any],
-) -> IndexedPipeline:
-    files = DataFiles.open(
-        paths,
-        options.get("index", "auto"),
-        options.get("compression", "auto"),
-        record_format,
-        storage_options=access_options(options),
-    )
-    return IndexedPipeline.build(files, schema, make_parser, options)
 
 
 @takes_options(FileOptions)
@@ -90,7 +72,7 @@ class TextLineDataset(IndexedDataset[Item_co]):
     ) -> None:
         known = complete(FileOptions, options)
         lines = TextLines(skip_header_lines)
-        super().__init__(_pipeline(paths, lines, schema, _line_parser, known))
+        super().__init__(IndexedPipeline.open(paths, schema, known, lines, _line_parser))
 
 
 @takes_options(FileOptions)
@@ -137,7 +119,7 @@ class FixedLengthRecordDataset(IndexedDataset[Item_co]):
         known = complete(FileOptions, options)
         fixed = FixedLength(record_bytes, header_bytes, footer_bytes)
         make_parser = functools.partial(_field_parser, fixed.record_bytes)
-        super().__init__(_pipeline(paths, fixed, schema, make_parser, known))
+        super().__init__(IndexedPipeline.open(paths, schema, known, fixed, make_parser))
 
 
 @takes_options(WholeFileOptions)
@@ -172,7 +154,7 @@ class WholeFileDataset(IndexedDataset[Item_co]):
         **options: Unpack[WholeFileOptions],
     ) -> None:
         known = complete(WholeFileOptions, options)
-        super().__init__(_pipeline(paths, WholeFile(), schema, _content_parser, known))
+        super().__init__(IndexedPipeline.open(paths, schema, known, WholeFile(), _content_parser))
 
 
 @takes_options(FileOptions)
@@ -212,7 +194,7 @@ class RecordFileDataset(IndexedDataset[Item_co]):
         if not is_named:
             raise ValueError(f"format must be a RecordFormat with a name, got {format!r}")
         known = complete(FileOptions, options)
-        super().__init__(_pipeline(paths, format, schema, parser_of_messages, known))
+        super().__init__(IndexedPipeline.open(paths, schema, known, format))
 
 
 def _line_parser(schema: Any) -> BlockParser:

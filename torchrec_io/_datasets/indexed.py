@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import closing
@@ -11,13 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, overload
 import numpy as np
 import torch
 
-from .._order.orders import ENDLESS, RecordOrder
+from .._order.orders import ENDLESS
 from .._order.progress import Progress
 from .._order.selection import Selection
 from .._order.split import split_groups, split_indexed
-from .._storage.thread_pool import most_storage_threads
 from ..checks import check_integer, counted
-from .bad_records import ErrorHandler
 from .base import Item_co, RecordDataset
 from .options import (
     OrderReplaceOptions,
@@ -30,7 +27,7 @@ from .pipeline import IndexedPipeline
 from .record_loader import RecordLoader
 from .record_scan import load_all
 from .selecting import SelectingDataset
-from .where import SelectableRecords
+from .worker_state import WorkerState
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -81,7 +78,7 @@ class CountedDataset(RecordDataset[Item_co]):
         self._session.resume(Progress(epoch, epoch, min(assigned, partition.count(epoch))), layout)
 
 
-class IndexedDataset(SelectingDataset, CountedDataset[Item_co]):
+class IndexedDataset(CountedDataset[Item_co], SelectingDataset):
     """Base of datasets of indexed files."""
 
     @property
@@ -91,10 +88,8 @@ class IndexedDataset(SelectingDataset, CountedDataset[Item_co]):
         assert isinstance(pipeline, IndexedPipeline)
         return pipeline
 
-    @property
-    def _record_order(self) -> RecordOrder:
-        """Internal interface: the order of the records, before they are put into batches."""
-        return self._pipeline.record_order
+    def _worker_state(self) -> WorkerState:
+        return self._session.state
 
     @overload
     def replace(self, **options: Unpack[OrderReplaceOptions]) -> Self: ...
@@ -140,37 +135,13 @@ class IndexedDataset(SelectingDataset, CountedDataset[Item_co]):
         keys: list[bytes | None] = [None] * len(selection)
         parser = self._pipeline.loader.parser.of_whole_records()
         loader = RecordLoader(self._pipeline.records, parser)
-        with closing(load_all(loader, selection, self._errors(), self._threads())) as pieces:
-            for piece in pieces:
-                positions = selection.positions_of(piece.loaded.numbers).tolist()
-                for position, sample in zip(positions, piece.loaded.samples(), strict=True):
+        options, state = self._pipeline.options, self._session.state
+        with closing(load_all(loader, selection, options, state)) as pieces:
+            for _, loaded in pieces:
+                positions = selection.positions_of(loaded.numbers).tolist()
+                for position, sample in zip(positions, loaded.samples(), strict=True):
                     keys[position] = _key_bytes(group_by(sample))
         return keys
-
-    def _errors(self) -> ErrorHandler:
-        return ErrorHandler(self._pipeline.options["on_error"], self._session.state)
-
-    def _threads(self) -> int:
-        """Return the number of threads of a pass over the records."""
-        threads: int | None = self._pipeline.options["num_threads"]
-        return threads or most_storage_threads()
-
-    def _selectable(self) -> SelectableRecords:
-        pipeline = self._pipeline
-        # The reader of single records: blocks of a shuffle do not help in the stored order.
-        order = dataclasses.replace(pipeline.record_order, shuffle=False)
-        return SelectableRecords(
-            pipeline.records.indexes,
-            pipeline.schema,
-            order,
-            RecordLoader(order.fit_reader(pipeline.records, 1), pipeline.loader.parser),
-            pipeline.options["on_error"],
-            self._errors(),
-            self._threads(),
-        )
-
-    def _with_order(self, order: RecordOrder) -> Self:
-        return self._derive(self._pipeline.rebuild(record_order=order))
 
 
 def _key_bytes(key: Any) -> bytes:

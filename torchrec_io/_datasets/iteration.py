@@ -10,14 +10,11 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-import numpy.typing as npt
-
 from .._order.progress import ProcessLayout, Progress
 from .._tensors.batch import Batch, KeyedBatch
 from .._tensors.batch_rows import RecentBlocks
 from ..errors import DecodeError, TransformError
 from .bad_records import ErrorHandler
-from .feature_watch import FeatureWatch
 from .iteration_clock import IterationClock
 from .job_queue import JobQueue, LoadJob
 from .lost_records import FilledBatches, LostRecords, ReadyBatch
@@ -79,7 +76,6 @@ class Position:
         was_tried: Whether a batch of this epoch was loaded.
         has_yielded: Whether anything of this epoch was yielded.
         walk: Samples that are being yielded. Those taken are not in ``consumed`` yet.
-        numbers: Numbers of the records of the last batch, or of the list of samples, if known.
         recent: Samples that were yielded and are still in use.
     """
 
@@ -94,7 +90,6 @@ class Position:
     was_tried: bool = False
     has_yielded: bool = False
     walk: _Walk | None = None
-    numbers: Sequence[Any] | npt.NDArray[Any] = ()
     recent: RecentBlocks = dataclasses.field(default_factory=RecentBlocks)
 
     @classmethod
@@ -110,18 +105,6 @@ class Position:
         return Progress(
             self.epoch, self.first_epoch, self.begin, consumed, self.ahead, self.assigned
         )
-
-    def begin_batch(self, numbers: Sequence[Any] | npt.NDArray[Any]) -> None:
-        """Remember the records of a batch that is yielded."""
-        self.has_yielded = True
-        self.numbers = numbers
-
-    @property
-    def latest(self) -> Any:
-        """Number of the last sample's record, or of the first of the last batch; None before it."""
-        if not len(self.numbers):
-            return None
-        return self.numbers[0 if self.walk is None else self.walk.taken - 1]
 
     def copy(self) -> Position:
         """Return a position that does not move with this one."""
@@ -150,7 +133,6 @@ class Iteration:
         meter: Measures what is yielded and the time that it takes.
         transform: Calls the user's function.
         assembler: Loads rows, if the dataset packs records.
-        watch: Looks for features that records may lack.
     """
 
     def __init__(
@@ -163,7 +145,6 @@ class Iteration:
         *,
         transform: Transform | None = None,
         assembler: RowAssembler | None = None,
-        watch: FeatureWatch | None = None,
     ) -> None:
         self._loader = loader
         self._partition = partition
@@ -172,7 +153,6 @@ class Iteration:
         self._meter = meter
         self._transform = transform
         self._assembler = assembler
-        self._watch = watch
         self._options = partition.options
         self._in_batches = partition.in_batches
         on_error = self._options["on_error"]
@@ -217,9 +197,11 @@ class Iteration:
         reader = self._loader.reader
         # The consuming thread may have about as much to do as those that load.
         in_background = 0 if threads == 1 else threads - self._is_consumer_busy()
+        plan = None if self._assembler is None else self._assembler.plan
+        batches = partition.batches(reader, position.progress, position.layout)
         prefetcher = Prefetcher(
             self._load,
-            JobQueue(partition.batches(reader, position.progress, position.layout), reader),
+            JobQueue(batches, reader, plan),
             in_background,
             max(_LEAST_RUNS_AHEAD, threads),
             _MOST_IN_RUN if self._loader.is_native else 1,
@@ -228,8 +210,6 @@ class Iteration:
         self._meter.begin()
         try:
             yield from self._items_of(prefetcher)
-            if self._watch is not None:
-                self._watch.end()
             position.move_to(partition.end_of(position.progress, position.layout))
             clock.end()
         finally:
@@ -240,25 +220,25 @@ class Iteration:
     def _items_of(self, jobs: Iterable[tuple[LoadJob, Result]]) -> Iterator[Any]:
         """Yield the items of the jobs of all epochs."""
         position, errors, lost = self._position, self._errors, self._lost
+        errors.begin_epoch(position.epoch)
         for job, loaded in jobs:
             if isinstance(loaded, BaseException):
-                if not len(job.chunk):  # an error after all batches
+                if not len(job.units):  # an error after all batches
                     yield from self._yielded(lost.rest(position.epoch))
                 try:
                     raise loaded
                 finally:
                     del job, loaded  # its traceback refers to this frame
-            if self._watch is not None:  # the assembler examines its own
-                self._watch.examine(loaded.block)
             if job.epoch != position.epoch:
                 yield from self._yielded(lost.rest(position.epoch))
                 if not self._enter(job.epoch):
                     return
+                errors.begin_epoch(job.epoch)
             position.was_tried = True
-            errors.begin_epoch(job.epoch)
             if self._in_batches:
-                errors.handle_loaded(loaded, self._loader)
-                self._meter.stored_bytes += job.stored_bytes
+                if loaded.has_lost:
+                    errors.handle_loaded(loaded, self._loader)
+                self._meter.stored_bytes += job.plan.stored_bytes(0, len(job.plan.numbers))
                 yield from self._yielded(lost.batches(job, loaded, position.progress))
             else:
                 yield from self._samples(job, loaded)
@@ -292,7 +272,7 @@ class Iteration:
             count = len(loaded.numbers)
             is_full = batch_size is not None and count >= batch_size
             if is_full or (count > 0 and not options["drop_last"]):
-                position.begin_batch(loaded.numbers)
+                position.has_yielded = True
                 items = self._with_keys(loaded)
                 position.clock.take(position)
                 self._meter.pause(count, 1)
@@ -318,16 +298,16 @@ class Iteration:
     def _samples(self, job: LoadJob, loaded: Loaded) -> Iterator[Any]:
         """Yield the samples of a job in parts; if an error is raised, those before it."""
         position = self._position
-        self._meter.stored_bytes += job.stored_bytes
+        self._meter.stored_bytes += job.plan.stored_bytes(0, len(job.plan.numbers))
         if self._errors.will_raise(loaded):
-            yield from self._each(job, loaded, loaded.count_valid(job.chunk.numbers))
+            yield from self._each(job, loaded, loaded.count_valid(job.plan.numbers))
         self._errors.handle_loaded(loaded, self._loader)
-        if self._partition.replaces_lost and len(loaded.numbers) < len(job.chunk):
+        if self._partition.replaces_lost and len(loaded.numbers) < len(job.units):
             loaded = self._lost.completed(job, loaded, position.progress)
         before = position.consumed
-        position.ahead += len(job.chunk) - len(loaded.numbers)
+        position.ahead += len(job.units) - len(loaded.numbers)
         yield from self._each(job, loaded)
-        position.consumed = before + len(job.chunk)
+        position.consumed = before + len(job.units)
 
     def _each(self, job: LoadJob, loaded: Loaded, most: int | None = None) -> Iterator[Any]:
         samples = self._samples_of(job, loaded) if loaded.made is None else loaded.made
@@ -341,7 +321,6 @@ class Iteration:
             if self._options["with_key"]:
                 places = self._loader.reader.locate(loaded.numbers[: len(items)])
                 items = [(place.key, item) for place, item in zip(places, items, strict=True)]
-            self._position.numbers = loaded.numbers[: len(items)]
             yield from self._taken(items, _ends(job, loaded))
             del items
             self._position.recent.add(samples)
@@ -359,7 +338,6 @@ class Iteration:
             yield itertools.islice(rest, count - 1)
             last = [next(rest)]
             position.walk = None
-            position.numbers = position.numbers[-1:]
             position.consumed += ends[count - 1]
             if position.consumed == position.clock.last:
                 position.clock.take(position)
@@ -413,11 +391,8 @@ class Iteration:
             OSError: If the first batch cannot be read.
         """
         plans, randoms = [job.plan for job in jobs], [self._lost.random(job.epoch) for job in jobs]
-        examines = self._watch is not None and self._watch.is_open
-        if examines and (self._assembler is not None or self._loader.parser.reuses_buffers):
-            return []
         if self._assembler is not None:
-            return self._assembler.load_run([job.chunk for job in jobs], plans, randoms)
+            return self._assembler.load_run([job.units for job in jobs], plans, randoms)
         return self._loader.load_run(plans, randoms)
 
     def _load_alone(self, job: LoadJob) -> Result:
@@ -426,7 +401,7 @@ class Iteration:
         random = self._lost.random(job.epoch)
         try:
             if self._assembler is not None:
-                loaded = self._assembler.load(job.chunk, job.plan, random)
+                loaded = self._assembler.load(job.units, job.plan, random)
             else:
                 loaded = self._loader.load(job.plan, random)
         except BaseException as error:  # noqa: BLE001  # raised when this batch is asked for
@@ -438,8 +413,7 @@ class Iteration:
 
         They are transformed, unless others are put into their batch.
         """
-        examines = self._watch is not None and self._watch.is_open
-        if not (self._keeps_blocks or examines):
+        if not self._keeps_blocks:
             loaded = loaded._replace(block=None)
         if self._transform is None or loaded.has_lost or not len(loaded.numbers):
             return loaded
@@ -462,7 +436,7 @@ def _raise(error: TransformError) -> NoReturn:
 
 def _ends(job: LoadJob, loaded: Loaded) -> Sequence[int]:
     """Return the number of planned records of a job up to each loaded record, inclusive."""
-    if len(loaded.numbers) == len(job.chunk):
-        return range(1, len(job.chunk) + 1)
-    ends: list[int] = (loaded.positions_in(job.chunk.numbers) + 1).tolist()
+    if len(loaded.numbers) == len(job.units):
+        return range(1, len(job.units) + 1)
+    ends: list[int] = (loaded.positions_in(job.plan.numbers) + 1).tolist()
     return ends

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any, Protocol
-
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
 
 from .._records.reader import PrefetchLimits
 from ..errors import TorchRecIOError
@@ -21,77 +18,44 @@ _MOST_PLANNED = 4096
 _GROWTH = 8
 
 
-class Chunk(Protocol):
-    """Some records that are still to be loaded."""
-
-    @property
-    def numbers(self) -> npt.NDArray[Any]:
-        """Identity of each record for its reader; ``[n]``."""
-
-    def __len__(self) -> int: ...
-
-    def plan(self, reader: Any) -> Any:
-        """Return a reader's plan to fetch the records."""
-
-
-@dataclass(frozen=True, slots=True)
-class NumberedChunk:
-    """Records of indexed files, by their numbers. A :class:`Chunk`.
-
-    Attributes:
-        numbers: int64 ``[n]``.
-    """
-
-    numbers: npt.NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    def plan(self, reader: Any) -> Any:
-        return reader.plan(self.numbers)
-
-
-_NO_RECORDS: Chunk = NumberedChunk(np.empty(0, np.int64))
-
-
 @dataclass(slots=True)
 class LoadJob:
     """A batch that is to be loaded.
 
     Attributes:
         epoch: Epoch of the batch. No batch has records of two epochs.
-        chunk: Records of the batch; none if planning failed after the batches before.
-        plan: The reader's plan; None if there is an error.
-        error: Reason why the batch cannot be loaded. It is raised when the batch is requested.
+        units: The units of the batch, as the order yields them; none if planning failed after the
+            batches before.
+        plan: The reader's plan of its records; None if there is an error.
         buffer_bytes: Approximate number of bytes to read.
+        error: Reason why the batch cannot be loaded. It is raised when the batch is requested.
     """
 
     epoch: int
-    chunk: Any
+    units: Any
     plan: Any
+    buffer_bytes: int = 0
     error: Exception | None = None
-    buffer_bytes: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.buffer_bytes = 0 if self.plan is None else int(self.plan.buffer_bytes)
-
-    @property
-    def stored_bytes(self) -> int:
-        """Number of bytes of the records, as stored."""
-        return 0 if self.plan is None else int(self.plan.stored_bytes(0, len(self.chunk.numbers)))
 
 
 class JobQueue:
     """Load jobs in their order.
 
     Args:
-        batches: Epoch and records of each batch.
+        batches: Epoch and units of each batch.
         reader: Reader that plans the jobs.
+        plan: Returns the reader's plan of some units. Default: the reader's own.
     """
 
-    def __init__(self, batches: Iterable[tuple[int, Chunk]], reader: Any) -> None:
+    def __init__(
+        self,
+        batches: Iterable[tuple[int, Any]],
+        reader: Any,
+        plan: Callable[[Any], Any] | None = None,
+    ) -> None:
         self._batches = iter(batches)
         self._reader = reader
+        self._plan = plan or reader.plan
         self._limits: PrefetchLimits | None = reader.prefetch_limits
         self._taken_bytes = 0
         self._planned: deque[LoadJob] = deque()
@@ -139,15 +103,16 @@ class JobQueue:
 
     def _plan_next(self) -> LoadJob | None:
         """Plan another job; None at the end. Its error is raised when its batch is asked for."""
-        epoch, chunk = 0, _NO_RECORDS
+        epoch, units = 0, ()
         try:
             batch = next(self._batches, None)
             if batch is None:
                 return None
-            epoch, chunk = batch
-            job = LoadJob(epoch, chunk, chunk.plan(self._reader))
+            epoch, units = batch
+            plan = self._plan(units)
+            job = LoadJob(epoch, units, plan, int(plan.buffer_bytes))
         except Exception as error:  # noqa: BLE001  # see above
-            job = LoadJob(epoch, chunk, None, error)
+            job = LoadJob(epoch, units, None, error=error)
         self._planned.append(job)
         self._planned_bytes += job.buffer_bytes
         return job

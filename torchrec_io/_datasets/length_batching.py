@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from .._order.length_batches import LengthBatchedOrder
-from .._order.orders import RecordOrder
 from .._order.windows import Lengths
 from .._parsing.lengths import LengthFeature, find_lengths
 from .._records.record_reader import RecordReader
@@ -19,23 +18,24 @@ from .options import LengthKey
 
 
 def batch_by_length(
-    order: RecordOrder,
+    order: Any,
     reader: RecordReader,
     parser: BlockParser,
     options: Mapping[str, Any],
-    known: Lengths | None = None,
-) -> LengthBatchedOrder:
-    """Return an order of batches of records of similar length.
+    known: Lengths | None,
+) -> tuple[LengthBatchedOrder, Mapping[str, Any], list[TorchRecIOError]]:
+    """Return batches of records of similar length; see ``units_of``.
 
     Args:
         order: Order of the records.
         reader: Reads the records, if their lengths are not known.
         parser: Knows which features may be the length of a record.
-        options: ``batch_tokens``, ``batch_size``, ``length_key`` and ``drop_last``.
+        options: ``batch_tokens``, ``batch_size``, ``length_key``, ``drop_last`` and ``on_error``.
         known: Lengths that were found before.
 
     Raises:
-        ValueError: If the options contradict each other, or lengths are invalid.
+        ValueError: If the options contradict each other, lengths are invalid, or some records are
+            too long for any batch and ``on_error`` is ``"raise"``.
     """
     batch_tokens, batch_size = options["batch_tokens"], options["batch_size"]
     if batch_tokens is None and batch_size is None:
@@ -45,18 +45,18 @@ def batch_by_length(
             "drop_last must be False for batches by length, which have any number of records. To "
             "give all ranks the same number of batches, set uneven='drop' or 'pad'"
         )
-    lengths = _lengths(reader, parser, options["length_key"], known)
-    return LengthBatchedOrder(order, lengths, batch_tokens, batch_size)
+    length_key = options["length_key"]
+    lengths = _lengths(reader, parser, length_key, known)
+    batches = LengthBatchedOrder(order, lengths, batch_tokens, batch_size)
+    if length_key is not None and not isinstance(length_key, str):
+        options = {**options, "length_key": lengths}
+    return batches, options, _too_long_records(batches, reader, options)
 
 
-def too_long_records(
+def _too_long_records(
     order: LengthBatchedOrder, reader: RecordReader, options: Mapping[str, Any]
 ) -> list[TorchRecIOError]:
-    """Return errors of the records that are too long for any batch.
-
-    Raises:
-        ValueError: If there are some and ``on_error`` is ``"raise"``.
-    """
+    """Return errors of the records that are too long for any batch."""
     if len(order.too_long) == 0:
         return []
     number = int(order.too_long[0])

@@ -50,17 +50,17 @@ class LostRecords:
             loaded: Its records, without errors.
             progress: Progress of this process before them.
         """
-        if len(loaded.numbers) < len(job.chunk):
+        if len(loaded.numbers) < len(job.units):
             loaded = self.completed(job, loaded, progress)
-        return (ReadyBatch(loaded, len(job.chunk)),)
+        return (ReadyBatch(loaded, len(job.units)),)
 
     def rest(self, epoch: int) -> Sequence[ReadyBatch]:
-        """Return what is left at the end of an epoch, as at most one batch."""
+        """Return the remaining records at the end of an epoch, as at most one batch."""
         del epoch
         return ()
 
     def completed(self, job: LoadJob, loaded: Loaded, progress: Progress) -> Loaded:
-        """Return the records that stand for those of a job of which some were lost."""
+        """Return the records of a job that lost some, without these or with replacements."""
         del job
         return self.join([loaded], progress.epoch) if len(loaded.numbers) else loaded
 
@@ -107,12 +107,12 @@ class FilledBatches(LostRecords):
         return self._count > 0
 
     def batches(self, job: LoadJob, loaded: Loaded, progress: Progress) -> Sequence[ReadyBatch]:
-        num_planned, num_loaded = len(job.chunk), len(loaded.numbers)
+        num_planned, num_loaded = len(job.units), len(loaded.numbers)
         if num_planned == num_loaded == self._batch_size and self._count == 0:
             return (ReadyBatch(loaded, num_planned),)
         ready = []
         begin = done = 0  # numbers of loaded and of planned records that are in full batches
-        places = loaded.positions_in(job.chunk.numbers)
+        places = loaded.positions_in(job.plan.numbers)
         while num_loaded - begin >= self._missing:
             end = begin + self._missing
             self._parts.append(_Part(job, loaded, begin, end))

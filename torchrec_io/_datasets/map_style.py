@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import functools
 import operator
-import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
@@ -13,28 +11,22 @@ import numpy as np
 import numpy.typing as npt
 from torch.utils.data import Dataset, get_worker_info
 
-from .._order.orders import RecordOrder
 from .._order.selection import Numbers
-from .._records.record_reader import RecordReader
 from .._storage.local import StrPath
 from .._storage.remote.options import StorageOptions
-from .._storage.thread_pool import most_storage_threads
-from .._tensors.block_parser import Columns, SchemaLike, parser_of_messages
+from .._tensors.block_parser import Columns, SchemaLike
 from .._tensors.trainers import make_dicts, makes_dicts
 from ..checks import counted
-from .bad_records import ErrorHandler
+from .absent_features import warn_of_absent_features
 from .base import Item_co
-from .description import changed_options, describe_files, describe_records, describe_schema
-from .feature_watch import FeatureWatch, first_blocks
-from .lost_items import ReadRecord, report_lost_items
+from .description import describe_parts
+from .lost_items import report_lost_items
 from .missing_methods import MissingMethods
-from .options import MapOptions, MapSampleOptions, access_options, complete, takes_options
-from .pipeline import DataFiles
-from .record_loader import RecordLoader
+from .options import MapOptions, MapSampleOptions, complete, takes_options
+from .pipeline import IndexedPipeline, Pipeline
 from .selecting import SelectingDataset
 from .statistics import IterationMeter, LoadingCounters, LoadingStats, StatsWindow
 from .transform import Transform
-from .where import SelectableRecords
 from .worker_state import WorkerState
 
 if TYPE_CHECKING:
@@ -89,37 +81,20 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Item_co]):
         **options: Unpack[MapOptions],
     ) -> None:
         known = complete(MapOptions, options)
-        files = DataFiles.open(
-            paths,
-            known["index"],
-            storage_options=access_options(known),
-            verify_crc=known["verify_crc"],
-        )
-        self._open(files, schema, known)
+        self._open(IndexedPipeline.open(paths, schema, known))
 
-    def _open(self, files: DataFiles, schema: SchemaLike, known: dict[str, Any]) -> None:
-        """Initialize the dataset from files whose indexes are open, and all options."""
-        if files.errors:
-            raise files.errors[0]
-        self.paths: list[str] = list(files.paths)
-        self.with_key: bool = bool(known["with_key"])
-        self._reader = RecordReader(
-            files.indexes,
-            verify_crc=known["verify_crc"],
-            max_record_bytes=known["max_record_bytes"],
-            cache_bytes=known["cache_bytes"],
-            cache=known["cache"],
-        )
-        self._loader = RecordLoader(self._reader, parser_of_messages(schema))
-        self._given_schema = schema
-        self._order = files.order(known["split"])
-        self._options = known
+    def _open(self, pipeline: IndexedPipeline) -> None:
+        """Initialize the dataset from its parts."""
+        if pipeline.errors:
+            raise pipeline.errors[0]
+        self._parts = pipeline
+        self.paths: list[str] = list(pipeline.paths)
+        self.with_key: bool = bool(pipeline.options["with_key"])
         self._makes_dicts = False
         self._counters = LoadingCounters.shared()
         self._window = StatsWindow()
         self._state = WorkerState()
-        self._watch: FeatureWatch | None = None
-        self._watching_pid: int | None = None
+        self._has_loaded = False  # in this process or the one that started it
 
     @classmethod
     def from_tfds(
@@ -153,10 +128,12 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Item_co]):
 
         found = Directory(directory, config, version, storage_options=storage_options)
         plan = found.open(split, features, verify_crc=verify_crc)
-        files = DataFiles(plan.paths, plan.indexes, (), plan.selection)
+        options = complete(MapOptions, {"verify_crc": verify_crc, "with_key": with_key})
         dataset = cls.__new__(cls)
-        options = {"verify_crc": verify_crc, "with_key": with_key}
-        dataset._open(files, plan.schema, complete(MapOptions, options))  # noqa: SLF001  # own class
+        pipeline = IndexedPipeline.of_indexes(
+            plan.paths, plan.indexes, plan.schema, options, selection=plan.selection
+        )
+        dataset._open(pipeline)  # noqa: SLF001  # of this class
         return dataset
 
     def __getstate__(self) -> dict[str, Any]:
@@ -166,20 +143,14 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Item_co]):
     @property
     def schema(self) -> Any:
         """The schema of the columns; None if records are not parsed into columns."""
-        return self._loader.parser.schema
+        return self._parts.loader.parser.schema
 
     def __repr__(self) -> str:
-        parts = [
-            describe_files(self.paths),
-            describe_records(self._order),
-            describe_schema(self.schema),
-            *changed_options(self._options),
-        ]
-        return f"{type(self).__name__}({', '.join(parts)})"
+        return f"{type(self).__name__}({', '.join(describe_parts(self._parts))})"
 
     def __len__(self) -> int:
         """Return the number of records."""
-        return len(self._order)
+        return len(self._record_order)
 
     @overload
     def __getitem__(self, index: slice) -> list[Item_co]: ...
@@ -220,16 +191,21 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Item_co]):
         return self._window.take(self._counted(), self._counters.began)
 
     def _load(self, indices: Sequence[int], batches: int) -> list[Any]:
-        numbers = self._order.selection.numbers_at(self._positions(indices))
-        if get_worker_info() is not None and len(numbers):
-            read = ReadRecord(self._loader.reader, numbers[0])
-            report_lost_items(latest=lambda: read)
+        loader = self._parts.loader
+        numbers = self._record_order.selection.numbers_at(self._positions(indices))
+        worker = get_worker_info()
+        if not self._has_loaded:
+            self._has_loaded = True
+            if worker is None or worker.id == 0:
+                warn_of_absent_features(self._parts, self._state)
+        if worker is not None:
+            report_lost_items()
             if self._makes_dicts:
                 make_dicts()
         meter = IterationMeter(self._counters)
         meter.begin()
         try:
-            plan = self._loader.reader.plan(numbers)
+            plan = loader.reader.plan(numbers)
             samples = self._samples(plan, numbers)
             meter.stored_bytes = plan.stored_bytes(0, len(numbers))
             meter.pause(len(numbers), batches)
@@ -237,40 +213,22 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Item_co]):
             meter.end()
         return samples
 
-    def _watch_of_process(self) -> FeatureWatch | None:
-        """Return the watch for features that records may lack; None but in the first process."""
-        if self._watching_pid != os.getpid():
-            self._watching_pid = os.getpid()
-            worker = get_worker_info()
-            self._watch = None
-            if worker is None or worker.id == 0:
-                share = len(self) // (1 if worker is None else worker.num_workers)
-                first = functools.partial(first_blocks, self._reader, self._order.selection)
-                self._watch = FeatureWatch(self._loader.parser, self._state, share, first)
-        return self._watch
-
     def _samples(self, plan: Any, numbers: Numbers) -> list[Any]:
-        reader = self._loader.reader
-        watch = self._watch_of_process()
-        if watch is None or not watch.is_open:
-            loaded = self._loader.load_one(plan)
-        else:
-            loaded = self._loader.load(plan)
-            watch.examine(loaded.block)
+        loader = self._parts.loader
+        loaded = loader.load_one(plan)
         if loaded.errors:
             raise loaded.errors.pop(0)  # a frame of its traceback must not refer to it
         if len(loaded.failures):
-            raise self._loader.error_of(loaded, 0)
-        schema = self._loader.parser.stored_by
-        samples = loaded.samples(schema=schema)
-        transform = Transform.of(self._options, reader)
+            raise loader.error_of(loaded, 0)
+        samples = loaded.samples(schema=loader.parser.stored_by)
+        transform = Transform.of(self._parts.options, loader.reader)
         if transform is not None:
             samples, error = transform.of_samples(loaded, samples)
             if error is not None:
                 raise error
         if not self.with_key:
             return samples
-        places = reader.locate(numbers)
+        places = loader.reader.locate(numbers)
         return [(place.key, sample) for place, sample in zip(places, samples, strict=True)]
 
     def _positions(self, indices: Sequence[int]) -> npt.NDArray[np.int64]:
@@ -284,28 +242,14 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Item_co]):
         return np.where(positions < 0, positions + count, positions)
 
     @property
-    def _record_order(self) -> RecordOrder:
-        """Internal interface: the order of the records."""
-        return self._order
+    def _pipeline(self) -> IndexedPipeline:
+        return self._parts
 
-    @property
-    def _record_reader(self) -> RecordReader:
-        """Internal interface: the reader of the records."""
-        return self._reader
+    def _worker_state(self) -> WorkerState:
+        return self._state
 
-    def _selectable(self) -> SelectableRecords:
-        return SelectableRecords(
-            self._reader.indexes,
-            self._given_schema,
-            self._order,
-            self._loader,
-            "raise",
-            ErrorHandler("raise", WorkerState()),
-            most_storage_threads(),
-        )
-
-    def _with_order(self, order: RecordOrder) -> Self:
+    def _derive(self, pipeline: Pipeline) -> Self:
+        assert isinstance(pipeline, IndexedPipeline)
         other = copy.copy(self)
-        other._order = order  # noqa: SLF001  # of this class
-        other._watching_pid = None  # noqa: SLF001  # of this class
+        other._parts = pipeline  # noqa: SLF001  # of this class
         return other

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -16,11 +16,12 @@ from .options import (
     MixOptions,
     MixSampleOptions,
     change_options,
+    check_no_length_batches,
     has_length_batches,
     options_of,
     takes_options,
 )
-from .pipeline import IndexedPipeline, Pipeline
+from .pipeline import IndexedPipeline, Pipeline, units_of
 from .record_loader import RecordLoader
 
 if TYPE_CHECKING:
@@ -118,46 +119,22 @@ def mix(
     orders = [part.record_order for part in parts]
     order = MixedOrder(orders, weights, seed, stop, bases=bases)
     indexes = [index for part in parts for index in part.records.indexes]
-    if changes.get("pack") is not None and not orders[0].can_batch_by_length:
-        raise ValueError("a dataset of steps has no packed rows: pack must be None")
-    reader = orders[0].mixture_reader(
-        RecordReader(
-            indexes,
-            verify_crc=first.records.verify_crc,
-            max_record_bytes=first.records.max_record_bytes,
-            cache_bytes=max(part.records.cache_bytes for part in parts),
-            cache=next((part.records.cache for part in parts if part.records.cache), None),
-        ),
-        orders,
+    records = RecordReader(
+        indexes,
+        verify_crc=first.records.verify_crc,
+        max_record_bytes=first.records.max_record_bytes,
+        cache_bytes=max(part.records.cache_bytes for part in parts),
+        cache=next((part.records.cache for part in parts if part.records.cache), None),
     )
+    reader = orders[0].mixture_reader(records, orders)
     parser = first.loader.parser.for_mixture([part.loader.parser for part in parts])
-    return MixedDataset(
-        _pipeline(
-            [path for part in parts for path in part.paths],
-            first.schema,
-            order,
-            RecordLoader(reader, parser),
-            change_options(MixOptions, first.options, changes),
-        )
-    )
-
-
-def _pipeline(
-    paths: list[str],
-    schema: Any,
-    order: MixedOrder,
-    loader: RecordLoader,
-    options: Mapping[str, Any],
-) -> Pipeline:
-    """Return the pipeline of a mixture, with packed rows if its options ask for them."""
-    if options.get("pack") is None:
-        return Pipeline(paths, schema, order, loader, options)
-    from .packing import left_out_documents, pack_documents  # noqa: PLC0415  # rarely needed
-
-    assert isinstance(loader.reader, RecordReader)
-    packed, options = pack_documents(order, loader, loader.reader, options)
-    errors = left_out_documents(packed, loader.reader, options["on_error"])
-    return Pipeline(paths, schema, packed, loader, options, errors)
+    mixed = change_options(MixOptions, first.options, changes)
+    if not orders[0].can_batch_by_length:
+        check_no_length_batches(mixed, "a dataset of steps")
+    units, completed, errors = units_of(order, records, parser, mixed)
+    paths = [path for part in parts for path in part.paths]
+    loader = RecordLoader(reader, parser)
+    return MixedDataset(Pipeline(paths, first.schema, units, loader, completed, errors))
 
 
 def _as_list(datasets: Any) -> list[Any]:

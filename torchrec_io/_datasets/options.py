@@ -491,7 +491,7 @@ def change_options(
     if options.get("pack") is not None:
         _check_packed(options)
     if lanes_of(options.get("shuffle", False)) is not None:
-        _check_laned(options)
+        check_no_length_batches(options, "a shuffle with lanes")
     resolve_rank(options.get("rank"), options.get("world_size"))
     return options
 
@@ -506,19 +506,6 @@ def _check_packed(options: Mapping[str, Any]) -> None:
         raise ValueError(
             "with_key must be False with pack: a row has several records. The column "
             "'record_numbers' tells which"
-        )
-
-
-def _check_laned(options: Mapping[str, Any]) -> None:
-    if has_length_batches(options):
-        raise ValueError(
-            "a shuffle with lanes has no batches by length: batch_tokens and length_key must be "
-            "None, or use Shuffle(block=..., window=...) without lanes"
-        )
-    if options.get("pack") is not None:
-        raise ValueError(
-            "a shuffle with lanes has no packed rows: pack must be None, or use "
-            "Shuffle(block=..., window=...) without lanes"
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,14 +21,13 @@ from .._parsing.record_random import DEFAULT_RANDOM, RecordRandom
 from .._records.record_block import RecordBlock
 from .._records.record_reader import RecordReader
 from .._tensors.batch import Batch
-from .._tensors.block_parser import ExampleBlockParser
+from .._tensors.block_parser import BlockParser, ExampleBlockParser
 from .._tensors.native_run import RowsToWrite, load_rows_run, locate_run
 from .._tensors.packing import RowLayout, RowSources, check_columns, count_tokens, made_columns
 from .._tensors.parse import image_threads, parse_rows
 from ..checks import counted
 from ..errors import DecodeError, TorchRecIOError
 from ..timing.steps import around_native, parsing, reading
-from .feature_watch import FeatureWatch
 from .length_batching import length_feature
 from .record_loader import Loaded, RecordLoader
 
@@ -41,32 +39,35 @@ _MOST_TOKENS = 2**31 - 2
 
 def pack_documents(
     order: PositionOrder,
-    loader: RecordLoader,
     reader: RecordReader,
+    parser: BlockParser,
     options: Mapping[str, Any],
-    known: Lengths | None = None,
-) -> tuple[PackedOrder, dict[str, Any]]:
-    """Return an order of packed rows, and the options with the name of the tokens.
+    known: Lengths | None,
+) -> tuple[PackedOrder, Mapping[str, Any], list[TorchRecIOError]]:
+    """Return packed rows, and the options with the name of the tokens; see ``units_of``.
 
     Args:
         order: Order of the documents.
-        loader: Knows the columns of the documents.
         reader: Reads the documents, if their lengths are not known.
+        parser: Knows the columns of the documents.
         options: Options with a ``pack``.
         known: Lengths that were found before.
 
     Raises:
-        ValueError: If the features cannot be packed.
+        ValueError: If the features cannot be packed, or documents are left out of all rows and
+            ``on_error`` is ``"raise"``.
     """
     pack: Pack = options["pack"]
-    feature = length_feature(loader.parser, pack.key, "key of Pack")
+    feature = length_feature(parser, pack.key, "key of Pack")
     if pack.key is None:
-        [key] = loader.parser.length_features()
+        [key] = parser.length_features()
         pack = pack.with_key(key)
-    check_columns(loader.empty_items(), pack)
+    check_columns(RecordLoader(reader, parser).empty_items(), pack)
     if known is None or known.feature != (feature,):
         known = _find_lengths(reader, feature)
-    return pack_rows(order, known, pack), {**options, "pack": pack}
+    rows = pack_rows(order, known, pack)
+    errors = _left_out_documents(rows, reader, options["on_error"])
+    return rows, {**options, "pack": pack}, errors
 
 
 def _find_lengths(reader: RecordReader, feature: LengthFeature) -> Lengths:
@@ -82,14 +83,10 @@ def _find_lengths(reader: RecordReader, feature: LengthFeature) -> Lengths:
     return Lengths(np.abs(found, out=found), (feature,))
 
 
-def left_out_documents(
+def _left_out_documents(
     order: PackedOrder, reader: RecordReader, on_error: Any
 ) -> list[TorchRecIOError]:
-    """Find the documents that are left out of all rows, and return an error for each reason.
-
-    Raises:
-        ValueError: If there are some and ``on_error`` is ``"raise"``.
-    """
+    """Find the documents that are left out of all rows, and return an error for each reason."""
     values, pack = order.lengths.values, order.pack
     found = [(np.flatnonzero(values == 0), "has no tokens", "have no tokens")]
     if pack.mode == "fit" and pack.long == "error":
@@ -139,12 +136,9 @@ class RowAssembler:
         pack: The options.
         loader: Reads documents, and parses all of their features.
         raises: Whether the first error ends the iteration.
-        watch: Looks for features that documents may lack.
     """
 
-    def __init__(
-        self, pack: Pack, loader: RecordLoader, *, raises: bool, watch: FeatureWatch | None = None
-    ) -> None:
+    def __init__(self, pack: Pack, loader: RecordLoader, *, raises: bool) -> None:
         assert pack.key is not None
         assert isinstance(loader.parser, ExampleBlockParser)  # others have no tokens
         self._pack = pack
@@ -162,15 +156,11 @@ class RowAssembler:
         later = [*limited, *self._parser.located_builders, *self._parser.checked_builders]
         self._is_sized = not later
         self._raises = raises
-        self._watch = watch
-        self._watching = threading.Lock()  # several threads load rows
 
     @classmethod
-    def of(
-        cls, options: Mapping[str, Any], loader: RecordLoader, watch: FeatureWatch | None
-    ) -> RowAssembler:
+    def of(cls, options: Mapping[str, Any], loader: RecordLoader) -> RowAssembler:
         """Return the assembler of the options of a dataset that packs rows."""
-        return cls(options["pack"], loader, raises=options["on_error"] == "raise", watch=watch)
+        return cls(options["pack"], loader, raises=options["on_error"] == "raise")
 
     def other_columns(self, names: Sequence[str]) -> list[str]:
         """Return the names of the columns of rows that are no Tensors.
@@ -180,6 +170,10 @@ class RowAssembler:
         """
         others = (name for name in names if name not in self._packed)
         return [*made_columns(self._pack)[-2:], *others]
+
+    def plan(self, batch: PackedRows) -> Any:
+        """Return the reader's plan of the documents of a batch."""
+        return self._loader.reader.plan(batch.numbers)
 
     def load_run(
         self, batches: Sequence[PackedRows], plans: Sequence[Any], randoms: Sequence[RecordRandom]
@@ -247,9 +241,6 @@ class RowAssembler:
         """
         with reading():
             block, errors = self._loader.reader.fetch(plan)
-        if self._watch is not None:
-            with self._watching:
-                self._watch.examine(block)
         if not errors:
             with parsing():
                 source = self._layout.sources(batch.rows)

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .._order.lanes import check_lanes
-from .._order.orders import ENDLESS, Order, StreamOrder
+from .._order.orders import ENDLESS, Order
 from .._order.plan import EpochPlan
 from .._order.progress import ProcessLayout, Progress
 from .._order.selection import Numbers
-from ..checks import counted
 from ..errors import StateMismatchError
-from .job_queue import Chunk, NumberedChunk
 from .options import makes_batches
-
-if TYPE_CHECKING:
-    from .._records.stream_reader import StreamReader
 
 # Number of records that are assigned and loaded at a time without a batch size.
 _MOST_AT_ONCE = 256
@@ -32,8 +27,11 @@ _EPOCHS_AHEAD = 100
 _WORKERS = 8
 
 
-class RecordPartition(ABC):
-    """Assigns epochs to processes.
+class RecordPartition:
+    """Assigns epochs to processes: the files of a stream, or its every n-th record if they are few.
+
+    The number of records of a stream is not known: ``begin`` is 1 at the end of the last epoch,
+    else 0. :class:`EpochPartition` assigns units whose number is known.
 
     Args:
         order: Order of the records.
@@ -47,6 +45,9 @@ class RecordPartition(ABC):
         options: Batch size, epochs, ranks and so on.
         rank: Rank of this process.
         world_size: Number of ranks.
+        in_batches: Whether the dataset yields batches, not samples.
+        has_batches: Whether the order makes whole batches, by length.
+        has_rows: Whether the order makes rows that are packed with records.
     """
 
     order: Any
@@ -63,37 +64,25 @@ class RecordPartition(ABC):
         self.options = options
         self.rank = rank
         self.world_size = world_size
+        self.in_batches = makes_batches(options)
+        self.has_batches: bool = order.has_batches
+        self.has_rows: bool = order.has_rows
         self._samples_at_once = samples_at_once
 
-    @property
-    def in_batches(self) -> bool:
-        """True if the dataset yields batches, not samples."""
-        return makes_batches(self.options)
-
-    @property
-    def has_batches(self) -> bool:
-        """True if the order makes whole batches, by length."""
-        return False
-
-    @property
-    def has_rows(self) -> bool:
-        """True if the order makes rows that are packed with records."""
-        return False
-
-    @property
+    @functools.cached_property
     def replaces_lost(self) -> bool:
         """True if lost records are replaced in their places, so that the steps stay as planned."""
         return False
 
-    @property
+    @functools.cached_property
     def fills_up(self) -> bool:
         """True if batches that lost records are filled up from the next ones."""
         return not (self.has_batches or self.has_rows or self.replaces_lost)
 
     @property
-    @abstractmethod
     def unit_batch_size(self) -> int:
         """Number of units assigned to a process at a time."""
+        return self.options["batch_size"] or self._samples_at_once or _MOST_AT_ONCE
 
     def layout(self, worker: int = 0, num_workers: int = 1) -> ProcessLayout:
         """Return the process layout of a worker of this rank; worker 0 of 1 without workers."""
@@ -101,8 +90,11 @@ class RecordPartition(ABC):
 
     def batches(
         self, reader: Any, progress: Progress, layout: ProcessLayout
-    ) -> Iterator[tuple[int, Chunk]]:
-        """Yield the epoch and the records of each remaining batch of an iteration.
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield the epoch and the units of each remaining batch of an iteration.
+
+        Units are int64 ``[n]`` of record numbers, a
+        :class:`~torchrec_io._order.packed_rows.PackedRows`, or a chunk of a stream.
 
         Raises:
             ValueError: If ranks would get different numbers of batches and ``uneven`` is None.
@@ -141,50 +133,75 @@ class RecordPartition(ABC):
         units = self.num_units(progress, layout)
         return units is not None and progress.consumed >= units
 
-    @abstractmethod
     def num_units(self, progress: Progress, layout: ProcessLayout) -> int | None:
         """Return the number of units of a process in the epoch of a progress, from ``begin`` on.
 
         None if it is not known.
         """
+        del layout
+        return 0 if progress.begin else None
 
     def check_in_worker(self, reader: Any) -> None:
         """Raise ValueError if the files cannot be read in a DataLoader worker."""
-        del reader
+        reader.check_no_pipe()
 
-    @abstractmethod
     def check_uneven(self, progress: Progress, layout: ProcessLayout) -> None:
         """Raise ValueError if ``uneven`` does not fit the ranks."""
+        del progress
+        if self.options["uneven"] is None and layout.world_size > 1:
+            raise ValueError(
+                f"uneven must be 'keep' for a TFRecordStream with {layout.world_size} ranks, got "
+                "None: the number of records is not known, so ranks may get different numbers of "
+                "batches. A TFRecordDataset can pad or drop records"
+            )
 
-    @abstractmethod
     def _epoch_batches(
         self, reader: Any, progress: Progress, layout: ProcessLayout
-    ) -> Iterator[Chunk]:
-        """Yield the records of each remaining batch of an epoch."""
+    ) -> Iterator[Any]:
+        """Yield the units of each remaining batch of an epoch."""
+        if progress.begin:
+            return iter(())
+        chunks: Iterator[Any] = reader.chunks(
+            layout.worker * layout.world_size + layout.rank,
+            layout.world_size * layout.num_workers,
+            size=layout.batch_size,
+            window=max(1, int(self.order.shuffle)),
+            seed=self.order.seed,
+            epoch=progress.epoch,
+            skip=progress.consumed,
+        )
+        return chunks
 
-    @abstractmethod
     def _has_later(self, progress: Progress, layout: ProcessLayout) -> bool:
         """Return whether a process without records in an epoch may have some in a later one."""
+        del progress, layout
+        return False
 
-    @abstractmethod
     def next_epoch(self, progress: Progress, layout: ProcessLayout) -> Progress:
         """Return the start of the next epoch."""
+        del layout
+        return Progress(progress.epoch + 1, progress.first_epoch)
 
-    @abstractmethod
     def moved(self, progress: Progress, before: ProcessLayout, now: ProcessLayout) -> Progress:
         """Return the progress from which ``now`` continues that of ``before``.
 
         Raises:
             StateMismatchError: If it cannot.
         """
+        if before != now and progress.consumed:
+            raise StateMismatchError(
+                "a TFRecordStream can be resumed only with the same rank, world_size, worker and "
+                "number of workers"
+            )
+        return progress
 
-    @abstractmethod
     def check_state(self, progress: Progress, layout: ProcessLayout) -> None:
         """Raise StateMismatchError if this order does not allow a progress."""
 
-    @abstractmethod
     def end_of(self, progress: Progress, layout: ProcessLayout) -> Progress:
         """Return a progress at the end of its epoch, as far as this process knows it."""
+        del layout
+        return dataclasses.replace(progress, begin=1)
 
 
 class EpochPartition(RecordPartition):
@@ -200,28 +217,20 @@ class EpochPartition(RecordPartition):
     order: Order
 
     @property
-    def has_batches(self) -> bool:
-        return self.order.has_batches
-
-    @property
-    def has_rows(self) -> bool:
-        return self.order.has_rows
-
-    @property
     def has_equal_epochs(self) -> bool:
         """True if all epochs have the same number of units."""
-        return not (self.order.has_batches or self.order.has_rows)
+        return not (self.has_batches or self.has_rows)
 
-    @property
+    @functools.cached_property
     def replaces_lost(self) -> bool:
-        if self.order.has_rows:  # a row without one of its records is still a row
+        if self.has_rows:  # a row without one of its records is still a row
             return False
         uneven = self.options["uneven"]
         return uneven in {"drop", "pad"} or (uneven is None and self.world_size > 1)
 
     @property
     def unit_batch_size(self) -> int:
-        if self.order.has_batches:
+        if self.has_batches:
             return 1
         batch_size: int | None = self.options["batch_size"]
         if self.order.lanes is not None:
@@ -229,7 +238,7 @@ class EpochPartition(RecordPartition):
         at_once = batch_size or self._samples_at_once
         if at_once is None and self.order.lanes is not None:
             return self.order.lanes // self.world_size
-        most = _MOST_ROWS if self.order.has_rows else _MOST_AT_ONCE
+        most = _MOST_ROWS if self.has_rows else _MOST_AT_ONCE
         return at_once or _chunk_size(self.order.guess_count(), self.world_size, most)
 
     def count(self, epoch: int) -> int:
@@ -258,6 +267,9 @@ class EpochPartition(RecordPartition):
     def num_units(self, progress: Progress, layout: ProcessLayout) -> int | None:
         return self.plan(layout, progress).num_worker_records
 
+    def check_in_worker(self, reader: Any) -> None:
+        """Accept all files, which are no pipes."""
+
     def check_uneven(self, progress: Progress, layout: ProcessLayout) -> None:
         is_endless = self.options["epochs"] is None or len(self.order) == ENDLESS
         if self.options["uneven"] is not None or layout.world_size == 1 or is_endless:
@@ -269,7 +281,7 @@ class EpochPartition(RecordPartition):
         ]
         if len(set(steps)) > 1:
             raise ValueError(_about_uneven(steps, in_batches=self.in_batches))
-        if self.order.has_rows and self.options.get("shuffle", True) is not False:
+        if self.has_rows and self.options.get("shuffle", True) is not False:
             raise ValueError(
                 "ranks may get different numbers of steps in other epochs, which have more or "
                 f"fewer rows. {_UNEVEN_ADVICE}"
@@ -284,14 +296,13 @@ class EpochPartition(RecordPartition):
 
     def _epoch_batches(
         self, reader: Any, progress: Progress, layout: ProcessLayout
-    ) -> Iterator[Chunk]:
+    ) -> Iterator[Any]:
         del reader
-        batches = self.order.batches(
+        return self.order.batches(
             progress.epoch,
             lambda count: self._plan_of(count, layout, progress),
             progress.consumed,
         )
-        return batches if self.order.has_rows else map(NumberedChunk, batches)
 
     def records_before(self, progress: Progress, layout: ProcessLayout) -> Iterator[Numbers]:
         """Yield the records of this rank before a progress in its epoch, the nearest first."""
@@ -378,79 +389,6 @@ class EpochPartition(RecordPartition):
         return progress
 
 
-class StreamPartition(RecordPartition):
-    """Assigns the files of a stream, or every n-th record if there are too few files.
-
-    The number of records is not known: ``begin`` is 1 at the end of the last epoch, else 0.
-
-    Args:
-        order: Order of the stream.
-        options: Batch size, epochs, ranks and so on.
-        rank: Rank of this process.
-        world_size: Number of ranks.
-    """
-
-    order: StreamOrder
-
-    @property
-    def unit_batch_size(self) -> int:
-        return self.options["batch_size"] or self._samples_at_once or _MOST_AT_ONCE
-
-    def num_units(self, progress: Progress, layout: ProcessLayout) -> int | None:
-        del layout
-        return 0 if progress.begin else None
-
-    def check_in_worker(self, reader: StreamReader) -> None:
-        reader.check_no_pipe()
-
-    def check_uneven(self, progress: Progress, layout: ProcessLayout) -> None:
-        del progress
-        if self.options["uneven"] is None and layout.world_size > 1:
-            raise ValueError(
-                f"uneven must be 'keep' for a TFRecordStream with {layout.world_size} ranks, got "
-                "None: the number of records is not known, so ranks may get different numbers of "
-                "batches. A TFRecordDataset can pad or drop records"
-            )
-
-    def _epoch_batches(
-        self, reader: StreamReader, progress: Progress, layout: ProcessLayout
-    ) -> Iterator[Chunk]:
-        if progress.begin:
-            return iter(())
-        return reader.chunks(
-            layout.worker * layout.world_size + layout.rank,
-            layout.world_size * layout.num_workers,
-            size=layout.batch_size,
-            window=max(1, int(self.order.shuffle)),
-            seed=self.order.seed,
-            epoch=progress.epoch,
-            skip=progress.consumed,
-        )
-
-    def _has_later(self, progress: Progress, layout: ProcessLayout) -> bool:
-        del progress, layout
-        return False
-
-    def next_epoch(self, progress: Progress, layout: ProcessLayout) -> Progress:
-        del layout
-        return Progress(progress.epoch + 1, progress.first_epoch)
-
-    def moved(self, progress: Progress, before: ProcessLayout, now: ProcessLayout) -> Progress:
-        if before != now and progress.consumed:
-            raise StateMismatchError(
-                "a TFRecordStream can be resumed only with the same rank, world_size, worker and "
-                "number of workers"
-            )
-        return progress
-
-    def check_state(self, progress: Progress, layout: ProcessLayout) -> None:
-        """Accept any progress: the number of records is not known."""
-
-    def end_of(self, progress: Progress, layout: ProcessLayout) -> Progress:
-        del layout
-        return dataclasses.replace(progress, begin=1)
-
-
 def _chunk_size(num_records: int, world_size: int, most: int) -> int:
     """Return the number of records, or rows, assigned to a process at a time without a batch size.
 
@@ -472,18 +410,8 @@ _UNEVEN_ADVICE = (
 
 def _about_uneven(steps: list[int], *, in_batches: bool) -> str:
     """Return the error message for ranks with different numbers of steps."""
-    singular, plural = ("batch", "batches") if in_batches else ("sample", "samples")
-    groups: dict[int, list[int]] = {}
-    for rank, count in enumerate(steps):
-        groups.setdefault(count, []).append(rank)
-    shown = ", ".join(
-        f"{_ranks(ranks)} would get {counted(count, singular, plural)}"
-        for count, ranks in groups.items()
+    noun = "batches" if in_batches else "samples"
+    return (
+        f"ranks would get different numbers of {noun}, from {min(steps):,} to {max(steps):,}. "
+        f"{_UNEVEN_ADVICE}"
     )
-    return f"ranks would get different numbers of {plural}: {shown}. {_UNEVEN_ADVICE}"
-
-
-def _ranks(ranks: list[int]) -> str:
-    if len(ranks) == 1:
-        return f"rank {ranks[0]}"
-    return f"ranks {ranks[0]} to {ranks[-1]}"

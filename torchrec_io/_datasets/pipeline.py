@@ -8,21 +8,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from .._order.orders import RecordOrder, files_fingerprint
+from .._order.orders import PositionOrder, RecordOrder, files_fingerprint
 from .._order.selection import Selection, Span
 from .._order.split import parse_slice
 from .._records.formats import TFRECORD, RecordFormat
 from .._records.index import RecordIndex
-from .._records.index_cache import IndexChoice, open_indexes
+from .._records.index_cache import open_indexes
 from .._records.record_reader import RecordReader
-from .._storage.compression import CompressionChoice
 from .._storage.local import StrPath
 from .._storage.location import Location
 from .._storage.paths import expand_paths
-from .._storage.remote.options import StorageOptions
-from .._tensors.block_parser import BlockParser
+from .._tensors.block_parser import BlockParser, parser_of_messages
 from ..errors import TorchRecIOError
-from .options import has_length_batches
+from .options import access_options, check_no_length_batches, has_length_batches
 from .record_loader import RecordLoader
 
 if TYPE_CHECKING:
@@ -32,70 +30,38 @@ if TYPE_CHECKING:
 MakeParser: TypeAlias = Callable[[Any], BlockParser]
 
 
-@dataclass(frozen=True)
-class DataFiles:
-    """Data files whose indexes are open.
+def units_of(
+    order: PositionOrder,
+    reader: RecordReader,
+    parser: BlockParser,
+    options: Mapping[str, Any],
+    lengths: Lengths | None = None,
+) -> tuple[Any, Mapping[str, Any], Sequence[TorchRecIOError]]:
+    """Return the order of the units that are assigned to processes, as options ask for them.
 
-    Attributes:
-        paths: Names of the files.
-        indexes: The index of each file.
-        errors: Damage that ended indexing early.
-        selection: The records to read; None for all.
-        name: Text that identifies the files in addition to their contents, on any machine.
+    Args:
+        order: Order of the records.
+        reader: Reads the records, if their lengths are needed and not known.
+        parser: Parser of the records.
+        options: All options, checked.
+        lengths: Lengths that were found before.
+
+    Returns:
+        The order of records, batches by length or packed rows; the options, completed; and errors
+        of the records that are left out of all units.
+
+    Raises:
+        ValueError: If the options do not fit the records.
     """
+    if has_length_batches(options):
+        from .length_batching import batch_by_length  # noqa: PLC0415  # rarely needed
 
-    paths: Sequence[str]
-    indexes: Sequence[RecordIndex]
-    errors: Sequence[TorchRecIOError] = ()
-    selection: Selection | None = None
-    name: str = ""
+        return batch_by_length(order, reader, parser, options, lengths)
+    if options.get("pack") is not None:
+        from .packing import pack_documents  # noqa: PLC0415  # rarely needed
 
-    @classmethod
-    def open(
-        cls,
-        paths: StrPath | Iterable[StrPath],
-        index: IndexChoice = "auto",
-        compression: CompressionChoice = "auto",
-        record_format: RecordFormat = TFRECORD,
-        *,
-        storage_options: StorageOptions = None,
-        verify_crc: bool = True,
-    ) -> DataFiles:
-        """Find the files that paths stand for, and open or build their indexes."""
-        if index is None:
-            raise ValueError(
-                "index must be 'auto', a path or a list of paths, got None. To read TFRecord files "
-                "from front to back without an index, use TFRecordStream"
-            )
-        found = expand_paths(
-            paths,
-            tfrecord_names=record_format.code == TFRECORD.code,
-            storage_options=storage_options,
-        )
-        if index != "auto":
-            names = [index] if isinstance(index, (str, os.PathLike)) else index
-            index = [Location.of(name, storage_options) for name in names]
-        indexes = open_indexes(
-            found,
-            index,
-            compression,
-            record_format,
-            verify_crc=verify_crc,
-        )
-        return cls([each.name for each in found], *indexes)
-
-    def order(self, split: str | None) -> RecordOrder:
-        """Return the order of the selected records as stored.
-
-        Raises:
-            ValueError: If ``split`` is not a slice of the records.
-        """
-        total = sum(map(len, self.indexes))
-        selection = self.selection or Span(0, total, total)
-        if split is not None:
-            selection = parse_slice(split, total)
-        contents = files_fingerprint([index.identity for index in self.indexes])
-        return RecordOrder(selection, files=f"{self.name} {contents}".lstrip())
+        return pack_documents(order, reader, parser, options, lengths)
+    return order, options, ()
 
 
 @dataclass(frozen=True)
@@ -138,31 +104,88 @@ class IndexedPipeline(Pipeline):
     make_parser: MakeParser = field(kw_only=True)
 
     @classmethod
-    def build(
+    def open(
         cls,
-        files: DataFiles,
+        paths: StrPath | Iterable[StrPath],
         schema: Any,
-        make_parser: MakeParser,
         options: Mapping[str, Any],
+        record_format: RecordFormat = TFRECORD,
+        make_parser: MakeParser = parser_of_messages,
     ) -> IndexedPipeline:
-        """Return the pipeline of data files.
+        """Find the files that paths stand for, and open or build their indexes.
+
+        Raises:
+            OSError, TorchRecIOError, ValueError: As :class:`TFRecordDataset` does.
+        """
+        index = options.get("index", "auto")
+        if index is None:
+            raise ValueError(
+                "index must be 'auto', a path or a list of paths, got None. To read TFRecord files "
+                "from front to back without an index, use TFRecordStream"
+            )
+        access = access_options(options)
+        is_tfrecord = record_format.code == TFRECORD.code
+        found = expand_paths(paths, tfrecord_names=is_tfrecord, storage_options=access)
+        if index != "auto":
+            names = [index] if isinstance(index, (str, os.PathLike)) else index
+            index = [Location.of(name, access) for name in names]
+        indexes, errors = open_indexes(
+            found,
+            index,
+            options.get("compression", "auto"),
+            record_format,
+            verify_crc=options.get("verify_crc", True),
+        )
+        files = [each.name for each in found]
+        return cls.of_indexes(files, indexes, schema, options, make_parser, errors=errors)
+
+    @classmethod
+    def of_indexes(
+        cls,
+        paths: Sequence[str],
+        indexes: Sequence[RecordIndex],
+        schema: Any,
+        options: Mapping[str, Any],
+        make_parser: MakeParser = parser_of_messages,
+        *,
+        errors: Sequence[TorchRecIOError] = (),
+        selection: Selection | None = None,
+        name: str = "",
+    ) -> IndexedPipeline:
+        """Return the pipeline of data files whose indexes are open.
+
+        Args:
+            paths: Names of the files.
+            indexes: The index of each file.
+            schema: The schema as the user gave it.
+            options: All options, checked.
+            make_parser: Makes the parser of a schema.
+            errors: Damage that ended indexing early.
+            selection: The records to read if there is no ``split``; None for all.
+            name: Text that identifies the files in addition to their contents, on any machine.
 
         Raises:
             SchemaError, ValueError: If the schema or an option is invalid.
         """
+        total = sum(map(len, indexes))
+        if options.get("split") is not None:
+            selection = parse_slice(options["split"], total)
+        elif selection is None:
+            selection = Span(0, total, total)
+        contents = files_fingerprint([index.identity for index in indexes])
         return cls._assemble(
-            paths=files.paths,
+            paths=paths,
             schema=schema,
             options=options,
-            errors=files.errors,
+            errors=errors,
             records=RecordReader(
-                files.indexes,
+                indexes,
                 verify_crc=options.get("verify_crc", True),
                 max_record_bytes=options["max_record_bytes"],
                 cache_bytes=options["cache_bytes"],
                 cache=options["cache"],
             ),
-            record_order=files.order(options.get("split")),
+            record_order=RecordOrder(selection, files=f"{name} {contents}".lstrip()),
             make_parser=make_parser,
         )
 
@@ -196,41 +219,19 @@ class IndexedPipeline(Pipeline):
     ) -> IndexedPipeline:
         parser = make_parser(schema)
         record_order = dataclasses.replace(
-            record_order, shuffle=options["shuffle"], seed=options["seed"]
+            record_order, shuffle=options.get("shuffle", False), seed=options.get("seed", 0)
         )
-        order: Any = record_order
-        if has_length_batches(options):
-            from .length_batching import (  # noqa: PLC0415  # rarely needed
-                batch_by_length,
-                too_long_records,
-            )
-
-            if not record_order.can_batch_by_length:
-                raise ValueError("a dataset of steps has no batches by length")
-            order = batch_by_length(record_order, records, parser, options, lengths)
-            errors = [*errors, *too_long_records(order, records, options)]
-            length_key = options["length_key"]
-            if length_key is not None and not isinstance(length_key, str):
-                options = {**options, "length_key": order.lengths}
-        if options.get("pack") is not None:
-            from .packing import (  # noqa: PLC0415  # rarely needed
-                left_out_documents,
-                pack_documents,
-            )
-
-            if not record_order.can_batch_by_length:
-                raise ValueError("a dataset of steps has no packed rows: pack must be None")
-            loader = RecordLoader(records, parser)
-            order, options = pack_documents(record_order, loader, records, options, lengths)
-            errors = [*errors, *left_out_documents(order, records, options["on_error"])]
-        reader = order.fit_reader(records, options["batch_size"] or 1)
+        if not record_order.can_batch_by_length:
+            check_no_length_batches(options, "a dataset of steps")
+        order, options, left_out = units_of(record_order, records, parser, options, lengths)
+        reader = order.fit_reader(records, options.get("batch_size") or 1)
         return cls(
             paths,
             schema,
             order,
             RecordLoader(reader, parser),
             options,
-            errors,
+            [*errors, *left_out],
             records=records,
             record_order=record_order,
             make_parser=make_parser,

@@ -70,7 +70,7 @@ class Loaded(NamedTuple):
     @property
     def has_lost(self) -> bool:
         """True if a record could not be loaded."""
-        return len(self.errors) > 0 or len(self.failures) > 0
+        return len(self.errors) > 0 or len(self.failed) > 0
 
     @property
     def item_rows(self) -> ItemRows:

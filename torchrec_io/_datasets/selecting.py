@@ -11,8 +11,10 @@ import torch
 
 from .._order.orders import RecordOrder
 from .._order.selection import Numbers, Selection, Span, select_positions, select_within
-from ..checks import check_integer, counted, is_integer
-from .where import Predicate, SelectableRecords, pick_where
+from ..checks import check_integer, counted
+from .pipeline import IndexedPipeline, Pipeline
+from .where import Predicate, pick_where
+from .worker_state import WorkerState
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -24,16 +26,21 @@ class SelectingDataset:
     """Base of datasets whose records have numbers, so that some of them can be selected."""
 
     @property
+    def _pipeline(self) -> IndexedPipeline:
+        """Internal interface: the parts of the dataset."""
+        raise NotImplementedError
+
+    @property
     def _record_order(self) -> RecordOrder:
-        """Internal interface: the order of the records."""
+        """Internal interface: the order of the records, before they are put into batches."""
+        return self._pipeline.record_order
+
+    def _worker_state(self) -> WorkerState:
+        """Return the state that counts skipped errors."""
         raise NotImplementedError
 
-    def _selectable(self) -> SelectableRecords:
-        """Return the parts of the dataset that selecting needs."""
-        raise NotImplementedError
-
-    def _with_order(self, order: RecordOrder) -> Self:
-        """Return the same dataset with another order of records."""
+    def _derive(self, pipeline: Pipeline) -> Self:
+        """Return the same dataset with other parts."""
         raise NotImplementedError
 
     def where(
@@ -44,7 +51,8 @@ class SelectingDataset:
         cache_key: str | None = None,
     ) -> Self:
         """Return a dataset of the records that a predicate chooses. See docs/selecting.md."""
-        picked = pick_where(self._selectable(), predicate, features, cache_key).positions
+        state = self._worker_state()
+        picked = pick_where(self._pipeline, state, predicate, features, cache_key).positions
         if len(picked) == 0:
             logger.warning("where() chose none of %s", counted(picked.total, "record"))
         return self._narrowed(picked)
@@ -61,7 +69,8 @@ class SelectingDataset:
 
     def _narrowed(self, picked: Selection) -> Self:
         order = self._record_order
-        return self._with_order(order.with_selection(select_within(order.selection, picked)))
+        narrowed = order.with_selection(select_within(order.selection, picked))
+        return self._derive(self._pipeline.rebuild(record_order=narrowed))
 
 
 def _check_numbers(numbers: Any, total: int) -> Numbers:
@@ -86,14 +95,7 @@ def _check_numbers(numbers: Any, total: int) -> Numbers:
 def _as_array(numbers: Any) -> np.ndarray[Any, np.dtype[Any]]:
     if isinstance(numbers, torch.Tensor):
         return numbers.cpu().numpy()
-    if isinstance(numbers, np.ndarray):
-        return numbers
-    if isinstance(numbers, range):
-        return np.arange(numbers.start, numbers.stop, numbers.step, dtype=np.int64)
-    if not isinstance(numbers, Iterable) or isinstance(numbers, (str, bytes)):
-        raise TypeError(f"numbers must be integers, got {numbers!r}")
-    listed = list(numbers)
-    if not all(map(is_integer, listed)):
-        other = next(each for each in listed if not is_integer(each))
-        raise TypeError(f"numbers must be integers, got {other!r}")
-    return np.array(listed or np.empty(0), np.int64)
+    if isinstance(numbers, Iterable) and not isinstance(numbers, (np.ndarray, range)):
+        numbers = list(numbers)
+    array = np.asarray(numbers)
+    return array if array.size else array.astype(np.int64)

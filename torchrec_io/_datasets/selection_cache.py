@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import re
-import struct
-from collections.abc import Callable
-from dataclasses import astuple, dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -28,34 +27,11 @@ logger = logging.getLogger("torchrec_io")
 
 SUFFIX = ".tfsel"
 
-_MAGIC = b"\x89TFSEL\x02\n"
 _DIGEST_BYTES = 16
-# Signature, digests of what a result depends on, records in total, lost records.
-_HEAD = struct.Struct(f"<8s{_DIGEST_BYTES}s{_DIGEST_BYTES}s{_DIGEST_BYTES}sQQ")
-_NAMES = {
-    "files": "the files",
-    "schema": "the schema",
-    "records": "the records to choose from",
-}
 
-
-@dataclass(frozen=True)
-class PassIdentity:
-    """Everything that the result of a predicate depends on, as texts: equal if nothing changed.
-
-    Attributes:
-        files: The data files.
-        schema: The features that are read, and how.
-        records: The records on which the predicate is evaluated.
-    """
-
-    files: str
-    schema: str
-    records: str
-
-    def digests(self) -> tuple[bytes, ...]:
-        """Return a digest of each text."""
-        return tuple(digest(text, size=_DIGEST_BYTES) for text in astuple(self))
+# Everything that the result of a predicate depends on, as texts that are equal if nothing changed,
+# by their names in messages.
+Identity: TypeAlias = Mapping[str, str]
 
 
 class Picked(NamedTuple):
@@ -76,7 +52,7 @@ class _UnusableError(Exception):
 
 def cached_pick(
     key: str,
-    identity: PassIdentity,
+    identity: Identity,
     total: int,
     evaluate: Callable[[], Picked],
     *,
@@ -95,21 +71,14 @@ def cached_pick(
     """
     path = _path_of(key)
 
-    def find() -> Picked:
-        return _load(path, identity, total, allow_lost=allow_lost)
-
     def waiting() -> None:
         logger.info("waiting for another process that evaluates the predicate of %r", key)
 
-    try:
-        return find()
-    except (FileNotFoundError, _UnusableError):
-        pass
     with contextlib.suppress(OSError):  # such as a read-only home
         make_cache_folder(os.path.dirname(path))
     with file_lock(f"{path}.lock", waiting):
         try:
-            return find()  # another process may have been faster
+            return _load(path, identity, total, allow_lost=allow_lost)
         except FileNotFoundError:
             pass
         except _UnusableError as reason:
@@ -125,7 +94,7 @@ def _path_of(key: str) -> str:
     return os.path.join(cache_folder(), f"{shown}-{digest_text(encoded, size=10)}{SUFFIX}")
 
 
-def _load(path: str, identity: PassIdentity, total: int, *, allow_lost: bool) -> Picked:
+def _load(path: str, identity: Identity, total: int, *, allow_lost: bool) -> Picked:
     """Return a result from the cache.
 
     Raises:
@@ -134,61 +103,42 @@ def _load(path: str, identity: PassIdentity, total: int, *, allow_lost: bool) ->
     """
     try:
         with open(path, "rb") as file:
-            status = os.fstat(file.fileno())
-            if not is_own_cache_file(path, status):
+            if not is_own_cache_file(path, os.fstat(file.fileno())):
                 raise _UnusableError("others can write the cached result, or it is of another user")
-            size = status.st_size
-            head = file.read(_HEAD.size)
-            if len(head) < _HEAD.size or not head.startswith(_MAGIC):
-                raise _damaged(path)
-            _, *digests, count, lost = _HEAD.unpack(head)
-            if size != _HEAD.size + _bytes_of(count) + _DIGEST_BYTES:
-                raise _damaged(path)
-            if count != total:  # nothing else is read
-                _check_same(digests, identity)
-                raise _damaged(path)
-            rest = file.read(size - _HEAD.size)
+            content = file.read()
     except FileNotFoundError:
         raise
     except OSError as error:
         raise _UnusableError(f"the cached result cannot be read ({error})") from None
-    bits, check = rest[:-_DIGEST_BYTES], rest[-_DIGEST_BYTES:]
-    if digest(head, bits, size=_DIGEST_BYTES) != check:
-        raise _damaged(path)
-    _check_same(digests, identity)
-    if lost and not allow_lost:
-        raise _UnusableError(
-            f"the cached result leaves out {counted(lost, 'record')} with errors, which on_error "
-            "does not allow"
-        )
+    damaged = _UnusableError(f"the cached result is damaged ({path})")
+    body, check = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
+    if digest(body, size=_DIGEST_BYTES) != check:
+        raise damaged
     try:
-        return Picked(Subset(total, np.frombuffer(bits, "<u8").astype(np.uint64)), lost)
-    except ValueError:
-        raise _damaged(path) from None
+        head, _, bits = body.partition(b"\n")
+        cached = json.loads(head)
+        changed = [name for name, text in identity.items() if cached[name] != text]
+        if changed:
+            raise _UnusableError(f"{' and '.join(changed)} changed since the result was cached")
+        if cached["lost"] and not allow_lost:
+            raise _UnusableError(
+                f"the cached result leaves out {counted(cached['lost'], 'record')} with errors, "
+                "which on_error does not allow"
+            )
+        words = np.frombuffer(bits, "<u8").astype(np.uint64)
+        return Picked(Subset(total, words), cached["lost"])
+    except (ValueError, KeyError, TypeError):
+        raise damaged from None
 
 
-def _bytes_of(total: int) -> int:
-    return -(-total // 64) * 8
+def _save(path: str, identity: Identity, picked: Picked) -> None:
+    """Write a result to the cache, if this is possible.
 
-
-def _check_same(digests: list[bytes], identity: PassIdentity) -> None:
-    pairs = zip(_NAMES.values(), digests, identity.digests(), strict=True)
-    changed = [name for name, cached, now in pairs if cached != now]
-    if changed:
-        raise _UnusableError(f"{' and '.join(changed)} changed since the result was cached")
-
-
-def _damaged(path: str) -> _UnusableError:
-    return _UnusableError(f"the cached result is damaged ({path})")
-
-
-def _save(path: str, identity: PassIdentity, picked: Picked) -> None:
-    """Write a result to the cache, if this is possible."""
-    positions, lost = picked
-    head = _HEAD.pack(_MAGIC, *identity.digests(), positions.total, lost)
-    bits = positions.words.astype("<u8", copy=False).tobytes()
+    The file has a line of JSON, one bit for each record, and a digest of both.
+    """
+    head = json.dumps({**identity, "lost": picked.lost}).encode()
+    body = head + b"\n" + picked.positions.words.astype("<u8", copy=False).tobytes()
     try:
-        check = digest(head, bits, size=_DIGEST_BYTES)
-        write_cached(path, head + bits + check)
+        write_cached(path, body + digest(body, size=_DIGEST_BYTES))
     except OSError as error:  # such as a full disk; the result stays in memory
         logger.info("the result of a predicate cannot be cached: %s", error)

@@ -19,13 +19,13 @@ from .._storage.exit import close_at_exit
 from .._tensors.trainers import ReadDataset, TrainerLoader, make_dicts, makes_dicts, trainer_hooks
 from ..checks import check_integer
 from ..errors import StateMismatchError
+from .absent_features import warn_of_absent_features
 from .bad_records import ErrorHandler
 from .epoch_clock import worker_iteration
-from .feature_watch import FeatureWatch, first_blocks
 from .iteration import Iteration, Position
 from .iteration_clock import IterationClock
 from .latest_position import LatestPosition
-from .lost_items import ReadRecord, report_lost_items
+from .lost_items import report_lost_items
 from .options import makes_batches, resolved_rank
 from .partition import RecordPartition
 from .pipeline import Pipeline
@@ -205,23 +205,14 @@ class Session:
             return loader.other_columns()
         return assembler.other_columns([*loader.empty_items().columns.flat()])
 
-    def _watch(self, layout: ProcessLayout) -> FeatureWatch | None:
-        """Return the watch for features that records may lack; None but in the first process."""
-        if layout.rank or layout.worker:
-            return None
-        pipeline = self.pipeline
-        reader, order = pipeline.loader.reader, getattr(pipeline, "record_order", None)
-        first = None if order is None else functools.partial(first_blocks, reader, order.selection)
-        return FeatureWatch(pipeline.loader.parser, self.state, first=first)
-
-    def _assembler(self, watch: FeatureWatch | None = None) -> RowAssembler | None:
+    def _assembler(self) -> RowAssembler | None:
         """Return the assembler of packed rows; None if the dataset does not pack records."""
         pipeline = self.pipeline
         if pipeline.options.get("pack") is None:
             return None
         from .packing import RowAssembler  # noqa: PLC0415  # rarely needed
 
-        return RowAssembler.of(pipeline.options, pipeline.loader, watch)
+        return RowAssembler.of(pipeline.options, pipeline.loader)
 
     @property
     def state(self) -> WorkerState:
@@ -255,7 +246,7 @@ class Session:
                 self._loaded, self.places = self.places[number], None
                 number = self._loaded[1].worker
             self._latest = LatestPosition()  # an iteration of the parent does not run here
-            report_lost_items(latest=self._latest_record)
+            report_lost_items()
             parent = self._pickled_in_parent()
             if parent is not None and parent.makes_dicts:
                 make_dicts()
@@ -266,7 +257,6 @@ class Session:
         if threads is None:
             threads = 2 if worker is None else 1
         self._meter = IterationMeter(self.state.counters, threads)
-        watch = self._watch(layout)
         iteration = Iteration(
             self.pipeline.loader,
             partition,
@@ -274,10 +264,15 @@ class Session:
             self.state,
             self._meter,
             transform=Transform.of(partition.options, self.pipeline.loader.reader),
-            assembler=self._assembler(watch),
-            watch=watch,
+            assembler=self._assembler(),
         )
-        items = iteration.items(threads, self._check_trainer)
+
+        def check() -> None:
+            self._check_trainer()
+            if layout.rank == layout.worker == 0:
+                warn_of_absent_features(self.pipeline, self.state)
+
+        items = iteration.items(threads, check)
         followed = self._latest.followed(items, position, in_batches=partition.in_batches)
         close_at_exit(followed)
         return followed if partition.in_batches else itertools.chain.from_iterable(followed)
@@ -322,12 +317,6 @@ class Session:
         """Return a resumed position if it is in the next epoch, else None."""
         is_current = resumed is not None and resumed[0].is_in(self.epoch)
         return resumed if is_current else None
-
-    def _latest_record(self) -> ReadRecord | None:
-        """Return a record of the item that was yielded last."""
-        position = self._latest.get()
-        number = None if position is None else position.latest
-        return None if number is None else ReadRecord(self.pipeline.loader.reader, number)
 
     # ---- statistics ----
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from .._order.orders import StreamOrder
 from .._records.reader import Reader
@@ -24,7 +24,6 @@ from .options import (
     complete,
     takes_options,
 )
-from .partition import RecordPartition, StreamPartition
 from .pipeline import Pipeline
 from .record_loader import RecordLoader
 
@@ -54,8 +53,6 @@ class TFRecordStream(RecordDataset[Item_co]):
         SchemaError: If the schema is inconsistent.
         ValueError: If another argument is invalid.
     """
-
-    _partition_class: ClassVar[type[RecordPartition]] = StreamPartition
 
     @overload
     def __init__(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from .._storage.local import StrPath
-from .._tensors.block_parser import Columns, SchemaLike, parser_of_messages
+from .._tensors.block_parser import Columns, SchemaLike
 from ..checks import is_integer
 from .base import Item_co
 from .indexed import IndexedDataset
@@ -22,7 +22,7 @@ from .options import (
     complete,
     takes_options,
 )
-from .pipeline import DataFiles, IndexedPipeline
+from .pipeline import IndexedPipeline
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -101,13 +101,7 @@ class TFRecordDataset(IndexedDataset[Item_co]):
         **options: Unpack[TFRecordOptions],
     ) -> None:
         known = complete(TFRecordOptions, options)
-        files = DataFiles.open(
-            paths,
-            known["index"],
-            storage_options=access_options(known),
-            verify_crc=known["verify_crc"],
-        )
-        super().__init__(IndexedPipeline.build(files, schema, parser_of_messages, known))
+        super().__init__(IndexedPipeline.open(paths, schema, known))
 
     @overload
     @classmethod
@@ -172,9 +166,15 @@ class TFRecordDataset(IndexedDataset[Item_co]):
         known = complete(TFRecordOptions, options)
         found = Directory(directory, config, version, storage_options=access_options(known))
         plan = found.open(split, features, verify_crc=known["verify_crc"])
-        files = DataFiles(plan.paths, plan.indexes, (), plan.selection, plan.described)
+        pipeline = IndexedPipeline.of_indexes(
+            plan.paths,
+            plan.indexes,
+            plan.schema,
+            known,
+            selection=plan.selection,
+            name=plan.described,
+        )
         dataset = cls.__new__(cls)
-        pipeline = IndexedPipeline.build(files, plan.schema, parser_of_messages, known)
         IndexedDataset.__init__(dataset, pipeline)
         if steps == "ragged":
             return dataset

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 
-from .._order.orders import RecordOrder
 from .._order.selection import Mask, SubsetBuilder
 from .._records.index import RecordIndex
 from .._schema.feature_mapping import FeatureMapping
@@ -20,45 +20,32 @@ from .._tensors.batch import Batch
 from .._tensors.block_parser import BlockParser
 from ..checks import counted
 from ..errors import SchemaError
-from .bad_records import ErrorHandler
-from .pass_progress import PassProgress
+from .pass_progress import shown_progress
+from .pipeline import IndexedPipeline
 from .record_loader import Loaded, RecordLoader
 from .record_scan import load_all
-from .selection_cache import PassIdentity, Picked, cached_pick
+from .selection_cache import Identity, Picked, cached_pick
+from .worker_state import WorkerState
 
 # Takes a Batch, or a list of items of a schema without columns; returns a bool for each record.
 Predicate: TypeAlias = Callable[[Any], Any]
 
 
-class SelectableRecords(NamedTuple):
-    """The parts of a dataset whose records can be selected.
-
-    Attributes:
-        indexes: Index of each data file.
-        schema: The schema as the user gave it.
-        order: Order of the records.
-        loader: Reads and parses records, in their stored order.
-        on_error: Action for records that cannot be loaded.
-        errors: Handles the errors of these.
-        threads: Number of threads that read and parse.
-    """
-
-    indexes: Sequence[RecordIndex]
-    schema: Any
-    order: RecordOrder
-    loader: RecordLoader
-    on_error: Any
-    errors: ErrorHandler
-    threads: int
-
-
 def pick_where(
-    records: SelectableRecords,
+    pipeline: IndexedPipeline,
+    state: WorkerState,
     predicate: Predicate,
     features: Sequence[str] | None,
     cache_key: str | None,
 ) -> Picked:
     """Return the records that a predicate chooses; see :meth:`TFRecordDataset.where`.
+
+    Args:
+        pipeline: The parts of the dataset.
+        state: Counts the errors that are skipped.
+        predicate: Returns a bool for each record.
+        features: Names of the features that it uses; None for all.
+        cache_key: Name of the result in the cache; None to keep it nowhere.
 
     Raises:
         TypeError, ValueError: If an argument, or what the predicate returns, is invalid.
@@ -67,21 +54,23 @@ def pick_where(
         raise TypeError(f"predicate must be a function of a Batch, got {predicate!r}")
     if cache_key is not None and not (isinstance(cache_key, str) and cache_key):
         raise ValueError(f"cache_key must be a non-empty str or None, got {cache_key!r}")
-    parser = records.loader.parser
+    parser = pipeline.loader.parser
     names = None if features is None else _checked_names(features, parser)
+    # The reader of single records: blocks of a shuffle do not help in the stored order.
+    order = dataclasses.replace(pipeline.record_order, shuffle=False)
     loader = RecordLoader(
-        records.loader.reader, parser if names is None else parser.of_features(names)
+        order.fit_reader(pipeline.records, 1),
+        parser if names is None else parser.of_features(names),
     )
 
     def evaluate() -> Picked:
-        return _evaluate(records, loader, predicate)
+        return _evaluate(pipeline, loader, state, predicate)
 
     if cache_key is None:
         return evaluate()
-    identity = _identity_of(records, names)
-    total = len(records.order.selection)
-    allow_lost = records.on_error != "raise"
-    return cached_pick(cache_key, identity, total, evaluate, allow_lost=allow_lost)
+    identity = _identity_of(pipeline, names)
+    allow_lost = pipeline.options.get("on_error", "raise") != "raise"
+    return cached_pick(cache_key, identity, len(order), evaluate, allow_lost=allow_lost)
 
 
 def _checked_names(features: Any, parser: BlockParser) -> list[str]:
@@ -98,22 +87,25 @@ def _checked_names(features: Any, parser: BlockParser) -> list[str]:
     return names
 
 
-def _evaluate(records: SelectableRecords, loader: RecordLoader, predicate: Predicate) -> Picked:
-    selection = records.order.selection
+def _evaluate(
+    pipeline: IndexedPipeline, loader: RecordLoader, state: WorkerState, predicate: Predicate
+) -> Picked:
+    selection = pipeline.record_order.selection
     total = len(selection)
     builder = SubsetBuilder(total)
     lost = 0
-    pieces = load_all(loader, selection, records.errors, records.threads)
-    with closing(pieces), PassProgress("where", total) as progress:
-        for piece in pieces:
-            count = len(piece.loaded.numbers)
-            chosen = np.zeros(len(piece.numbers), np.bool_)
+    schema = pipeline.loader.parser.schema
+    pieces = load_all(loader, selection, pipeline.options, state)
+    with closing(pieces), shown_progress("where", total) as advance:
+        for numbers, loaded in pieces:
+            count = len(loaded.numbers)
+            chosen = np.zeros(len(numbers), np.bool_)
             if count:
-                answer = _answer(predicate, _items_of(piece.loaded, loader), records.loader)
-                chosen[piece.loaded.positions_in(piece.numbers)] = _mask_of(answer, count)
+                answer = _answer(predicate, _items_of(loaded, loader), schema)
+                chosen[loaded.positions_in(numbers)] = _mask_of(answer, count)
             builder.append(chosen)
             lost += len(chosen) - count
-            progress.advance(len(chosen))
+            advance(len(chosen))
     return Picked(builder.finish(), lost)
 
 
@@ -123,12 +115,11 @@ def _items_of(loaded: Loaded, loader: RecordLoader) -> Any:
     return items.with_views() if isinstance(items, Batch) else items
 
 
-def _answer(predicate: Predicate, items: Any, whole: RecordLoader) -> Any:
+def _answer(predicate: Predicate, items: Any, schema: Any) -> Any:
     try:
         return predicate(items)
     except KeyError as error:
         [name] = error.args[:1] or [None]
-        schema = whole.parser.schema
         if schema is None or not isinstance(name, str) or name in items:
             raise
         if not schema.names_of(name):
@@ -140,10 +131,7 @@ def _mask_of(answer: Any, count: int) -> Mask:
     """Return the result of a predicate as a mask: bool ``[count]``."""
     wanted = f"the predicate must return one bool for each of {counted(count, 'record')}"
     if isinstance(answer, (list, tuple)):
-        others = [each for each in answer if not isinstance(each, (bool, np.bool_))]
-        if others:
-            raise TypeError(f"{wanted}, got {others[0]!r} in a {type(answer).__name__}")
-        answer = np.array(answer, np.bool_)
+        answer = np.array(answer)
     if not isinstance(answer, (torch.Tensor, np.ndarray)):
         raise TypeError(f"{wanted}: a bool Tensor, a bool array or a list, got {answer!r}")
     got = f"got {str(answer.dtype).removeprefix('torch.')} {list(answer.shape)}"
@@ -155,25 +143,25 @@ def _mask_of(answer: Any, count: int) -> Mask:
     return mask
 
 
-def _identity_of(records: SelectableRecords, names: Sequence[str] | None) -> PassIdentity:
-    described = records.order.describe()
+def _identity_of(pipeline: IndexedPipeline, names: Sequence[str] | None) -> Identity:
+    described = pipeline.record_order.describe()
     files = described.pop("files")
     # The fingerprint of a file does not show every change of its data; the time does.
-    times = map_in_threads(RecordIndex.find_change_time, records.indexes)
+    times = map_in_threads(RecordIndex.find_change_time, pipeline.records.indexes)
     chosen = {name: described[name] for name in described if name not in {"shuffle", "seed"}}
-    parser = records.loader.parser
+    parser = pipeline.loader.parser
     reading = [
-        _schema_text(records.schema if parser.schema is None else parser.schema),
+        _schema_text(pipeline.schema if parser.schema is None else parser.schema),
         parser.sample_kind,
         names,
-        records.loader.reader.verify_crc,
-        records.loader.reader.max_record_bytes,
+        pipeline.records.verify_crc,
+        pipeline.records.max_record_bytes,
     ]
-    return PassIdentity(
-        files=f"{files} {digest_text(repr(times))}",
-        schema=json.dumps(reading),
-        records=json.dumps(chosen, sort_keys=True),
-    )
+    return {
+        "the files": f"{files} {digest_text(repr(times))}",
+        "the schema": digest_text(json.dumps(reading)),
+        "the records to choose from": json.dumps(chosen, sort_keys=True),
+    }
 
 
 def _schema_text(schema: Any) -> str:

@@ -285,6 +285,9 @@ class StreamOrder:
     shuffle: bool | int
     seed: int
 
+    has_batches: ClassVar[bool] = False
+    has_rows: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", check_seed(self.seed))
 

@@ -36,10 +36,6 @@ class PackedRows:
         """Record number of each document."""
         return self.rows.numbers
 
-    def plan(self, reader: Any) -> Any:
-        """Return a reader's plan to fetch the documents."""
-        return reader.plan(self.numbers)
-
 
 class PackedOrder(WindowedOrder):
     """Base of orders of rows that are packed with documents; their units are rows.

@@ -218,12 +218,11 @@ class EpochPlan:
 
     def _own(self, begin: int, count: int) -> npt.NDArray[np.int64]:
         """Return this rank's positions in a global step of ``count`` records."""
-        size = self._num_own(count)
         if self.lanes is None:
             each, extra = divmod(count, self.world_size)
             first = begin + self.rank * each + min(self.rank, extra)
-            return np.arange(first, first + size, dtype=np.int64)
-        own = self.lanes // self.world_size
+            return np.arange(first, first + each + (self.rank < extra), dtype=np.int64)
+        size, own = self._num_own(count), self.lanes // self.world_size
         rows = np.arange(-(-size // own), dtype=np.int64) * self.lanes
         lanes = np.arange(own, dtype=np.int64) + (begin + self.rank * own)
         return (rows[:, None] + lanes).reshape(-1)[:size]

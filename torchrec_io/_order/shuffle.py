@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -112,7 +113,7 @@ def records_at(
     """
     if len(positions) == 0 or not is_shuffled(shuffle):
         return positions
-    key = digest_number(f"{int(seed)}:{int(epoch)}")
+    key = _key_of(int(seed), int(epoch))
     if isinstance(shuffle, (bool, np.bool_)):
         return _core.permute(positions, size, key)
     # Sizes are limited to the number of records: larger ones may not fit the core's integers.
@@ -140,4 +141,9 @@ def positions_of(numbers: npt.NDArray[np.int64], size: int, seed: int) -> npt.ND
     """
     if len(numbers) == 0:
         return numbers
-    return _core.inverse_permute(numbers, size, digest_number(f"{int(seed)}:0"))
+    return _core.inverse_permute(numbers, size, _key_of(int(seed), 0))
+
+
+@functools.lru_cache(maxsize=64)
+def _key_of(seed: int, epoch: int) -> int:
+    return digest_number(f"{seed}:{epoch}")

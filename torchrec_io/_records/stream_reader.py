@@ -72,10 +72,6 @@ class StreamChunk:
         lengths = self.block.lengths[begin:end]
         return int(lengths.sum()) + len(lengths) * TFRECORD.overhead_bytes
 
-    def plan(self, reader: StreamReader) -> StreamChunk:
-        """Return a plan to fetch the records: the chunk itself."""
-        return reader.plan(self)
-
     def split(self, count: int) -> tuple[StreamChunk, StreamChunk]:
         """Return the first ``count`` records, and the rest with the damage."""
         count = min(count, len(self))
@@ -106,6 +102,7 @@ class StreamReader(Reader):
     Attributes:
         paths: Names of the files or pipes.
         compression: Compression of the files, as given.
+        has_pipe: Whether a file is a pipe, which is read only once.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -127,6 +124,7 @@ class StreamReader(Reader):
         self.verify_crc = verify_crc
         self._files = tuple(files)
         self._pipes = [each for each in files if not each.is_seekable()]
+        self.has_pipe = len(self._pipes) > 0
         # A batch from a pipe, or from far away, does not wait for those after it.
         self.is_native = not self._pipes and all(each.local_path is not None for each in files)
         self._is_started = False

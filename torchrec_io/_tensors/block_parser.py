@@ -56,7 +56,6 @@ class BlockParser:
             better loaded together.
         sample_kind: Kind of a sample. Only datasets of equal kinds can be mixed.
         has_stored_names: Whether records hold the names of the schema's stored features.
-        reuses_buffers: Whether :meth:`parse_run` returns batches without their records.
     """
 
     schema: Any = None
@@ -64,7 +63,6 @@ class BlockParser:
     is_native = False
     sample_kind = "records"
     has_stored_names = False
-    reuses_buffers = False
 
     def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Any, list[RecordFailure]]:
         """Parse the records of a block.
@@ -232,7 +230,6 @@ class ExampleBlockParser(BlockParser):
         self.schema: Schema = schema
         self.stored_by = schema
         self.native = ExampleParser.of(schema)
-        self.reuses_buffers = self.native.is_fixed
         self.is_native = not any(spec.is_slow for spec in schema.values())
 
     def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Any, list[RecordFailure]]:

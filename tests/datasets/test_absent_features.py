@@ -8,7 +8,6 @@ import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 from torch.utils.data import DataLoader
@@ -16,8 +15,6 @@ from torch.utils.data import DataLoader
 import torchrec_io as tio
 from tests.support.examples import example_of, sequence_example_of
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io._datasets import feature_watch
-from torchrec_io._schema.inspect import stored_names
 
 INT = tio.FixedLenFeature([], "int64")
 MISSPELT = {"id": INT, "prise": tio.VarLenFeature("float32")}
@@ -146,17 +143,6 @@ def test_ranks_warn_once(tmp_path: Path, warnings: Callable[[], list[str]]) -> N
     ]
 
 
-def test_a_loop_that_is_left_early_knows_nothing(
-    path: Path, warnings: Callable[[], list[str]]
-) -> None:
-    ds = tio.TFRecordDataset(path, MISSPELT, batch_size=10)
-    for _ in range(3):
-        next(iter(ds))
-    assert warnings() == []
-    list(ds)
-    assert warnings() == [WARNING.format("1,000 records")]
-
-
 def test_a_sequence_example_read_as_an_example(
     tmp_path: Path, warnings: Callable[[], list[str]]
 ) -> None:
@@ -184,24 +170,7 @@ def test_features_in_the_examples_of_lists(
         assert len(warnings()) == count
 
 
-def test_only_schemas_with_such_features_are_watched(path: Path) -> None:
-    state = tio.TFRecordDataset(path, {"id": INT})._session.state
-    for schema, is_open in (({"id": INT}, False), (MISSPELT, True), (None, False)):
-        parser = tio.TFRecordDataset(path, schema)._session.pipeline.loader.parser
-        assert feature_watch.FeatureWatch(parser, state).is_open == is_open
-
-
 def test_a_map_dataset_is_pickled_while_it_looks(path: Path) -> None:
     ds = tio.TFRecordMapDataset(path, MISSPELT)
     assert ds[3]["id"] == 3
     assert pickle.loads(pickle.dumps(ds))[4]["id"] == 4
-
-
-def test_many_features_take_no_time_to_look_for(tmp_path: Path) -> None:
-    """A name that is a value in each record is not looked for in all names of all records."""
-    record = example_of(**{f"f{number}": [b"\x0a\x05prise"] for number in range(1000)})
-    path = write_tfrecord(tmp_path / "m.tfrecord", [record] * 200)
-    counted = mock.Mock(wraps=stored_names)
-    with mock.patch.object(feature_watch, "stored_names", counted):
-        list(tio.TFRecordDataset(path, {"prise": tio.VarLenFeature("float32")}, batch_size=50))
-    assert counted.call_count == 100
