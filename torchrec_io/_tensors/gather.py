@@ -6,7 +6,7 @@ column is copied cell by cell: its rows are cells of the sources, and cells of p
 
 from __future__ import annotations
 
-import itertools
+import functools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -273,7 +273,7 @@ class RowCopy:
         first = arrays[0]
         inner = first.shape[1:]
         places = [(each.at, each.shape[0], 0) for each in arrays]
-        form = (kind, item_bytes(first.dtype), _number(rows), math.prod(inner), 1, 0, 0)
+        form = (kind, item_bytes(first.dtype), _number_of(rows), math.prod(inner), 1, 0, 0)
         index = self._array(form, places)
 
         def lay_out() -> Numbers:
@@ -291,7 +291,7 @@ class RowCopy:
         places = [(each.offsets_at, each.shape[0], 0) for each in arrays]
         filling = len(self._fills), len(fill)
         self._fills += fill
-        ends = self._array((_OFFSETS, 8, _number(rows), math.prod(inner), 1, *filling), places)
+        ends = self._array((_OFFSETS, 8, _number_of(rows), math.prod(inner), 1, *filling), places)
         data = self._array(
             (_ITEMS, 1, 0, 1, 1, 0, 0), [(each.data_at, each.data_bytes, 0) for each in arrays]
         )
@@ -308,7 +308,7 @@ class RowCopy:
     def _offsets(
         self, dtype: str, places: list[_Place], rows: TakenRows | None
     ) -> Callable[[], Numbers]:
-        index = self._array((_OFFSETS, item_bytes(dtype), _number(rows), 1, 1, 0, 0), places)
+        index = self._array((_OFFSETS, item_bytes(dtype), _number_of(rows), 1, 1, 0, 0), places)
 
         def lay_out() -> Numbers:
             numbers = self.room.reserve_numbers(dtype, (self._sizes[index] + 1,))
@@ -349,7 +349,7 @@ def gather_rows(
         OverflowError: If there are too many values for offsets of 32 bits.
     """
     first = sources[0]
-    if any(_differ(one, other) for one, other in itertools.pairwise(sources)):
+    if _differ(sources):
         return None
     # Some of the records alone may have arrays of equal shapes, or smaller images.
     if to is not None and (
@@ -463,16 +463,16 @@ def _add_padded(
     longest = max((int(each.max()) for each in found if len(each)), default=0)
     length, kept = to.length(longest, name), to.cut(longest)
     widths = [_shape_of(column)[1] for column in columns]
-    rows, count = np.asarray(spans, np.int64).reshape(-1, 3), _count(spans)
+    rows, count, fill = np.array(spans, np.int64), _count(spans), b""
     if all(width == kept == length for width in widths):
         cells = rows * (1, length, length)
     else:
-        of_row = np.repeat(rows[:, 0], rows[:, 2])
-        within = np.arange(count) - np.repeat(offsets_of(rows[:, 2])[:-1], rows[:, 2])
-        numbers = np.repeat(rows[:, 1], rows[:, 2]) + within
+        fill = _item(padding.fill, getattr(columns[0], "dtype", "string"))
+        counts = rows[:, 2]
+        begins = np.arange(count) + np.repeat(rows[:, 1] - offsets_of(counts)[:-1], counts)
+        of_row = np.repeat(rows[:, 0], counts)
         width = np.array(widths)[of_row]
-        cells = _cells(of_row, numbers * width, width.clip(max=kept), length)
-    fill = _item(padding.fill, getattr(columns[0], "dtype", "string"))
+        cells = _cells(of_row, begins * width, np.minimum(width, kept), length)
     copy.add([cells_of(column) for column in columns], copy.select(cells, (count, length)), fill)
 
 
@@ -486,37 +486,43 @@ def _pad(
     values = column.values
     if isinstance(values, Texts) and len(column.splits) > 1:
         raise TypeError("rows of bytes cannot be padded to a Tensor")
-    cells = np.arange(column.num_records)  # rows of this level; -1 for padding
-    shape = [column.num_records]
-    lengths: list[Ints] = []
+    arena = data_of(source)
     totals = [*(inner.shape[0] - 1 for inner in column.splits[1:]), values.shape[0]]
-    for level, total in zip(column.splits, totals, strict=True):
-        offsets = view_of(data_of(source), level).astype(np.int64).clip(0, total)
-        counts = np.diff(offsets).clip(0)
-        longest = int(counts.max(initial=0))
-        length = longest if lengths else to.length(longest, column.name)
-        lengths.append(counts if lengths else counts.clip(max=to.cut(longest)))
-        begins = np.append(offsets[:-1], 0)[cells]  # of padding, the last one
-        counts = np.append(lengths[-1], 0)[cells]
-        spans = _cells(np.zeros_like(cells), begins, counts, length)
-        positions = np.arange(length)
+    begins, counts = _bounds(arena, column.splits[0], totals[0])
+    longest = int(counts.max(initial=0))
+    lengths = counts = np.minimum(counts, to.cut(longest))
+    shape = [column.num_records, to.length(longest, column.name)]
+    for level, total in zip(column.splits[1:], totals[1:], strict=True):
+        positions = np.arange(shape[-1])
         cells = np.where(positions < counts[:, None], begins[:, None] + positions, -1).reshape(-1)
-        shape.append(length)
+        begins, counts = _bounds(arena, level, total)
+        shape.append(int(counts.max(initial=0)))
+        # Padding has no values: the last one of these.
+        begins, counts = np.append(begins, 0)[cells], np.append(counts, 0)[cells]
+    spans = _cells(0, begins, counts, shape[-1])
     rows = copy.select(spans, tuple(shape))
     if isinstance(values, Texts):
         copy.add([BytesColumn(column.name, values)], rows)
     else:
         flat = DenseColumns((column.name,), *values, 0)
         copy.add([flat], rows, _item(fill, values.dtype))
-    return lengths[0]
+    return lengths
 
 
-def _cells(sources: Ints, begins: Ints, counts: Ints, length: int) -> Ints:
+def _bounds(arena: Arena, level: Numbers, total: int) -> tuple[Ints, Ints]:
+    """Return the begins and lengths of rows, which are cut to the values that are there."""
+    offsets = np.minimum(np.maximum(view_of(arena, level), 0, dtype=np.int64), total)
+    return offsets[:-1], np.maximum(offsets[1:] - offsets[:-1], 0)
+
+
+def _cells(sources: Ints | int, begins: Ints, counts: Ints, length: int) -> Ints:
     """Return the cells of rows that are padded to a length, as spans."""
-    spans = np.zeros((len(sources), 2, 3), np.int64)
-    spans[:, 0] = np.stack((sources, begins, counts), 1)
-    spans[:, 1, 0] = _PADDING
-    spans[:, 1, 2] = length - counts
+    spans = np.zeros((len(counts), 6), np.int64)
+    spans[:, 0] = sources
+    spans[:, 1] = begins
+    spans[:, 2] = counts
+    spans[:, 3] = _PADDING
+    spans[:, 5] = length - counts
     return spans.reshape(-1, 3)
 
 
@@ -537,6 +543,13 @@ def _item(fill: Any, dtype: str) -> bytes:
     """Return the padding of a column as bytes."""
     if dtype == "string":
         return fill if isinstance(fill, bytes) else b""
+    return _number(fill, str(fill), dtype)
+
+
+@functools.lru_cache(64)
+def _number(fill: Any, shown: str, dtype: str) -> bytes:
+    """Return a number as bytes; ``shown`` tells -0.0 from 0.0."""
+    del shown
     item = torch.full((1,), fill, dtype=getattr(torch, dtype))
     return item.view(torch.uint8).numpy().tobytes()
 
@@ -552,18 +565,22 @@ def lengths_in(source: Columns, padding: Padding) -> Ints:
     """Return the lengths of the records of a padded column; int64 ``[B]``."""
     column = next(c for c in source.layout if padding.lengths in names_of(c))
     assert isinstance(column, DenseColumns)
-    found: Ints = view_of(data_of(source), dict(column.arrays())[padding.lengths])
+    found: Ints = view_of(data_of(source), Numbers(column.dtype, column.shape, column.at))
     return found
 
 
-def _differ(one: Columns, other: Columns) -> bool:
-    """Return whether the rows of two batches cannot be joined, because their columns differ."""
-    if one.form is other.form:
+def _differ(sources: Sequence[Columns]) -> bool:
+    """Return whether the rows of batches cannot be joined, because their columns differ."""
+    first = sources[0]
+    others = [each for each in sources[1:] if each.form is not first.form]
+    if not others:
         return False
-    if one.form[1:] != other.form[1:] or len(one.layout) != len(other.layout):
-        return True
-    pairs = zip(one.layout, other.layout, strict=True)
-    return any(_form(a, one.padded) != _form(b, one.padded) for a, b in pairs)
+    forms = [_form(column, first.padded) for column in first.layout]
+    return any(
+        each.form[1:] != first.form[1:]
+        or [_form(column, first.padded) for column in each.layout] != forms
+        for each in others
+    )
 
 
 def _form(column: Any, padded: Mapping[str, Padding]) -> tuple[Any, ...]:
@@ -586,7 +603,7 @@ def _count(spans: Any) -> int:
     return sum(count for _, _, count in spans)
 
 
-def _number(rows: TakenRows | None) -> int:
+def _number_of(rows: TakenRows | None) -> int:
     return 0 if rows is None else rows.number
 
 
