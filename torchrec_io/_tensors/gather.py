@@ -459,7 +459,8 @@ def _add_padded(
     name = names_of(columns[0])[0]
     padding = sources[0].padded[name]
     lengths = [lengths_in(source, padding) for source in sources]
-    found = [lengths[source][begin : begin + count] for source, begin, count in spans]
+    runs = np.asarray(spans, np.int64).tolist()
+    found = [lengths[source][begin : begin + count] for source, begin, count in runs]
     longest = max((int(each.max()) for each in found if len(each)), default=0)
     length, kept = to.length(longest, name), to.cut(longest)
     widths = [_shape_of(column)[1] for column in columns]
@@ -600,7 +601,7 @@ def _form(column: Any, padded: Mapping[str, Padding]) -> tuple[Any, ...]:
 
 
 def _count(spans: Any) -> int:
-    return sum(count for _, _, count in spans)
+    return int(np.asarray(spans)[:, 2].sum()) if len(spans) else 0
 
 
 def _number_of(rows: TakenRows | None) -> int:

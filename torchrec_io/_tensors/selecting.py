@@ -30,7 +30,7 @@ def numbers_of(index: Any, count: int) -> Tensor:
         return numbers.nonzero().flatten()
     numbers = numbers.long()
     outside = numbers[(numbers < -count) | (numbers >= count)]
-    if len(outside):
+    if outside.numel():
         raise IndexError(f"record {outside[0]} is out of range for {counted(count, 'record')}")
     return torch.where(numbers < 0, numbers + count, numbers)
 
