@@ -1604,13 +1604,15 @@ class RowGather:
 
         Args:
             sources: The arenas. They are not kept.
-            arrays: int64 [arrays, 6]: kind, bytes of an item, selection that the column
-                begins with, items in a row of the copy, number of arrays of items with the
-                same rows, and an item that fills rows that are too short.
-            places: int64 [sources * arrays, 4], all arrays of a source before those of the
-                next one: offset in the arena, rows, items in a row, and bytes from each of
-                the arrays of items to the next one.
-            selections: int64 [n, 3] each: source, first row and number of rows.
+            arrays: int64 [arrays, 7]: kind, bytes of an item, selection that the column
+                begins with, items in a row, number of arrays of items with the same rows,
+                and two numbers for padding: an item and 0; or, of offsets, the first row of a
+                value in the next array of the last source, and the number of its rows.
+            places: int64 [sources * arrays, 3], all arrays of a source before those of the
+                next one: offset in the arena, rows, and bytes from each of the arrays of
+                items to the next one.
+            selections: int64 [n, 3] each: source, first row and number of rows. Rows of
+                source -1 are padding.
 
         Raises:
             ValueError: If an array or a row lies outside of its source.

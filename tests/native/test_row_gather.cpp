@@ -18,10 +18,10 @@ Bytes bytes_of(const Numbers& numbers) {
 
 // Returns what a copy of items has, which follows its offsets.
 Numbers gather(const Numbers& source, const RowSpans& rows) {
-  const std::vector<ArrayForm> forms = {{.kind = ArrayKind::offsets, .item_bytes = 8},
-                                        {.kind = ArrayKind::items, .item_bytes = 8}};
-  const std::vector<ArrayPlace> places = {{.at = 0, .rows = 3, .width = 1},
-                                          {.at = 32, .rows = 4, .width = 1}};
+  const std::vector<ArrayForm> forms = {
+      {.kind = ArrayKind::offsets, .item_bytes = 8, .fill = 1, .fill_rows = 2},
+      {.kind = ArrayKind::items, .item_bytes = 8, .fill = 7}};
+  const std::vector<ArrayPlace> places = {{.at = 0, .rows = 3}, {.at = 32, .rows = 4}};
   const Bytes bytes = bytes_of(source);
   const RowGather copy({&bytes, 1}, forms, places, {rows});
   const std::size_t offsets = static_cast<std::size_t>(copy.sizes[0]) + 1;
@@ -37,6 +37,20 @@ void test_offsets() {
   // Rows outside of the values are cut.
   CHECK_EQ(gather({-5, 2, 1, 9, 10, 11, 12, 13}, {{0, 0, 3}}),
            (Numbers{0, 2, 2, 5, 10, 11, 11, 12, 13}));
+  // Each row of padding has the value that fills rows.
+  CHECK_EQ(gather({0, 1, 1, 4, 10, 11, 12, 13}, {{0, 0, 1}, {kPadding, 0, 2}}),
+           (Numbers{0, 1, 3, 5, 10, 11, 12, 11, 12}));
+}
+
+void test_padding_of_items() {
+  const Numbers source = {10, 11, 12, 13};
+  const Bytes bytes = bytes_of(source);
+  const ArrayForm items{.kind = ArrayKind::items, .item_bytes = 8, .width = 2, .fill = 7};
+  const RowGather copy({&bytes, 1}, {items}, {{.at = 0, .rows = 2}},
+                       {{{kPadding, 0, 1}, {0, 1, 1}, {kPadding, 0, 1}}});
+  Numbers out(6, -1);
+  copy.write({&bytes, 1}, std::vector<ArrayTarget>{{}}, std::as_writable_bytes(std::span(out)));
+  CHECK_EQ(out, (Numbers{7, 7, 12, 13, 7, 7}));
 }
 
 template <class Call>
@@ -65,19 +79,20 @@ void test_any_content() {
     const Bytes bytes = bytes_of(source);
     const std::int64_t width = 1 + below(2);
     const std::vector<ArrayForm> forms = {
-        {.kind = below(2) == 0 ? ArrayKind::offsets : ArrayKind::indices, .width = width},
+        {.kind = below(2) == 0 ? ArrayKind::offsets : ArrayKind::indices,
+         .width = width,
+         .fill = below(3),
+         .fill_rows = below(3)},
         {.kind = ArrayKind::items,
          .item_bytes = 1 + below(16),
          .width = below(4),
          .copies = 1 + below(2)}};
     std::vector<ArrayForm> sized = forms;
     sized[0].item_bytes = 8;
-    const std::vector<ArrayPlace> places = {{.at = 8 * below(3), .rows = below(9), .width = width},
-                                            {.at = below(99),
-                                             .rows = below(9) - (below(20) == 0),
-                                             .width = below(4),
-                                             .stride = below(20)}};
-    const RowSpans rows = {{0, below(4), below(4)}, {0, below(9), 1}};
+    const std::vector<ArrayPlace> places = {
+        {.at = 8 * below(3), .rows = below(9)},
+        {.at = below(99), .rows = below(9) - (below(20) == 0), .stride = below(20)}};
+    const RowSpans rows = {{0, below(4), below(4)}, {-below(2), below(9), 1}};
     refuses([&] {
       const RowGather copy({&bytes, 1}, sized, places, {rows});
       std::vector<std::byte> out(1000);
@@ -96,15 +111,14 @@ void test_what_is_refused() {
   const auto plan = [&](ArrayForm form, ArrayPlace place, RowSpan row) {
     return refuses([&] { RowGather({&bytes, 1}, {form}, {place}, {{row}}); });
   };
-  const ArrayPlace place{.at = 0, .rows = 4, .width = 1};
+  const ArrayPlace place{.at = 0, .rows = 4};
   CHECK(!plan(items, place, {0, 0, 4}));
   CHECK(plan(items, place, {0, 1, 4}));
   CHECK(plan(items, place, {1, 0, 1}));
-  CHECK(plan(items, {.at = 8, .rows = 4, .width = 1}, {0, 0, 1}));
-  CHECK(plan(items, {.at = 0, .rows = std::int64_t{1} << 61, .width = 8}, {0, 0, 1}));
+  CHECK(plan(items, {.at = 8, .rows = 4}, {0, 0, 1}));
+  CHECK(plan(items, {.at = 0, .rows = std::int64_t{1} << 61}, {0, 0, 1}));
   // A column ends with items.
-  CHECK(plan({.kind = ArrayKind::offsets, .item_bytes = 8}, {.at = 0, .rows = 3, .width = 1},
-             {0, 0, 1}));
+  CHECK(plan({.kind = ArrayKind::offsets, .item_bytes = 8}, {.at = 0, .rows = 3}, {0, 0, 1}));
   const RowGather copy({&bytes, 1}, {items}, {place}, {{{0, 0, 4}}});
   std::vector<std::byte> out(32);
   CHECK(refuses([&] { copy.write({&bytes, 1}, std::vector<ArrayTarget>{{1, 0}}, out); }));
@@ -117,6 +131,7 @@ void test_what_is_refused() {
 
 int main() {
   tio::test::test_offsets();
+  tio::test::test_padding_of_items();
   tio::test::test_any_content();
   tio::test::test_what_is_refused();
   return tio::test::finish();

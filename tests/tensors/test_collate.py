@@ -141,18 +141,6 @@ def test_bytes_arrays_of_different_shapes_are_rejected() -> None:
         tio.collate([{"x": BytesArray(array.data, array.offsets, shape)} for shape in shapes])
 
 
-numbers = st.lists(st.lists(st.integers(0, 100), max_size=5), min_size=1, max_size=6)
-texts = st.lists(st.lists(st.binary(max_size=4), max_size=4), min_size=1, max_size=5)
-
-
-@given(st.one_of(numbers, texts))
-def test_ragged_values_become_rows(rows: list[list[Any]]) -> None:
-    column = tio.collate(ragged_samples(rows))["x"]
-    assert isinstance(column, Ragged)
-    assert column.tolist() == rows
-    assert column.offsets.dtype == torch.int64
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_ragged_values_of_every_dtype(dtype: torch.dtype) -> None:
     rows = [[1, 0], [], [1]]
@@ -170,9 +158,6 @@ def test_ragged_values_that_are_rows_no_more() -> None:
         assert make(samples)["x"].tolist() == [sample["x"].tolist() for sample in samples]
     scalars = [Sample({"x": torch.tensor(i)}, {"x": "int64"}) for i in range(3)]
     assert tio.collate(scalars)["x"].tolist() == [0, 1, 2]
-
-
-# ---- padding ----
 
 
 # ---- what is refused ----
@@ -212,6 +197,15 @@ def test_values_of_unsupported_types_are_rejected(value: Any) -> None:
 def test_values_of_two_kinds_are_rejected(values: tuple[Any, Any]) -> None:
     with pytest.raises(TypeError, match="'x'"):
         tio.collate([{"x": value} for value in values])
+
+
+def test_sparse_arrays_of_different_shapes_are_rejected() -> None:
+    one = tio.Sparse(torch.zeros(0, 1, dtype=torch.int64), torch.zeros(0), (3,))
+    other = tio.Sparse(torch.zeros(0, 1, dtype=torch.int64), torch.zeros(0), (4,))
+    with pytest.raises(ValueError, match="have different shapes"):
+        tio.collate([{"x": one}, {"x": other}])
+    with pytest.raises(TypeError, match="Sparse and Tensor"):
+        tio.collate([{"x": one}, {"x": torch.zeros(3)}])
 
 
 # ---- in a loader ----

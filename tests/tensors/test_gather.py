@@ -43,31 +43,36 @@ class TestWhatTheCoreRefuses:
     sources = (np.arange(64, dtype=np.uint8),)
     items = _core.ArrayKind.items.value
     offsets = _core.ArrayKind.offsets.value
-    arrays = np.array([[items, 1, 0, 8, 1, 0]])
-    places = np.array([[0, 8, 8, 0]])
+    arrays = np.array([[items, 1, 0, 8, 1, 0, 0]])
+    places = np.array([[0, 8, 0]])
     rows = (np.array([[0, 2, 3]]),)
 
     @pytest.mark.parametrize(
         "changed",
         [
-            {"places": np.array([[1, 8, 8, 0]])},
-            {"places": np.array([[-1, 7, 8, 0]])},
-            {"places": np.array([[0, -1, 8, 0]])},
-            {"places": np.array([[0, 4, 8, 0]])},  # the rows are not there
-            {"places": np.zeros((2, 4), np.int64)},
-            {"places": np.zeros((1, 3), np.int64)},
+            {"places": np.array([[1, 8, 0]])},
+            {"places": np.array([[-1, 7, 0]])},
+            {"places": np.array([[0, -1, 0]])},
+            {"places": np.array([[0, 4, 0]])},  # the rows are not there
+            {"places": np.zeros((2, 3), np.int64)},
+            {"places": np.zeros((1, 4), np.int64)},
             {"rows": [np.array([[0, -1, 2]])]},
             {"rows": [np.array([[0, 7, 2]])]},
             {"rows": [np.array([[0, 7, -2]])]},
             {"rows": [np.array([[1, 0, 1]])]},
-            {"rows": [np.array([[-1, 0, 1]])]},
+            {"rows": [np.array([[-2, 0, 1]])]},
+            {"rows": [np.array([[-1, 0, -1]])]},
             {"rows": []},
-            {"arrays": np.array([[items, 0, 0, 8, 1, 0]])},
-            {"arrays": np.array([[items, 17, 0, 8, 1, 0]])},
-            {"arrays": np.array([[items, 1, 0, 8, 2, 0]]), "places": np.array([[0, 8, 8, 1]])},
-            {"arrays": np.array([[offsets, 8, 0, 1, 1, 0]]), "places": np.array([[0, 7, 1, 0]])},
-            {"arrays": np.array([[offsets, 2, 0, 1, 1, 0]])},
-            {"arrays": np.array([[9, 1, 0, 8, 1, 0]])},
+            {"arrays": np.array([[items, 0, 0, 8, 1, 0, 0]])},
+            {"arrays": np.array([[items, 17, 0, 8, 1, 0, 0]])},
+            {"arrays": np.array([[items, 1, 0, 8, 2, 0, 0]]), "places": np.array([[0, 8, 1]])},
+            {"arrays": np.array([[offsets, 8, 0, 1, 1, 0, 0]]), "places": np.array([[0, 7, 0]])},
+            {"arrays": np.array([[offsets, 2, 0, 1, 1, 0, 0]])},
+            {"arrays": np.array([[9, 1, 0, 8, 1, 0, 0]])},
+            {  # a value of padding that is not there
+                "arrays": np.array([[offsets, 8, 0, 1, 1, 4, 9], [items, 1, 0, 1, 1, 0, 0]]),
+                "places": np.array([[0, 7, 0], [0, 8, 0]]),
+            },
         ],
     )
     def test_plans(self, changed: dict[str, Any]) -> None:

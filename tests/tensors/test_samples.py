@@ -10,13 +10,11 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 from torch.utils.data import default_collate, default_convert
 
 import torchrec_io as tio
-from tests.support.every_kind import SCHEMA, contents, make_batch, record
+from tests.support.every_kind import contents, make_batch
 from tests.support.examples import example_of
 
 NESTED: dict[str, Any] = {
@@ -205,73 +203,6 @@ def test_pytrees() -> None:
 
 def places_of(batch: tio.Batch) -> Any:
     return batch.columns.layout, batch.arena.numel()
-
-
-picks = st.lists(
-    st.tuples(st.integers(0, 2), st.integers(0, 5), st.integers(1, 6)), min_size=1, max_size=5
-)
-
-
-@given(picks)
-def test_runs_of_rows_are_joined_like_parsed_records(chosen: list[tuple[int, int, int]]) -> None:
-    batches = [
-        tio.parse_sequence_examples([record(6 * b + i) for i in range(6)], SCHEMA) for b in range(3)
-    ]
-    numbers = [(b, i) for b, begin, count in chosen for i in range(begin, min(6, begin + count))]
-    samples = [batches[b].samples()[i] for b, i in numbers]
-    parsed = tio.parse_sequence_examples([record(6 * b + i) for b, i in numbers], SCHEMA)
-    for join in (tio.collate, default_collate, tio.pin_collate):
-        assert contents(join(samples)) == contents(parsed)
-    assert contents(tio.pad_collate(samples)) == contents(tio.pad_collate(parsed))
-
-
-DENSE: dict[str, Any] = {
-    "a": tio.FixedLenFeature([], "int64"),
-    "b": tio.FixedLenFeature([], "int64"),
-    "c": tio.FixedLenFeature([2], "bfloat16"),
-    "d": tio.VarLenFeature("int64"),
-    "e": tio.VarLenFeature("string"),
-    "f": tio.FixedLenSequenceFeature([], "bfloat16", allow_missing=True, default_value=-1.5),
-    "g": tio.FixedLenSequenceFeature([2], "string", allow_missing=True),
-    "h": tio.FixedLenFeature([2], "string"),
-    "i": tio.SparseFeature("si", "sv", "float32", 40),
-}
-
-
-def dense_record(i: int) -> bytes:
-    return example_of(
-        a=[i],
-        b=[-i],
-        c=[float(i), 0.5],
-        d=list(range(i % 4)),
-        e=[b"x" * i] * (i % 3),
-        f=[float(i)] * (i % 5),
-        g=[b"g%d" % i, b""] * (i % 3),
-        h=[b"h" * i, b"h"],
-        si=[i, 39],
-        sv=[0.5, float(i)],
-    )
-
-
-@given(picks)
-def test_joined_rows_have_the_arena_of_parsed_records(chosen: list[tuple[int, int, int]]) -> None:
-    numbers = [6 * b + i for b, begin, n in chosen for i in range(begin, min(6, begin + n))]
-    batches = [
-        tio.parse_examples([dense_record(6 * b + i) for i in range(6)], DENSE) for b in range(3)
-    ]
-    samples = [batches[number // 6].samples()[number % 6] for number in numbers]
-    # Samples of one call of samples() are neighbors.
-    joined = tio.collate(
-        [
-            sample
-            for b, begin, n in chosen
-            for sample in batches[b].samples()[begin : min(6, begin + n)]
-        ]
-    )
-    parsed = tio.parse_examples([dense_record(number) for number in numbers], DENSE)
-    assert places_of(joined) == places_of(parsed)
-    assert contents(joined) == contents(parsed)
-    assert contents(tio.collate(samples)) == contents(parsed)
 
 
 def test_the_result_shares_no_memory_with_samples() -> None:

@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch.utils import _pytree as pytree
 
 import torchrec_io as tio
-from tests.support.every_kind import SCHEMA, make_batch, record, tensors_of
+from tests.support.every_kind import make_batch
 from tests.support.examples import example_of
 from torchrec_io._tensors.columns import Columns
 
@@ -29,34 +27,6 @@ def plain(value: Any) -> Any:
 
 def samples_of(batch: tio.Batch) -> list[Any]:
     return [{name: plain(value) for name, value in each.items()} for each in batch.samples()]
-
-
-@given(st.lists(st.integers(-COUNT, COUNT - 1), max_size=8))
-def test_selected_records_are_those_of_a_batch_of_them(numbers: list[int]) -> None:
-    batch = make_batch(COUNT)
-    selected = batch.select(numbers)
-    assert selected.num_records == len(numbers)
-    assert samples_of(selected) == [samples_of(batch)[number] for number in numbers]
-    assert {name: value.dtype for name, value in selected.lengths.items()} == {
-        name: value.dtype for name, value in batch.lengths.items()
-    }
-    parsed = tio.parse_sequence_examples([record(number % COUNT) for number in numbers], SCHEMA)
-    assert list(selected) == [*parsed, "sparse"]
-    for name in parsed:
-        if name in selected.lengths:  # padded columns keep their width
-            assert plain(selected.lengths[name]) == plain(parsed.lengths[name])
-            assert selected[name].shape[1:] == batch[name].shape[1:]
-        else:
-            assert plain(selected[name]) == plain(parsed[name]), name
-            assert [each.dtype for each in tensors_of(selected[name])] == [
-                each.dtype for each in tensors_of(parsed[name])
-            ]
-
-
-@given(st.slices(COUNT))
-def test_slices(part: slice) -> None:
-    batch = make_batch(COUNT)
-    assert samples_of(batch[part]) == samples_of(batch)[part]
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,12 @@ from torch.utils.data import get_worker_info
 from ..checks import UnknownNameError
 from . import interop
 from .batch_rows import BatchRows
-from .building import gathered
+from .building import in_arena
 from .columns import Columns
+from .gather import gather_rows, spans_of
 from .ragged import Ragged
 from .sample import Sample
-from .selecting import numbers_of, take_rows
+from .selecting import numbers_of
 from .views import describe
 
 if TYPE_CHECKING:
@@ -336,11 +337,17 @@ class Batch:
             TypeError: If the index is none of these, or a column is not made of Tensors.
         """
         numbers = numbers_of(index, self.num_records)
-        views = self.columns.views()
-        selected = self.columns.with_values(
-            {name: take_rows(value, numbers) for name, value in views.items()}
-        )
-        return Batch(selected if self.arena is None else gathered(selected, self.device))
+        taken = gather_rows([in_arena(self.columns)], spans_of(numbers.numpy()), to=None)
+        assert taken is not None
+        taken = taken.to(self.device, non_blocking=False)
+        if self.arena is not None:
+            return Batch(taken)
+        tensors = {  # the gradients of own columns are kept
+            name: value[numbers.to(value.device)]
+            for name, value in self.columns.views().items()
+            if isinstance(value, Tensor)
+        }
+        return Batch(self.columns.with_values({**taken.views(), **tensors}))
 
     def samples(self) -> list[Sample]:
         """Return the records as samples, without padding. Their tensors share the arena."""

@@ -20,7 +20,7 @@ from .._schema.nesting import Path, leaves_of, nested
 from ..checks import UnknownNameError
 from .arena import allocate_arena, allocate_for
 from .columns import Columns, Form, top_keys
-from .gather import copy_rows, data_of, gather
+from .gather import copy_rows, data_of, gather_rows
 from .ragged import Ragged, TensorParts, integers
 from .sample import Constant, GivenRows, Hints, Origin, Rows, Sample
 from .views import list_rows, name_dtype
@@ -171,8 +171,6 @@ class BatchRows(Rows):
             return self._source
         room = ArenaLayout(is_small=True)
         copy = copy_rows([self._source], [(0, self.row_of(row), 1)], room)
-        if copy is None:
-            return None
         form: Form = (tuple(copy.lay_out()), *self._source.form[1:])
         data = bytearray(room.arena_size)
         copy.write(np.frombuffer(data, np.uint8))
@@ -319,7 +317,7 @@ def gather_samples(
     _, begin, count = spans[0]
     if len(spans) == 1 and count > 1 and (begin, count) == (0, sources[0].count_records()):
         return _copy_of(sources[0], allocate)
-    return gather(sources, spans, allocate)
+    return gather_rows(sources, spans, allocate=allocate)
 
 
 def _copy_of(columns: Columns, allocate: Callable[[int], Tensor]) -> Columns:

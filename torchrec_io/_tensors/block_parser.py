@@ -16,7 +16,7 @@ from .._schema.feature_mapping import FeatureMapping
 from .._schema.schema import Features, Schema
 from ..timing.steps import decoding
 from .batch import Batch
-from .gather import gather, spans_of
+from .gather import gather_rows, spans_of
 from .native_run import load_run
 from .parse import ParsedRows, parse_block, parse_rows
 
@@ -116,7 +116,7 @@ class BlockParser:
         """
         spans = np.concatenate([spans_of(part.rows, each) for each, part in enumerate(parts)])
         sources = [part.items.columns for part in parts]
-        joined = gather(sources, spans if order is None else spans[order])
+        joined = gather_rows(sources, spans if order is None else spans[order])
         if joined is not None:
             return Batch(joined, has_views=False)
         # The records are parsed again.

@@ -42,7 +42,6 @@ class ColumnsBuilder:
         self._padded = dict(padded or {})
         # Names of columns of numbers, and the functions that write them.
         self._dense: dict[tuple[torch.dtype, tuple[int, ...], str], dict[str, _Write]] = {}
-        self._groups: list[tuple[tuple[str, ...], Tensor]] = []
         self._others: dict[str, Any] = {}
 
     def add(self, name: str, value: Any) -> None:
@@ -59,10 +58,6 @@ class ColumnsBuilder:
         # Padded columns and their lengths are looked up by their names.
         alone = name if name in self._padded or "\0" in name else ""
         self._dense.setdefault((dtype, shape, alone), {})[name] = write
-
-    def add_together(self, names: tuple[str, ...], values: Tensor) -> None:
-        """Add columns of numbers that are copied at once: ``[columns, *shape]``."""
-        self._groups.append((names, values))
 
     def add_lengths(
         self, name: str, lengths: Tensor, fill: Any, axes: tuple[int, ...] = (0,)
@@ -102,26 +97,9 @@ class ColumnsBuilder:
             room.layout.reserve_dense(tuple(writes), str(dtype).removeprefix("torch."), shape)
             for (dtype, shape, _), writes in self._dense.items()
         ]
-        groups = [
-            room.layout.reserve_dense(names, name_dtype(values), tuple(values.shape[1:]))
-            for names, values in self._groups
-        ]
-        layout = [
-            *groups,
-            *dense,
-            *(room.column(name, value) for name, value in self._others.items()),
-        ]
-        arena = allocate_for(
-            room.layout.size,
-            layout,
-            records,
-            self._padded,
-            if_padded="a smaller max_len",
-            allocate=allocate,
-        )
+        layout = [*dense, *(room.column(name, value) for name, value in self._others.items())]
+        arena = allocate_for(room.layout.size, layout, records, self._padded, allocate=allocate)
         views = ArenaViews(arena)
-        for columns, (_, values) in zip(groups, self._groups, strict=True):
-            views.together(columns).copy_(values)
         for columns, writes in zip(dense, self._dense.values(), strict=True):
             for write, to in zip(writes.values(), views.dense(columns), strict=True):
                 write(to)
@@ -175,23 +153,17 @@ class _Room:
         return texts
 
 
-def gathered(columns: Columns, device: torch.device) -> Columns:
-    """Return a copy of columns that share an arena.
-
-    Args:
-        columns: Columns that are made of Tensors.
-        device: Device of the arena.
+def in_arena(columns: Columns) -> Columns:
+    """Return columns that share an arena in the memory of the CPU; the same ones if they do.
 
     Raises:
+        TypeError: If a column is not made of Tensors.
         MemoryError: If there is not enough memory.
     """
+    if columns.arena is not None:
+        return columns.to("cpu", non_blocking=False)
+    records = columns.count_records()
     builder = ColumnsBuilder(columns.padded)
     for name, value in columns.views().items():
         builder.add(name, value)
-
-    def allocate(size: int) -> Tensor:
-        if device.type == "cpu":
-            return allocate_arena(size)
-        return torch.empty(size, dtype=torch.uint8, device=device)
-
-    return builder.build(columns.count_records(), columns.names, columns.paths, allocate)
+    return builder.build(records, columns.names, columns.paths)

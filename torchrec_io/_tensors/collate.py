@@ -12,11 +12,12 @@ from .._schema.nesting import MOST_LEVELS, SEPARATOR, Path, dict_of, leaves_of
 from .arena import allocate_arena
 from .batch import Batch
 from .batch_rows import gather_samples
+from .building import in_arena
 from .columns import Columns
 from .device import allocate_pinned
 from .device import pin_memory as pin_memory_of
+from .gather import pad_rows
 from .joining import join_values
-from .pad_batch import pad_columns
 from .padding import PaddedLength
 from .sample import NO_HINTS, Sample
 
@@ -167,7 +168,7 @@ def _collate(
     """
     if isinstance(data, Batch):
         if pad is not None:
-            return Batch(pad_columns(data.columns, *pad, allocate))
+            return Batch(pad_rows(in_arena(data.columns), *pad, allocate))
         return data if allocate is allocate_arena else pin_memory_of(data)
     if isinstance(data, tuple) and len(data) == 2 and isinstance(data[1], Batch):
         return data[0], _collate(data[1], pad, allocate)
@@ -177,7 +178,7 @@ def _collate(
         keys, samples = zip(*data, strict=True)
         return list(keys), _collate(samples, pad, allocate)
     columns, unpadded = _join(data, allocate if pad is None else allocate_arena)
-    return Batch(columns if pad is None else pad_columns(columns, *pad, allocate, unpadded))
+    return Batch(columns if pad is None else pad_rows(columns, *pad, allocate, unpadded))
 
 
 def _join(data: Any, allocate: Callable[[int], Tensor]) -> tuple[Columns, Collection[str]]:

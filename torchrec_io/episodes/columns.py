@@ -22,7 +22,7 @@ from .._parsing.layout import (
 from .._tensors.arena import allocate_for
 from .._tensors.batch import Batch
 from .._tensors.columns import Columns
-from .._tensors.gather import RowCopy, spans_of
+from .._tensors.gather import RowCopy, cells_of, spans_of
 
 
 class StepRows(NamedTuple):
@@ -113,13 +113,10 @@ def _separated(columns: Iterable[Column], steps: Mapping[str, StepRows]) -> Iter
 def _add_steps(copy: RowCopy, arena: Arena, column: Column, taken: StepRows) -> None:
     """Add a column of the steps of samples."""
     shape = taken.steps.shape
-    if isinstance(column, DenseColumns):
-        rows = copy.select(spans_of(taken.entries(taken.rows * column.shape[1])), shape)
-        copy.add([column._replace(shape=_joined(column.shape))], rows)
-    elif isinstance(column, BytesColumn):
-        rows = copy.select(spans_of(taken.entries(taken.rows * column.values.shape[1])), shape)
-        texts = column.values._replace(shape=_joined(column.values.shape))
-        copy.add([BytesColumn(column.name, texts)], rows)
+    if isinstance(column, (DenseColumns, BytesColumn)):
+        size = column.shape[1] if isinstance(column, DenseColumns) else column.values.shape[1]
+        rows = copy.select(spans_of(taken.entries(taken.rows * size)), shape)
+        copy.add([cells_of(column)], rows)
     elif isinstance(column, RaggedColumn):
         firsts = view_of(arena, column.splits[0])[taken.rows].astype(np.int64)
         rows = copy.select(spans_of(taken.entries(firsts)), shape)
@@ -144,11 +141,6 @@ def _steps_of_one(
     edges = view_of(arena, value.splits[0])[int(steps) : int(steps) + 2]
     begin, end = np.clip(edges, 0, _rows_in(inside)).tolist()
     return copy.add_array(inside, copy.select([0, begin, max(0, end - begin)]))
-
-
-def _joined(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape of an array with its first two dimensions joined."""
-    return (shape[0] * shape[1], *shape[2:])
 
 
 def _inner_rows(column: RaggedColumn) -> DenseColumns | BytesColumn | RaggedColumn:

@@ -75,20 +75,23 @@ void bind_rows(nb::module_& m) {
   nb::class_<RowGather>(m, "RowGather",
                         "Copies rows of columns from several arenas into a new one.\n\n"
                         "A column is a chain of arrays, outermost first, that ends with items.")
-      .def("__init__", &init_gather, "sources"_a, "arrays"_a, "places"_a, "selections"_a,
-           "Plan the copy. Rows that offsets place outside of the next array are cut.\n\n"
-           "Args:\n"
-           "    sources: The arenas. They are not kept.\n"
-           "    arrays: int64 [arrays, 6]: kind, bytes of an item, selection that the column\n"
-           "        begins with, items in a row of the copy, number of arrays of items with the\n"
-           "        same rows, and an item that fills rows that are too short.\n"
-           "    places: int64 [sources * arrays, 4], all arrays of a source before those of the\n"
-           "        next one: offset in the arena, rows, items in a row, and bytes from each of\n"
-           "        the arrays of items to the next one.\n"
-           "    selections: int64 [n, 3] each: source, first row and number of rows.\n\n"
-           "Raises:\n"
-           "    ValueError: If an array or a row lies outside of its source.\n"
-           "    OverflowError: If the copy needs larger offsets than its type has.")
+      .def(
+          "__init__", &init_gather, "sources"_a, "arrays"_a, "places"_a, "selections"_a,
+          "Plan the copy. Rows that offsets place outside of the next array are cut.\n\n"
+          "Args:\n"
+          "    sources: The arenas. They are not kept.\n"
+          "    arrays: int64 [arrays, 7]: kind, bytes of an item, selection that the column\n"
+          "        begins with, items in a row, number of arrays of items with the same rows,\n"
+          "        and two numbers for padding: an item and 0; or, of offsets, the first row of a\n"
+          "        value in the next array of the last source, and the number of its rows.\n"
+          "    places: int64 [sources * arrays, 3], all arrays of a source before those of the\n"
+          "        next one: offset in the arena, rows, and bytes from each of the arrays of\n"
+          "        items to the next one.\n"
+          "    selections: int64 [n, 3] each: source, first row and number of rows. Rows of\n"
+          "        source -1 are padding.\n\n"
+          "Raises:\n"
+          "    ValueError: If an array or a row lies outside of its source.\n"
+          "    OverflowError: If the copy needs larger offsets than its type has.")
       .def_prop_ro("sizes", array_of(&RowGather::sizes), nb::rv_policy::reference_internal,
                    "Number of rows of each array of the copy; of indices, their number.")
       .def("write", &bind_write, "sources"_a, "targets"_a, "out"_a,

@@ -26,8 +26,8 @@ std::int64_t product(std::int64_t a, std::int64_t b) {
 }
 
 // Returns the size of an array of a form with that many rows.
-std::int64_t size_of(const ArrayForm& form, std::int64_t rows, std::int64_t width) {
-  const std::int64_t items = product(rows, width) + (form.kind == ArrayKind::offsets ? 1 : 0);
+std::int64_t size_of(const ArrayForm& form, std::int64_t rows) {
+  const std::int64_t items = product(rows, form.width) + (form.kind == ArrayKind::offsets ? 1 : 0);
   return product(items, form.item_bytes);
 }
 
@@ -93,8 +93,8 @@ RowGather::RowGather(std::span<const Bytes> sources, std::vector<ArrayForm> form
     check_form(forms_[array], selections_count);
     for (std::size_t source = 0; source < sources.size(); ++source) {
       const ArrayPlace& found = place(static_cast<std::int64_t>(source), array);
-      check_array(forms_[array], found.at, found.stride,
-                  size_of(forms_[array], found.rows, found.width), sources[source].size());
+      check_array(forms_[array], found.at, found.stride, size_of(forms_[array], found.rows),
+                  sources[source].size());
     }
   }
   std::int64_t next = -1;  // rows that the array before leads to
@@ -105,6 +105,7 @@ RowGather::RowGather(std::span<const Bytes> sources, std::vector<ArrayForm> form
     const RowSpans& spans = spans_[static_cast<std::size_t>(taken.spans)];
     const std::int64_t rows = count_rows(spans);
     for (const RowSpan& span : spans) {
+      if (span.source == kPadding) continue;
       require(span.source >= 0 && static_cast<std::size_t>(span.source) < sources.size(),
               "rows must be those of a source");
       const bool has_rows =
@@ -137,27 +138,37 @@ const ArrayPlace& RowGather::place(std::int64_t source, std::size_t array) const
 RowSpans RowGather::follow_offsets(std::span<const Bytes> sources, std::size_t array,
                                    const RowSpans& spans, std::vector<std::int64_t>& ends) const {
   const ArrayForm& form = forms_[array];
+  const RowSpan fill{static_cast<std::int64_t>(sources.size()) - 1, form.fill, form.fill_rows};
+  const bool has_fill =
+      fill.count == 0 ||
+      (fill.source >= 0 && is_inside(fill.begin, fill.count,
+                                     static_cast<std::size_t>(place(fill.source, array + 1).rows)));
+  require(has_fill, "rows must lie inside of their array");
   RowSpans inside;
   ends.reserve(static_cast<std::size_t>(product(count_rows(spans), form.width)) + 1);
   ends.push_back(0);
   std::int64_t total = 0;
+  const auto add = [&](const RowSpan& value) {
+    append(inside, value);
+    total += value.count;
+    if (total > kMost) throw std::bad_alloc();
+    ends.push_back(total);
+  };
   for (const RowSpan& span : spans) {
+    if (span.source == kPadding) {
+      for (std::int64_t i = 0; i < span.count * form.width; ++i) add(fill);
+      continue;
+    }
     const Bytes source = sources[static_cast<std::size_t>(span.source)];
-    const ArrayPlace& from = place(span.source, array);
+    const std::int64_t at = place(span.source, array).at;
     const std::int64_t most = place(span.source, array + 1).rows;
-    const std::int64_t kept = std::min(from.width, form.width);
-    for (std::int64_t row = span.begin; row < span.begin + span.count; ++row) {
-      for (std::int64_t i = row * from.width; i < row * from.width + kept; ++i) {
-        const auto begin =
-            std::clamp<std::int64_t>(load_offset(source, from.at, form.item_bytes, i), 0, most);
-        const auto end = std::clamp<std::int64_t>(
-            load_offset(source, from.at, form.item_bytes, i + 1), begin, most);
-        append(inside, {span.source, begin, end - begin});
-        total += end - begin;
-        if (total > kMost) throw std::bad_alloc();
-        ends.push_back(total);
-      }
-      ends.insert(ends.end(), static_cast<std::size_t>(form.width - kept), total);
+    const std::int64_t last = (span.begin + span.count) * form.width;
+    for (std::int64_t i = span.begin * form.width; i < last; ++i) {
+      const auto begin =
+          std::clamp<std::int64_t>(load_offset(source, at, form.item_bytes, i), 0, most);
+      const auto end =
+          std::clamp<std::int64_t>(load_offset(source, at, form.item_bytes, i + 1), begin, most);
+      add({span.source, begin, end - begin});
     }
   }
   if (form.item_bytes == 4 && total > std::numeric_limits<std::int32_t>::max()) {
@@ -168,15 +179,20 @@ RowSpans RowGather::follow_offsets(std::span<const Bytes> sources, std::size_t a
 
 RowSpans RowGather::follow_indices(std::span<const Bytes> sources, std::size_t array,
                                    const RowSpans& spans, std::vector<std::int64_t>& ends) const {
+  const std::int64_t row_bytes = 8 * forms_[array].width;
   RowSpans inside;
   ends.reserve(static_cast<std::size_t>(count_rows(spans)));
   std::int64_t total = 0;
   for (const RowSpan& span : spans) {
+    if (span.source == kPadding) {
+      ends.insert(ends.end(), static_cast<std::size_t>(span.count), total);
+      continue;
+    }
     const Bytes source = sources[static_cast<std::size_t>(span.source)];
     const ArrayPlace& from = place(span.source, array);
     const std::int64_t count = std::min(from.rows, place(span.source, array + 1).rows);
     const auto row_of = [&](std::int64_t entry) {
-      return load<std::int64_t>(source, static_cast<std::size_t>(from.at + 8 * from.width * entry));
+      return load<std::int64_t>(source, static_cast<std::size_t>(from.at + row_bytes * entry));
     };
     std::int64_t begin = 0;
     for (std::int64_t left = count; left > 0;) {  // finds the first entry of the span
@@ -210,7 +226,7 @@ void RowGather::write(std::span<const Bytes> sources, std::span<const ArrayTarge
   for (std::size_t array = 0; array < forms_.size(); ++array) {
     const ArrayForm& form = forms_[array];
     const ArrayTarget& target = targets[array];
-    const std::int64_t size = size_of(form, sizes[array], form.width);
+    const std::int64_t size = size_of(form, sizes[array]);
     check_array(form, target.at, target.stride, size, out.size());
     const auto at = static_cast<std::size_t>(target.at);
     if (form.kind == ArrayKind::items) {
@@ -233,22 +249,18 @@ void RowGather::write_items(std::span<const Bytes> sources, std::size_t array,
   for (std::int64_t copy = 0; copy < form.copies; ++copy) {
     std::byte* to = out.data() + target.at + copy * target.stride;
     for (const RowSpan& span : spans_[static_cast<std::size_t>(taken_[array].spans)]) {
-      const ArrayPlace& from = place(span.source, array);
-      const std::int64_t from_bytes = from.width * form.item_bytes;
-      const std::byte* data = sources[static_cast<std::size_t>(span.source)].data() + from.at +
-                              copy * from.stride + span.begin * from_bytes;
-      if (from_bytes == row_bytes) {
-        std::memcpy(to, data, static_cast<std::size_t>(span.count * row_bytes));
-        to += span.count * row_bytes;
-        continue;
-      }
-      const std::int64_t kept = std::min(from_bytes, row_bytes);
-      for (std::int64_t row = 0; row < span.count; ++row, to += row_bytes) {
-        if (kept != 0) std::memcpy(to, data + row * from_bytes, static_cast<std::size_t>(kept));
-        for (std::int64_t at = kept; at < row_bytes; at += form.item_bytes) {
-          std::memcpy(to + at, fill, static_cast<std::size_t>(form.item_bytes));
+      const std::int64_t size = span.count * row_bytes;
+      if (span.source == kPadding) {
+        for (std::int64_t done = 0; done < size; done += form.item_bytes) {
+          std::memcpy(to + done, fill, static_cast<std::size_t>(form.item_bytes));
         }
+      } else {
+        const ArrayPlace& from = place(span.source, array);
+        const std::byte* data = sources[static_cast<std::size_t>(span.source)].data() + from.at +
+                                copy * from.stride + span.begin * row_bytes;
+        if (size != 0) std::memcpy(to, data, static_cast<std::size_t>(size));
       }
+      to += size;
     }
   }
 }

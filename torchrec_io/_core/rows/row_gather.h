@@ -13,7 +13,10 @@
 
 namespace tio {
 
-// Rows beside each other in the arrays of one source.
+// The source of rows of padding, which no arena has.
+constexpr std::int64_t kPadding = -1;
+
+// Rows beside each other in the arrays of one source, or that many rows of padding.
 struct RowSpan {
   std::int64_t source = 0;
   std::int64_t begin = 0;
@@ -27,21 +30,23 @@ enum class ArrayKind : std::int64_t {
   indices,  // int64 [n, width], ascending by the first number, which is the row of the next array
 };
 
-// An array, as all sources and the copy have it.
+// An array, as all sources and the copy have it. Rows of padding have no entries in indices.
 struct ArrayForm {
   ArrayKind kind = ArrayKind::items;
   std::int64_t item_bytes = 1;  // 1 to 16 for items, 4 or 8 for offsets, 8 for indices
   std::int64_t selection = 0;   // the selection of rows that a column begins with
-  std::int64_t width = 1;       // items, offsets or numbers in each row of the copy
+  std::int64_t width = 1;       // items, offsets or numbers in each row
   std::int64_t copies = 1;      // arrays of items that have the same rows
-  std::int64_t fill = 0;        // the first bytes of an item that fills rows that are too short
+  // Padding: of items, the first bytes of an item; of offsets, the first row of a value in the next
+  // array of the last source, and the number of its rows.
+  std::int64_t fill = 0;
+  std::int64_t fill_rows = 0;
 };
 
 // An array in the arena of a source.
 struct ArrayPlace {
   std::int64_t at = 0;      // its first byte
   std::int64_t rows = 0;    // for indices, their number
-  std::int64_t width = 0;   // as in the form, or another number of items or offsets
   std::int64_t stride = 0;  // bytes from each of the arrays of items to the next one
 };
 
