@@ -96,6 +96,10 @@ class Failures:
 
         return Failures(positions[ascending], failure_of)
 
+    def listed(self) -> list[RecordFailure]:
+        """Return all failures, with their details."""
+        return [self[index] for index in range(len(self))]
+
     def __len__(self) -> int:
         return len(self.positions)
 

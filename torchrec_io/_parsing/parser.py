@@ -9,23 +9,29 @@ from __future__ import annotations
 import functools
 import pkgutil
 from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from .. import _core
 from .._records.native_frames import Frames
 from .._records.record_block import RecordBlock, RecordList
 from .._schema.schema import Schema
-from .arrays import Arena
+from .arrays import Arena, view_of
 from .columns.base import (
     MAX_ARENA_BYTES,
     ColumnBuilder,
     DeferredBuilder,
+    DenseLayout,
     ElementSelection,
     LocatedBlock,
 )
-from .failures import RecordFailure
+from .failures import Failures, RecordFailure
 from .layout import ArenaLayout, Column
+from .ranges import first_outside
 from .record_random import DEFAULT_RANDOM, RecordRandom
+
+# A byte of a record becomes at most 8 bytes of a column, except for defaults of missing features.
+_PLAUSIBLE_GROWTH = 8
+_PLAUSIBLE_BYTES = 1 << 20
 
 
 class ExampleParser:
@@ -120,10 +126,36 @@ class ExampleParser:
             selection: Elements of sequences to decode; by default all. With a selection, the column
                 of a sequence with a length is a Ragged.
         """
-        located = LocatedBlock(self, block, random, threads, selection)
-        if not located.is_fixed:
-            located.lay_out(self.native.locate(located.records))
+        located = self.open(block, random, threads)
+        located.selection = selection
+        if not (self.is_fixed and self.is_plausible(located)):
+            self._lay_out(located, self.native.locate(located.records))
         return located
+
+    def open(
+        self,
+        block: RecordBlock | RecordList,
+        random: RecordRandom = DEFAULT_RANDOM,
+        threads: int | None = None,
+    ) -> LocatedBlock:
+        """Return a block whose values are not located yet; see :meth:`locate`."""
+        failure_of = functools.partial(self._failure_of, block)
+        dense = self.dense_layout(len(block))
+        return LocatedBlock(
+            block,
+            dense,
+            builders=self.builders,
+            failure_of=failure_of,
+            random=random,
+            threads=threads,
+        )
+
+    def is_plausible(self, block: LocatedBlock) -> bool:
+        """Return whether the dense columns of a block are not much larger than its records.
+
+        If they are, the schema must be wrong: locate the values before the memory is allocated.
+        """
+        return block.layout.size <= _PLAUSIBLE_BYTES + _PLAUSIBLE_GROWTH * block.records.total_bytes
 
     def load(
         self,
@@ -144,54 +176,116 @@ class ExampleParser:
         Returns:
             The blocks before the first fault.
         """
-        located = [
-            LocatedBlock(self, read.records, random, threads)
+        blocks = [
+            self.open(read.records, random, threads)
             for read, random in zip(reads, randoms, strict=True)
         ]
-        found = _core.load_batches(self.native, _batch_reads(reads, located), verify_crc)
-        for number, batch in enumerate(found):
-            located[number].lay_out(batch)
-            if located[number].failures:
-                return located[:number]
-        return located[: len(found)]
-
-    def fill(self, located: Sequence[LocatedBlock], arenas: Sequence[Arena]) -> int:
-        """Fill arenas with located blocks, up to the first fault, and return their number."""
-        targets = [block.targets for block in located]
-        done = _core.fill_batches([block.located for block in located], targets, arenas)
-        for number, (block, arena) in enumerate(zip(located[:done], arenas, strict=False)):
-            block.finish(arena)
-            if block.failures:
-                return number
-        return done
+        found = _core.load_batches(self.native, _batch_reads(reads, blocks), verify_crc)
+        for number, located in enumerate(found):
+            self._lay_out(blocks[number], located)
+            if blocks[number].failures:
+                return blocks[:number]
+        return blocks[: len(found)]
 
     def load_fixed(
         self,
         reads: Sequence[Frames],
-        located: Sequence[LocatedBlock],
+        blocks: Sequence[LocatedBlock],
         arenas: Sequence[Arena],
         *,
         verify_crc: bool,
     ) -> int:
-        """Read, check and parse fixed blocks in one call; they may share a buffer.
+        """Read, check and parse blocks in one call, if the parser is fixed.
 
         Args:
-            reads: Reads of each block.
-            located: The blocks, which are all fixed.
+            reads: Reads of each block, which may share a buffer.
+            blocks: The blocks, whose values are not located.
             arenas: Arena of each block.
             verify_crc: Whether to check the CRCs of lengths and data.
 
         Returns:
             The number of blocks before the first fault.
         """
-        batches = _batch_reads(reads, located)
-        targets = [block.targets for block in located]
-        loaded = _core.load_fixed_batches(self.native, batches, targets, arenas, verify_crc)
-        for block, arena in zip(located[:loaded], arenas, strict=False):
-            block.check_ranges(arena)
-        return loaded
+        return self._parse_fixed(_batch_reads(reads, blocks), blocks, arenas, verify_crc=verify_crc)
 
-    # ---- for LocatedBlock ----
+    def fill(self, blocks: Sequence[LocatedBlock], arenas: Sequence[Arena]) -> int:
+        """Fill arenas with located blocks, the second pass, up to the first fault.
+
+        The first block with a fault has it in its failures, and its arena is not valid. Records
+        with values out of range are no fault, but in the refusals of their block.
+
+        Args:
+            blocks: The blocks.
+            arenas: Arena of each block; uint8 ``[layout.size]``, 64-byte aligned, of any content.
+
+        Returns:
+            The number of blocks before the first fault.
+        """
+        if not all(block.is_located for block in blocks):
+            reads = [_core.BatchReads.of_records(block.records) for block in blocks]
+            return self._parse_fixed(reads, blocks, arenas, verify_crc=False)
+        targets = [block.targets for block in blocks]
+        done, found = _core.fill_batches([block.located for block in blocks], targets, arenas)
+        for number, (block, arena) in enumerate(zip(blocks[:done], arenas, strict=False)):
+            self._finish(block, arena)
+            if block.failures:
+                return number
+        if done < len(blocks):
+            blocks[done].add_failures(found)
+        return done
+
+    def _lay_out(self, block: LocatedBlock, located: _core.LocatedBatch) -> None:
+        """Reserve memory for the values of a block, which were located."""
+        block.located, block.is_located = located, True
+        block.add_failures(located.failures)
+        if block.failures or not self.located_builders:
+            return
+        block.targets = block.targets.copy()
+        for builder in self.located_builders:
+            block.columns += tuple(builder.lay_out(block))
+
+    def _parse_fixed(
+        self,
+        reads: Sequence[_core.BatchReads],
+        blocks: Sequence[LocatedBlock],
+        arenas: Sequence[Arena],
+        *,
+        verify_crc: bool,
+    ) -> int:
+        targets = [block.targets for block in blocks]
+        done, found = _core.load_fixed_batches(self.native, reads, targets, arenas, verify_crc)
+        if self.checked_builders:
+            for block, arena in zip(blocks[:done], arenas, strict=False):
+                self._check_ranges(block, arena)
+        if done < len(blocks):
+            blocks[done].add_failures(found)
+        return done
+
+    def _finish(self, block: LocatedBlock, arena: Arena) -> None:
+        """Complete the columns after the native core has filled the arena."""
+        for numbers, values in block.writes:
+            view_of(arena, numbers)[...] = values
+        for builder in self.builders:
+            builder.finish(block, arena)
+        self._check_ranges(block, arena)
+
+    def _check_ranges(self, block: LocatedBlock, arena: Arena) -> None:
+        """Refuse the records whose finished columns have values out of range."""
+        for builder in self.checked_builders:
+            self._check_range(builder, block, arena)
+
+    def _check_range(self, builder: ColumnBuilder, block: LocatedBlock, arena: Arena) -> None:
+        limits, spec = builder.limits, builder.first_spec
+        assert limits is not None
+        lengths = None if builder.padding is None else builder.padding.lengths
+        records, values = first_outside(arena, block.columns, builder.name, limits, lengths)
+
+        def failure_of(index: int) -> RecordFailure:
+            reason = limits.reason(values[index])
+            return self._failure_of(None, int(records[index]), spec, None, reason)
+
+        if len(records):
+            block.refusals.append(Failures(records, failure_of))
 
     def _make_dense_layout(self, rows: int) -> DenseLayout:
         """Return the layout of the dense columns of a block of that many records."""
@@ -208,33 +302,24 @@ class ExampleParser:
                 targets.set(builder.first_spec, data=dense.at + number * dense.stride)
         return DenseLayout(tuple(columns), targets, arena.size)
 
-    def failures(
-        self, found: list[_core.Failure], block: RecordBlock | RecordList
-    ) -> list[RecordFailure]:
-        """Return failures of the native core, with the names of features."""
-        return [
-            self.failure(each.record, each.feature, each.offset, each.reason, block)
-            for each in found
-        ]
-
-    def failure(
+    def _failure_of(
         self,
+        block: RecordBlock | RecordList | None,
         record: int,
-        feature: int | None,
+        spec: int | None,
         offset: int | None,
         reason: str,
-        block: RecordBlock | RecordList | None = None,
     ) -> RecordFailure:
-        """Return a failure of a native spec; None is for the record as a whole.
+        """Return a failure of a native spec, with the name of its feature.
 
         Args:
+            block: The records, if one of them may be of another kind than the schema.
             record: Position of the record.
-            feature: Number of the native spec.
+            spec: Number of the native spec; None for the record as a whole.
             offset: Offset of the fault in the record, in bytes.
             reason: Reason of the failure.
-            block: The records, if one of them may be of another kind than the schema.
         """
-        name, key = (None, "") if feature is None else self._owners[feature]
+        name, key = (None, "") if spec is None else self._owners[spec]
         if name is not None and key != name:
             reason = f"{reason}, in the stored feature {key!r}"
         hint = None
@@ -249,20 +334,6 @@ def _hint_at(
     from .hints import hint_at  # noqa: PLC0415  # only for errors
 
     return hint_at(schema, bytes(block.view(record)), name, key)
-
-
-class DenseLayout(NamedTuple):
-    """Layout of the dense columns of a block.
-
-    Attributes:
-        columns: The columns.
-        targets: Offsets that the native core writes to.
-        size: Size of the columns in the arena, in bytes.
-    """
-
-    columns: tuple[Column, ...]
-    targets: _core.ColumnTargets
-    size: int
 
 
 def _batch_reads(

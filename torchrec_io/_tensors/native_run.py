@@ -128,8 +128,8 @@ def load_rows_run(
 
     def load(frames: Sequence[Frames]) -> list[RowsToWrite]:
         reads = _chosen_reads(frames, positions, _shared_buffer(frames))
-        blocks = [LocatedBlock(parser, read.records) for read in reads]
-        if not all(block.is_sized for block in blocks):
+        blocks = [parser.open(read.records) for read in reads]
+        if not all(map(parser.is_plausible, blocks)):
             return []
         rows = [open_rows(number, block) for number, block in enumerate(blocks)]
         loaded = _core.load_rows(
@@ -187,7 +187,7 @@ def _load_any(
     arenas = [_arena_of(block) for block in located]
     done = parser.fill(located, [arena.numpy() for arena in arenas])
     return [
-        parsed_rows(block, arena)._replace(block=read.block)
+        parsed_rows(parser, block, arena)._replace(block=read.block)
         for arena, block, read in zip(arenas[:done], located, reads, strict=False)
     ]
 
@@ -199,14 +199,15 @@ def _load_fixed(
 ) -> list[ParsedRows]:
     buffer = _shared_buffer(frames)
     reads = [each.into(buffer) for each in frames]
-    blocks = [LocatedBlock(parser, read.records) for read in reads]
-    if not all(block.is_fixed for block in blocks):
+    blocks = [parser.open(read.records) for read in reads]
+    if not all(map(parser.is_plausible, blocks)):
         return []
     arenas = [_arena_of(block) for block in blocks]
     done = parser.load_fixed(
         reads, blocks, [arena.numpy() for arena in arenas], verify_crc=reader.verify_crc
     )
-    return list(map(parsed_rows, blocks[:done], arenas))
+    pairs = zip(blocks[:done], arenas, strict=False)
+    return [parsed_rows(parser, block, arena) for block, arena in pairs]
 
 
 def _shared_buffer(frames: Sequence[Frames]) -> ByteBuffer:
@@ -219,4 +220,4 @@ def _shared_buffer(frames: Sequence[Frames]) -> ByteBuffer:
 
 
 def _arena_of(block: LocatedBlock) -> Tensor:
-    return allocate_for(block.arena_bytes, block.columns, len(block))
+    return allocate_for(block.layout.size, block.columns, len(block))

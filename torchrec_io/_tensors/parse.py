@@ -105,8 +105,7 @@ def parse_all(
     found = _parse_refusing(parser, block, random, selection)
     if isinstance(found, list):
         return found
-    refused = found.failures
-    return [refused[index] for index in range(len(refused))] or found.items
+    return found.failures.listed() or found.items
 
 
 def _parse_refusing(
@@ -122,23 +121,23 @@ def _parse_refusing(
         raise _no_memory(block, error) from error
     if located.failures:
         return located.failures
-    arena = allocate_for(located.arena_bytes, located.columns, len(block), parser.padded)
+    arena = allocate_for(located.layout.size, located.columns, len(block), parser.padded)
     try:
-        _, bad = located.fill_rows(arena.numpy())
+        parser.fill([located], [arena.numpy()])
     except MemoryError as error:
         raise _no_memory(block, error) from error
-    if bad:
-        return bad
+    if located.failures:
+        return located.failures
     # Nobody sees the batch if some of its rows are refused.
-    return parsed_rows(located, arena, has_views=not located.refusals)
+    return parsed_rows(parser, located, arena, has_views=not located.refusals)
 
 
-def parsed_rows(located: LocatedBlock, arena: Tensor, *, has_views: bool = False) -> ParsedRows:
+def parsed_rows(
+    parser: ExampleParser, located: LocatedBlock, arena: Tensor, *, has_views: bool = False
+) -> ParsedRows:
     """Return the batch of a located block whose arena is filled, and the refused records."""
-    parser = located.parser
     columns = Columns(arena, located.columns, parser.names, parser.padded, parser.paths)
-    refused = Failures.joined(located.refusals) if located.refusals else NO_FAILURES
-    return ParsedRows(Batch(columns, has_views=has_views), refused)
+    return ParsedRows(Batch(columns, has_views=has_views), located.refused())
 
 
 def image_threads() -> int | None:
