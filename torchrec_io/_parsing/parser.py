@@ -79,8 +79,8 @@ class ExampleParser:
         self.located_builders = [
             b for b in self.builders if b.dense is None and not isinstance(b, DeferredBuilder)
         ]
-        needs_finish = any(builder.needs_finish for builder in self.builders)
-        self.is_fixed = self.native.is_fixed and not needs_finish
+        self._unfinished = [builder for builder in self.builders if builder.needs_finish]
+        self.is_fixed = self.native.is_fixed and not self._unfinished
         self.checked_builders = [b for b in self.builders if b.limits is not None]
         self._dense_groups = _group_dense(self.builders)
         # Batches usually have two sizes; other sizes must not fill the memory.
@@ -265,7 +265,7 @@ class ExampleParser:
         """Complete the columns after the native core has filled the arena."""
         for numbers, values in block.writes:
             view_of(arena, numbers)[...] = values
-        for builder in self.builders:
+        for builder in self._unfinished:
             builder.finish(block, arena)
         self._check_ranges(block, arena)
 

@@ -48,7 +48,6 @@ class ColumnBuilder:
     """
 
     dense: tuple[str, tuple[int, ...]] | None = None
-    needs_finish = True
     padding: Padding | None = None
     takes_selection = False
 
@@ -58,6 +57,7 @@ class ColumnBuilder:
         self.in_lists = in_lists
         self.specs = self.native_specs()
         self.first_spec = 0
+        self.needs_finish = type(self).finish is not ColumnBuilder.finish
         self.limits = Limits.of(feature.valid_range, feature.column_dtype)
 
     def native_specs(self) -> list[_core.FeatureSpec]:
