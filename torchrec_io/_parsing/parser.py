@@ -128,7 +128,7 @@ class ExampleParser:
         """
         located = self.open(block, random, threads)
         located.selection = selection
-        if not (self.is_fixed and self.is_plausible(located)):
+        if not (self.is_fixed and self.is_plausible(located.dense, located.records)):
             self._lay_out(located, self.native.locate(located.records))
         return located
 
@@ -139,23 +139,21 @@ class ExampleParser:
         threads: int | None = None,
     ) -> LocatedBlock:
         """Return a block whose values are not located yet; see :meth:`locate`."""
-        failure_of = functools.partial(self._failure_of, block)
-        dense = self.dense_layout(len(block))
         return LocatedBlock(
             block,
-            dense,
+            self.dense_layout(len(block)),
             builders=self.builders,
-            failure_of=failure_of,
+            failure_of=functools.partial(self._failure_of, block),
             random=random,
             threads=threads,
         )
 
-    def is_plausible(self, block: LocatedBlock) -> bool:
-        """Return whether the dense columns of a block are not much larger than its records.
+    def is_plausible(self, layout: DenseLayout, records: _core.Records) -> bool:
+        """Return whether the dense columns of records are not much larger than the records.
 
         If they are, the schema must be wrong: locate the values before the memory is allocated.
         """
-        return block.layout.size <= _PLAUSIBLE_BYTES + _PLAUSIBLE_GROWTH * block.records.total_bytes
+        return layout.size <= _PLAUSIBLE_BYTES + _PLAUSIBLE_GROWTH * records.total_bytes
 
     def load(
         self,
@@ -187,32 +185,11 @@ class ExampleParser:
                 return blocks[:number]
         return blocks[: len(found)]
 
-    def load_fixed(
-        self,
-        reads: Sequence[Frames],
-        blocks: Sequence[LocatedBlock],
-        arenas: Sequence[Arena],
-        *,
-        verify_crc: bool,
-    ) -> int:
-        """Read, check and parse blocks in one call, if the parser is fixed.
-
-        Args:
-            reads: Reads of each block, which may share a buffer.
-            blocks: The blocks, whose values are not located.
-            arenas: Arena of each block.
-            verify_crc: Whether to check the CRCs of lengths and data.
-
-        Returns:
-            The number of blocks before the first fault.
-        """
-        return self._parse_fixed(_batch_reads(reads, blocks), blocks, arenas, verify_crc=verify_crc)
-
     def fill(self, blocks: Sequence[LocatedBlock], arenas: Sequence[Arena]) -> int:
         """Fill arenas with located blocks, the second pass, up to the first fault.
 
         The first block with a fault has it in its failures, and its arena is not valid. Records
-        with values out of range are no fault, but in the refusals of their block.
+        with values out of range are no fault: they are the refused records of their block.
 
         Args:
             blocks: The blocks.
@@ -221,11 +198,13 @@ class ExampleParser:
         Returns:
             The number of blocks before the first fault.
         """
-        if not all(block.is_located for block in blocks):
-            reads = [_core.BatchReads.of_records(block.records) for block in blocks]
-            return self._parse_fixed(reads, blocks, arenas, verify_crc=False)
         targets = [block.targets for block in blocks]
-        done, found = _core.fill_batches([block.located for block in blocks], targets, arenas)
+        if all(block.is_located for block in blocks):
+            located = [block.located for block in blocks]
+            done, found = _core.fill_batches(located, targets, arenas)
+        else:
+            reads = [_core.BatchReads.of_records(block.records) for block in blocks]
+            done, found = _core.load_fixed_batches(self.native, reads, targets, arenas, False)
         for number, (block, arena) in enumerate(zip(blocks[:done], arenas, strict=False)):
             self._finish(block, arena)
             if block.failures:
@@ -244,48 +223,30 @@ class ExampleParser:
         for builder in self.located_builders:
             block.columns += tuple(builder.lay_out(block))
 
-    def _parse_fixed(
-        self,
-        reads: Sequence[_core.BatchReads],
-        blocks: Sequence[LocatedBlock],
-        arenas: Sequence[Arena],
-        *,
-        verify_crc: bool,
-    ) -> int:
-        targets = [block.targets for block in blocks]
-        done, found = _core.load_fixed_batches(self.native, reads, targets, arenas, verify_crc)
-        if self.checked_builders:
-            for block, arena in zip(blocks[:done], arenas, strict=False):
-                self._check_ranges(block, arena)
-        if done < len(blocks):
-            blocks[done].add_failures(found)
-        return done
-
     def _finish(self, block: LocatedBlock, arena: Arena) -> None:
         """Complete the columns after the native core has filled the arena."""
         for numbers, values in block.writes:
             view_of(arena, numbers)[...] = values
         for builder in self._unfinished:
             builder.finish(block, arena)
-        self._check_ranges(block, arena)
+        block.refused = self.find_refused(block.columns, arena)
 
-    def _check_ranges(self, block: LocatedBlock, arena: Arena) -> None:
-        """Refuse the records whose finished columns have values out of range."""
-        for builder in self.checked_builders:
-            self._check_range(builder, block, arena)
+    def find_refused(self, columns: Sequence[Column], arena: Arena) -> Failures:
+        """Return the records that have a value out of range in a finished column."""
+        found = (self._outside(builder, columns, arena) for builder in self.checked_builders)
+        return Failures.joined([each for each in found if len(each)])
 
-    def _check_range(self, builder: ColumnBuilder, block: LocatedBlock, arena: Arena) -> None:
+    def _outside(self, builder: ColumnBuilder, columns: Sequence[Column], arena: Arena) -> Failures:
         limits, spec = builder.limits, builder.first_spec
         assert limits is not None
         lengths = None if builder.padding is None else builder.padding.lengths
-        records, values = first_outside(arena, block.columns, builder.name, limits, lengths)
+        records, values = first_outside(arena, columns, builder.name, limits, lengths)
 
         def failure_of(index: int) -> RecordFailure:
             reason = limits.reason(values[index])
             return self._failure_of(None, int(records[index]), spec, None, reason)
 
-        if len(records):
-            block.refusals.append(Failures(records, failure_of))
+        return Failures(records, failure_of)
 
     def _make_dense_layout(self, rows: int) -> DenseLayout:
         """Return the layout of the dense columns of a block of that many records."""

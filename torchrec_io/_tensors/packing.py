@@ -213,7 +213,7 @@ class RowLayout:
         if not rows.writer.write(located.located, rows.format, out):
             return False
         self._parser.fill([located], [out[rows.others_at :]])
-        return not located.failures and not located.refusals
+        return not located.failures and not len(located.refused)
 
     def batch_of(self, rows: RowsToWrite) -> Batch:
         """Return the batch of rows that were written."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from torch import Tensor
 from torch.utils.data import get_worker_info
 
-from .._parsing.columns.base import ElementSelection, LocatedBlock
+from .._parsing.columns.base import ElementSelection
 from .._parsing.failures import NO_FAILURES, Failures, Ints, RecordFailure, complement
+from .._parsing.layout import Column
 from .._parsing.parser import ExampleParser
 from .._parsing.record_random import DEFAULT_RANDOM, RecordRandom
 from .._parsing.valid_records import parse_valid
@@ -129,15 +130,17 @@ def _parse_refusing(
     if located.failures:
         return located.failures
     # Nobody sees the batch if some of its rows are refused.
-    return parsed_rows(parser, located, arena, has_views=not located.refusals)
+    refused = located.refused
+    batch = batch_of(parser, located.columns, arena, has_views=not len(refused))
+    return ParsedRows(batch, refused)
 
 
-def parsed_rows(
-    parser: ExampleParser, located: LocatedBlock, arena: Tensor, *, has_views: bool = False
-) -> ParsedRows:
-    """Return the batch of a located block whose arena is filled, and the refused records."""
-    columns = Columns(arena, located.columns, parser.names, parser.padded, parser.paths)
-    return ParsedRows(Batch(columns, has_views=has_views), located.refused())
+def batch_of(
+    parser: ExampleParser, columns: Sequence[Column], arena: Tensor, *, has_views: bool = False
+) -> Batch:
+    """Return the batch of columns that a parser has finished."""
+    made = Columns(arena, columns, parser.names, parser.padded, parser.paths)
+    return Batch(made, has_views=has_views)
 
 
 def image_threads() -> int | None:

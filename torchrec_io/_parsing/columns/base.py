@@ -144,11 +144,12 @@ class LocatedBlock:
     Attributes:
         block: The records.
         records: The records in the native core.
+        dense: Layout of the dense columns.
         builders: Builders of all columns.
         selection: Elements of sequences to decode; None for all.
         failures: Records that cannot be parsed. If there are any, the block must not be filled:
             remove them from it and locate the others.
-        refusals: Records with values out of range. The other rows of the arena are valid.
+        refused: Records with values out of range. The other rows of the arena are valid.
         is_located: Whether the values are located. They are not if both passes are one, because no
             size depends on the records.
         located: Positions of the values, in the native core; only if they are located.
@@ -172,10 +173,11 @@ class LocatedBlock:
     ) -> None:
         self.block = block
         self.records = block.native()
+        self.dense = dense
         self.builders = builders
         self.selection: ElementSelection | None = None
         self.failures: list[RecordFailure] = []
-        self.refusals: list[Failures] = []
+        self.refused: Failures = NO_FAILURES
         self.is_located = False
         self.layout = ArenaLayout(dense.size)
         self.columns = dense.columns
@@ -200,10 +202,6 @@ class LocatedBlock:
         for each in found:
             failure = self._failure_of(each.record, each.feature, each.offset, each.reason)
             self.failures.append(failure)
-
-    def refused(self) -> Failures:
-        """Return the records with values out of range."""
-        return Failures.joined(self.refusals) if self.refusals else NO_FAILURES
 
     # ---- for column builders; ``spec`` is the position of a native spec ----
 
