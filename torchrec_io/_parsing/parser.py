@@ -216,8 +216,9 @@ class ExampleParser:
     def _lay_out(self, block: LocatedBlock, located: _core.LocatedBatch) -> None:
         """Reserve memory for the values of a block, which were located."""
         block.located, block.is_located = located, True
-        block.add_failures(located.failures)
-        if block.failures or not self.located_builders:
+        if failures := located.failures:
+            block.add_failures(failures)
+        if failures or not self.located_builders:
             return
         block.targets = block.targets.copy()
         for builder in self.located_builders:
@@ -229,7 +230,8 @@ class ExampleParser:
             view_of(arena, numbers)[...] = values
         for builder in self._unfinished:
             builder.finish(block, arena)
-        block.refused = self.find_refused(block.columns, arena)
+        if self.checked_builders:
+            block.refused = self.find_refused(block.columns, arena)
 
     def find_refused(self, columns: Sequence[Column], arena: Arena) -> Failures:
         """Return the records that have a value out of range in a finished column."""
