@@ -42,7 +42,8 @@ def main() -> None:
         records = RecordList.of(data for _, data in islice(iter_records(files[0]), _RECORDS))
         surveyor = Surveyor()
         surveyor.add(records)
-        assert comparable(surveyor.result()) == survey_model(records.records)[0]
+        expected = comparable(survey_model(records.records)[0])
+        assert comparable(surveyor.result()) == expected
         native, model = [], []
         for _ in range(args.rounds):
             native += [_cpu_seconds(records) for _ in range(10)]

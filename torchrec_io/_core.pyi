@@ -1170,14 +1170,6 @@ class LocatedBatch:
     def size(self, feature: int) -> ColumnSize:
         """Return the room that the column of a feature needs."""
 
-    def fill(self, targets: ColumnTargets, arena: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> list[Failure]:
-        """
-        Second pass: write the columns into the arena, and return the failures.
-
-        The first pass must not have failed. After a failure, the content of the arena is
-        undefined.
-        """
-
     def units(self, feature: int) -> UnitOffsets:
         """Count the values of a feature."""
 
@@ -1241,11 +1233,6 @@ class ExampleParser:
     def locate(self, records: Records) -> LocatedBatch:
         """First pass: locate the values of the records."""
 
-    def parse_fixed(self, records: Records, targets: ColumnTargets, arena: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> list[Failure]:
-        """
-        Run both passes at once, if the parser is fixed, and return the failures.
-        """
-
 class BatchReads:
     """The reads that fetch one batch. Keeps its buffer and records alive."""
 
@@ -1269,6 +1256,10 @@ class BatchReads:
             records: Records in the buffer.
         """
 
+    @staticmethod
+    def of_records(records: Records) -> BatchReads:
+        """Return reads of records that are in memory already, without frames."""
+
 def load_batches(parser: ExampleParser, reads: Sequence[BatchReads], check_crcs: bool) -> list[LocatedBatch]:
     """
     Read, check and locate batches, up to the first that cannot be read or parsed. Return
@@ -1280,10 +1271,10 @@ def load_batches(parser: ExampleParser, reads: Sequence[BatchReads], check_crcs:
         check_crcs: Whether to check the CRCs of lengths and data.
     """
 
-def load_fixed_batches(parser: ExampleParser, reads: Sequence[BatchReads], targets: Sequence[ColumnTargets], arenas: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]], check_crcs: bool) -> int:
+def load_fixed_batches(parser: ExampleParser, reads: Sequence[BatchReads], targets: Sequence[ColumnTargets], arenas: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]], check_crcs: bool) -> tuple[int, list[Failure]]:
     """
     Read, check and parse batches, if the parser is fixed. Stop at the first that cannot be
-    read or parsed, and return the number of loaded batches.
+    read or parsed. Return the number of loaded batches, and the failures of that first one.
 
     Args:
         parser: Parser of the records, which is fixed.
@@ -1293,10 +1284,11 @@ def load_fixed_batches(parser: ExampleParser, reads: Sequence[BatchReads], targe
         check_crcs: Whether to check the CRCs of lengths and data.
     """
 
-def fill_batches(located: Sequence[LocatedBatch], targets: Sequence[ColumnTargets], arenas: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]]) -> int:
+def fill_batches(located: Sequence[LocatedBatch], targets: Sequence[ColumnTargets], arenas: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]]) -> tuple[int, list[Failure]]:
     """
-    Fill the arenas of located batches. Stop at the first that cannot be parsed, and return
-    the number of filled batches.
+    Second pass: fill the arenas of located batches, which must have no failures. Stop at the
+    first that cannot be parsed, whose arena is undefined then. Return the number of filled
+    batches, and the failures of that first one.
     """
 
 class ListParts:
@@ -1763,6 +1755,10 @@ class SurveyedBatch:
 
 CHARACTER_SET_BYTES: int = 139264
 
+MOST_SURVEY_FEATURES: int = 100000
+
+MOST_SURVEY_NAME_BYTES: int = 16777216
+
 class CharacterSet:
     """A set of Unicode characters."""
 
@@ -1792,19 +1788,8 @@ class Survey:
     def add(self, records: Records) -> SurveyedBatch:
         """Add the facts about some records."""
 
-    def merge(self, later: Survey) -> bool:
-        """
-        Add the facts about later records. Return False if there are too many features.
-        """
-
     def mark_invalid(self, image: ImageValue) -> None:
         """Note that a value is not an image that can be decoded."""
-
-    def state(self) -> bytes:
-        """Return all facts as bytes, to send them to another process."""
-
-    def restore(self, state: bytes) -> None:
-        """Add the facts of another survey to one without records."""
 
     @property
     def records(self) -> int:

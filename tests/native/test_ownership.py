@@ -71,7 +71,7 @@ def fill(located: Any, count: int) -> tuple[list[int], list[int]]:
     targets.set(0, data=values_at, rows=0)
     targets.set(1, data=one_at)
     arena = core.allocate(one_at + 8 * count)
-    assert located.fill(targets, arena) == []
+    assert core.fill_batches([located], [targets], [arena]) == (1, [])
     values = arena[values_at:one_at].view(np.int64)
     return values.tolist(), arena[one_at : one_at + 8 * count].view(np.int64).tolist()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import struct
 import zlib
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,6 @@ from PIL import Image
 import torchrec_io as tio
 from tests.support.wire import bytes_feature, entry, example, int_feature
 from torchrec_io.errors import DecodeError
-
-INTEGERS = ["int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool"]
-NUMBERS = [*INTEGERS, "float32", "float64", "float16", "bfloat16"]
 
 
 def raw_example(data: bytes, *shape: int, key: str = "x") -> bytes:
@@ -113,7 +110,7 @@ def test_a_bool_is_zero_or_one(byte: int, shape: dict[str, Any]) -> None:
     assert (caught.value.record, caught.value.feature) == (2, "x")
 
 
-# ---- ImageFeature ----
+# ---- images that are none; others are in tests/images ----
 
 Pixels = npt.NDArray[np.uint8]
 RANDOM = np.random.default_rng(0)
@@ -138,82 +135,6 @@ def decode(data: bytes, feature: tio.ImageFeature) -> torch.Tensor:
     [image] = tio.parse_examples([image_example(data)], {"image": feature})["image"]
     assert isinstance(image, torch.Tensor)
     return image
-
-
-def test_of_an_animation_the_first_frame_counts() -> None:
-    frames = [Image.new("P", (4, 3), color) for color in (0, 1, 2)]
-    for frame in frames:
-        frame.putpalette([10, 20, 30, 40, 50, 60, 70, 80, 90])
-    data = encoded(frames[0], "GIF", save_all=True, append_images=frames[1:])
-    image = decode(data, tio.ImageFeature(layout="HWC"))
-    assert image.tolist() == [[[10, 20, 30]] * 4] * 3
-
-
-MODES: dict[str, Image.Image] = {
-    "L": Image.fromarray(pixels(channels=1)),
-    "RGB": Image.fromarray(pixels()),
-    "RGBA": Image.fromarray(pixels(channels=4)),
-    "LA": Image.fromarray(pixels(channels=4)).convert("LA"),
-    "1": Image.fromarray(pixels(channels=1)).convert("1"),
-    "P": Image.fromarray(pixels()).quantize(8),
-}
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("channels", [1, 3, 4])
-def test_every_mode_becomes_the_requested_channels(mode: str, channels: Literal[1, 3, 4]) -> None:
-    image = MODES[mode]
-    assert image.mode == mode
-    expected = np.asarray(image.convert({1: "L", 3: "RGB", 4: "RGBA"}[channels]))
-    found = decode(encoded(image), tio.ImageFeature(channels, layout="HWC"))
-    assert found.shape == (5, 7, channels)
-    assert found.tolist() == expected.reshape(5, 7, channels).tolist()
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
-@pytest.mark.parametrize("size", [None, (5, 7)])
-def test_floats_go_from_zero_to_one(dtype: Any, size: tuple[int, int] | None) -> None:
-    array = pixels()
-    array[0, 0], array[0, 1] = 0, 255
-    feature = tio.ImageFeature(dtype=dtype, layout="HWC", size=size)
-    found = decode(encoded(Image.fromarray(array)), feature)
-    assert found.dtype == getattr(torch, dtype)
-    assert found[0, 0].tolist() == [0, 0, 0]
-    assert found[0, 1].tolist() == [1, 1, 1]
-    expected = torch.from_numpy(array).to(torch.float64) / 255
-    close = {"float16": 1e-3, "float32": 1e-6, "float64": 1e-6}[dtype]
-    assert torch.allclose(found.to(torch.float64), expected, rtol=0, atol=close)
-
-
-@pytest.mark.parametrize("layout", ["CHW", "HWC"])
-@pytest.mark.parametrize("channels", [1, 3])
-def test_a_size_makes_one_tensor(layout: Any, channels: Any) -> None:
-    images = [Image.fromarray(pixels(*shape)) for shape in [(5, 7), (20, 3), (6, 4)]]
-    feature = tio.ImageFeature(channels, layout=layout, size=(6, 4))
-    records = [image_example(encoded(image)) for image in images]
-    column = tio.parse_examples(records, {"image": feature})["image"]
-    for row, image in zip(column, images, strict=True):
-        resized = image.convert("L" if channels == 1 else "RGB").resize(
-            (4, 6), Image.Resampling.BILINEAR
-        )
-        expected = np.asarray(resized).reshape(6, 4, channels)
-        if layout == "CHW":
-            expected = expected.transpose(2, 0, 1)
-        # Images that are decoded natively may differ by a level once they are resized.
-        np.testing.assert_allclose(row.numpy(), expected, rtol=0, atol=1)
-
-
-def test_without_a_size_there_is_a_list() -> None:
-    arrays = [pixels(5, 7), pixels(20, 3), pixels(1, 1)]
-    records = [image_example(encoded(Image.fromarray(array))) for array in arrays]
-    column = tio.parse_examples(records, {"image": tio.ImageFeature(layout="HWC")})["image"]
-    assert [image.tolist() for image in column] == [array.tolist() for array in arrays]
-    assert tio.parse_examples([], {"image": tio.ImageFeature()})["image"] == []
-    sized = tio.parse_examples([], {"image": tio.ImageFeature(size=(2, 3))})["image"]
-    assert sized.shape == (0, 3, 2, 3)
-
-
-# ---- images that are none ----
 
 
 def chunk(name: bytes, data: bytes) -> bytes:
@@ -268,13 +189,6 @@ def test_bombs_are_refused_before_they_are_decoded(
     assert "was decoded" not in str(caught.value)
 
 
-def test_the_most_pixels_can_be_set() -> None:
-    data = encoded(Image.fromarray(pixels(10, 10)))
-    assert decode(data, tio.ImageFeature(max_pixels=100)).shape == (3, 10, 10)
-    with pytest.raises(DecodeError, match="claims 10 x 10 pixels, more than max_pixels=99"):
-        decode(data, tio.ImageFeature(max_pixels=99))
-
-
 def test_pillow_s_own_limit_holds_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     data = encoded(Image.fromarray(pixels(10, 10)))
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 60)
@@ -291,28 +205,7 @@ WHOLE = {
 }
 
 
-@pytest.mark.parametrize("kind", WHOLE)
-@pytest.mark.parametrize("part", [0.0, 0.1, 0.5, 0.9])
-@pytest.mark.parametrize("size", [None, (4, 4)])
-def test_images_cut_short_are_refused(kind: str, part: float, size: tuple[int, int] | None) -> None:
-    whole = WHOLE[kind]
-    cut = whole[: int(len(whole) * part)]
-    with pytest.raises(DecodeError, match="the image cannot be decoded") as caught:
-        decode(cut, tio.ImageFeature(size=size))
-    assert caught.value.feature == "image"
-
-
 @given(st.binary(max_size=80), st.sampled_from([b"", *[data[:40] for data in WHOLE.values()]]))
 def test_garbage_is_refused(tail: bytes, head: bytes) -> None:
     with pytest.raises(DecodeError, match="image"):
         decode(head + tail, tio.ImageFeature())
-
-
-@pytest.mark.parametrize("size", [None, (4, 4)])
-def test_a_bad_image_names_its_record(size: tuple[int, int] | None) -> None:
-    records = [image_example(WHOLE["PNG"]), image_example(b"no image"), image_example(b"none")]
-    with pytest.raises(DecodeError, match="cannot be decoded") as caught:
-        tio.parse_examples(records, {"image": tio.ImageFeature(size=size)})
-    assert (caught.value.record, caught.value.feature) == (1, "image")
-    with pytest.raises(DecodeError, match="required"):
-        tio.parse_examples([b""], {"image": tio.ImageFeature(size=size)})

@@ -326,8 +326,9 @@ def picked(records: list[bytes], wanted: list[list[int]], **specs: Any) -> Any:
     located = parser.locate(RecordList.of(records), selection=selection)
     if located.failures:
         return located.failures
-    arena = _core.allocate(located.arena_bytes)
-    columns, failures = located.fill(arena)
+    arena = _core.allocate(located.layout.size)
+    parser.fill([located], [arena])
+    columns, failures = located.columns, located.failures
     return failures or Batch(Columns(torch.from_numpy(arena), columns, parser.names))
 
 

@@ -230,6 +230,22 @@ def test_a_value_that_does_not_fit_is_found_when_it_is_decoded() -> None:
     assert "1000" in error.reason or "fit" in error.reason
 
 
+def test_a_value_out_of_its_range() -> None:
+    limited = tio.FixedLenFeature([], "int64", valid_range=(0, 5))
+    schema = tio.ranking.Schema(context={"query": limited}, examples={"grade": limited})
+    good = tio.ranking.encode({"query": 1}, [{"grade": 5}])
+    assert tio.ranking.parse([good], schema)["grade"].tolist() == [[5]]
+    for context, grade, feature, reason in (
+        (1, 6, "grade", "example 1: the value 6"),
+        (-1, 5, "query", "the value -1"),
+    ):
+        bad = tio.ranking.encode({"query": context}, [{"grade": 5}, {"grade": grade}])
+        with pytest.raises(DecodeError) as caught:
+            tio.ranking.parse([good, bad], schema)
+        assert (caught.value.record, caught.value.feature) == (1, feature)
+        assert caught.value.reason.startswith(reason)
+
+
 def test_bytes_that_are_no_list() -> None:
     error = refusal(GOOD + b"\x0a\x05x")
     assert (error.feature, error.offset) == (None, len(GOOD))

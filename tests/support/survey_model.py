@@ -67,8 +67,8 @@ class _Summary:
             frozenset(self.kinds),
             self.counts,
             self.steps,
-            self.extent if len(self.kinds) == 1 else None,
-            tuple(self.formats.most_common()),
+            dict.fromkeys(self.kinds, self.extent),
+            self.formats,
             self.are_images_valid or not set(self.formats) <= {*IMAGES},
         )
 
@@ -109,16 +109,14 @@ def survey_model(
     return found, rejected, first_example
 
 
-def comparable(survey: Survey) -> Survey:
-    """Return a survey without the validity of images where it has no meaning."""
+def comparable(survey: Survey) -> tuple[int, list[dict[str, Any]]]:
+    """Return the public facts of a survey, without the validity of other values than images."""
 
-    def plain(summary: FeatureSummary) -> FeatureSummary:
-        if {name for name, _ in summary.formats} <= {*IMAGES}:
-            return summary
-        return FeatureSummary(**{**vars(summary), "are_images_valid": True})
+    def facts(summary: FeatureSummary) -> tuple[Any, ...]:
+        are_images = {name for name, _ in summary.formats} <= {*IMAGES}
+        is_valid = summary.are_images_valid or not are_images
+        numbers = summary.records, summary.present, summary.counts, summary.steps, summary.extent
+        return *numbers, summary.kinds, summary.formats, is_valid
 
-    return Survey(
-        survey.records,
-        {name: plain(summary) for name, summary in survey.context.items()},
-        {name: plain(summary) for name, summary in survey.lists.items()},
-    )
+    parts = survey.context, survey.lists
+    return survey.records, [{name: facts(each) for name, each in part.items()} for part in parts]

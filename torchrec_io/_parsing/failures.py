@@ -66,8 +66,8 @@ class Failures:
     @classmethod
     def joined(cls, parts: Sequence[Failures]) -> Failures:
         """Return the failures of all parts. The first one of a record is its failure."""
-        if len(parts) == 1:
-            return parts[0]
+        if len(parts) < 2:
+            return parts[0] if parts else NO_FAILURES
         ends = np.cumsum([len(part) for part in parts])
         records = np.concatenate([part.positions for part in parts])
         positions, firsts = np.unique(records, return_index=True)
@@ -95,6 +95,10 @@ class Failures:
             return self[source] if source < count else others[source - count]
 
         return Failures(positions[ascending], failure_of)
+
+    def listed(self) -> list[RecordFailure]:
+        """Return all failures, with their details."""
+        return [self[index] for index in range(len(self))]
 
     def __len__(self) -> int:
         return len(self.positions)

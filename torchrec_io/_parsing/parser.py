@@ -9,23 +9,29 @@ from __future__ import annotations
 import functools
 import pkgutil
 from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from .. import _core
 from .._records.native_frames import Frames
 from .._records.record_block import RecordBlock, RecordList
 from .._schema.schema import Schema
-from .arrays import Arena
+from .arrays import Arena, view_of
 from .columns.base import (
     MAX_ARENA_BYTES,
     ColumnBuilder,
     DeferredBuilder,
+    DenseLayout,
     ElementSelection,
     LocatedBlock,
 )
-from .failures import RecordFailure
+from .failures import Failures, RecordFailure
 from .layout import ArenaLayout, Column
+from .ranges import first_outside
 from .record_random import DEFAULT_RANDOM, RecordRandom
+
+# A byte of a record becomes at most 8 bytes of a column, except for defaults of missing features.
+_PLAUSIBLE_GROWTH = 8
+_PLAUSIBLE_BYTES = 1 << 20
 
 
 class ExampleParser:
@@ -73,8 +79,8 @@ class ExampleParser:
         self.located_builders = [
             b for b in self.builders if b.dense is None and not isinstance(b, DeferredBuilder)
         ]
-        needs_finish = any(builder.needs_finish for builder in self.builders)
-        self.is_fixed = self.native.is_fixed and not needs_finish
+        self._unfinished = [builder for builder in self.builders if builder.needs_finish]
+        self.is_fixed = self.native.is_fixed and not self._unfinished
         self.checked_builders = [b for b in self.builders if b.limits is not None]
         self._dense_groups = _group_dense(self.builders)
         # Batches usually have two sizes; other sizes must not fill the memory.
@@ -120,10 +126,34 @@ class ExampleParser:
             selection: Elements of sequences to decode; by default all. With a selection, the column
                 of a sequence with a length is a Ragged.
         """
-        located = LocatedBlock(self, block, random, threads, selection)
-        if not located.is_fixed:
-            located.lay_out(self.native.locate(located.records))
+        located = self.open(block, random, threads)
+        located.selection = selection
+        if not (self.is_fixed and self.is_plausible(located.dense, located.records)):
+            self._lay_out(located, self.native.locate(located.records))
         return located
+
+    def open(
+        self,
+        block: RecordBlock | RecordList,
+        random: RecordRandom = DEFAULT_RANDOM,
+        threads: int | None = None,
+    ) -> LocatedBlock:
+        """Return a block whose values are not located yet; see :meth:`locate`."""
+        return LocatedBlock(
+            block,
+            self.dense_layout(len(block)),
+            builders=self.builders,
+            failure_of=functools.partial(self._failure_of, block),
+            random=random,
+            threads=threads,
+        )
+
+    def is_plausible(self, layout: DenseLayout, records: _core.Records) -> bool:
+        """Return whether the dense columns of records are not much larger than the records.
+
+        If they are, the schema must be wrong: locate the values before the memory is allocated.
+        """
+        return layout.size <= _PLAUSIBLE_BYTES + _PLAUSIBLE_GROWTH * records.total_bytes
 
     def load(
         self,
@@ -144,54 +174,81 @@ class ExampleParser:
         Returns:
             The blocks before the first fault.
         """
-        located = [
-            LocatedBlock(self, read.records, random, threads)
+        blocks = [
+            self.open(read.records, random, threads)
             for read, random in zip(reads, randoms, strict=True)
         ]
-        found = _core.load_batches(self.native, _batch_reads(reads, located), verify_crc)
-        for number, batch in enumerate(found):
-            located[number].lay_out(batch)
-            if located[number].failures:
-                return located[:number]
-        return located[: len(found)]
+        found = _core.load_batches(self.native, _batch_reads(reads, blocks), verify_crc)
+        for number, located in enumerate(found):
+            self._lay_out(blocks[number], located)
+            if blocks[number].failures:
+                return blocks[:number]
+        return blocks[: len(found)]
 
-    def fill(self, located: Sequence[LocatedBlock], arenas: Sequence[Arena]) -> int:
-        """Fill arenas with located blocks, up to the first fault, and return their number."""
-        targets = [block.targets for block in located]
-        done = _core.fill_batches([block.located for block in located], targets, arenas)
-        for number, (block, arena) in enumerate(zip(located[:done], arenas, strict=False)):
-            block.finish(arena)
-            if block.failures:
-                return number
-        return done
+    def fill(self, blocks: Sequence[LocatedBlock], arenas: Sequence[Arena]) -> int:
+        """Fill arenas with located blocks, the second pass, up to the first fault.
 
-    def load_fixed(
-        self,
-        reads: Sequence[Frames],
-        located: Sequence[LocatedBlock],
-        arenas: Sequence[Arena],
-        *,
-        verify_crc: bool,
-    ) -> int:
-        """Read, check and parse fixed blocks in one call; they may share a buffer.
+        The first block with a fault has it in its failures, and its arena is not valid. Records
+        with values out of range are no fault: they are the refused records of their block.
 
         Args:
-            reads: Reads of each block.
-            located: The blocks, which are all fixed.
-            arenas: Arena of each block.
-            verify_crc: Whether to check the CRCs of lengths and data.
+            blocks: The blocks.
+            arenas: Arena of each block; uint8 ``[layout.size]``, 64-byte aligned, of any content.
 
         Returns:
             The number of blocks before the first fault.
         """
-        batches = _batch_reads(reads, located)
-        targets = [block.targets for block in located]
-        loaded = _core.load_fixed_batches(self.native, batches, targets, arenas, verify_crc)
-        for block, arena in zip(located[:loaded], arenas, strict=False):
-            block.check_ranges(arena)
-        return loaded
+        targets = [block.targets for block in blocks]
+        if all(block.is_located for block in blocks):
+            located = [block.located for block in blocks]
+            done, found = _core.fill_batches(located, targets, arenas)
+        else:
+            reads = [_core.BatchReads.of_records(block.records) for block in blocks]
+            done, found = _core.load_fixed_batches(self.native, reads, targets, arenas, False)
+        for number, (block, arena) in enumerate(zip(blocks[:done], arenas, strict=False)):
+            self._finish(block, arena)
+            if block.failures:
+                return number
+        if done < len(blocks):
+            blocks[done].add_failures(found)
+        return done
 
-    # ---- for LocatedBlock ----
+    def _lay_out(self, block: LocatedBlock, located: _core.LocatedBatch) -> None:
+        """Reserve memory for the values of a block, which were located."""
+        block.located, block.is_located = located, True
+        if failures := located.failures:
+            block.add_failures(failures)
+        if failures or not self.located_builders:
+            return
+        block.targets = block.targets.copy()
+        for builder in self.located_builders:
+            block.columns += tuple(builder.lay_out(block))
+
+    def _finish(self, block: LocatedBlock, arena: Arena) -> None:
+        """Complete the columns after the native core has filled the arena."""
+        for numbers, values in block.writes:
+            view_of(arena, numbers)[...] = values
+        for builder in self._unfinished:
+            builder.finish(block, arena)
+        if self.checked_builders:
+            block.refused = self.find_refused(block.columns, arena)
+
+    def find_refused(self, columns: Sequence[Column], arena: Arena) -> Failures:
+        """Return the records that have a value out of range in a finished column."""
+        found = (self._outside(builder, columns, arena) for builder in self.checked_builders)
+        return Failures.joined([each for each in found if len(each)])
+
+    def _outside(self, builder: ColumnBuilder, columns: Sequence[Column], arena: Arena) -> Failures:
+        limits, spec = builder.limits, builder.first_spec
+        assert limits is not None
+        lengths = None if builder.padding is None else builder.padding.lengths
+        records, values = first_outside(arena, columns, builder.name, limits, lengths)
+
+        def failure_of(index: int) -> RecordFailure:
+            reason = limits.reason(values[index])
+            return self._failure_of(None, int(records[index]), spec, None, reason)
+
+        return Failures(records, failure_of)
 
     def _make_dense_layout(self, rows: int) -> DenseLayout:
         """Return the layout of the dense columns of a block of that many records."""
@@ -208,33 +265,24 @@ class ExampleParser:
                 targets.set(builder.first_spec, data=dense.at + number * dense.stride)
         return DenseLayout(tuple(columns), targets, arena.size)
 
-    def failures(
-        self, found: list[_core.Failure], block: RecordBlock | RecordList
-    ) -> list[RecordFailure]:
-        """Return failures of the native core, with the names of features."""
-        return [
-            self.failure(each.record, each.feature, each.offset, each.reason, block)
-            for each in found
-        ]
-
-    def failure(
+    def _failure_of(
         self,
+        block: RecordBlock | RecordList | None,
         record: int,
-        feature: int | None,
+        spec: int | None,
         offset: int | None,
         reason: str,
-        block: RecordBlock | RecordList | None = None,
     ) -> RecordFailure:
-        """Return a failure of a native spec; None is for the record as a whole.
+        """Return a failure of a native spec, with the name of its feature.
 
         Args:
+            block: The records, if one of them may be of another kind than the schema.
             record: Position of the record.
-            feature: Number of the native spec.
+            spec: Number of the native spec; None for the record as a whole.
             offset: Offset of the fault in the record, in bytes.
             reason: Reason of the failure.
-            block: The records, if one of them may be of another kind than the schema.
         """
-        name, key = (None, "") if feature is None else self._owners[feature]
+        name, key = (None, "") if spec is None else self._owners[spec]
         if name is not None and key != name:
             reason = f"{reason}, in the stored feature {key!r}"
         hint = None
@@ -249,20 +297,6 @@ def _hint_at(
     from .hints import hint_at  # noqa: PLC0415  # only for errors
 
     return hint_at(schema, bytes(block.view(record)), name, key)
-
-
-class DenseLayout(NamedTuple):
-    """Layout of the dense columns of a block.
-
-    Attributes:
-        columns: The columns.
-        targets: Offsets that the native core writes to.
-        size: Size of the columns in the arena, in bytes.
-    """
-
-    columns: tuple[Column, ...]
-    targets: _core.ColumnTargets
-    size: int
 
 
 def _batch_reads(

@@ -76,8 +76,9 @@ def parse_columns(
         located = parser.locate(part, random, threads)
         if located.failures:
             return located.failures
-        arena = _core.allocate(located.arena_bytes)
-        columns, failures = located.fill(arena)
-        return failures or ParsedBlock(part, columns, arena)
+        arena = _core.allocate(located.layout.size)
+        parser.fill([located], [arena])
+        failures = located.failures or located.refused.listed()
+        return failures or ParsedBlock(part, located.columns, arena)
 
     return parse_valid(block, parse)

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from ..errors import SchemaError
 from .image_spec import ImageFeature
 from .inspect import Kind
 from .sniff import EMPTY, OTHER, TENSOR, TEXT, image_size
+
+_N = TypeVar("_N", int, float)
 
 Ends: TypeAlias = "tuple[float, float] | None"
 
@@ -63,9 +66,9 @@ class FeatureSummary:
         kinds: Kinds of its values.
         counts: Smallest and largest number of values of a record, or of a step of a feature list.
         steps: Smallest and largest number of steps of a feature list.
-        extent: Smallest and largest number, or size of a bytes value; None if kinds are mixed.
-        formats: Formats that its bytes seem to have and the number of such values, the most
-            frequent first.
+        extents: Smallest and largest number, or size of a bytes value, of each kind.
+        format_counts: Formats that its bytes seem to have, as they were first seen, and the number
+            of such values.
         are_images_valid: Whether all images can be decoded. It has no meaning if the formats are
             not all images.
     """
@@ -75,30 +78,56 @@ class FeatureSummary:
     kinds: frozenset[Kind] = frozenset()
     counts: tuple[int, int] | None = None
     steps: tuple[int, int] | None = None
-    extent: Ends = None
-    formats: tuple[tuple[str, int], ...] = ()
+    extents: Mapping[Kind, Ends] = field(default_factory=dict)
+    format_counts: Mapping[str, int] = field(default_factory=dict)
     are_images_valid: bool = True
 
     @classmethod
     def of(cls, facts: _core.FeatureFacts) -> FeatureSummary:
         """Return the facts that native code has found."""
-        kinds = frozenset(_KINDS[kind] for kind in facts.kinds)
-        extents: dict[Kind, Ends] = {
-            "bytes": facts.sizes,
-            "float": facts.floats,
-            "int64": facts.ints,
-        }
-        formats = ((_FORMATS[found], count) for found, count in facts.formats)
         return cls(
             facts.records,
             facts.present,
-            kinds,
+            frozenset(_KINDS[kind] for kind in facts.kinds),
             facts.counts,
             facts.steps,
-            extents[next(iter(kinds))] if len(kinds) == 1 else None,
-            tuple(sorted(formats, key=lambda pair: -pair[1])),
+            {"bytes": facts.sizes, "float": facts.floats, "int64": facts.ints},
+            {_FORMATS[found]: count for found, count in facts.formats},
             not facts.has_invalid_image,
         )
+
+    @property
+    def extent(self) -> Ends:
+        """Smallest and largest number, or size of a bytes value; None if kinds are mixed."""
+        return self.extents.get(next(iter(self.kinds))) if len(self.kinds) == 1 else None
+
+    @property
+    def formats(self) -> tuple[tuple[str, int], ...]:
+        """Formats of its bytes and the number of such values, the most frequent first."""
+        return tuple(sorted(self.format_counts.items(), key=lambda pair: -pair[1]))
+
+    def merged(self, later: FeatureSummary) -> FeatureSummary:
+        """Return the facts about these and later records."""
+        formats = Counter(self.format_counts)
+        formats.update(later.format_counts)
+        kinds: tuple[Kind, ...] = ("bytes", "float", "int64")
+        return FeatureSummary(
+            self.records + later.records,
+            self.present + later.present,
+            self.kinds | later.kinds,
+            _joined(self.counts, later.counts),
+            _joined(self.steps, later.steps),
+            {kind: _joined(self.extents.get(kind), later.extents.get(kind)) for kind in kinds},
+            formats,
+            self.are_images_valid and later.are_images_valid,
+        )
+
+
+def _joined(some: tuple[_N, _N] | None, others: tuple[_N, _N] | None) -> tuple[_N, _N] | None:
+    """Return the smallest and the largest of two groups of numbers, each of which may be empty."""
+    if some is None or others is None:
+        return some or others
+    return min(some[0], others[0]), max(some[1], others[1])
 
 
 class Survey(NamedTuple):
@@ -114,11 +143,36 @@ class Survey(NamedTuple):
     context: dict[str, FeatureSummary]
     lists: dict[str, FeatureSummary]
 
+    def merged(self, later: Survey) -> Survey:
+        """Return the facts about these and later records.
+
+        Raises:
+            SchemaError: If there are too many features.
+        """
+        return Survey(
+            self.records + later.records,
+            _merged(self.context, later.context),
+            _merged(self.lists, later.lists),
+        )
+
+
+def _merged(
+    some: Mapping[str, FeatureSummary], later: Mapping[str, FeatureSummary]
+) -> dict[str, FeatureSummary]:
+    found = {**some}
+    for name, summary in later.items():
+        found[name] = found[name].merged(summary) if name in found else summary
+    if len(found) > len(some):
+        name_bytes = sum(len(_key(name)) for name in found)
+        if len(found) > _core.MOST_SURVEY_FEATURES or name_bytes > _core.MOST_SURVEY_NAME_BYTES:
+            raise _too_many()
+    return found
+
 
 class Surveyor:
     """Collects facts about the features of records.
 
-    One thread at a time may use it. Surveyors of several threads are merged.
+    One thread at a time may use it. The results of several threads are merged.
 
     Args:
         with_lists: Whether records may be SequenceExamples. If not, only the features of Examples
@@ -128,11 +182,7 @@ class Surveyor:
     """
 
     def __init__(self, *, with_lists: bool = True, with_values: bool = True) -> None:
-        self._options = {"with_lists": with_lists, "with_values": with_values}
         self._core = _core.Survey(_printable(), with_lists, with_values)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self._options, self._core.state())
 
     @property
     def records(self) -> int:
@@ -157,15 +207,6 @@ class Surveyor:
                 self._core.mark_invalid(image)
         return batch
 
-    def merge(self, later: Surveyor) -> None:
-        """Add the facts about later records.
-
-        Raises:
-            SchemaError: If there are too many features.
-        """
-        if not self._core.merge(later._core):
-            raise _too_many()
-
     def result(self) -> Survey:
         """Return all facts."""
         return Survey(
@@ -175,15 +216,12 @@ class Surveyor:
         )
 
 
-def _restored(options: Mapping[str, bool], state: bytes) -> Surveyor:
-    """Return a surveyor that was pickled."""
-    surveyor = Surveyor(**options)
-    surveyor._core.restore(state)  # noqa: SLF001  # of this module
-    return surveyor
-
-
 def _name(key: bytes) -> str:
     return key.decode("utf-8", "surrogateescape")
+
+
+def _key(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
 
 
 def _too_many() -> SchemaError:

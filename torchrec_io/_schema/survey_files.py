@@ -65,11 +65,11 @@ def merge_surveys(
             skipped.
         SchemaError: If there are too many features.
     """
-    whole = Surveyor()
+    whole = Survey(0, {}, {})
     first_example: DecodeError | None = None
     skipped = 0
     for found in surveys:
-        whole.merge(found.surveyor)
+        whole = whole.merged(found.survey)
         skipped += found.skipped
         first_example = first_example or found.first_example
         advanced(found.stored_bytes)
@@ -78,24 +78,23 @@ def merge_surveys(
             "skipped %s, damaged or neither Examples nor SequenceExamples",
             counted(skipped, "record"),
         )
-    result = whole.result()
-    if result.lists and first_example is not None and not skip_errors:
+    if whole.lists and first_example is not None and not skip_errors:
         raise first_example
-    return result
+    return whole
 
 
 class PieceSurvey(NamedTuple):
     """The survey of a piece.
 
     Attributes:
-        surveyor: Facts about its records.
+        survey: Facts about its records.
         first_example: Error of the first record that is only an Example, for use if others are
             SequenceExamples.
         stored_bytes: Size of the records with their frames.
         skipped: Number of records that were skipped.
     """
 
-    surveyor: Surveyor
+    survey: Survey
     first_example: DecodeError | None
     stored_bytes: int
     skipped: int
@@ -133,7 +132,7 @@ def survey_piece(
             reason = "the record is not a tf.train.SequenceExample, but other records are"
             first_example = _error(block, batch.first_example, reason)
         stored_bytes += block.stored_bytes
-    return PieceSurvey(surveyor, first_example, stored_bytes, skipped)
+    return PieceSurvey(surveyor.result(), first_example, stored_bytes, skipped)
 
 
 def _error(block: ScannedBlock, position: int, reason: str) -> DecodeError:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .. import _core
 from .._parsing.columns.base import LocatedBlock
-from .._parsing.failures import Ints
+from .._parsing.failures import NO_FAILURES, Ints
 from .._parsing.layout import Column
 from .._parsing.parser import ExampleParser
 from .._parsing.record_random import RecordRandom
@@ -24,7 +24,7 @@ from .._records.reader import Plan, Reader
 from .._storage.byte_source import ByteBuffer
 from .._storage.several_sources import find_changed
 from .arena import allocate_for
-from .parse import ParsedRows, image_threads, parsed_rows
+from .parse import ParsedRows, batch_of, image_threads
 
 _Loaded = TypeVar("_Loaded")
 
@@ -128,8 +128,8 @@ def load_rows_run(
 
     def load(frames: Sequence[Frames]) -> list[RowsToWrite]:
         reads = _chosen_reads(frames, positions, _shared_buffer(frames))
-        blocks = [LocatedBlock(parser, read.records) for read in reads]
-        if not all(block.is_sized for block in blocks):
+        blocks = [parser.open(read.records) for read in reads]
+        if not all(parser.is_plausible(block.dense, block.records) for block in blocks):
             return []
         rows = [open_rows(number, block) for number, block in enumerate(blocks)]
         loaded = _core.load_rows(
@@ -184,10 +184,10 @@ def _load_any(
 ) -> list[ParsedRows]:
     reads = [each.into() for each in frames]
     located = parser.load(reads, randoms, image_threads(), verify_crc=reader.verify_crc)
-    arenas = [_arena_of(block) for block in located]
+    arenas = [allocate_for(block.layout.size, block.columns, len(block)) for block in located]
     done = parser.fill(located, [arena.numpy() for arena in arenas])
     return [
-        parsed_rows(block, arena)._replace(block=read.block)
+        ParsedRows(batch_of(parser, block.columns, arena), block.refused, block=read.block)
         for arena, block, read in zip(arenas[:done], located, reads, strict=False)
     ]
 
@@ -199,14 +199,31 @@ def _load_fixed(
 ) -> list[ParsedRows]:
     buffer = _shared_buffer(frames)
     reads = [each.into(buffer) for each in frames]
-    blocks = [LocatedBlock(parser, read.records) for read in reads]
-    if not all(block.is_fixed for block in blocks):
+    blocks = [read.records for read in reads]
+    records = [block.native() for block in blocks]
+    layouts = [parser.dense_layout(len(block.starts)) for block in blocks]
+    if not all(map(parser.is_plausible, layouts, records)):
         return []
-    arenas = [_arena_of(block) for block in blocks]
-    done = parser.load_fixed(
-        reads, blocks, [arena.numpy() for arena in arenas], verify_crc=reader.verify_crc
+    arenas = [
+        allocate_for(layout.size, layout.columns, len(block.starts))
+        for layout, block in zip(layouts, blocks, strict=True)
+    ]
+    done, _ = _core.load_fixed_batches(
+        parser.native,
+        list(map(Frames.for_core, reads, records)),
+        [layout.targets for layout in layouts],
+        [arena.numpy() for arena in arenas],
+        reader.verify_crc,
     )
-    return list(map(parsed_rows, blocks[:done], arenas))
+    return [
+        ParsedRows(
+            batch_of(parser, layout.columns, arena),
+            parser.find_refused(layout.columns, arena.numpy())
+            if parser.checked_builders
+            else NO_FAILURES,
+        )
+        for layout, arena in zip(layouts[:done], arenas, strict=False)
+    ]
 
 
 def _shared_buffer(frames: Sequence[Frames]) -> ByteBuffer:
@@ -216,7 +233,3 @@ def _shared_buffer(frames: Sequence[Frames]) -> ByteBuffer:
     """
     sizes = [each.plan.buffer_bytes for each in frames if each.block is None]
     return _core.allocate(max(sizes, default=0))
-
-
-def _arena_of(block: LocatedBlock) -> Tensor:
-    return allocate_for(block.arena_bytes, block.columns, len(block))

@@ -143,6 +143,7 @@ class RowLayout:
         assert pack.key is not None
         self._pack = pack
         self._packed = (pack.key, *pack.also)
+        self._parser = parser
         self._builders = [parser.builder(name) for name in self._packed]
         self._names = (*self._packed, *made_columns(pack), *parser.names)
         self._paths = {name: parser.paths[name] for name in self._names if name in parser.paths}
@@ -192,7 +193,7 @@ class RowLayout:
             RaggedColumn(SEGMENT_LENGTHS, (layout.segment_offsets,), lengths),
             *_by_piece(located.columns, layout.piece_offsets, room.size),
         ]
-        arena = allocate_for(room.size + located.arena_bytes, columns, len(plan))
+        arena = allocate_for(room.size + located.layout.size, columns, len(plan))
         writer.write_pieces(
             arena.numpy(),
             layout.piece_offsets.at,
@@ -211,8 +212,8 @@ class RowLayout:
         out = rows.arena.numpy()
         if not rows.writer.write(located.located, rows.format, out):
             return False
-        _, failures = located.fill_rows(out[rows.others_at :])
-        return not failures and not located.refusals
+        self._parser.fill([located], [out[rows.others_at :]])
+        return not located.failures and not len(located.refused)
 
     def batch_of(self, rows: RowsToWrite) -> Batch:
         """Return the batch of rows that were written."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from torch import Tensor
 from torch.utils.data import get_worker_info
 
-from .._parsing.columns.base import ElementSelection, LocatedBlock
+from .._parsing.columns.base import ElementSelection
 from .._parsing.failures import NO_FAILURES, Failures, Ints, RecordFailure, complement
+from .._parsing.layout import Column
 from .._parsing.parser import ExampleParser
 from .._parsing.record_random import DEFAULT_RANDOM, RecordRandom
 from .._parsing.valid_records import parse_valid
@@ -105,8 +106,7 @@ def parse_all(
     found = _parse_refusing(parser, block, random, selection)
     if isinstance(found, list):
         return found
-    refused = found.failures
-    return [refused[index] for index in range(len(refused))] or found.items
+    return found.failures.listed() or found.items
 
 
 def _parse_refusing(
@@ -122,23 +122,25 @@ def _parse_refusing(
         raise _no_memory(block, error) from error
     if located.failures:
         return located.failures
-    arena = allocate_for(located.arena_bytes, located.columns, len(block), parser.padded)
+    arena = allocate_for(located.layout.size, located.columns, len(block), parser.padded)
     try:
-        _, bad = located.fill_rows(arena.numpy())
+        parser.fill([located], [arena.numpy()])
     except MemoryError as error:
         raise _no_memory(block, error) from error
-    if bad:
-        return bad
+    if located.failures:
+        return located.failures
     # Nobody sees the batch if some of its rows are refused.
-    return parsed_rows(located, arena, has_views=not located.refusals)
+    refused = located.refused
+    batch = batch_of(parser, located.columns, arena, has_views=not len(refused))
+    return ParsedRows(batch, refused)
 
 
-def parsed_rows(located: LocatedBlock, arena: Tensor, *, has_views: bool = False) -> ParsedRows:
-    """Return the batch of a located block whose arena is filled, and the refused records."""
-    parser = located.parser
-    columns = Columns(arena, located.columns, parser.names, parser.padded, parser.paths)
-    refused = Failures.joined(located.refusals) if located.refusals else NO_FAILURES
-    return ParsedRows(Batch(columns, has_views=has_views), refused)
+def batch_of(
+    parser: ExampleParser, columns: Sequence[Column], arena: Tensor, *, has_views: bool = False
+) -> Batch:
+    """Return the batch of columns that a parser has finished."""
+    made = Columns(arena, columns, parser.names, parser.padded, parser.paths)
+    return Batch(made, has_views=has_views)
 
 
 def image_threads() -> int | None:

@@ -66,7 +66,7 @@ def infer(
 
         def watched() -> Iterator[PieceSurvey]:
             for found, size in results:
-                watcher.advanced(size, found.surveyor.records)
+                watcher.advanced(size, found.survey.records)
                 yield found
 
         survey = merge_surveys(watched(), skip_errors=skip_errors)

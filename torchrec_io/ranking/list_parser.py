@@ -70,17 +70,19 @@ class ExampleListParser(BlockParser):
         lists, bad = split_lists(block)
         if bad:
             return bad
-        examples = _locate(ExampleParser.of(self.schema.example_schema), lists.examples, random)
-        located, padded = [examples], {}
+        parsers = [ExampleParser.of(self.schema.example_schema)]
+        located, padded = [_locate(parsers[0], lists.examples, random)], {}
+        examples = located[0]
         if self.schema.context_schema is not None:
             parser = ExampleParser.of(self.schema.context_schema)
+            parsers.insert(0, parser)
             located.insert(0, _locate(parser, lists.contexts, random))
             padded = parser.padded
         if failures := _failures(lists, located):
             return failures
 
         room = ArenaLayout()
-        starts = [room.reserve(part.arena_bytes) for part in located]
+        starts = [room.reserve(part.layout.size) for part in located]
         splits = room.reserve_numbers("int64", lists.offsets.shape)
         columns: list[Column] = []
         for part, start in zip(located, starts, strict=True):
@@ -89,8 +91,9 @@ class ExampleListParser(BlockParser):
                 columns += _group(moved, splits) if part is examples else [moved]
         tensor = allocate_for(room.size, columns, len(lists.contexts), padded)
         arena = tensor.numpy()
-        for part, start in zip(located, starts, strict=True):
-            part.fill(arena[start : start + part.arena_bytes])
+        for parser, part, start in zip(parsers, located, starts, strict=True):
+            parser.fill([part], [arena[start : start + part.layout.size]])
+            part.failures += part.refused.listed()
         if failures := _failures(lists, located):
             return failures
         view_of(arena, splits)[...] = lists.offsets

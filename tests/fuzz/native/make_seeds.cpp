@@ -10,7 +10,6 @@
 #include "batch.h"
 #include "encode.h"
 #include "example/survey.h"
-#include "example/survey_state.h"
 #include "records/framing.h"
 #include "records/index.h"
 #include "repair.h"
@@ -320,27 +319,6 @@ void write_survey(Folder& folder) {
   }
 }
 
-// ---- survey_state: the states of surveys
-
-std::string state_of(const std::vector<std::string>& records) {
-  const std::vector<std::byte> bits(CharacterSet::kBytes, std::byte{0xff});
-  Survey survey(std::make_shared<const CharacterSet>(bits), true);
-  survey.add(apart(records).records);
-  return survey_state(survey);
-}
-
-void write_survey_states(Folder& folder) {
-  const std::string usual = sequence(usual_entries(), usual_lists());
-  const std::string texts = example(bytes_entry("a", {"text", "", "GIF89a and", "\xff\xfe"}));
-  folder.write(state_of({}));
-  folder.write(state_of({texts}));
-  folder.write(state_of({usual}));
-  folder.write(state_of({usual, texts, example(ints_entry("b", {1}))}));
-  const std::string once = state_of({example(ints_entry("b", {1}))});
-  folder.write(once + once);
-  folder.write(once.substr(0, once.size() - 1));
-}
-
 // ---- lists of examples: records as field 1 of a message ----
 
 void write_example_lists(Folder& folder) {
@@ -392,7 +370,6 @@ int main(int count, char** arguments) {
   Folder lists(root / "example_list");
   Folder sequences(root / "sequence");
   Folder surveys(root / "survey");
-  Folder survey_states(root / "survey_state");
   Folder tensors(root / "tensor_proto");
   Folder encode(root / "encode");
   Folder jpegs(root / "jpeg_markers");
@@ -404,7 +381,6 @@ int main(int count, char** arguments) {
   write_example_lists(lists);
   write_sequences(sequences);
   write_survey(surveys);
-  write_survey_states(survey_states);
   write_tensors(tensors);
   write_encode(encode);
   write_jpegs(jpegs);

@@ -41,6 +41,12 @@ BatchReads reads_of_buffer(nb::handle_t<ReadPlan> of, WritableBuffer buffer,
   return make_reads(std::nullopt, share(of), std::move(buffer), in);
 }
 
+BatchReads reads_of_records(nb::handle_t<Records> records) {
+  BatchReads reads;
+  reads.records = share(records);
+  return reads;
+}
+
 using TargetItems = Items<const ColumnTargets*>;
 using ArenaItems = Items<WritableBuffer>;
 
@@ -58,6 +64,10 @@ std::vector<BatchTarget> to_targets(const TargetItems& target_items, const Arena
   return targets;
 }
 
+void check_fits(bool fits) {
+  if (!fits) throw nb::value_error("a column lies outside the arena or is not aligned");
+}
+
 std::vector<LocatedBatch> bind_load_batches(nb::handle_t<ExampleParser> parser,
                                             const Sequence<BatchReads>& reads, bool check_crcs) {
   const auto shared_parser = share(parser);
@@ -66,33 +76,38 @@ std::vector<LocatedBatch> bind_load_batches(nb::handle_t<ExampleParser> parser,
   return load_batches(shared_parser, batches.values(), check_crcs);
 }
 
-std::size_t bind_load_fixed_batches(const ExampleParser& parser, const Sequence<BatchReads>& reads,
-                                    const Sequence<ColumnTargets>& column_targets,
-                                    const Sequence<WritableBuffer>& arenas, bool check_crcs) {
+using Filled = std::pair<std::size_t, std::vector<Failure>>;
+
+Filled to_pair(FilledBatches filled) { return {filled.count, std::move(filled.failures)}; }
+
+Filled bind_load_fixed_batches(const ExampleParser& parser, const Sequence<BatchReads>& reads,
+                               const Sequence<ColumnTargets>& column_targets,
+                               const Sequence<WritableBuffer>& arenas, bool check_crcs) {
   const Items<const BatchReads*> batches(reads);
   const TargetItems target_items(column_targets);
   const ArenaItems arena_items(arenas);
   const std::vector<BatchTarget> targets =
       to_targets(target_items, arena_items, batches.values().size());
   const ReleasedGil unlocked;
-  const auto result = load_fixed_batches(parser, batches.values(), targets, check_crcs);
+  auto result = load_fixed_batches(parser, batches.values(), targets, check_crcs);
   check_fits(result.has_value());
-  return *result;
+  return to_pair(std::move(*result));
 }
 
-std::size_t bind_fill_batches(const Sequence<LocatedBatch>& located,
-                              const Sequence<ColumnTargets>& column_targets,
-                              const Sequence<WritableBuffer>& arenas) {
+Filled bind_fill_batches(const Sequence<LocatedBatch>& located,
+                         const Sequence<ColumnTargets>& column_targets,
+                         const Sequence<WritableBuffer>& arenas) {
   const Items<const LocatedBatch*> items(located);
   const auto& batches = items.values();
   const TargetItems target_items(column_targets);
   const ArenaItems arena_items(arenas);
   const std::vector<BatchTarget> targets = to_targets(target_items, arena_items, batches.size());
   for (std::size_t i = 0; i < batches.size(); ++i) {
-    check_fillable(*batches[i], *target_items.values()[i], targets[i].arena);
+    if (batches[i]->has_failed()) throw nb::value_error("the batch has failures");
+    check_fits(batches[i]->fits(targets[i].columns, targets[i].arena));
   }
   const ReleasedGil unlocked;
-  return fill_batches(batches, targets);
+  return to_pair(fill_batches(batches, targets));
 }
 
 }  // namespace
@@ -111,7 +126,9 @@ void bind_loading(nb::module_& m) {
                   "Args:\n"
                   "    plan: Plan of the records.\n"
                   "    buffer: Bytes with the frames.\n"
-                  "    records: Records in the buffer.");
+                  "    records: Records in the buffer.")
+      .def_static("of_records", &reads_of_records, "records"_a,
+                  "Return reads of records that are in memory already, without frames.");
 
   m.def("load_batches", &bind_load_batches, "parser"_a, "reads"_a, "check_crcs"_a,
         "Read, check and locate batches, up to the first that cannot be read or parsed. Return\n"
@@ -121,19 +138,22 @@ void bind_loading(nb::module_& m) {
         "    reads: Reads of each batch.\n"
         "    check_crcs: Whether to check the CRCs of lengths and data.");
 
-  m.def("load_fixed_batches", &bind_load_fixed_batches, "parser"_a, "reads"_a, "targets"_a,
-        "arenas"_a, "check_crcs"_a,
-        "Read, check and parse batches, if the parser is fixed. Stop at the first that cannot be\n"
-        "read or parsed, and return the number of loaded batches.\n\n"
-        "Args:\n"
-        "    parser: Parser of the records, which is fixed.\n"
-        "    reads: Reads of each batch. Batches may share a buffer.\n"
-        "    targets: Offsets that the columns of each batch are written to.\n"
-        "    arenas: Arena of each batch.\n"
-        "    check_crcs: Whether to check the CRCs of lengths and data.");
-  m.def("fill_batches", &bind_fill_batches, "located"_a, "targets"_a, "arenas"_a,
-        "Fill the arenas of located batches. Stop at the first that cannot be parsed, and return\n"
-        "the number of filled batches.");
+  m.def(
+      "load_fixed_batches", &bind_load_fixed_batches, "parser"_a, "reads"_a, "targets"_a,
+      "arenas"_a, "check_crcs"_a,
+      "Read, check and parse batches, if the parser is fixed. Stop at the first that cannot be\n"
+      "read or parsed. Return the number of loaded batches, and the failures of that first one.\n\n"
+      "Args:\n"
+      "    parser: Parser of the records, which is fixed.\n"
+      "    reads: Reads of each batch. Batches may share a buffer.\n"
+      "    targets: Offsets that the columns of each batch are written to.\n"
+      "    arenas: Arena of each batch.\n"
+      "    check_crcs: Whether to check the CRCs of lengths and data.");
+  m.def(
+      "fill_batches", &bind_fill_batches, "located"_a, "targets"_a, "arenas"_a,
+      "Second pass: fill the arenas of located batches, which must have no failures. Stop at the\n"
+      "first that cannot be parsed, whose arena is undefined then. Return the number of filled\n"
+      "batches, and the failures of that first one.");
 }
 
 }  // namespace tio

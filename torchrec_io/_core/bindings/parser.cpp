@@ -72,26 +72,7 @@ FeatureSpec without_column(const FeatureSpec& self) {
   return spec;
 }
 
-std::vector<Failure> bind_parse_fixed(const ExampleParser& self, const Records& records,
-                                      const ColumnTargets& targets, const WritableBuffer& arena) {
-  std::vector<Failure> failures;
-  bool fits = false;
-  {
-    const ReleasedGil unlocked;
-    fits = self.parse_fixed(records, targets.columns, writable_bytes(arena), failures);
-  }
-  check_fits(fits);
-  return failures;
-}
-
 // ---- located batches ----
-
-std::vector<Failure> bind_fill(const LocatedBatch& self, const ColumnTargets& targets,
-                               const WritableBuffer& arena) {
-  check_fillable(self, targets, writable_bytes(arena));
-  const ReleasedGil unlocked;
-  return self.fill(targets.columns, writable_bytes(arena));
-}
 
 const FeatureSpec& spec_of(const LocatedBatch& self, std::size_t feature) {
   if (feature >= self.parser().specs().size()) throw nb::index_error("the feature does not exist");
@@ -333,10 +314,6 @@ void bind_parser(nb::module_& m) {
           "Records that cannot be parsed, at most one failure each.")
       .def("size", &bind_size, "feature"_a, nb::rv_policy::copy,
            "Return the room that the column of a feature needs.")
-      .def("fill", &bind_fill, "targets"_a, "arena"_a,
-           "Second pass: write the columns into the arena, and return the failures.\n\n"
-           "The first pass must not have failed. After a failure, the content of the arena is\n"
-           "undefined.")
       .def("units", &bind_count_units, "feature"_a, "Count the values of a feature.")
       .def("spans", &bind_find_spans, "feature"_a, "Locate the values of a feature of bytes.")
       .def("ints", &bind_decode_ints, "feature"_a, "Decode the values of a feature of int64.")
@@ -376,9 +353,7 @@ void bind_parser(nb::module_& m) {
            "    sequences: Whether the records are SequenceExamples.")
       .def_prop_ro("is_fixed", &ExampleParser::is_fixed,
                    "Whether each row of all columns has a size that does not depend on the data.")
-      .def("locate", &bind_locate, "records"_a, "First pass: locate the values of the records.")
-      .def("parse_fixed", &bind_parse_fixed, "records"_a, "targets"_a, "arena"_a,
-           "Run both passes at once, if the parser is fixed, and return the failures.");
+      .def("locate", &bind_locate, "records"_a, "First pass: locate the values of the records.");
 }
 
 }  // namespace tio

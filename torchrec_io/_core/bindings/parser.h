@@ -20,15 +20,4 @@ struct ColumnTargets {
   }
 };
 
-inline void check_fits(bool fits) {
-  if (!fits) throw nb::value_error("a column lies outside the arena or is not aligned");
-}
-
-// Checks that the second pass can run.
-inline void check_fillable(const LocatedBatch& batch, const ColumnTargets& targets,
-                           MutableBytes arena) {
-  if (batch.has_failed()) throw nb::value_error("the batch has failures");
-  check_fits(batch.fits(targets.columns, arena));
-}
-
 }  // namespace tio

@@ -7,7 +7,6 @@
 
 #include "bindings/arguments.h"
 #include "bindings/arrays.h"
-#include "example/survey_state.h"
 
 namespace tio {
 namespace {
@@ -67,18 +66,6 @@ void init_survey(Survey* self, nb::handle_t<CharacterSet> printable, bool with_l
 
 void bind_mark_invalid(Survey& self, const ImageValue& image) {
   if (!self.mark_invalid(image)) throw nb::index_error("the image is of another survey");
-}
-
-nb::bytes bind_state(const Survey& self) {
-  const std::string state = survey_state(self);
-  return nb::bytes(state.data(), state.size());
-}
-
-void bind_restore(Survey& self, const nb::bytes& state) {
-  const Bytes bytes = {static_cast<const std::byte*>(state.data()), state.size()};
-  if (self.records() != 0 || !restore_survey(bytes, self)) {
-    throw nb::value_error("state must be that of a survey of the same version");
-  }
 }
 
 void bind_formats(nb::module_& m) {
@@ -151,6 +138,8 @@ void bind_survey(nb::module_& m) {
   bind_formats(m);
   bind_results(m);
   m.attr("CHARACTER_SET_BYTES") = CharacterSet::kBytes;
+  m.attr("MOST_SURVEY_FEATURES") = kMaxSurveyFeatures;
+  m.attr("MOST_SURVEY_NAME_BYTES") = kMaxSurveyNameBytes;
   nb::class_<CharacterSet>(m, "CharacterSet", "A set of Unicode characters.")
       .def("__init__", &init_characters, "bits"_a,
            "Args:\n"
@@ -166,13 +155,8 @@ void bind_survey(nb::module_& m) {
            "    with_values: Whether values are read. If not, only the presence and the kinds of\n"
            "        features are found, and damage inside of their values is not.")
       .def("add", &Survey::add, Unlocked(), "records"_a, "Add the facts about some records.")
-      .def("merge", &Survey::merge, Unlocked(), "later"_a,
-           "Add the facts about later records. Return False if there are too many features.")
       .def("mark_invalid", &bind_mark_invalid, "image"_a,
            "Note that a value is not an image that can be decoded.")
-      .def("state", &bind_state, "Return all facts as bytes, to send them to another process.")
-      .def("restore", &bind_restore, "state"_a,
-           "Add the facts of another survey to one without records.")
       .def_prop_ro("records", &Survey::records, "Number of valid records.")
       .def_prop_ro(
           "context", [](const Survey& self) { return facts_of(self.context()); },

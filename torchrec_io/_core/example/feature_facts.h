@@ -59,17 +59,14 @@ class FormatCounts {
     std::uint64_t values = 0;
   };
 
-  void add(ByteFormat format, std::uint64_t values = 1) {
+  void add(ByteFormat format) {
     const auto seen = std::span(counts_).first(size_);
     const auto at = std::ranges::find(seen, format, &Count::format);
     if (at != seen.end()) {
-      at->values += values;
+      ++at->values;
     } else {
-      counts_[size_++] = {format, values};
+      counts_[size_++] = {format, 1};
     }
-  }
-  void add(const FormatCounts& later) {
-    for (const Count& count : later.all()) add(count.format, count.values);
   }
 
   std::span<const Count> all() const { return std::span(counts_).first(size_); }
@@ -90,15 +87,6 @@ struct FeatureFacts {
   FormatCounts formats;
   // Whether a value looks like an image and is not one, or is too large to decode.
   bool has_invalid_image = false;
-
-  void add(const FeatureFacts& later) {
-    records += later.records;
-    present += later.present;
-    steps.add(later.steps);
-    values.add(later.values);
-    formats.add(later.formats);
-    has_invalid_image = has_invalid_image || later.has_invalid_image;
-  }
 };
 
 }  // namespace tio

@@ -31,9 +31,7 @@ class FeatureTable {
  public:
   // Returns a feature, which is added if it is new; null if there are too many.
   SurveyedFeature* find(Bytes key) {
-    return find(std::string_view(reinterpret_cast<const char*>(key.data()), key.size()));
-  }
-  SurveyedFeature* find(std::string_view name) {
+    const std::string_view name(reinterpret_cast<const char*>(key.data()), key.size());
     auto at = features_.find(name);
     if (at == features_.end()) {
       if (all_.size() == kMaxSurveyFeatures || name.size() > kMaxSurveyNameBytes - name_bytes_) {

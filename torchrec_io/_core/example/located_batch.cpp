@@ -5,6 +5,7 @@
 namespace tio {
 
 bool fetch_frames(const BatchReads& batch, bool check_crcs) {
+  if (!batch.plan) return true;
   if (batch.descriptors) {
     return read_frames(*batch.plan, *batch.descriptors, batch.buffer, check_crcs);
   }
@@ -26,30 +27,32 @@ std::vector<LocatedBatch> load_batches(const std::shared_ptr<const ExampleParser
   return result;
 }
 
-std::optional<std::size_t> load_fixed_batches(const ExampleParser& parser,
-                                              std::span<const BatchReads* const> batches,
-                                              std::span<const BatchTarget> targets,
-                                              bool check_crcs) {
+std::optional<FilledBatches> load_fixed_batches(const ExampleParser& parser,
+                                                std::span<const BatchReads* const> batches,
+                                                std::span<const BatchTarget> targets,
+                                                bool check_crcs) {
   const StepScope step(Counter::parsing);
-  std::vector<Failure> failures;
-  std::size_t i = 0;
-  for (; i < batches.size(); ++i) {
-    const BatchReads& batch = *batches[i];
+  FilledBatches filled;
+  for (; filled.count < batches.size(); ++filled.count) {
+    const BatchReads& batch = *batches[filled.count];
     if (!fetch_frames(batch, check_crcs)) break;
-    const BatchTarget& target = targets[i];
-    if (!parser.parse_fixed(*batch.records, target.columns, target.arena, failures)) return {};
-    if (!failures.empty()) break;
+    const auto& [columns, arena] = targets[filled.count];
+    if (!parser.parse_fixed(*batch.records, columns, arena, filled.failures)) return {};
+    if (!filled.failures.empty()) break;
   }
-  return i;
+  return filled;
 }
 
-std::size_t fill_batches(std::span<const LocatedBatch* const> batches,
-                         std::span<const BatchTarget> targets) {
+FilledBatches fill_batches(std::span<const LocatedBatch* const> batches,
+                           std::span<const BatchTarget> targets) {
   const StepScope step(Counter::parsing);
-  for (std::size_t i = 0; i < batches.size(); ++i) {
-    if (!batches[i]->fill(targets[i].columns, targets[i].arena).empty()) return i;
+  FilledBatches filled;
+  for (; filled.count < batches.size(); ++filled.count) {
+    const auto& [columns, arena] = targets[filled.count];
+    filled.failures = batches[filled.count]->fill(columns, arena);
+    if (!filled.failures.empty()) break;
   }
-  return batches.size();
+  return filled;
 }
 
 }  // namespace tio

@@ -49,7 +49,8 @@ struct BatchTarget {
 };
 
 // How the frames of a batch are fetched: from files, or from memory. The buffer has at
-// least plan->buffer_bytes, and `records` are the records of the plan in that buffer.
+// least plan->buffer_bytes, and `records` are the records of the plan in that buffer. Without a
+// plan, the records are in memory already, and have no frames.
 struct BatchReads {
   // Descriptors of the plan's files; nothing if the frames are in the buffer.
   std::optional<std::vector<int>> descriptors;
@@ -62,22 +63,27 @@ struct BatchReads {
 // Fetches and checks the frames of a batch. Returns false if one is missing or invalid.
 bool fetch_frames(const BatchReads& batch, bool check_crcs);
 
-// The functions below stop at the first batch that cannot be read or parsed. Callers that need the
-// reason load that batch again by itself.
+// The batches before the first that cannot be read or parsed.
+struct FilledBatches {
+  std::size_t count = 0;
+  std::vector<Failure> failures;  // records of that first one; none if it cannot be read
+};
+
+// The functions below stop at the first batch that cannot be read or parsed.
 
 // Reads, checks and locates batches.
 std::vector<LocatedBatch> load_batches(const std::shared_ptr<const ExampleParser>& parser,
                                        std::span<const BatchReads* const> batches, bool check_crcs);
 
 // Reads, checks and parses batches of a parser that is fixed. Batches may share a buffer. Returns
-// the number of loaded batches; nothing if the columns of a batch do not fit.
-std::optional<std::size_t> load_fixed_batches(const ExampleParser& parser,
-                                              std::span<const BatchReads* const> batches,
-                                              std::span<const BatchTarget> targets,
-                                              bool check_crcs);
+// nothing if the columns of a batch do not fit.
+std::optional<FilledBatches> load_fixed_batches(const ExampleParser& parser,
+                                                std::span<const BatchReads* const> batches,
+                                                std::span<const BatchTarget> targets,
+                                                bool check_crcs);
 
-// Fills the columns of located batches, which fit. Returns the number of filled batches.
-std::size_t fill_batches(std::span<const LocatedBatch* const> batches,
-                         std::span<const BatchTarget> targets);
+// Fills the columns of located batches, which fit.
+FilledBatches fill_batches(std::span<const LocatedBatch* const> batches,
+                           std::span<const BatchTarget> targets);
 
 }  // namespace tio

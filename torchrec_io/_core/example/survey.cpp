@@ -242,20 +242,6 @@ void Survey::add_formats(SurveyedFeature& feature, Location at, ImageValue where
   });
 }
 
-bool Survey::merge(const Survey& later) {
-  const auto merge_into = [](FeatureTable& table, const FeatureTable& more) {
-    for (const SurveyedFeature* const feature : more.all()) {
-      if (feature->facts.records == 0) continue;
-      SurveyedFeature* const known = table.find(feature->name);
-      if (known == nullptr) return false;
-      known->facts.add(feature->facts);
-    }
-    return true;
-  };
-  records_ += later.records_;
-  return merge_into(context_, later.context_) && merge_into(lists_, later.lists_);
-}
-
 bool Survey::mark_invalid(const ImageValue& image) {
   const auto& features = (image.is_in_list ? lists_ : context_).all();
   if (image.feature >= features.size()) return false;

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "example/entry_walk.h"
@@ -49,18 +48,12 @@ class Survey {
 
   SurveyedBatch add(const Records& records);
 
-  // Adds the facts about later records. Returns false if there are too many features.
-  bool merge(const Survey& later);
-
   // Notes that a value is not a valid image. Returns false if the feature does not exist.
   bool mark_invalid(const ImageValue& image);
 
   std::uint64_t records() const { return records_; }
   const FeatureTable& context() const { return context_; }
   const FeatureTable& lists() const { return lists_; }
-
-  friend std::string survey_state(const Survey& survey);
-  friend bool restore_survey(Bytes state, Survey& empty);
 
  private:
   enum class Verdict { valid, invalid, full };

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,19 +12,12 @@ from ..._records.record_block import RecordBlock, RecordList
 from ..._schema.dtypes import numeric_bytes
 from ..._schema.stored_keys import StoredKey
 from ..._schema.valid_range import Limits
-from ..arrays import Arena, Ints, view_of
-from ..failures import Failures, RecordFailure
+from ..arrays import Arena, Ints
+from ..failures import NO_FAILURES, Failures, RecordFailure
 from ..layout import ArenaLayout, Column, Numbers, Padding, Values
-from ..ranges import first_outside
 from ..record_random import DEFAULT_RANDOM, RecordRandom
 from ..threads import default_threads
 
-if TYPE_CHECKING:
-    from ..parser import ExampleParser
-
-# A byte of a record becomes at most 8 bytes of a column, except for defaults of missing features.
-_PLAUSIBLE_GROWTH = 8
-_PLAUSIBLE_BYTES = 1 << 20
 # No arena is larger, so the offsets of columns beyond do not matter.
 MAX_ARENA_BYTES = 1 << 62
 
@@ -55,7 +48,6 @@ class ColumnBuilder:
     """
 
     dense: tuple[str, tuple[int, ...]] | None = None
-    needs_finish = True
     padding: Padding | None = None
     takes_selection = False
 
@@ -65,6 +57,7 @@ class ColumnBuilder:
         self.in_lists = in_lists
         self.specs = self.native_specs()
         self.first_spec = 0
+        self.needs_finish = type(self).finish is not ColumnBuilder.finish
         self.limits = Limits.of(feature.valid_range, feature.column_dtype)
 
     def native_specs(self) -> list[_core.FeatureSpec]:
@@ -122,149 +115,95 @@ class ElementSelection(NamedTuple):
     starts: Ints
 
 
+class DenseLayout(NamedTuple):
+    """Layout of the dense columns of a block.
+
+    Attributes:
+        columns: The columns.
+        targets: Offsets that the native core writes to.
+        size: Size of the columns in the arena, in bytes.
+    """
+
+    columns: tuple[Column, ...]
+    targets: _core.ColumnTargets
+    size: int
+
+
 class LocatedBlock:
     """A block of records whose values are located but not decoded yet.
 
     Args:
-        parser: Parser of the schema.
         block: The records.
+        dense: Layout of the dense columns, which the arena begins with.
+        builders: Builders of all columns, in the order of the schema.
+        failure_of: Function that returns the failure of a record by its position, the native spec
+            (None: the record as a whole), the offset of the fault in bytes, and the reason.
         random: Source of random numbers.
         threads: Number of threads that decode images; by default that of the CPUs.
-        selection: Elements of sequences to decode; None for all.
 
     Attributes:
-        parser: Parser of the schema.
+        block: The records.
+        records: The records in the native core.
+        dense: Layout of the dense columns.
+        builders: Builders of all columns.
+        selection: Elements of sequences to decode; None for all.
         failures: Records that cannot be parsed. If there are any, the block must not be filled:
             remove them from it and locate the others.
-        refusals: Records with values out of range. The other rows of the arena are valid.
-        is_sized: Whether the layout depends on the number of records alone.
-        is_fixed: Whether nothing depends on the records, so that both passes are one.
-        block: The records.
-        selection: Elements of sequences to decode; None for all.
-        records: The records in the native core.
-        located: Positions of the values, in the native core; only if the block is not fixed.
-        targets: Offsets in the arena that the native core writes to.
-        columns: Columns in the arena.
+        refused: Records with values out of range. The other rows of the arena are valid.
+        is_located: Whether the values are located. They are not if both passes are one, because no
+            size depends on the records.
+        located: Positions of the values, in the native core; only if they are located.
         layout: Layout of the arena, in which builders reserve memory.
+        columns: Columns in the arena.
+        targets: Offsets in the arena that the native core writes to.
+        writes: Values to write to arrays of the arena once it is allocated.
     """
+
+    located: _core.LocatedBatch
 
     def __init__(
         self,
-        parser: ExampleParser,
         block: RecordBlock | RecordList,
+        dense: DenseLayout,
+        *,
+        builders: Sequence[ColumnBuilder],
+        failure_of: Callable[[int, int | None, int | None, str], RecordFailure],
         random: RecordRandom = DEFAULT_RANDOM,
         threads: int | None = None,
-        selection: ElementSelection | None = None,
     ) -> None:
-        self.selection = selection
-        self.parser = parser
         self.block = block
-        self._random = random
-        self._threads = threads
-        self._rows = len(block)
         self.records = block.native()
-        self._saved: dict[int, Any] = {}
-        self._target_of: dict[int, Values] = {}
-        self._writes: list[tuple[Numbers, Ints]] = []
-        dense = parser.dense_layout(self._rows)
+        self.dense = dense
+        self.builders = builders
+        self.selection: ElementSelection | None = None
+        self.failures: list[RecordFailure] = []
+        self.refused: Failures = NO_FAILURES
+        self.is_located = False
         self.layout = ArenaLayout(dense.size)
         self.columns = dense.columns
         self.targets = dense.targets
-        self.failures: list[RecordFailure] = []
-        self.refusals: list[Failures] = []
-        # If columns are much larger than the records, the schema must be wrong: locate the values
-        # before the memory is allocated.
-        likely = _PLAUSIBLE_BYTES + _PLAUSIBLE_GROWTH * self.records.total_bytes
-        self.is_sized = not parser.located_builders and dense.size <= likely
-        self.is_fixed = parser.is_fixed and dense.size <= likely
-
-    @property
-    def arena_bytes(self) -> int:
-        """Size of the arena that :meth:`fill` needs, in bytes."""
-        return self.layout.size
-
-    def lay_out(self, located: _core.LocatedBatch) -> None:
-        """Reserve memory for the values that were located."""
-        self.located = located
-        self.failures += self.parser.failures(located.failures, self.block)
-        if self.failures or not self.parser.located_builders:
-            return
-        self.targets = self.targets.copy()
-        columns: list[Column] = []
-        for builder in self.parser.located_builders:
-            columns += builder.lay_out(self)
-        self.columns += tuple(columns)
+        self.writes: list[tuple[Numbers, Ints]] = []
+        self._random = random
+        self._threads = threads
+        self._failure_of = failure_of
+        self._saved: dict[int, Any] = {}
+        self._target_of: dict[int, Values] = {}
 
     def __len__(self) -> int:
-        return self._rows
-
-    def fill(self, arena: Arena) -> tuple[tuple[Column, ...], list[RecordFailure]]:
-        """Write every column: the second pass.
-
-        Args:
-            arena: Arena; uint8 ``[arena_bytes]``, 64-byte aligned, of any content.
-
-        Returns:
-            The columns, and the records that cannot be decoded or have values out of range. If
-            there are any, the content of the arena is not valid.
-        """
-        columns, failures = self.fill_rows(arena)
-        if self.refusals and not failures:
-            refused = Failures.joined(self.refusals)
-            failures = [refused[index] for index in range(len(refused))]
-        return columns, failures
-
-    def fill_rows(self, arena: Arena) -> tuple[tuple[Column, ...], list[RecordFailure]]:
-        """Write every column like :meth:`fill`, and leave refused records in ``refusals``."""
-        if self.is_fixed:
-            found = self.parser.native.parse_fixed(self.records, self.targets, arena)
-        else:
-            found = self.located.fill(self.targets, arena)
-        self.failures = self.parser.failures(found, self.block)
-        if not self.failures:
-            if self.is_fixed:
-                self.check_ranges(arena)
-            else:
-                self.finish(arena)
-        return self.columns, self.failures
-
-    def finish(self, arena: Arena) -> None:
-        """Complete the columns after the native core has filled the arena."""
-        for numbers, values in self._writes:
-            view_of(arena, numbers)[...] = values
-        for builder in self.parser.builders:
-            builder.finish(self, arena)
-        self.check_ranges(arena)
-
-    def check_ranges(self, arena: Arena) -> None:
-        """Refuse the records whose finished columns have values out of range."""
-        for builder in self.parser.checked_builders:
-            self._check_range(builder, arena)
-
-    def _check_range(self, builder: ColumnBuilder, arena: Arena) -> None:
-        limits, parser = builder.limits, self.parser
-        assert limits is not None
-        lengths = None if builder.padding is None else builder.padding.lengths
-        records, values = first_outside(arena, self.columns, builder.name, limits, lengths)
-
-        def failure_of(index: int) -> RecordFailure:
-            reason = limits.reason(values[index])
-            return parser.failure(int(records[index]), builder.first_spec, None, reason)
-
-        if len(records):
-            self.refusals.append(Failures(records, failure_of))
-
-    # ---- for column builders; ``spec`` is the position of a native spec ----
-
-    @property
-    def builders(self) -> Sequence[ColumnBuilder]:
-        """Builders of all columns, in the order of the schema."""
-        return self.parser.builders
+        return len(self.block)
 
     @property
     def threads(self) -> int:
         """Number of threads that decode images."""
         return self._threads or default_threads()
+
+    def add_failures(self, found: Sequence[_core.Failure]) -> None:
+        """Add failures of the native core."""
+        for each in found:
+            failure = self._failure_of(each.record, each.feature, each.offset, each.reason)
+            self.failures.append(failure)
+
+    # ---- for column builders; ``spec`` is the position of a native spec ----
 
     def counts(self, spec: int) -> tuple[Ints, Ints]:
         """Return the offsets of each unit's values, and the offsets of each record's units.
@@ -277,13 +216,13 @@ class LocatedBlock:
     def integers(self, spec: int) -> tuple[Ints, Ints, Ints]:
         """Return stored integers, and their offsets as for :meth:`counts`."""
         ints = self.located.ints(spec)
-        self.failures += self.parser.failures(ints.failures, self.block)
+        self.add_failures(ints.failures)
         return ints.values, ints.units.values, ints.units.records
 
     def tensors(self, spec: int, tensor_type: _core.TensorType) -> _core.TensorBatch:
         """Return the serialized tensors of a native spec."""
         tensors = self.located.tensors(spec, tensor_type)
-        self.failures += self.parser.failures(tensors.failures, self.block)
+        self.add_failures(tensors.failures)
         return tensors
 
     def fill_tensors(
@@ -297,8 +236,7 @@ class LocatedBlock:
             arena: Arena of the block.
         """
         offsets, data = np.array(targets, np.uint64).reshape(-1, 2).T.copy()
-        found = tensors.fill(offsets, data, arena)
-        self.failures += self.parser.failures(found, self.block)
+        self.add_failures(tensors.fill(offsets, data, arena))
 
     def spans(self, spec: int) -> tuple[Ints, Ints, Ints, Ints]:
         """Return the offset of each bytes value in its record, its size, and :meth:`counts`."""
@@ -337,12 +275,12 @@ class LocatedBlock:
 
     def write_later(self, numbers: Numbers, values: Ints) -> None:
         """Write values to an array of the arena once it is allocated."""
-        self._writes.append((numbers, values))
+        self.writes.append((numbers, values))
 
     def reserve_splits(self, levels: Sequence[Ints], dtype: str) -> tuple[Numbers, ...]:
         """Reserve memory for row splits, and write them once the arena is allocated."""
         splits = self.layout.reserve_splits([len(level) - 1 for level in levels], dtype)
-        self._writes += zip(splits, levels, strict=True)
+        self.writes += zip(splits, levels, strict=True)
         return splits
 
     def save(self, builder: ColumnBuilder, value: Any) -> None:
@@ -355,7 +293,7 @@ class LocatedBlock:
 
     def fail(self, record: int, spec: int, reason: str) -> None:
         """Add a failure of a record."""
-        self.failures.append(self.parser.failure(record, spec, None, reason, self.block))
+        self.failures.append(self._failure_of(record, spec, None, reason))
 
 
 def native_spec(

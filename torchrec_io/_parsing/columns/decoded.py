@@ -6,6 +6,7 @@ value for each record, and a SequenceFeature one of any number of values.
 
 from __future__ import annotations
 
+import math
 import pkgutil
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -245,30 +246,35 @@ def decoder_of(name: str, feature: Feature) -> ElementDecoder:
 
 
 class DecodedBuilder(ColumnBuilder):
-    """Builder of a column of one decoded value for each record, all of one known shape."""
+    """Builder of a column of decoded values of one known shape, which go straight into it.
+
+    Each record has one value. Subclasses may lay out several.
+    """
 
     def __init__(self, name: str, feature: Any, *, in_lists: bool = False) -> None:
         super().__init__(name, feature, in_lists=in_lists)
-        self.decoder = decoder_of(name, feature)
+        self.decoder = decoder_of(name, getattr(feature, "element", feature))
 
     def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
+        if stored.kind != "dense":
+            return super().value_spec(stored)
         return native_spec(stored.key, "string", _core.ColumnType.span)
 
     def lay_out(self, block: LocatedBlock) -> list[Column]:
+        elements = Elements.of(block, self.first_spec)
         shape = (len(block), *(self.decoder.known_shape or ()))
         column = block.layout.reserve_dense((self.name,), self.decoder.dtype, shape)
-        block.save(self, Numbers(column.dtype, column.shape, column.at))
+        block.save(self, (elements, Numbers(column.dtype, column.shape, column.at)))
         return [column]
 
     def finish(self, block: LocatedBlock, arena: Arena) -> None:
-        if not len(block):
-            return  # NumPy refuses an array of no rows whose rows are too large
-        elements = Elements.of(block, self.first_spec)
-        self.decoder.fill(block, self.first_spec, elements, view_of(arena, block.saved(self)))
+        elements, numbers = block.saved(self)
+        if len(elements.sizes):  # NumPy may refuse the shape of no elements
+            self.decoder.fill(block, self.first_spec, elements, view_of(arena, numbers))
 
 
 class DecodedListBuilder(DecodedBuilder):
-    """Builder of a column of one decoded value for each record, each of its own shape.
+    """Builder of a column of one array for each record, each of its own shape.
 
     The values are decoded before the arena is laid out, because their shapes are not known earlier.
     """
@@ -284,10 +290,13 @@ class DecodedListBuilder(DecodedBuilder):
 
     def finish(self, block: LocatedBlock, arena: Arena) -> None:
         elements, decoded, arrays = block.saved(self)
-        targets = [flat_view_of(arena, array) for array in arrays]
+        flat = [flat_view_of(arena, array) for array in arrays]
 
-        def store(record: int) -> None:
-            self.decoder.store(decoded[record], targets[record])
+        def store(number: int) -> None:
+            record = int(elements.records[number])
+            step = math.prod(decoded[number].shape)
+            at = (number - int(elements.starts[record])) * step
+            self.decoder.store(decoded[number], flat[record][at : at + step])
 
         elements.each(block, self.first_spec, store, self.decoder.threads(block))
 

@@ -30,7 +30,6 @@ class FixedBuilder(ColumnBuilder):
     """Builder of the column of a FixedLenFeature."""
 
     feature: FixedLenFeature
-    needs_finish = False
 
     def __init__(self, name: str, feature: FixedLenFeature, *, in_lists: bool = False) -> None:
         super().__init__(name, feature, in_lists=in_lists)

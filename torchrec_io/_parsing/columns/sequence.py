@@ -9,64 +9,25 @@ import numpy as np
 
 from ..._schema.stored_specs import SequenceFeature
 from ...checks import counted
-from ..arrays import Arena, Ints, flat_view_of, view_of
+from ..arrays import Ints
 from ..layout import Column, ListColumn, Numbers, RaggedColumn
 from .base import ColumnBuilder, ElementSelection, LocatedBlock
-from .decoded import Elements, decoder_of
+from .decoded import DecodedBuilder, DecodedListBuilder, Elements
 from .partitions import RowDivision, Units, partition_units
 
 
-class _SequenceBuilder(ColumnBuilder):
-    """Base of both builders: finds the elements and divides them into rows."""
+class _SameShapeBuilder(DecodedBuilder):
+    """Builder of elements of one known shape."""
 
     feature: SequenceFeature
 
-    def __init__(self, name: str, feature: SequenceFeature, *, in_lists: bool = False) -> None:
-        super().__init__(name, feature, in_lists=in_lists)
-        self.decoder = decoder_of(name, feature.element)
-        self.takes_selection = not feature.partitions
-        self._element_keys = len(feature.element.stored_keys(name))  # before those of partitions
-
-    def _selection(self, block: LocatedBlock) -> ElementSelection | None:
-        """Return the elements to decode; None for all."""
-        selection = block.selection
-        return selection if selection is not None and self.name in selection.names else None
-
-    def _found(self, block: LocatedBlock) -> tuple[Elements, RowDivision]:
-        """Return the elements and their rows; not valid if the block has failures afterwards."""
-        elements = Elements.of(block, self.first_spec, in_lists=self.in_lists)
-        length = self.feature.length
-        if length is not None:
-            counts = np.diff(elements.stored)
-            for record in np.flatnonzero(counts != length).tolist():
-                found = counted(int(counts[record]), "element")
-                reason = f"it has {found}, the schema wants {length}"
-                block.fail(record, self.first_spec, reason)
-        if not self.feature.partitions:
-            if (selection := self._selection(block)) is not None:
-                elements = elements.selected(block, self.first_spec, selection)
-            return elements, RowDivision([elements.starts], (), [])
-        rows = partition_units(
-            block,
-            self.first_spec,
-            self.feature.partitions,
-            Units(elements.starts, np.arange(len(block) + 1)),
-            self.feature.row_splits_dtype,
-            first_key=self.first_spec + self._element_keys,
-        )
-        return elements, rows or RowDivision([elements.starts], (), [])
-
-
-class _SameShapeBuilder(_SequenceBuilder):
-    """Builder of elements of one known shape, which are decoded straight into one column."""
-
     def lay_out(self, block: LocatedBlock) -> list[Column]:
-        elements, rows = self._found(block)
+        elements, rows = _find(self, block)
         if block.failures:
             return []
         count, shape = len(elements.sizes), self.decoder.known_shape or ()
         dtype = self.decoder.dtype
-        if (length := self.feature.length) is not None and self._selection(block) is None:
+        if (length := self.feature.length) is not None and _selection(self, block) is None:
             dense = (len(block), length, *shape)
             column = block.layout.reserve_dense((self.name,), dtype, dense)
             block.save(self, (elements, Numbers(dtype, (count, *shape), column.at)))
@@ -77,17 +38,14 @@ class _SameShapeBuilder(_SequenceBuilder):
         block.save(self, (elements, values._replace(shape=(count, *shape))))
         return [RaggedColumn(self.name, splits, values)]
 
-    def finish(self, block: LocatedBlock, arena: Arena) -> None:
-        elements, numbers = block.saved(self)
-        if len(elements.sizes):  # NumPy may refuse the shape of no elements
-            self.decoder.fill(block, self.first_spec, elements, view_of(arena, numbers))
 
+class _AnyShapeBuilder(DecodedListBuilder):
+    """Builder of elements of different shapes; those of one record have one shape."""
 
-class _AnyShapeBuilder(_SequenceBuilder):
-    """Builder of elements of different shapes, which are decoded before the arena is laid out."""
+    feature: SequenceFeature
 
     def lay_out(self, block: LocatedBlock) -> list[Column]:
-        elements, rows = self._found(block)
+        elements, rows = _find(self, block)
         if block.failures:
             return []
         decoded = self.decoder.decode_all(block, self.first_spec, elements)
@@ -144,21 +102,43 @@ class _AnyShapeBuilder(_SequenceBuilder):
         splits = block.reserve_splits(levels, self.feature.row_splits_dtype)
         return RaggedColumn(self.name, splits, values)
 
-    def finish(self, block: LocatedBlock, arena: Arena) -> None:
-        elements, decoded, arrays = block.saved(self)
-        flat = [flat_view_of(arena, array) for array in arrays]
 
-        def store(number: int) -> None:
-            record = int(elements.records[number])
-            step = math.prod(decoded[number].shape)
-            at = (number - int(elements.starts[record])) * step
-            self.decoder.store(decoded[number], flat[record][at : at + step])
+def _selection(builder: ColumnBuilder, block: LocatedBlock) -> ElementSelection | None:
+    """Return the elements to decode; None for all."""
+    selection = block.selection
+    return selection if selection is not None and builder.name in selection.names else None
 
-        elements.each(block, self.first_spec, store, block.threads)
+
+def _find(builder: ColumnBuilder, block: LocatedBlock) -> tuple[Elements, RowDivision]:
+    """Return the elements and their rows; not valid if the block has failures afterwards."""
+    feature, spec = builder.feature, builder.first_spec
+    elements = Elements.of(block, spec, in_lists=builder.in_lists)
+    if feature.length is not None:
+        counts = np.diff(elements.stored)
+        for record in np.flatnonzero(counts != feature.length).tolist():
+            found = counted(int(counts[record]), "element")
+            reason = f"it has {found}, the schema wants {feature.length}"
+            block.fail(record, spec, reason)
+    if not feature.partitions:
+        if (selection := _selection(builder, block)) is not None:
+            elements = elements.selected(block, spec, selection)
+        return elements, RowDivision([elements.starts], (), [])
+    rows = partition_units(
+        block,
+        spec,
+        feature.partitions,
+        Units(elements.starts, np.arange(len(block) + 1)),
+        feature.row_splits_dtype,
+        # The keys of partitions follow those of the elements.
+        first_key=spec + len(feature.element.stored_keys(builder.name)),
+    )
+    return elements, rows or RowDivision([elements.starts], (), [])
 
 
 def build_sequence(name: str, feature: SequenceFeature, *, in_lists: bool = False) -> ColumnBuilder:
     """Return the builder of the column of a SequenceFeature."""
     same_shape = feature.element.known_shape is not None
-    builder = _SameShapeBuilder if same_shape else _AnyShapeBuilder
-    return builder(name, feature, in_lists=in_lists)
+    kind = _SameShapeBuilder if same_shape else _AnyShapeBuilder
+    builder = kind(name, feature, in_lists=in_lists)
+    builder.takes_selection = not feature.partitions
+    return builder
