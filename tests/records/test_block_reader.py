@@ -114,8 +114,9 @@ def test_results_equal_those_of_the_plain_reader(
 @pytest.mark.parametrize("keep", [1, 2, 5])
 def test_number_of_blocks_in_memory_is_limited(indexes: list[RecordIndex], keep: int) -> None:
     blocks = WatchedReader(indexes, 7, keep)
-    for numbers in np.random.default_rng(0).integers(0, TOTAL, (40, 12)):
-        fetch(blocks, numbers.tolist())
+    for number in np.random.default_rng(0).integers(0, TOTAL, 200).tolist():
+        fetch(blocks, [number])
+    assert sum(ref() is not None for ref in blocks.buffers) == keep
     assert blocks.most_alive == keep
 
 
@@ -204,7 +205,24 @@ def test_forked_child_shares_no_locks_or_blocks(indexes: list[RecordIndex]) -> N
 # ---- damage ----
 
 
-# ---- gathering ----
+def test_only_a_damaged_block_is_read_again(indexes: list[RecordIndex]) -> None:
+    class BadAnswer(WatchedReader):
+        """A reader whose second block is damaged when it is first read."""
+
+        def read(self, plan: ReadPlan, **options: Any) -> npt.NDArray[np.uint8]:
+            buffer = super().read(plan, **options)
+            if len(self.reads) == 2:
+                buffer[-1] ^= 1
+            return buffer
+
+    numbers = [3, 25, 19, 31]
+    blocks = BadAnswer(indexes, 10, 4)
+    assert fetch(blocks, numbers) == fetch(RecordReader(indexes), numbers)
+    assert len(blocks.reads) == 5
+    assert blocks.reads[4] == blocks.reads[1]
+
+
+# ---- memory ----
 
 
 @pytest.mark.parametrize("compression", [None, "gzip"])

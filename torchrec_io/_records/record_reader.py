@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -151,22 +151,22 @@ class RecordReader(Reader):
 
     def fetch(self, plan: ReadPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
         plan, too_large = self._without_too_large(plan)
-        block, errors = self._read_valid(plan, self._read_frames)
-        if errors and self._drop_kept(plan):
-            block, errors = self._read_valid(plan, self.read)
+        block, errors = self._read_valid(plan)
+        if errors:
+            damaged = self.plan(np.setdiff1d(plan.numbers, block.numbers))
+            if self._drop_kept(damaged):
+                block, errors = self._read_valid(plan)
         return block, [*too_large, *errors]
 
     def _read_frames(self, plan: ReadPlan) -> ByteBuffer:
         """Return all frames of a plan, unchecked, from where this reader finds them fastest."""
         return self.read(plan)
 
-    def _read_valid(
-        self, plan: ReadPlan, read: Callable[[ReadPlan], ByteBuffer]
-    ) -> tuple[RecordBlock, list[TorchRecIOError]]:
+    def _read_valid(self, plan: ReadPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
         """Return the valid records of a plan, and an error for each damaged one."""
         damaged: list[TorchRecIOError] = []
         try:
-            buffer = read(plan)
+            buffer = self._read_frames(plan)
         except CorruptRecordError:  # a compressed file is damaged
             plan, damaged = self._without_damaged(plan)
             buffer = self.read(plan)
