@@ -13,13 +13,13 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from .._storage.byte_source import Ints
-from .._storage.location import Location
+from .._storage.location import Location, threads_for
 from .._storage.thread_pool import map_in_threads
 from ..checks import check_integer
 from ..errors import CorruptRecordError, TruncatedFileError
 from .file_piece import FilePiece, blocks_by_number
 from .index import RecordIndex
-from .index_cache import find_matching
+from .index_cache import find_indexes
 from .scanned_block import Gap, ScannedBlock
 from .sequential import iter_blocks
 from .stream_window import UNKNOWN_END
@@ -71,12 +71,11 @@ def choose_records(files: Sequence[Location], max_records: MaxRecords) -> Record
     """
     if max_records not in ("auto", None):
         max_records = check_integer("max_records", max_records, 1)
-    sizes = map_in_threads(_size_of, files)
+    sizes = map_in_threads(_size_of, files, threads_for(files))
     size = sum(sizes)
+    indexes = find_indexes(files)
     if max_records is None or (max_records == "auto" and size <= WHOLE_BYTES):
-        # Where there is an index of a large file, several threads can read it.
-        return _all_of(files, _find_indexes(files, sizes, 2 * _PIECE_BYTES))
-    indexes = _find_indexes(files, sizes, 0)
+        return _all_of(files, indexes)
     unknown = (each for each, index in zip(sizes, indexes, strict=True) if index is None)
     if sum(unknown) <= _SCANNED_BYTES:
         indexes = map_in_threads(_with_index, [*zip(files, indexes, strict=True)])
@@ -97,18 +96,6 @@ def all_records(indexes: Sequence[RecordIndex]) -> RecordSample:
 
 def _size_of(file: Location) -> float:
     return file.stamp().size if file.is_seekable() else math.inf
-
-
-def _find_indexes(
-    files: Sequence[Location], sizes: Sequence[float], least: int
-) -> list[RecordIndex | None]:
-    """Return the indexes that exist of files with more than ``least`` bytes; None for others."""
-
-    def find(file: tuple[Location, float]) -> RecordIndex | None:
-        location, size = file
-        return find_matching(location) if least < size < math.inf else None
-
-    return map_in_threads(find, [*zip(files, sizes, strict=True)])
 
 
 def _with_index(file: tuple[Location, RecordIndex | None]) -> RecordIndex | None:
