@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from .._records.division import DividedRecords
-from .._records.file_piece import FilePiece
 from .._records.index_cache import find_matching
 from .._storage.location import Location
 from . import tasks
+from .division import DividedRecords
+from .file_piece import FilePiece
 
 
 def divide_file(file: Location) -> list[FilePiece]:

@@ -12,17 +12,17 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from .._records.index import RecordIndex
+from .._records.index_cache import find_indexes
+from .._records.scan import blocks_by_number
+from .._records.scanned_block import Gap, ScannedBlock
+from .._records.sequential import iter_blocks
+from .._records.stream_window import UNKNOWN_END
 from .._storage.byte_source import Ints
 from .._storage.location import Location, threads_for
 from .._storage.thread_pool import map_in_threads
 from ..checks import check_integer
 from ..errors import CorruptRecordError, TruncatedFileError
-from .file_piece import FilePiece, blocks_by_number
-from .index import RecordIndex
-from .index_cache import find_indexes
-from .scanned_block import Gap, ScannedBlock
-from .sequential import iter_blocks
-from .stream_window import UNKNOWN_END
 
 MaxRecords: TypeAlias = int | Literal["auto"] | None
 # Function that yields some records of a file, in order. Each is called by one thread.
@@ -115,11 +115,13 @@ def _count(index: RecordIndex | None) -> float:
 def _all_of(files: Iterable[Location], indexes: Iterable[RecordIndex | None]) -> RecordSample:
     pieces: list[Piece] = []
     for file, index in zip(files, indexes, strict=True):
-        if index is None or index.compression is not None or index.damage is not None:
-            pieces.append(FilePiece(file).blocks)
+        if index is None or index.damage is not None:
+            pieces.append(partial(_front, file))
             continue
         count = len(index)
-        parts = max(1, min(count, round(index.facts.data_bytes / _PIECE_BYTES)))
+        parts = 1  # of a compressed file, which is read from start to end
+        if index.compression is None:
+            parts = max(1, min(count, round(index.facts.data_bytes / _PIECE_BYTES)))
         bounds = [count * part // parts for part in range(parts + 1)]
         for begin, end in itertools.pairwise(bounds):
             pieces.append(partial(blocks_by_number, index, range(begin, end)))
@@ -152,7 +154,7 @@ def _sample(
         if index is None or index.compression is not None:
             pieces.append(partial(_front, file, share, bytes_per_file))
         elif index.damage is not None and share == len(index):
-            pieces.append(FilePiece(file).blocks)  # it raises the error
+            pieces.append(partial(_front, file))  # with the damage
         else:
             numbers = spread_numbers(len(index), share)
             parts = np.array_split(numbers, max(1, share // _PIECE_RECORDS))
@@ -186,7 +188,9 @@ def spread_numbers(count: int, share: int) -> Ints:
     return taken + (count - share) * run_of // max(1, runs - 1)
 
 
-def _front(location: Location, max_records: int, max_bytes: int) -> Iterator[ScannedBlock]:
+def _front(
+    location: Location, max_records: float = math.inf, max_bytes: int = UNKNOWN_END
+) -> Iterator[ScannedBlock]:
     """Yield the first records of a file, those that start in its first ``max_bytes``.
 
     Damage that ends the file is a gap.
@@ -197,7 +201,7 @@ def _front(location: Location, max_records: int, max_bytes: int) -> Iterator[Sca
             for block in iter_blocks(source):
                 damaged = np.array([gap.offset for gap in block.gaps], np.int64)
                 starts = np.sort(np.concatenate([block.offsets, damaged]))
-                stop = max_bytes if len(starts) <= left else min(max_bytes, int(starts[left]))
+                stop = max_bytes if len(starts) <= left else min(max_bytes, int(starts[int(left)]))
                 yield block.before(stop)
                 left -= len(starts)
                 if left <= 0 or starts[-1] >= max_bytes:
