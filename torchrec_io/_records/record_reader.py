@@ -171,11 +171,9 @@ class RecordReader(Reader):
             plan, damaged = self._without_damaged(plan)
             buffer = self.read(plan)
         with checking():
-            found = self.format.extract(
-                buffer, plan.frame_starts, plan.frame_sizes, self.verify_crc
-            )
-            block = RecordBlock(found.buffer, found.starts, found.lengths, plan.numbers)
-            block, errors = without_damaged(self, block, found.faults)
+            frames = RecordBlock(buffer, plan.frame_starts, plan.frame_sizes, plan.numbers)
+            block, faults = self.format.extract(frames, self.verify_crc)
+            block, errors = without_damaged(self, block, faults)
         return block, [*damaged, *errors]
 
     def _drop_kept(self, plan: ReadPlan) -> bool:

@@ -137,8 +137,9 @@ def _block(
     path, content = window.source.path, window.content
     offsets, ends = (bounds.astype(np.int64) for bounds in frames)
     sizes = ends - offsets
-    begins, lengths = offsets - window.at, sizes - TFRECORD.overhead_bytes
-    faults = TFRECORD.check(content, begins, lengths, verify_crc)
+    numbers = np.arange(first, first + len(offsets))
+    frames = RecordBlock(content, offsets - window.at, sizes, numbers)
+    block, faults = TFRECORD.extract(frames, verify_crc)
     gaps = [
         Gap(
             error_class(reason, path=path, record=first + at, offset=int(offsets[at])),
@@ -147,8 +148,6 @@ def _block(
         )
         for at, error_class, reason in faults
     ]
-    numbers = np.arange(first, first + len(offsets))
-    block = RecordBlock(content, begins + TFRECORD.header_bytes, lengths, numbers)
     damaged = [position for position, _, _ in faults]
     if damaged:
         window.drop_kept()

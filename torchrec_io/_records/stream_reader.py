@@ -190,9 +190,8 @@ class StreamReader(Reader):
             The valid records; and an error for each damaged one, followed by the chunk's damage.
         """
         block = plan.block
-        frames = block.starts - TFRECORD.header_bytes
         with checking():
-            faults = TFRECORD.check(block.buffer, frames, block.lengths, self.verify_crc)
+            faults = TFRECORD.check(block, self.verify_crc)
             valid, errors = without_damaged(self, block, faults)
         for position, _, _ in faults:
             self._drop_kept(block.numbers[position], int(block.lengths[position]))
