@@ -66,10 +66,10 @@ class WatchedReader(BlockReader):
         blocks = functools.partial(numbers_of, size, len(reader))
         super().__init__(reader, functools.partial(block_of, size), blocks, keep)
 
-    def read(self, plan: ReadPlan, **options: Any) -> npt.NDArray[np.uint8]:
+    def read(self, plan: ReadPlan) -> npt.NDArray[np.uint8]:
         self.reads.append([(file, ranges[:, :2].tolist()) for file, ranges in plan.by_file()])
         self.before()
-        buffer = super().read(plan, **options)
+        buffer = super().read(plan)
         self.buffers.append(weakref.ref(buffer))
         self.most_alive = max(self.most_alive, sum(ref() is not None for ref in self.buffers))
         return buffer
@@ -209,8 +209,8 @@ def test_only_a_damaged_block_is_read_again(indexes: list[RecordIndex]) -> None:
     class BadAnswer(WatchedReader):
         """A reader whose second block is damaged when it is first read."""
 
-        def read(self, plan: ReadPlan, **options: Any) -> npt.NDArray[np.uint8]:
-            buffer = super().read(plan, **options)
+        def read(self, plan: ReadPlan) -> npt.NDArray[np.uint8]:
+            buffer = super().read(plan)
             if len(self.reads) == 2:
                 buffer[-1] ^= 1
             return buffer

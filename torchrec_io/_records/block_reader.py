@@ -162,7 +162,10 @@ class BlockReader(RecordReader):
         self.count_memory_of(self)
         plan = self._prefetched.pop(number, None) or super().plan(self._numbers_of(number))
         plan, _ = self._without_too_large(plan)
-        return _core.FrameBlock(plan, self.read(plan))
+        frames = self.read(plan)
+        # A view would keep the frames of other blocks in memory.
+        is_view = isinstance(frames.base, np.ndarray)
+        return _core.FrameBlock(plan, frames.copy() if is_view else frames)
 
     @property
     def held_bytes(self) -> int:

@@ -218,13 +218,8 @@ class RecordReader(Reader):
         largest = int(plan.frame_sizes.max()) - self.format.overhead_bytes
         return largest > self.max_record_bytes
 
-    def read(self, plan: ReadPlan, *, shares_memory: bool = False) -> ByteBuffer:
-        """Read all frames of a plan, unchecked.
-
-        Args:
-            plan: The plan.
-            shares_memory: Whether they may be a part of a larger buffer, which stays in memory with
-                them.
+    def read(self, plan: ReadPlan) -> ByteBuffer:
+        """Read all frames of a plan, unchecked. They may be a view of a larger buffer.
 
         Raises:
             TruncatedFileError: If a file has become shorter since it was indexed.
@@ -232,7 +227,7 @@ class RecordReader(Reader):
             MemoryError: If there is not enough memory for the records.
         """
         prefetcher = self._prefetcher()
-        buffer = None if prefetcher is None else prefetcher.take(plan, shares_memory=shares_memory)
+        buffer = None if prefetcher is None else prefetcher.take(plan)
         if buffer is not None:
             return buffer
         try:
@@ -283,7 +278,7 @@ class RecordReader(Reader):
         if descriptors_of(sources) is not None:
             return Frames(plan, sources)
         with reading():  # the core cannot read compressed or remote files
-            return Frames(plan).into(self.read(plan, shares_memory=True))
+            return Frames(plan).into(self.read(plan))
 
     def count_memory_of(self, holder: Holder) -> None:
         """Count the memory that an object holds within the memory for decoded parts of files."""
