@@ -120,22 +120,6 @@ def test_number_of_blocks_in_memory_is_limited(indexes: list[RecordIndex], keep:
     assert blocks.most_alive == keep
 
 
-def test_what_is_prefetched_is_dropped_with_its_plan(indexes: list[RecordIndex]) -> None:
-    reader = RecordReader(indexes)
-    prefetcher = reader._prefetcher_of_process
-    assert prefetcher is not None
-    plans = [reader.plan(np.arange(at, at + 10)) for at in (0, 10, 20)]
-    reader.prefetch(plans[:2])
-    reader.prefetch(plans[2:])
-    sizes = [plan.buffer_bytes for plan in plans]
-    assert prefetcher.held_bytes == sum(sizes)
-    assert reader.read(plans[0]).tobytes() == RecordReader(indexes).read(plans[0]).tobytes()
-    del plans[2]
-    assert prefetcher.held_bytes == sum(sizes[:2])  # of one buffer
-    plans.clear()
-    assert prefetcher.held_bytes == 0
-
-
 # ---- threads and processes ----
 
 THREADS = 6

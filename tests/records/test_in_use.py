@@ -5,11 +5,8 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
-from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -130,31 +127,3 @@ def test_truncated_and_replaced_files_are_distinguished(tmp_path: Path) -> None:
     replace(path, OTHERS[:50])
     with pytest.raises(StaleIndexError, match="was replaced or changed"):
         check_reads(reader)
-
-
-@pytest.mark.parametrize("threads", [1, 8])
-def test_each_file_is_checked_once_per_epoch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
-) -> None:
-    paths = [str(write_tfrecord(tmp_path / f"{number}", RECORDS[:5])) for number in range(4)]
-    for path in paths:
-        RecordIndex.build(path).save()
-    reader = RecordReader([RecordIndex.load(path) for path in paths])
-    asked: Counter[str] = Counter()
-    stat = os.stat
-
-    def counted(name: Any, **options: Any) -> os.stat_result:
-        asked[str(name)] += str(name).startswith(tuple(paths))
-        return stat(name, **options)
-
-    monkeypatch.setattr(os, "stat", counted)
-    for epoch in range(1, 4):
-        with ThreadPoolExecutor(threads) as pool:
-            parts = [
-                np.array([number]) for number in range(10)
-            ] * 20  # no records of the last two files
-            blocks = list(pool.map(lambda part: reader.fetch(reader.plan(part))[0], parts))
-        assert [block[0] for block in blocks] == (RECORDS[:5] * 2) * 20
-        used = paths[:2]
-        assert +asked == dict.fromkeys(used, epoch)
-        reader.begin_epoch()
