@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._records.index_cache import find_matching
+from .._records.index_cache import IndexSearch
 from .._storage.location import Location
 from . import tasks
 from .division import DividedRecords
@@ -18,7 +18,7 @@ def divide_file(file: Location) -> list[FilePiece]:
     whole = [FilePiece(file, stored_bytes=size)]
     if size <= tasks.TASK_BYTES:
         return whole
-    index = find_matching(file)
+    index = IndexSearch(file).find()
     if index is None:
         return whole
     if index.compression is None and index.stream_end != size:

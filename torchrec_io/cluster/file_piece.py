@@ -11,7 +11,7 @@ import numpy as np
 
 from .._records.formats import TFRECORD
 from .._records.index import RecordIndex
-from .._records.index_cache import find_matching
+from .._records.index_cache import IndexSearch
 from .._records.record_size import MAX_RECORD_BYTES
 from .._records.scan import blocks_by_number
 from .._records.scanned_block import Gap, ScannedBlock, with_loss
@@ -116,7 +116,7 @@ class FilePiece:
                     seen += block.total
                     yield block
             except (CorruptRecordError, TruncatedFileError) as error:
-                index = find_matching(self.location) if source.is_seekable else None
+                index = IndexSearch(self.location).find() if source.is_seekable else None
                 end = len(index or ()) if self.count is None else self.first + self.count
                 if index is None or end <= self.first + seen:
                     lost = "the rest of the file is lost"
