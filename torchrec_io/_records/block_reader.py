@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections import OrderedDict
@@ -172,10 +171,6 @@ class BlockReader(RecordReader):
         """Size of the blocks in memory."""
         with self._lock:
             return sum(block.result().nbytes for block in self._blocks.values() if block.done())
-
-    def _reset_after_fork(self) -> None:
-        if self._pid != os.getpid():
-            self._reset()  # another thread of the parent may have been changing the blocks
 
     def _reset(self) -> None:
         self._lock = threading.Lock()

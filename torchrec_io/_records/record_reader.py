@@ -297,15 +297,17 @@ class RecordReader(Reader):
     @property
     def files(self) -> OpenFiles:
         """The data files of this process: a forked child must not share what its parent opened."""
-        if self._pid != os.getpid():
-            self._reset()
+        self._reset_after_fork()
         return self._files_of_process
 
     def _prefetcher(self) -> RecordPrefetcher | None:
         """Return the prefetcher of this process, or None for plain local files."""
-        if self._pid != os.getpid():
-            self._reset()
+        self._reset_after_fork()
         return self._prefetcher_of_process
+
+    def _reset_after_fork(self) -> None:
+        if self._pid != os.getpid():
+            self._reset()  # another thread of the parent may have been changing the state
 
     def _reset(self) -> None:
         self._files_of_process = self._open_files()
