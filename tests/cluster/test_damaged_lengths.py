@@ -14,8 +14,8 @@ from tests.cluster.rows import rows_of, source_of, tables_of
 from tests.cluster.test_resharding import contents
 from tests.support.examples import example_of
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io._records.division import DividedRecords
 from torchrec_io.cluster import tasks
+from torchrec_io.cluster.division import DividedRecords
 
 DAMAGED = (30, 31, 50)
 SCHEMA = {"x": tio.FixedLenFeature([], "int64")}

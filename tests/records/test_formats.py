@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import os
-import pickle
 import shutil
 import struct
 import zlib
@@ -21,14 +20,12 @@ from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.support.formats import Netstrings, netstring
-from torchrec_io._records import lines as lines_module
 from torchrec_io._records.fixed_length import FixedLength
 from torchrec_io._records.index_cache import open_indexes
 from torchrec_io._records.lines import TextLines
 from torchrec_io._records.record_reader import RecordReader
 from torchrec_io._records.whole_file import WholeFile
 from torchrec_io._storage.location import Location
-from torchrec_io.checks import counted
 
 NETSTRINGS = Netstrings()
 
@@ -58,39 +55,6 @@ def stored(path: Path, data: bytes, compression: str | None = None) -> Path:
 
 # ---- lines ----
 
-LINES = st.lists(st.sampled_from([b"\n", b"\r", b"\r\n", b"a", b"\0", b"\xff", b'"'])).map(b"".join)
-
-
-def model_lines(data: bytes, skip: int) -> list[bytes]:
-    """Return the lines that TensorFlow's TextLineReader returns."""
-    lines = data.split(b"\n")
-    lines = [line[:-1] if line.endswith(b"\r") else line for line in lines]
-    if not lines[-1]:
-        lines.pop()
-    return lines[skip:]
-
-
-@given(data=LINES, numbers=st.tuples(st.sampled_from([0, 0, 1, 2, 99]), st.integers(1, 5)))
-@pytest.mark.parametrize("compression", [None, "gzip"])
-def test_lines(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    compression: Any,
-    data: bytes,
-    numbers: tuple[int, int],
-) -> None:
-    skip, chunk = numbers
-    monkeypatch.setattr(lines_module, "_CHUNK_BYTES", chunk)
-    path = stored(tmp_path / "x", data, compression)
-    text_lines = TextLines(skip)
-    index = tio.RecordIndex.build(path, format=text_lines, compression=compression)
-    records, keys = read_all(index)
-    assert records == model_lines(data, skip)
-    assert keys == [f"{path}:{skip + number}" for number in range(1, len(records) + 1)]
-    loaded = pickle.loads(pickle.dumps(index))
-    assert loaded.format.name == text_lines.name
-    assert read_all(loaded)[0] == records
-
 
 @pytest.mark.parametrize("value", [-1, 1.5, True, "1"])
 def test_parameters_are_checked(value: Any) -> None:
@@ -102,30 +66,6 @@ def test_parameters_are_checked(value: Any) -> None:
 
 
 # ---- fixed-length records ----
-
-
-@given(size=st.integers(1, 4), ends=st.tuples(*[st.integers(0, 3)] * 3), count=st.integers(0, 5))
-@pytest.mark.parametrize("compression", [None, "gzip", "zlib"])
-def test_fixed_length(
-    tmp_path: Path, compression: Any, size: int, ends: tuple[int, int, int], count: int
-) -> None:
-    head, foot, left = ends
-    left %= size
-    records = [bytes([65 + number]) * size for number in range(count)]
-    data = b"h" * head + b"".join(records) + b"l" * left + b"f" * foot
-    path = stored(tmp_path / "x", data, compression)
-    fixed = FixedLength(size, head, foot)
-    index, error = build(path, fixed, compression=compression)
-    found, keys = read_all(index)
-    assert found == records
-    assert keys == [f"{path}:{number}" for number in range(count)]
-    assert (error is not None) == (left > 0)
-    if error is not None:
-        assert isinstance(error, tio.TruncatedFileError)
-        assert (error.path, error.record) == (str(path), count)
-        assert error.offset == head + count * size
-        assert f"the file has {counted(len(data), 'byte')}:" in error.reason
-        assert f"{counted(left, 'byte')} left over after {counted(count, 'record')}" in error.reason
 
 
 def test_file_too_short_for_its_header(tmp_path: Path) -> None:

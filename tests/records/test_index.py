@@ -253,23 +253,6 @@ def test_each_file_gets_its_own_index(files: list[Location]) -> None:
     assert len(indexes[4]) == 3
 
 
-def test_given_indexes(files: list[Location]) -> None:
-    names = [RecordIndex.build(file).save(f"{file}.mine.tfidx") for file in files]
-    indexes, errors = open_indexes(files, names, "auto")
-    assert errors == []
-    assert [index.index_path for index in indexes] == [str(name) for name in names]
-    (one,), _ = open_indexes(files[5:6], names[5], "auto")
-    assert len(one) == 5
-    with pytest.raises(StaleIndexError):
-        open_indexes(files[5:6], names[6], "auto")
-    with pytest.raises(ValueError, match="'auto', a path or a list of paths"):
-        open_indexes(files, None, "auto")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="index must have 100 paths, one for each data file, got"):
-        open_indexes(files, names[0], "auto")
-    with pytest.raises(FileNotFoundError):
-        open_indexes([*files, Location.of("/no/such/file")], "auto", "auto")
-
-
 def test_links_to_one_file_share_its_index(data: Path, tmp_path: Path) -> None:
     (tmp_path / "to_file").symlink_to(data)
     (tmp_path / "to_folder").symlink_to(data.parent)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import torchrec_io as tio
 from tests.conftest import ROOT
 from tests.support.tfrecord import write_tfrecord
 
@@ -55,6 +58,17 @@ def run(code: str, *arguments: object) -> str:
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return done.stdout
+
+
+def test_few_files_stay_open(tmp_path: Path) -> None:
+    for number in range(300):
+        kind = "gzip" if number == 7 else None
+        write_tfrecord(tmp_path / f"{number:03}.tfrecord", [b"%d" % number] * 2, kind)
+    dataset = tio.TFRecordMapDataset(tmp_path)
+    numbers = np.random.default_rng(0).permutation(600).tolist()
+    before = len(os.listdir("/proc/self/fd"))
+    assert dataset.__getitems__(numbers) == [b"%d" % (number // 2) for number in numbers]
+    assert len(os.listdir("/proc/self/fd")) - before <= 128
 
 
 @pytest.mark.slow

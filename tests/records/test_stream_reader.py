@@ -1,4 +1,4 @@
-"""StreamReader compared with a simple model of partitions, chunks and damage."""
+"""TFRecordStream compared with a simple model of ranks and damage."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.tfrecord import frame, masked_crc
-from torchrec_io import CorruptRecordError, TorchRecIOError, TruncatedFileError
-from torchrec_io._records.stream_reader import STREAM_LOCATION, StreamChunk, StreamReader
-from torchrec_io._storage.location import Location
+from torchrec_io import CorruptRecordError, TFRecordStream, TorchRecIOError, TruncatedFileError
 
 
 class Record(NamedTuple):
@@ -80,53 +78,6 @@ def assign(paths: Sequence[str], partition: int, partitions: int) -> list[Event]
     return events
 
 
-def grouped(events: Sequence[Event], size: int, skip: int) -> list[list[Event]]:
-    """Group events by a number of records. Damage is in the group that is being filled."""
-    chunks: list[list[Event]] = []
-    records = 0
-    for event in events:
-        records += isinstance(event, Record)
-        if records - isinstance(event, Record) < skip:
-            continue
-        if not chunks or sum(isinstance(e, Record) for e in chunks[-1]) == size:
-            chunks.append([])
-        chunks[-1].append(event)
-    return chunks
-
-
-# ---- the reader's chunks as events of the model ----
-
-
-def events_of(reader: StreamReader, chunk: StreamChunk) -> list[Event]:
-    block, errors = reader.fetch(reader.plan(chunk))
-    assert block.numbers.dtype == STREAM_LOCATION
-    places = reader.locate(block.numbers)
-    assert all(place.key == f"{place.path}:{place.offset}" for place in places)
-    valid = {place: Record(*place[:3], block[i], valid=True) for i, place in enumerate(places)}
-    events: list[Event] = []
-    for i, place in enumerate(reader.locate(chunk.block.numbers)):
-        if place in valid:
-            events.append(valid[place])
-            continue
-        error = errors.pop(0)
-        assert isinstance(error, CorruptRecordError)
-        assert (error.path, error.record, error.offset) == place[:3]
-        events.append(Record(*place[:3], chunk.block[i], valid=False))
-    return events + [damage_of(error) for error in errors]
-
-
-def damage_of(error: TorchRecIOError) -> Damage:
-    assert error.path is not None
-    assert error.record is not None
-    assert error.offset is not None
-    return Damage(error.path, error.record, error.offset, type(error))
-
-
-def records_first(events: Sequence[Event]) -> list[Event]:
-    """Return events in the order of a chunk: records, then damage."""
-    return sorted(events, key=lambda event: isinstance(event, Damage))
-
-
 # ---- files ----
 
 # Data of each record, and the byte with a wrong bit, if any.
@@ -164,18 +115,30 @@ def write(folder: Path, files: Contents) -> list[str]:
     return paths
 
 
-PARTITIONS = st.integers(1, 7)
-SIZES = st.integers(1, 9)
-SKIPS = st.integers(0, 30)
-
-
-@given(files=contents(), partitions=PARTITIONS, size=SIZES, skip=SKIPS)
-def test_every_partition_matches_the_model(
-    tmp_path_factory: pytest.TempPathFactory, files: Contents, partitions: int, size: int, skip: int
+@given(files=contents(), ranks=st.integers(1, 7))
+def test_every_rank_matches_the_model(
+    tmp_path_factory: pytest.TempPathFactory, files: Contents, ranks: int
 ) -> None:
     paths = write(tmp_path_factory.mktemp("files"), files)
-    reader = StreamReader([Location.of(path) for path in paths], compression=None)
-    for partition in range(partitions):
-        chunks = list(reader.chunks(partition, partitions, size=size, skip=skip))
-        expected = grouped(assign(paths, partition, partitions), size, skip)
-        assert [events_of(reader, chunk) for chunk in chunks] == list(map(records_first, expected))
+    for rank in range(ranks):
+        errors: list[TorchRecIOError] = []
+        stream = TFRecordStream(
+            paths,
+            batch_size=3,
+            rank=rank,
+            world_size=ranks,
+            uneven="keep",
+            with_key=True,
+            on_error=errors.append,
+        )
+        found = [pair for keys, batch in stream for pair in zip(keys, batch, strict=True)]
+        events = assign(paths, rank, ranks)
+        valid = [each for each in events if isinstance(each, Record) and each.valid]
+        assert found == [(f"{each.path}:{each.offset}", each.data) for each in valid]
+        lost = [
+            (*each[:3], each.error if isinstance(each, Damage) else CorruptRecordError)
+            for each in events
+            if each not in valid
+        ]
+        told = [(error.path, error.record, error.offset, type(error)) for error in errors]
+        assert sorted(told, key=str) == sorted(lost, key=str)

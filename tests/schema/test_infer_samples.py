@@ -15,9 +15,9 @@ import torchrec_io as tio
 from tests.conftest import Wild
 from tests.support.inferring import example_of, finding
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io._records import record_sample
 from torchrec_io._records.index_cache import cache_path
-from torchrec_io._records.record_sample import choose_records, spread_numbers
+from torchrec_io._schema import record_sample
+from torchrec_io._schema.record_sample import choose_records, spread_numbers
 from torchrec_io._storage.location import Location
 
 TAXI = "spotify__spotify-tensorflow/tests/resources/tf-test-resource/tf-records-taxi"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections import OrderedDict
@@ -40,8 +39,8 @@ class BlockReader(RecordReader):
             ``[n]``.
         numbers_of: Function that returns the numbers of all records of a block, ascending; int64
             ``[n]``.
-        keep: Largest number of blocks in memory, for each lane. Threads that fetch at the same
-            time may each use one more.
+        keep: Largest number of blocks that stay in memory, for each lane. The blocks of a plan
+            are in memory while it is fetched.
         lanes: Number of lanes that the ranks divide.
 
     Raises:
@@ -125,17 +124,15 @@ class BlockReader(RecordReader):
         self._reset_after_fork()
         buffer = _core.allocate(plan.buffer_bytes)
         blocks, needed = self._blocks_of(plan)
-        with self._lock:
-            kept = {number: self._blocks[number] for number in needed if number in self._blocks}
-            ready = {number: block.result() for number, block in kept.items() if block.done()}
-            for number in ready:
-                self._blocks.move_to_end(number)
-        # Blocks in memory come first, before reading the others evicts them.
-        _gather(plan, blocks, ready, buffer)
-        missing = [number for number in needed if number not in ready]
-        del kept, ready
-        for number in missing:
-            _gather(plan, blocks, {number: self._load(number)}, buffer)
+        with self._lock:  # so that reading the others evicts none of these, if there is room
+            for number in needed:
+                if number in self._blocks:
+                    self._blocks.move_to_end(number)
+        found = [self._load(number) for number in needed]
+        missing = _core.gather_frames(found, np.array(needed, np.int64), plan, blocks, buffer)
+        if missing is not None:
+            block = blocks[missing]
+            raise ValueError(f"numbers_of({block}) lacks records that block_of assigns to it")
         return buffer
 
     def _load(self, number: int) -> _core.FrameBlock:
@@ -164,17 +161,16 @@ class BlockReader(RecordReader):
         self.count_memory_of(self)
         plan = self._prefetched.pop(number, None) or super().plan(self._numbers_of(number))
         plan, _ = self._without_too_large(plan)
-        return _core.FrameBlock(plan, self.read(plan))
+        frames = self.read(plan)
+        # A view would keep the frames of other blocks in memory.
+        is_view = isinstance(frames.base, np.ndarray)
+        return _core.FrameBlock(plan, frames.copy() if is_view else frames)
 
     @property
     def held_bytes(self) -> int:
         """Size of the blocks in memory."""
         with self._lock:
             return sum(block.result().nbytes for block in self._blocks.values() if block.done())
-
-    def _reset_after_fork(self) -> None:
-        if self._pid != os.getpid():
-            self._reset()  # another thread of the parent may have been changing the blocks
 
     def _reset(self) -> None:
         self._lock = threading.Lock()
@@ -189,21 +185,3 @@ class BlockReader(RecordReader):
 
     def _open_files(self) -> OpenFiles:
         return self._reader.files
-
-
-def _gather(
-    plan: ReadPlan, blocks: Ints, found: dict[int, _core.FrameBlock], buffer: ByteBuffer
-) -> None:
-    """Copy the frames of a plan that are in some blocks.
-
-    Args:
-        plan: The plan.
-        blocks: Number of each record's block; int64 ``[n]``.
-        found: The blocks by their numbers, ascending.
-        buffer: Buffer of the plan; uint8.
-    """
-    numbers = np.array(list(found), np.int64)
-    missing = _core.gather_frames(list(found.values()), numbers, plan, blocks, buffer)
-    if missing is not None:
-        block = blocks[missing]
-        raise ValueError(f"numbers_of({block}) lacks records that block_of assigns to it")

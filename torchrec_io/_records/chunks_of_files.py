@@ -14,6 +14,7 @@ from .._storage.byte_source import ByteBuffer, ByteSource
 from .._storage.chunk_cache import ChunkCache
 from .._storage.chunked_file import ChunkedFile
 from .index import RecordIndex
+from .record_block import RecordBlock
 
 if TYPE_CHECKING:
     from .._storage.cache.block_cache import BlockCache
@@ -116,7 +117,8 @@ def _find_valid_end(index: RecordIndex, begin: int, data: ByteBuffer) -> int:
     starts, ends = index.locate(np.arange(first, last))
     whole = int(np.searchsorted(ends, begin + len(data), side="right"))
     starts, ends = starts[:whole], ends[:whole]
-    found = index.format.extract(data, starts - begin, ends - starts, verify_crc=True)
-    if found.faults:
-        return int(starts[found.faults[0][0]])
+    frames = RecordBlock(data, starts - begin, ends - starts, np.arange(whole))
+    _, faults = index.format.extract(frames, verify_crc=True)
+    if faults:
+        return int(starts[faults[0][0]])
     return int(ends[-1]) if whole else begin

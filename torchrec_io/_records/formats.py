@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from io import BufferedReader
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from .. import _core
 from .._storage.byte_source import (
     ByteBuffer,
     ByteSource,
-    Ints,
     Offsets,
 )
 from .._storage.compression import (
@@ -33,6 +32,7 @@ from ..errors import (
 )
 from .custom_format import find_boundaries, reason_of
 from .foreign_files import HEAD_BYTES, foreign_file
+from .record_block import RecordBlock
 from .stream_window import StreamWindow
 
 # A function that is called now and then with the number of bytes of the file and the number of
@@ -68,22 +68,6 @@ class ScanResult:
         error = self.error or damage
         error.record = count
         return ScanResult(self.starts[:count], end, error)
-
-
-class ExtractedRecords(NamedTuple):
-    """Records that were taken out of their frames.
-
-    Attributes:
-        buffer: Buffer that holds the records; uint8.
-        starts: Offset of each record in the buffer; int64 ``[n]``.
-        lengths: Size of each record in bytes; int64 ``[n]``.
-        faults: Position, error class and reason of each damaged record.
-    """
-
-    buffer: ByteBuffer
-    starts: Ints
-    lengths: Ints
-    faults: Sequence[Fault]
 
 
 class RecordFormat:
@@ -177,28 +161,25 @@ class RecordFormat:
         bounds, error = find_boundaries(self.boundaries, source, progress)
         return ScanResult(bounds[:-1], int(bounds[-1]) if len(bounds) else 0, error)
 
-    def extract(
-        self, buffer: ByteBuffer, frame_starts: Ints, frame_sizes: Ints, verify_crc: bool
-    ) -> ExtractedRecords:
-        """Take records out of their frames in a buffer, and check them.
+    def extract(self, frames: RecordBlock, verify_crc: bool) -> tuple[RecordBlock, Sequence[Fault]]:
+        """Take records out of their frames, and check them.
 
         Args:
-            buffer: Buffer with the frames; uint8.
-            frame_starts: Offset of each frame in the buffer; int64 ``[n]``.
-            frame_sizes: Size of each frame in bytes; int64 ``[n]``.
+            frames: The frames, as if they were records.
             verify_crc: Whether checksums are compared, if the format has some.
+
+        Returns:
+            The records; and position, error class and reason of each damaged one.
         """
         del verify_crc  # a user's method checks what its format has
         if getattr(self.record, "__func__", None) is RecordFormat.record:
-            return ExtractedRecords(buffer, frame_starts, frame_sizes, ())
-        view = buffer.data.toreadonly()
+            return frames, ()
         records: list[bytes] = []
         faults: list[Fault] = []
-        frames = zip(frame_starts.tolist(), frame_sizes.tolist(), strict=True)
-        for position, (start, size) in enumerate(frames):
+        for position in range(len(frames)):
             try:
                 # Through a memoryview, because bytes() of an integer would make that many zeros.
-                records.append(bytes(memoryview(self.record(view[start : start + size]))))
+                records.append(bytes(memoryview(self.record(frames.view(position).toreadonly()))))
             except TorchRecIOError as error:
                 records.append(b"")
                 faults.append((position, type(error), error.reason))
@@ -207,7 +188,8 @@ class RecordFormat:
                 faults.append((position, CorruptRecordError, reason_of(error)))
         lengths = np.array([len(record) for record in records], np.int64)
         joined = np.frombuffer(b"".join(records), np.uint8)
-        return ExtractedRecords(joined, np.cumsum(lengths) - lengths, lengths, faults)
+        block = RecordBlock(joined, np.cumsum(lengths) - lengths, lengths, frames.numbers)
+        return block, faults
 
     def fingerprint(self, file: ByteSource, size: int) -> int:
         """Return 64 bits that identify the content of a file: a digest of both its ends.
@@ -350,29 +332,24 @@ class TFRecordFormat(RecordFormat):
                 reason += "; is this a TFRecord file?"
         return error_class(reason, path=path, offset=offset)
 
-    def check(
-        self, buffer: ByteBuffer, starts: Ints, lengths: Ints, verify_crc: bool
-    ) -> list[Fault]:
-        """Check framed records in a buffer.
+    def check(self, block: RecordBlock, verify_crc: bool) -> list[Fault]:
+        """Check records in a buffer that has their whole frames.
 
         Args:
-            buffer: Buffer with the frames; uint8.
-            starts: Offset of each frame in the buffer; int64 ``[n]``.
-            lengths: Size of each record's data in bytes; int64 ``[n]``.
+            block: The records.
             verify_crc: Whether checksums are compared, those of lengths and of data.
 
         Returns:
             Position, error class and reason of each damaged record.
         """
-        faults = _core.check_frames(buffer, starts, lengths, verify_crc)
+        starts = block.starts - self.header_bytes
+        faults = _core.check_frames(block.buffer, starts, block.lengths, verify_crc)
         return [(position, *_FAULTS[fault]) for position, fault in faults]
 
-    def extract(
-        self, buffer: ByteBuffer, frame_starts: Ints, frame_sizes: Ints, verify_crc: bool
-    ) -> ExtractedRecords:
-        lengths = frame_sizes - self.overhead_bytes
-        faults = self.check(buffer, frame_starts, lengths, verify_crc)
-        return ExtractedRecords(buffer, frame_starts + self.header_bytes, lengths, faults)
+    def extract(self, frames: RecordBlock, verify_crc: bool) -> tuple[RecordBlock, Sequence[Fault]]:
+        starts, lengths = frames.starts + self.header_bytes, frames.lengths - self.overhead_bytes
+        block = RecordBlock(frames.buffer, starts, lengths, frames.numbers)
+        return block, self.check(block, verify_crc)
 
     def covers(self, before: int, after: int) -> bool:
         return before == after == 0

@@ -540,6 +540,7 @@ class RecordIndex:
     def _check_coverage(self, file: IndexFile) -> None:
         """Check that an index accounts for all bytes of the data file that it describes."""
         header, size = file.header, file.core.stream_bytes
+        compression = file.facts.compression
         path = file.path or self.data_path
         if header.format != self.format.code:
             raise IndexFormatError(
@@ -547,8 +548,8 @@ class RecordIndex:
                 "format with other parameters",
                 path=path,
             )
-        most = header.data_bytes * MOST_INFLATED[file.compression]
-        is_size = size == most if file.compression is None else size <= most
+        most = header.data_bytes * MOST_INFLATED[compression]
+        is_size = size == most if compression is None else size <= most
         if not (is_size and self.format.covers(header.header_bytes, header.footer_bytes)):
             end = size - header.footer_bytes
             total = size if is_size else header.data_bytes
@@ -557,7 +558,7 @@ class RecordIndex:
                 f"{counted(total, 'byte')}",
                 path=path,
             )
-        if file.compression is not None:
+        if compression is not None:
             file.seek_points  # noqa: B018  # raises an error if they are invalid
 
     def _check_complete(self, allow_missing: bool) -> None:

@@ -16,7 +16,7 @@ from .._storage.digest import digest_text
 from .._storage.local import StrPath
 from .._storage.location import Location, threads_for
 from .._storage.thread_pool import map_in_threads
-from ..checks import counted, printable
+from ..checks import counted
 from ..errors import IndexFormatError, StaleIndexError, TorchRecIOError
 from .formats import TFRECORD, RecordFormat
 from .index import RecordIndex
@@ -151,32 +151,23 @@ class IndexSearch(NamedTuple):
             index = RecordIndex(self.file, content, self.record_format, stamp=known)
             if known is None:
                 index.check_fresh()
+            reason = None
+            if self.facts not in (None, index.facts):
+                reason = "the index is of another version of the object"
+            elif self.compression not in ("auto", index.compression):
+                reason = "the index is of another compression"
+            elif index.gaps:
+                # Scanning the file tells what is damaged, and finds all that a text index left out.
+                reason = "the index has gaps"
+            if reason is not None:
+                raise StaleIndexError(reason, path=place.name)
         except FileNotFoundError:
             return None
         except (IndexFormatError, StaleIndexError, OSError) as error:
             # If the data file cannot be read, building an index raises the error.
             logger.info("building a new index: %s", error)
             return None
-        if (reason := self._misfit(index)) is None:
-            return index
-        logger.info("building a new index: %s %s", printable(place), reason)
-        return None
-
-    def _misfit(self, index: RecordIndex) -> str | None:
-        """Return why an index that matches its data file is not used unless a user names it."""
-        if self.facts not in (None, index.facts):
-            return "is of another version of the object"
-        if self.compression not in ("auto", index.compression):
-            return "is of another compression"
-        if index.gaps:
-            # Scanning the file tells what is damaged, and finds all that a text index left out.
-            return "has gaps"
-        return None
-
-
-def find_matching(file: Location) -> RecordIndex | None:
-    """Return the index of a TFRecord file that exists; see :meth:`IndexSearch.find`."""
-    return IndexSearch(file).find()
+        return index
 
 
 def keep_index(index: RecordIndex) -> None:

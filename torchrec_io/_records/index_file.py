@@ -76,7 +76,6 @@ class IndexFile:
         head: Bytes of the header.
         name: File that errors name.
         path: File that has this content, if there is one.
-        compression: Compression of the data file.
         facts: What is known without the content.
     """
 
@@ -91,12 +90,11 @@ class IndexFile:
     ) -> None:
         self.core = core
         self.header: _core.IndexHeader = core.header
-        self.compression: Compression | None = _COMPRESSIONS[self.header.compression]
         self.facts: IndexFacts = IndexFacts(
             self.header.records,
             self.header.data_bytes,
             self.header.data_fingerprint,
-            self.compression,
+            _COMPRESSIONS[self.header.compression],
         )
         self.head = head
         self.name = name
@@ -183,7 +181,7 @@ class IndexFile:
                 self.core.stream_bytes,
                 self.header.data_bytes,
             )
-            if self.compression == "zstd" and points.has_windows:
+            if self.facts.compression == "zstd" and points.has_windows:
                 raise ValueError("frames of Zstandard have no windows")
         except ValueError as error:
             raise _damaged(error, self.name) from None
@@ -196,19 +194,10 @@ class IndexFile:
         return self._read_ranges(np.array([(offset, size, 0)]), size).tobytes()
 
     def _read_ranges(self, ranges: Ints, size: int) -> ByteBuffer:
-        file, buffer = self._open(), _core.allocate(size)
+        file, buffer = _open_same(self.path, self.head), _core.allocate(size)
         if file.read_ranges(ranges, buffer) is not None:
             raise _replaced(file.path)
         return buffer
-
-    def _open(self) -> ByteSource:
-        """Open the file, which must have the same header as before.
-
-        Raises:
-            StaleIndexError: If the file was removed or replaced.
-        """
-        assert self.path is not None
-        return _open_same(self.path, self.head)
 
     def save(self, path: StrPath, *, durable: bool) -> None:
         """Write the content to a file, all of it or nothing, and use that file from now on."""
@@ -226,7 +215,7 @@ class IndexFile:
         """
         if self._content is not None:
             return self._content
-        file = self._open()
+        file = _open_same(self.path, self.head)
         content = _read_whole(file)
         try:
             if IndexFile.decode(content, file.path).head == self.head:
@@ -321,12 +310,13 @@ def encode_index(
     return _core.encode_index(header, starts, list(gaps), np.frombuffer(section, np.uint8))
 
 
-def _open_same(path: str, head: bytes) -> ByteSource:
+def _open_same(path: str | None, head: bytes) -> ByteSource:
     """Open an index file that was opened before and had a header.
 
     Raises:
         StaleIndexError: If the file was removed or replaced.
     """
+    assert path is not None  # otherwise the content is in memory
     try:
         file = Location.of(path).open()
     except FileNotFoundError:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
-from .._storage.byte_source import ByteBuffer, ByteSource, Ints, file_bytes_read
+from .._storage.byte_source import ByteSource, file_bytes_read
 from ..checks import check_integer
 from ..errors import TorchRecIOError
-from .formats import ExtractedRecords, Progress, RecordFormat, ScanResult
+from .formats import Fault, Progress, RecordFormat, ScanResult
+from .record_block import RecordBlock
 
 _NEWLINE, _RETURN = 10, 13
 _CHUNK_BYTES = 1 << 20
@@ -65,14 +69,12 @@ class TextLines(RecordFormat):
         bounds = bounds[self.skip_header_lines :]
         return ScanResult(bounds[:-1], int(bounds[-1]) if len(bounds) else at, error)
 
-    def extract(
-        self, buffer: ByteBuffer, frame_starts: Ints, frame_sizes: Ints, verify_crc: bool
-    ) -> ExtractedRecords:
+    def extract(self, frames: RecordBlock, verify_crc: bool) -> tuple[RecordBlock, Sequence[Fault]]:
         del verify_crc
-        lengths = frame_sizes
+        block = frames
         for end in (_NEWLINE, _RETURN):
-            lengths = lengths - _ends_with(end, buffer, frame_starts, lengths)
-        return ExtractedRecords(buffer, frame_starts, lengths, ())
+            block = replace(block, lengths=block.lengths - _ends_with(end, block))
+        return block, ()
 
     def key(self, path: str, record: int, offset: int) -> str:
         del offset
@@ -83,9 +85,10 @@ class TextLines(RecordFormat):
         return after <= 1 and (before == 0 or self.skip_header_lines > 0)
 
 
-def _ends_with(end: int, buffer: ByteBuffer, starts: Ints, lengths: Ints) -> npt.NDArray[np.bool_]:
-    """Return True for each part of a buffer that ends with a given byte; bool ``[n]``."""
-    if not len(buffer):
-        return np.zeros(len(starts), np.bool_)
-    ends: npt.NDArray[np.bool_] = buffer[np.maximum(starts + lengths - 1, 0)] == end
-    return ends & (lengths > 0)
+def _ends_with(end: int, block: RecordBlock) -> npt.NDArray[np.bool_]:
+    """Return True for each record that ends with a given byte; bool ``[n]``."""
+    if not len(block.buffer):
+        return np.zeros(len(block), np.bool_)
+    lasts = np.maximum(block.starts + block.lengths - 1, 0)
+    ends: npt.NDArray[np.bool_] = block.buffer[lasts] == end
+    return ends & (block.lengths > 0)

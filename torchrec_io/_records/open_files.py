@@ -5,7 +5,6 @@ from __future__ import annotations
 import bisect
 import contextlib
 import threading
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
@@ -54,8 +53,6 @@ class OpenFiles:
         self._epoch = 1  # until the first one begins
         self._index_set = _core.IndexSet(counts)
         self._sources: OrderedDict[int, ByteSource] = OrderedDict()  # opened last at the end
-        # Compressed files whose stream was found to end where the index does.
-        self._ended: weakref.WeakSet[ByteSource] = weakref.WeakSet()
         # Several threads use files at the same time, and so do other parts of the process.
         limit = most_open_files()
         self.at_once: int = max(1, min(_FILES_AT_ONCE, limit // 8))
@@ -176,7 +173,7 @@ class OpenFiles:
             StaleIndexError: If the stream continues.
         """
         index = self._indexes[file]
-        if not isinstance(source, ChunkedFile) or source in self._ended or index.gaps:
+        if not isinstance(source, ChunkedFile) or index.gaps:
             return
         if int((ranges[:, 0] + ranges[:, 1]).max()) < index.stream_end:
             return
@@ -187,7 +184,6 @@ class OpenFiles:
                 path=index.data_path,
                 offset=index.stream_bytes,
             )
-        self._ended.add(source)
 
     def _check(self, files: list[int], epoch: int) -> None:
         """Check files and their indexes, unless that was done in an epoch."""
@@ -208,7 +204,10 @@ class OpenFiles:
 
     def _open(self, number: int) -> ByteSource:
         index = self._indexes[number]
-        file = self._open_evicting(index)
+        try:
+            file = index.location.open(index.data_stamp)
+        except OSError as error:
+            raise (out_of_files(error) if is_out_of_files(error) else error) from None
         _check_same(index, file.stamp)
         index.check_fresh(file)
         if self._epoch > 1:
@@ -220,19 +219,6 @@ class OpenFiles:
             self._sources.popitem(last=False)
         self._sources[number] = source
         return source
-
-    def _open_evicting(self, index: RecordIndex) -> ByteSource:
-        """Open a file; close others if the process has as many open files as it may have."""
-        while True:
-            try:
-                return index.location.open(index.data_stamp)
-            except OSError as error:
-                if not is_out_of_files(error):
-                    raise
-                if not self._sources:
-                    raise out_of_files(error) from None
-            for _ in range((len(self._sources) + 1) // 2):
-                self._sources.popitem(last=False)
 
 
 def _check_same(index: RecordIndex, now: Stamp) -> None:

@@ -98,16 +98,12 @@ class RecordPrefetcher:
                 self._places[plan] = buffer, begin
                 begin += plan.buffer_bytes
 
-    def take(self, plan: ReadPlan, *, shares_memory: bool) -> ByteBuffer | None:
+    def take(self, plan: ReadPlan) -> ByteBuffer | None:
         """Return the frames of a plan, once.
 
-        Args:
-            plan: The plan.
-            shares_memory: Whether they may be a part of the frames of several plans.
-
         Returns:
-            uint8 of ``plan.buffer_bytes``; None if they must be read, or read again to raise an
-            error.
+            uint8 of ``plan.buffer_bytes``, which may be a view of the frames of several plans; None
+            if they must be read, or read again to raise an error.
         """
         buffer, begin = self._places.pop(plan, (None, 0))
         if buffer is None:
@@ -117,7 +113,7 @@ class RecordPrefetcher:
         if not all(done.result() for done in needed):
             return None
         frames = buffer.memory[begin:end]
-        return frames if shares_memory or len(frames) == len(buffer.memory) else frames.copy()
+        return buffer.memory if len(frames) == len(buffer.memory) else frames
 
     def _read(self, file: int, ranges: Ints, out: ByteBuffer) -> bool:
         """Read ranges of a file into a buffer; return whether that was possible."""

@@ -41,9 +41,7 @@ class RecordBlock:
         """Return the block without the records at some positions."""
         if not positions:
             return self
-        keep = np.ones(len(self), bool)
-        keep[list(positions)] = False
-        return RecordBlock(self.buffer, self.starts[keep], self.lengths[keep], self.numbers[keep])
+        return self.rows(np.delete(np.arange(len(self)), positions))
 
     def rows(self, positions: Ints | slice) -> RecordBlock:
         """Return the records at some positions, in that order; repeats are allowed."""

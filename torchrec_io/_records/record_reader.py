@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -151,31 +151,29 @@ class RecordReader(Reader):
 
     def fetch(self, plan: ReadPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
         plan, too_large = self._without_too_large(plan)
-        block, errors = self._read_valid(plan, self._read_frames)
-        if errors and self._drop_kept(plan):
-            block, errors = self._read_valid(plan, self.read)
+        block, errors = self._read_valid(plan)
+        if errors:
+            damaged = self.plan(np.setdiff1d(plan.numbers, block.numbers))
+            if self._drop_kept(damaged):
+                block, errors = self._read_valid(plan)
         return block, [*too_large, *errors]
 
     def _read_frames(self, plan: ReadPlan) -> ByteBuffer:
         """Return all frames of a plan, unchecked, from where this reader finds them fastest."""
         return self.read(plan)
 
-    def _read_valid(
-        self, plan: ReadPlan, read: Callable[[ReadPlan], ByteBuffer]
-    ) -> tuple[RecordBlock, list[TorchRecIOError]]:
+    def _read_valid(self, plan: ReadPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
         """Return the valid records of a plan, and an error for each damaged one."""
         damaged: list[TorchRecIOError] = []
         try:
-            buffer = read(plan)
+            buffer = self._read_frames(plan)
         except CorruptRecordError:  # a compressed file is damaged
             plan, damaged = self._without_damaged(plan)
             buffer = self.read(plan)
         with checking():
-            found = self.format.extract(
-                buffer, plan.frame_starts, plan.frame_sizes, self.verify_crc
-            )
-            block = RecordBlock(found.buffer, found.starts, found.lengths, plan.numbers)
-            block, errors = without_damaged(self, block, found.faults)
+            frames = RecordBlock(buffer, plan.frame_starts, plan.frame_sizes, plan.numbers)
+            block, faults = self.format.extract(frames, self.verify_crc)
+            block, errors = without_damaged(self, block, faults)
         return block, [*damaged, *errors]
 
     def _drop_kept(self, plan: ReadPlan) -> bool:
@@ -220,13 +218,8 @@ class RecordReader(Reader):
         largest = int(plan.frame_sizes.max()) - self.format.overhead_bytes
         return largest > self.max_record_bytes
 
-    def read(self, plan: ReadPlan, *, shares_memory: bool = False) -> ByteBuffer:
-        """Read all frames of a plan, unchecked.
-
-        Args:
-            plan: The plan.
-            shares_memory: Whether they may be a part of a larger buffer, which stays in memory with
-                them.
+    def read(self, plan: ReadPlan) -> ByteBuffer:
+        """Read all frames of a plan, unchecked. They may be a view of a larger buffer.
 
         Raises:
             TruncatedFileError: If a file has become shorter since it was indexed.
@@ -234,7 +227,7 @@ class RecordReader(Reader):
             MemoryError: If there is not enough memory for the records.
         """
         prefetcher = self._prefetcher()
-        buffer = None if prefetcher is None else prefetcher.take(plan, shares_memory=shares_memory)
+        buffer = None if prefetcher is None else prefetcher.take(plan)
         if buffer is not None:
             return buffer
         try:
@@ -285,7 +278,7 @@ class RecordReader(Reader):
         if descriptors_of(sources) is not None:
             return Frames(plan, sources)
         with reading():  # the core cannot read compressed or remote files
-            return Frames(plan).into(self.read(plan, shares_memory=True))
+            return Frames(plan).into(self.read(plan))
 
     def count_memory_of(self, holder: Holder) -> None:
         """Count the memory that an object holds within the memory for decoded parts of files."""
@@ -304,15 +297,17 @@ class RecordReader(Reader):
     @property
     def files(self) -> OpenFiles:
         """The data files of this process: a forked child must not share what its parent opened."""
-        if self._pid != os.getpid():
-            self._reset()
+        self._reset_after_fork()
         return self._files_of_process
 
     def _prefetcher(self) -> RecordPrefetcher | None:
         """Return the prefetcher of this process, or None for plain local files."""
-        if self._pid != os.getpid():
-            self._reset()
+        self._reset_after_fork()
         return self._prefetcher_of_process
+
+    def _reset_after_fork(self) -> None:
+        if self._pid != os.getpid():
+            self._reset()  # another thread of the parent may have been changing the state
 
     def _reset(self) -> None:
         self._files_of_process = self._open_files()

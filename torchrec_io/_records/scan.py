@@ -12,7 +12,11 @@ import numpy as np
 from .._storage.byte_source import Ints
 from .._storage.ordered_pool import OrderedPool
 from ..errors import TorchRecIOError
+from .index import RecordIndex
 from .reader import Reader
+from .record_reader import RecordReader
+from .record_size import MAX_RECORD_BYTES
+from .scanned_block import Gap, ScannedBlock
 
 Value = TypeVar("Value")
 
@@ -57,6 +61,38 @@ def scan(
         )
     with OrderedPool(visit, threads) as pool:
         yield from pool.map(plans)
+
+
+def blocks_by_number(
+    index: RecordIndex,
+    numbers: Ints | range,
+    *,
+    verify_crc: bool = True,
+    max_record_bytes: int = MAX_RECORD_BYTES,
+) -> Iterator[ScannedBlock]:
+    """Yield records of a file in blocks, found by its index.
+
+    Args:
+        index: Index of the file.
+        numbers: Ascending numbers of the records in the file; int64 ``[n]``, or a range, which
+            needs no memory for each record before they are read.
+        verify_crc: Whether checksums are compared, those of lengths and of data.
+        max_record_bytes: Largest size of a record in bytes.
+
+    Raises:
+        StaleIndexError: If the file is not the one that was indexed.
+        OSError: If the file cannot be read.
+    """
+    reader = RecordReader([index], verify_crc=verify_crc, max_record_bytes=max_record_bytes)
+    parts = (
+        np.asarray(numbers[at : at + BLOCK_RECORDS], np.int64)
+        for at in range(0, len(numbers), BLOCK_RECORDS)
+    )
+    for block, errors in scan(reader, parts, reader.fetch):
+        offsets, _ = index.locate(block.numbers)
+        gaps = [Gap(error, error.offset or 0, 0) for error in errors]
+        gaps.sort(key=lambda gap: gap.offset)
+        yield ScannedBlock(index.location.name, block, offsets, gaps)
 
 
 def _blocks(reader: Reader, numbers: Ints, max_bytes: int) -> Iterator[Any]:

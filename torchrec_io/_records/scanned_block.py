@@ -106,3 +106,11 @@ def raise_at_gaps(blocks: Iterable[ScannedBlock]) -> Iterator[ScannedBlock]:
             continue
         yield block.before(block.gaps[0].offset)
         raise block.gaps[0].error
+
+
+def with_loss(
+    error: TorchRecIOError, lost: str = "the rest of the file is lost"
+) -> TorchRecIOError:
+    """Return an error about a damaged length that also states the loss after it."""
+    reason = f"{error.reason}; {lost}"
+    return type(error)(reason, path=error.path, record=error.record, offset=error.offset)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from .. import _core
-from .._storage.byte_source import ByteSource, Offsets
+from .._storage.byte_source import ByteSource
 from .._storage.compression import CompressionChoice
 from .._storage.local import StrPath
 from .._storage.location import Location
@@ -92,8 +92,13 @@ def iter_blocks(
         is_read = is_whole & (sizes <= max_frame_bytes)
         whole = int(np.argmin(np.append(is_read, False)))  # frames before the first other one
         if whole:
-            frames = (starts[:whole], ends[:whole])
-            yield _block(window, frames, count, verify_crc and checks_data)
+            frames = RecordBlock(
+                window.content,
+                starts[:whole].astype(np.int64) - window.at,
+                sizes[:whole].astype(np.int64),
+                np.arange(count, count + whole),
+            )
+            yield _block(window, frames, verify_crc and checks_data)
             count += whole
             window.drop(int(ends[whole - 1]) - window.at)
             continue
@@ -131,24 +136,15 @@ def iter_blocks(
             raise error
 
 
-def _block(
-    window: StreamWindow, frames: tuple[Offsets, Offsets], first: int, verify_crc: bool
-) -> ScannedBlock:
-    path, content = window.source.path, window.content
-    offsets, ends = (bounds.astype(np.int64) for bounds in frames)
-    sizes = ends - offsets
-    begins, lengths = offsets - window.at, sizes - TFRECORD.overhead_bytes
-    faults = TFRECORD.check(content, begins, lengths, verify_crc)
-    gaps = [
-        Gap(
-            error_class(reason, path=path, record=first + at, offset=int(offsets[at])),
-            int(offsets[at]),
-            int(sizes[at]),
-        )
-        for at, error_class, reason in faults
-    ]
-    numbers = np.arange(first, first + len(offsets))
-    block = RecordBlock(content, begins + TFRECORD.header_bytes, lengths, numbers)
+def _block(window: StreamWindow, frames: RecordBlock, verify_crc: bool) -> ScannedBlock:
+    """Return the valid records of frames in a window, and a gap for each damaged one."""
+    path, offsets = window.source.path, frames.starts + window.at
+    block, faults = TFRECORD.extract(frames, verify_crc)
+    gaps = []
+    for at, error_class, reason in faults:
+        number, offset, size = (int(of[at]) for of in (frames.numbers, offsets, frames.lengths))
+        error = error_class(reason, path=path, record=number, offset=offset)
+        gaps.append(Gap(error, offset, size))
     damaged = [position for position, _, _ in faults]
     if damaged:
         window.drop_kept()
@@ -157,6 +153,6 @@ def _block(
         block.without(damaged),
         np.delete(offsets, damaged) if damaged else offsets,
         gaps,
-        range(window.at, window.at + len(content)),
+        range(window.at, window.at + len(window.content)),
         window.file_bytes_read,
     )

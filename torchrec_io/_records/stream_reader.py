@@ -11,6 +11,7 @@ import itertools
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +34,9 @@ from .shuffle_window import ShuffleWindow, copy_frames
 
 # Identity of a record: the number of its file, its number in the file, the offset of its frame.
 STREAM_LOCATION = np.dtype([("file", np.int32), ("record", np.int64), ("offset", np.int64)])
+
+# A block of records, or damage after them that ended a file.
+Item: TypeAlias = "RecordBlock | TorchRecIOError"
 
 _NO_NUMBERS = np.empty(0, np.int64)
 _NO_LOCATIONS = np.empty(0, STREAM_LOCATION)
@@ -72,19 +76,12 @@ class StreamChunk:
         lengths = self.block.lengths[begin:end]
         return int(lengths.sum()) + len(lengths) * TFRECORD.overhead_bytes
 
-    def split(self, count: int) -> tuple[StreamChunk, StreamChunk]:
-        """Return the first ``count`` records, and the rest with the damage."""
-        count = min(count, len(self))
-        first, rest = self.block.rows(slice(count)), self.block.rows(slice(count, None))
-        return StreamChunk(first, []), StreamChunk(rest, self.damage)
-
     @classmethod
-    def joined(cls, chunks: Sequence[StreamChunk]) -> StreamChunk:
-        """Return one chunk with the records and the damage of several."""
-        if len(chunks) == 1:
-            return chunks[0]
-        block = copy_frames([chunk.block for chunk in chunks])
-        return cls(block, [error for chunk in chunks for error in chunk.damage])
+    def of(cls, blocks: Sequence[RecordBlock], damage: list[TorchRecIOError]) -> StreamChunk:
+        """Return a chunk with the records of blocks, and some damage after them."""
+        if len(blocks) == 1:
+            return cls(blocks[0], damage)
+        return cls(copy_frames(blocks) if blocks else _NO_RECORDS, damage)
 
 
 class StreamReader(Reader):
@@ -168,11 +165,11 @@ class StreamReader(Reader):
         check_integer("window", window, 1, sys.maxsize)
         check_integer("skip", skip)
         self._check_pipes(num_partitions)
-        chunks = self._read_partition(partition, num_partitions)
+        items = self._read_partition(partition, num_partitions)
         if window > 1:
             entropy = [seed % 2**64, epoch, partition]
-            chunks = _shuffle(chunks, ShuffleWindow(window, entropy, STREAM_LOCATION))
-        return _regroup(_skip_records(chunks, skip), size)
+            items = _shuffle(items, ShuffleWindow(window, entropy, STREAM_LOCATION))
+        return _in_chunks(items, size, skip)
 
     def begin_epoch(self, num_ranks: int = 1) -> None:
         """Start an epoch: a no-op, because each iteration opens its files again."""
@@ -191,9 +188,8 @@ class StreamReader(Reader):
             The valid records; and an error for each damaged one, followed by the chunk's damage.
         """
         block = plan.block
-        frames = block.starts - TFRECORD.header_bytes
         with checking():
-            faults = TFRECORD.check(block.buffer, frames, block.lengths, self.verify_crc)
+            faults = TFRECORD.check(block, self.verify_crc)
             valid, errors = without_damaged(self, block, faults)
         for position, _, _ in faults:
             self._drop_kept(block.numbers[position], int(block.lengths[position]))
@@ -239,8 +235,8 @@ class StreamReader(Reader):
             raise ValueError(f"{self._pipes[0]!r} is a pipe: it can be read only once")
         self._is_started = True
 
-    def _read_partition(self, partition: int, num_partitions: int) -> Iterator[StreamChunk]:
-        """Yield the records of a partition, in chunks as they are read."""
+    def _read_partition(self, partition: int, num_partitions: int) -> Iterator[Item]:
+        """Yield the records of a partition in blocks as they are read, and its damage."""
         by_file = len(self._files) >= num_partitions
         for file, location in enumerate(self._files):
             if by_file and file % num_partitions != partition:
@@ -252,11 +248,11 @@ class StreamReader(Reader):
                 for block in _read_blocks(source, self.verify_crc, self.max_record_bytes):
                     first = (partition - count) % num_partitions
                     rows = slice(None) if by_file else slice(first, None, num_partitions)
-                    yield StreamChunk(copy_frames([_located(block, file, rows)]), [])
+                    yield copy_frames([_located(block, file, rows)])
                     count += len(block.block)
                     for error in block.errors:  # of a record that is too large
                         if by_file or count % num_partitions == partition:
-                            yield StreamChunk(_NO_RECORDS, [error])
+                            yield error
                         count += 1
             except TorchRecIOError as damage:
                 # A change ends every partition. Damage is reported by the partition that the next
@@ -264,7 +260,7 @@ class StreamReader(Reader):
                 if isinstance(damage, StaleIndexError):
                     raise
                 if by_file or count % num_partitions == partition:
-                    yield StreamChunk(_NO_RECORDS, [damage])
+                    yield damage
             finally:
                 source.close()
 
@@ -301,39 +297,41 @@ def _located(found: ScannedBlock, file: int, rows: slice) -> RecordBlock:
     return RecordBlock(block.buffer, block.starts[rows], block.lengths[rows], numbers)
 
 
-def _regroup(chunks: Iterable[StreamChunk], size: int) -> Iterator[StreamChunk]:
-    """Yield the same records, ``size`` in each chunk but the last."""
-    pending: list[StreamChunk] = []
-    count = 0
-    try:
-        for chunk in chunks:
-            rest = chunk
-            while count + len(rest) >= size:
-                part, rest = rest.split(size - count)
-                yield StreamChunk.joined([*pending, part])
-                pending, count = [], 0
-            if len(rest) or rest.damage:
-                pending.append(rest)
-                count += len(rest)
-    except Exception:
-        if pending:  # the records before a file that cannot be read
-            yield StreamChunk.joined(pending)
-        raise
-    if pending:
-        yield StreamChunk.joined(pending)
-
-
-def _skip_records(chunks: Iterable[StreamChunk], skip: int) -> Iterator[StreamChunk]:
-    """Yield all but the first ``skip`` records, without the damage before them."""
-    for chunk in chunks:
-        skipped, rest = chunk.split(skip)
-        skip -= len(skipped)
-        if skip == 0:
-            yield rest
-
-
-def _shuffle(chunks: Iterable[StreamChunk], window: ShuffleWindow) -> Iterator[StreamChunk]:
+def _shuffle(items: Iterable[Item], window: ShuffleWindow) -> Iterator[Item]:
     """Yield the same records, each picked at random from those in the window."""
-    for chunk in chunks:
-        yield StreamChunk(window.push(chunk.block), chunk.damage)
-    yield from (StreamChunk(block, []) for block in window.drain())
+    for item in items:
+        yield window.push(item) if isinstance(item, RecordBlock) else item
+    yield from window.drain()
+
+
+def _in_chunks(items: Iterable[Item], size: int, skip: int) -> Iterator[StreamChunk]:
+    """Yield the records after the first ones, ``size`` in each chunk but the last.
+
+    Args:
+        items: Blocks of records, and the damage after them.
+        size: Number of records in a chunk.
+        skip: Number of records to skip, with the damage before them.
+    """
+    blocks: list[RecordBlock] = []
+    damage: list[TorchRecIOError] = []
+    missing = size
+    try:
+        for item in items:
+            if not isinstance(item, RecordBlock):
+                damage += [item] if skip == 0 else []
+                continue
+            rest = item.rows(slice(skip, None))
+            skip -= len(item) - len(rest)
+            while len(rest) >= missing:
+                yield StreamChunk.of([*blocks, rest.rows(slice(missing))], damage)
+                rest = rest.rows(slice(missing, None))
+                blocks, damage, missing = [], [], size
+            if len(rest):
+                blocks.append(rest)
+                missing -= len(rest)
+    except Exception:
+        if blocks or damage:  # the records before a file that cannot be read
+            yield StreamChunk.of(blocks, damage)
+        raise
+    if blocks or damage:
+        yield StreamChunk.of(blocks, damage)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
 
-from .._records.record_sample import MaxRecords, RecordSample, choose_records
 from .._storage.local import StrPath
 from .._storage.paths import expand_paths
 from .._storage.remote.options import StorageOptions
@@ -20,6 +19,7 @@ from .dtypes import DTypeName
 from .feature import Feature
 from .image_spec import ImageFeature
 from .inspect import Kind
+from .record_sample import MaxRecords, RecordSample, choose_records
 from .sniff import IMAGES, TENSOR
 from .specs import FixedLenFeature, FixedLenSequenceFeature, VarLenFeature
 from .survey import FeatureSummary, Survey

@@ -19,9 +19,9 @@ from .specs import as_feature
 from .stored_keys import StoredKey, check_stored_keys
 
 if TYPE_CHECKING:
-    from .._records.record_sample import MaxRecords
     from .._storage.local import StrPath
     from .._storage.remote.options import StorageOptions
+    from .record_sample import MaxRecords
 
 # Specs by name. A value can also be a dict of specs.
 Features: TypeAlias = Mapping[str, Feature | Mapping[str, Any]]

@@ -6,12 +6,12 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from .._records.record_sample import Piece, RecordSample
 from .._records.scanned_block import ScannedBlock, raise_at_gaps
 from .._storage.ordered_pool import OrderedPool
 from .._storage.thread_pool import most_storage_threads
 from ..checks import counted
 from ..errors import DecodeError
+from .record_sample import Piece, RecordSample
 from .survey import Survey, Surveyor
 
 logger = logging.getLogger("torchrec_io")

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .._records.record_sample import MaxRecords
 from .._schema.infer import Finding, Inspected
+from .._schema.record_sample import MaxRecords
 from .._schema.schema import Schema
 from .._storage.folders import has_file
 from .._storage.location import Location

@@ -9,12 +9,12 @@ import numpy as np
 
 from .. import _core
 from .._order.shuffle import positions_of
-from .._records.file_piece import FilePiece
 from .._records.formats import TFRECORD
 from .._records.record_block import RecordBlock
 from .._storage.byte_source import Ints
 from .._storage.location import Location
 from ..tools.record_chunks import RECORD_BYTES, decode_chunks, encode_chunk
+from .file_piece import FilePiece
 from .part_records import TaskErrors
 from .parts import JobPart, PartFolder
 from .spills import read_bucket, write_table

@@ -11,11 +11,11 @@ from typing import Any
 from ray.data.block import BlockMetadata
 from ray.data.datasource import Datasource, ReadTask
 
-from .._records.division import DividedRecords
-from .._records.file_piece import FilePiece
 from ..checks import counted
 from ..errors import TorchRecIOError
 from ..tools.report import OnError
+from .division import DividedRecords
+from .file_piece import FilePiece
 from .record_tables import TableReader
 
 logger: logging.Logger = logging.getLogger("torchrec_io")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from .._records.division import DividedRecords
-from .._records.file_piece import FilePiece
-from .._records.index_cache import find_matching
+from .._records.index_cache import IndexSearch
 from .._storage.location import Location
 from . import tasks
+from .division import DividedRecords
+from .file_piece import FilePiece
 
 
 def divide_file(file: Location) -> list[FilePiece]:
@@ -18,7 +18,7 @@ def divide_file(file: Location) -> list[FilePiece]:
     whole = [FilePiece(file, stored_bytes=size)]
     if size <= tasks.TASK_BYTES:
         return whole
-    index = find_matching(file)
+    index = IndexSearch(file).find()
     if index is None:
         return whole
     if index.compression is None and index.stream_end != size:

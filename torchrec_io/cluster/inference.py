@@ -6,7 +6,6 @@ import functools
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 
-from .._records.file_piece import FilePiece
 from .._schema.infer import infer_surveyed
 from .._schema.schema import Schema
 from .._schema.survey_files import PieceSurvey, merge_surveys, survey_piece
@@ -18,6 +17,7 @@ from ..tools.report import OnError, Watcher
 from . import tasks
 from .extra import import_ray
 from .file_parts import divide_file
+from .file_piece import FilePiece
 from .shared_paths import expand_shared_paths
 
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from .._order.split import parse_slice
-from .._records.division import DividedRecords
 from .._records.record_size import MAX_RECORD_BYTES
 from .._storage.local import StrPath
 from .._storage.remote.options import StorageOptions
 from ..checks import check_choice
 from ..tools.report import OnError
+from .division import DividedRecords
 from .extra import import_ray
 from .record_tables import TableReader
 from .shared_indexes import open_shared_indexes

@@ -12,8 +12,6 @@ import numpy as np
 from .._parsing.failures import RecordFailure
 from .._parsing.parser import ExampleParser
 from .._parsing.valid_records import ParsedBlock, parse_columns
-from .._records.division import DividedRecords
-from .._records.file_piece import FilePiece
 from .._records.record_block import RecordBlock
 from .._records.record_size import MAX_RECORD_BYTES
 from .._records.scanned_block import ScannedBlock
@@ -22,7 +20,9 @@ from .._schema.schema import Schema
 from .._schema.specs import RaggedFeature
 from ..errors import DecodeError, SchemaError, TorchRecIOError
 from .arrow_columns import arrow_array, bytes_array, without_padding
+from .division import DividedRecords
 from .extra import import_arrow
+from .file_piece import FilePiece
 from .numpy_columns import numpy_columns
 
 BYTES_COLUMN = "bytes"

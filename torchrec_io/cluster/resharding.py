@@ -6,7 +6,6 @@ import functools
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from .._records.file_piece import FilePiece
 from .._storage.compression import Compression
 from .._storage.local import StrPath
 from .._storage.location import Location
@@ -16,6 +15,7 @@ from ..tools.outputs import check_file_name, refuse_shard_inputs
 from ..tools.report import JobReport, OnError, Result, Watcher
 from .extra import import_ray
 from .file_parts import divide_file
+from .file_piece import FilePiece
 from .part_records import TaskErrors
 from .shard_job import Item, Output, write_shards
 from .shared_paths import expand_shared_paths

@@ -16,9 +16,8 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 
 from .._order.shuffle import check_seed
-from .._records.division import DividedRecords
-from .._records.file_piece import error_of_lost
 from .._records.index import RecordIndex
+from .._records.scanned_block import with_loss
 from .._storage.compression import Compression
 from .._storage.digest import digest_text
 from .._storage.local import StrPath
@@ -28,6 +27,7 @@ from ..checks import check_integer, counted
 from ..tools.outputs import check_file_name, refuse_shard_inputs
 from ..tools.report import JobReport, OnError, Result, Watcher
 from .bucket_files import BucketFiles, BucketLayout
+from .division import DividedRecords
 from .extra import import_ray
 from .parts import JobPart, PartFolder
 from .shard_job import Output, run_parts
@@ -111,7 +111,7 @@ def shuffle(
     refuse_shard_inputs(files, start, None if force else num_shards)
     indexes, errors = open_shared_indexes(files)
     for error in errors:
-        report.skip(error_of_lost(error))
+        report.skip(with_loss(error))
     records = DividedRecords(indexes)
     output.check_sizes(records.size)
     if task_bytes is None:

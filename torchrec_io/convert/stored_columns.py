@@ -18,9 +18,9 @@ from .._parsing.layout import BytesColumn, Column, DenseColumns, Numbers, Ragged
 from .._parsing.parser import ExampleParser
 from .._parsing.valid_records import parse_columns
 from .._records.record_block import RecordBlock
-from .._records.record_sample import all_records
 from .._schema.feature import Feature
 from .._schema.infer import Finding, InferredParts, infer_from
+from .._schema.record_sample import all_records
 from .._schema.schema import Schema
 from .._schema.survey import Survey, Surveyor
 from ..errors import DecodeError, SchemaError

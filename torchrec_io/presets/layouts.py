@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from .._records.record_sample import choose_records
 from .._records.scanned_block import raise_at_gaps
 from .._schema.inspect import inspect_example
+from .._schema.record_sample import choose_records
 from .._schema.schema import Schema
 from .._schema.sniff import image_size
 from ..errors import SchemaError

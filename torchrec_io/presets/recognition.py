@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from .._records.record_sample import MaxRecords
 from .._schema.feature import Feature
 from .._schema.python_form import entries_to_python
+from .._schema.record_sample import MaxRecords
 from .._schema.schema import Schema
 from .._schema.specs import FixedLenFeature
 from .._storage.local import StrPath

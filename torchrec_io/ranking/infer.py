@@ -10,10 +10,10 @@ import numpy as np
 
 from .. import _core
 from .._records.record_block import RecordBlock, RecordList
-from .._records.record_sample import MaxRecords, RecordSample, choose_records
 from .._records.scanned_block import raise_at_gaps
 from .._schema.feature import Feature
 from .._schema.infer import Finding, Inspected, make_findings
+from .._schema.record_sample import MaxRecords, RecordSample, choose_records
 from .._schema.specs import FixedLenFeature
 from .._schema.survey import Surveyor
 from .._storage.location import Location

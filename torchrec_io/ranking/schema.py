@@ -16,7 +16,7 @@ from .._storage.remote.options import StorageOptions
 from ..errors import SchemaError
 
 if TYPE_CHECKING:
-    from .._records.record_sample import MaxRecords
+    from .._schema.record_sample import MaxRecords
     from .._storage.local import StrPath
     from .infer import InferredLists
 

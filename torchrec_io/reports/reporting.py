@@ -10,9 +10,9 @@ from importlib.metadata import version
 from typing import NamedTuple
 
 from .._order.selection import Selection
-from .._records.record_sample import MaxRecords
 from .._schema.feature_mapping import FeatureMapping
 from .._schema.record_kind import EXAMPLE_LIST, RecordKind
+from .._schema.record_sample import MaxRecords
 from .._schema.schema import Schema
 from .._storage.folders import has_file
 from .._storage.local import StrPath

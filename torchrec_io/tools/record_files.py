@@ -6,11 +6,11 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 
 from .._order.selection import Selection, Span, parts_of
-from .._records.file_piece import error_of_lost
 from .._records.index_cache import open_indexes
 from .._records.record_block import RecordBlock
 from .._records.record_reader import ReadPlan, RecordReader
 from .._records.scan import BLOCK_BYTES, BLOCK_RECORDS, scan
+from .._records.scanned_block import with_loss
 from .._storage.local import StrPath
 from .._storage.location import Location
 from .._storage.paths import expand_paths
@@ -60,7 +60,7 @@ class RecordFiles:
         )
         indexes, errors = open_indexes(self.locations, "auto", "auto")
         for error in errors:
-            report.skip(error_of_lost(error))
+            report.skip(with_loss(error))
         self.reader: RecordReader = RecordReader(indexes)
         self.size: int = sum(index.stream_end for index in indexes)
 

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 from .._records.damage_map import DamageMap
 from .._records.foreign_files import FOREIGN_REASONS
 from .._records.formats import TFRECORD
-from .._records.index_cache import find_matching
+from .._records.index_cache import IndexSearch
 from .._records.index_file import SUFFIX
 from .._records.record_size import MAX_RECORD_BYTES
 from .._records.scanned_block import Gap
@@ -306,7 +306,7 @@ class _Repair:
 
 def _salvage(location: Location, file: ByteSource, compression: Compression) -> SalvagedFile:
     """Return the readable content of a file, by the seek points of its index if it has one."""
-    index = find_matching(location)
+    index = IndexSearch(location).find()
     if index is None or index.compression != compression or len(index.seek_points) == 1:
         return SalvagedFile(file, compression)
     return SalvagedFile(file, compression, index.seek_points, index.stream_bytes)

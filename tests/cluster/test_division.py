@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io._records.division import DividedRecords
-from torchrec_io._records.file_piece import FilePiece
+from torchrec_io.cluster.division import DividedRecords
+from torchrec_io.cluster.file_piece import FilePiece
 
 RECORDS = [bytes([i]) * (i * 37 % 91) for i in range(100)]
 

@@ -12,17 +12,17 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from .._records.index import RecordIndex
+from .._records.index_cache import find_indexes
+from .._records.scan import blocks_by_number
+from .._records.scanned_block import Gap, ScannedBlock
+from .._records.sequential import iter_blocks
+from .._records.stream_window import UNKNOWN_END
 from .._storage.byte_source import Ints
-from .._storage.location import Location
+from .._storage.location import Location, threads_for
 from .._storage.thread_pool import map_in_threads
 from ..checks import check_integer
 from ..errors import CorruptRecordError, TruncatedFileError
-from .file_piece import FilePiece, blocks_by_number
-from .index import RecordIndex
-from .index_cache import find_matching
-from .scanned_block import Gap, ScannedBlock
-from .sequential import iter_blocks
-from .stream_window import UNKNOWN_END
 
 MaxRecords: TypeAlias = int | Literal["auto"] | None
 # Function that yields some records of a file, in order. Each is called by one thread.
@@ -71,12 +71,16 @@ def choose_records(files: Sequence[Location], max_records: MaxRecords) -> Record
     """
     if max_records not in ("auto", None):
         max_records = check_integer("max_records", max_records, 1)
-    sizes = map_in_threads(_size_of, files)
+    sizes = map_in_threads(_size_of, files, threads_for(files))
     size = sum(sizes)
-    if max_records is None or (max_records == "auto" and size <= WHOLE_BYTES):
-        # Where there is an index of a large file, several threads can read it.
-        return _all_of(files, _find_indexes(files, sizes, 2 * _PIECE_BYTES))
-    indexes = _find_indexes(files, sizes, 0)
+    is_all = max_records is None or (max_records == "auto" and size <= WHOLE_BYTES)
+    # To read all of a file, an index helps only if it is large: then several threads can.
+    least = 2 * _PIECE_BYTES if is_all else 0
+    sought = [file for file, each in zip(files, sizes, strict=True) if least < each < math.inf]
+    found = dict(zip(sought, find_indexes(sought), strict=True))
+    indexes = [found.get(file) for file in files]
+    if max_records is None or is_all:
+        return _all_of(files, indexes)
     unknown = (each for each, index in zip(sizes, indexes, strict=True) if index is None)
     if sum(unknown) <= _SCANNED_BYTES:
         indexes = map_in_threads(_with_index, [*zip(files, indexes, strict=True)])
@@ -99,18 +103,6 @@ def _size_of(file: Location) -> float:
     return file.stamp().size if file.is_seekable() else math.inf
 
 
-def _find_indexes(
-    files: Sequence[Location], sizes: Sequence[float], least: int
-) -> list[RecordIndex | None]:
-    """Return the indexes that exist of files with more than ``least`` bytes; None for others."""
-
-    def find(file: tuple[Location, float]) -> RecordIndex | None:
-        location, size = file
-        return find_matching(location) if least < size < math.inf else None
-
-    return map_in_threads(find, [*zip(files, sizes, strict=True)])
-
-
 def _with_index(file: tuple[Location, RecordIndex | None]) -> RecordIndex | None:
     """Return the index of a file, which is built if it is None."""
     location, index = file
@@ -128,11 +120,13 @@ def _count(index: RecordIndex | None) -> float:
 def _all_of(files: Iterable[Location], indexes: Iterable[RecordIndex | None]) -> RecordSample:
     pieces: list[Piece] = []
     for file, index in zip(files, indexes, strict=True):
-        if index is None or index.compression is not None or index.damage is not None:
-            pieces.append(FilePiece(file).blocks)
+        if index is None or index.damage is not None:
+            pieces.append(partial(_front, file))
             continue
         count = len(index)
-        parts = max(1, min(count, round(index.facts.data_bytes / _PIECE_BYTES)))
+        parts = 1  # of a compressed file, which is read from start to end
+        if index.compression is None:
+            parts = max(1, min(count, round(index.facts.data_bytes / _PIECE_BYTES)))
         bounds = [count * part // parts for part in range(parts + 1)]
         for begin, end in itertools.pairwise(bounds):
             pieces.append(partial(blocks_by_number, index, range(begin, end)))
@@ -165,7 +159,7 @@ def _sample(
         if index is None or index.compression is not None:
             pieces.append(partial(_front, file, share, bytes_per_file))
         elif index.damage is not None and share == len(index):
-            pieces.append(FilePiece(file).blocks)  # it raises the error
+            pieces.append(partial(_front, file))  # with the damage
         else:
             numbers = spread_numbers(len(index), share)
             parts = np.array_split(numbers, max(1, share // _PIECE_RECORDS))
@@ -199,7 +193,9 @@ def spread_numbers(count: int, share: int) -> Ints:
     return taken + (count - share) * run_of // max(1, runs - 1)
 
 
-def _front(location: Location, max_records: int, max_bytes: int) -> Iterator[ScannedBlock]:
+def _front(
+    location: Location, max_records: float = math.inf, max_bytes: int = UNKNOWN_END
+) -> Iterator[ScannedBlock]:
     """Yield the first records of a file, those that start in its first ``max_bytes``.
 
     Damage that ends the file is a gap.
@@ -210,7 +206,7 @@ def _front(location: Location, max_records: int, max_bytes: int) -> Iterator[Sca
             for block in iter_blocks(source):
                 damaged = np.array([gap.offset for gap in block.gaps], np.int64)
                 starts = np.sort(np.concatenate([block.offsets, damaged]))
-                stop = max_bytes if len(starts) <= left else min(max_bytes, int(starts[left]))
+                stop = max_bytes if len(starts) <= left else min(max_bytes, int(starts[int(left)]))
                 yield block.before(stop)
                 left -= len(starts)
                 if left <= 0 or starts[-1] >= max_bytes:

@@ -9,21 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._storage.byte_source import ByteSource, Ints, Stamp
+from .._records.formats import TFRECORD
+from .._records.index import RecordIndex
+from .._records.index_cache import IndexSearch
+from .._records.record_size import MAX_RECORD_BYTES
+from .._records.scan import blocks_by_number
+from .._records.scanned_block import Gap, ScannedBlock, with_loss
+from .._records.sequential import iter_blocks
+from .._records.stream_window import UNKNOWN_END
+from .._storage.byte_source import ByteSource, Stamp
 from .._storage.compression import CompressionChoice
 from .._storage.location import Location
 from .._storage.opening import open_decompressed
 from ..checks import counted
-from ..errors import CorruptRecordError, StaleIndexError, TorchRecIOError, TruncatedFileError
-from .formats import TFRECORD
-from .index import RecordIndex
-from .index_cache import find_matching
-from .record_reader import RecordReader
-from .record_size import MAX_RECORD_BYTES
-from .scan import BLOCK_RECORDS, scan
-from .scanned_block import Gap, ScannedBlock
-from .sequential import iter_blocks
-from .stream_window import UNKNOWN_END
+from ..errors import CorruptRecordError, StaleIndexError, TruncatedFileError
 
 if TYPE_CHECKING:
     from .._storage.seek_points import SeekPoint
@@ -117,11 +116,17 @@ class FilePiece:
                     seen += block.total
                     yield block
             except (CorruptRecordError, TruncatedFileError) as error:
-                index = find_matching(self.location) if source.is_seekable else None
+                index = IndexSearch(self.location).find() if source.is_seekable else None
                 end = len(index or ()) if self.count is None else self.first + self.count
                 if index is None or end <= self.first + seen:
-                    lost = error_of_lost(error, None if self.count is None else self.count - seen)
-                    gap = Gap(lost, lost.offset or 0, 0)
+                    lost = "the rest of the file is lost"
+                    if self.count is not None:
+                        lost = (
+                            f"{counted(self.count - seen, 'record')} from here on cannot be found, "
+                            "because this machine does not find the index of the file: store "
+                            "indexes beside the files"
+                        )
+                    gap = Gap(with_loss(error, lost), error.offset or 0, 0)
                     yield ScannedBlock.of_gap(source.path, gap)
                 else:
                     numbers = range(self.first + seen, end)
@@ -153,55 +158,6 @@ class FilePiece:
                 path=self.location.name,
             )
         return open_decompressed(file, self.compression, self.seek_point)
-
-
-def blocks_by_number(
-    index: RecordIndex,
-    numbers: Ints | range,
-    *,
-    verify_crc: bool = True,
-    max_record_bytes: int = MAX_RECORD_BYTES,
-) -> Iterator[ScannedBlock]:
-    """Yield records of a file in blocks, found by its index.
-
-    Args:
-        index: Index of the file.
-        numbers: Ascending numbers of the records in the file; int64 ``[n]``, or a range, which
-            needs no memory for each record before they are read.
-        verify_crc: Whether checksums are compared, those of lengths and of data.
-        max_record_bytes: Largest size of a record in bytes.
-
-    Raises:
-        StaleIndexError: If the file is not the one that was indexed.
-        OSError: If the file cannot be read.
-    """
-    reader = RecordReader([index], verify_crc=verify_crc, max_record_bytes=max_record_bytes)
-    parts = (
-        np.asarray(numbers[at : at + BLOCK_RECORDS], np.int64)
-        for at in range(0, len(numbers), BLOCK_RECORDS)
-    )
-    for block, errors in scan(reader, parts, reader.fetch):
-        offsets, _ = index.locate(block.numbers)
-        gaps = [Gap(error, error.offset or 0, 0) for error in errors]
-        gaps.sort(key=lambda gap: gap.offset)
-        yield ScannedBlock(index.location.name, block, offsets, gaps)
-
-
-def error_of_lost(error: TorchRecIOError, count: int | None = None) -> TorchRecIOError:
-    """Return an error about a damaged length that also states the loss after it.
-
-    Args:
-        error: Error of the damaged record.
-        count: Number of records that are lost, if that is known; None for the rest of the file.
-    """
-    lost = "the rest of the file is lost"
-    if count is not None:
-        lost = (
-            f"{counted(count, 'record')} from here on cannot be found, because this machine does "
-            "not find the index of the file: store indexes beside the files"
-        )
-    reason = f"{error.reason}; {lost}"
-    return type(error)(reason, path=error.path, record=error.record, offset=error.offset)
 
 
 def _seek_point(index: RecordIndex, offset: int) -> SeekPoint | None:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from .._records.index import RecordIndex
 from .._storage.byte_source import Ints
 from .file_piece import FilePiece
-from .index import RecordIndex
 
 
 class DividedRecords:
