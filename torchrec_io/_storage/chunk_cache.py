@@ -112,8 +112,8 @@ class ChunkCache:
         if chunk is not None:
             self._used -= chunk.data.nbytes
 
-    def forget_threads(self) -> None:
-        """Forget the threads that load chunks: in a forked process there are none."""
+    def restart(self) -> None:
+        """Start without threads that load chunks, as in a forked process."""
         self._lock = threading.Lock()
         self._loading = {}
 
@@ -130,9 +130,9 @@ def process_cache(memory_bytes: int) -> ChunkCache:
     return _caches.setdefault((os.getpid(), memory_bytes), ChunkCache(memory_bytes * 5 // 6))
 
 
-def _forget_threads() -> None:
+def _restart_caches() -> None:
     for cache in list(_caches.values()):
-        cache.forget_threads()
+        cache.restart()
 
 
-os.register_at_fork(after_in_child=_forget_threads)
+os.register_at_fork(after_in_child=_restart_caches)

@@ -104,7 +104,7 @@ class CompressedFile(ChunkedFile):
         whole = self.size_of(number)
         is_last = number + 1 == self.count
         if self._file.descriptor is None or self._has_long_parts or is_last:
-            size = whole  # the rest would have to be fetched or decoded again
+            size = whole  # the rest would be decoded again; after the last one, the end is checked
         size = min(whole, -(-size // CHECKED_BYTES) * CHECKED_BYTES)
         data = _core.allocate(size)
         decoded = 0
@@ -123,15 +123,15 @@ class CompressedFile(ChunkedFile):
             except TorchRecIOError as error:
                 damage = _as_damage(error)
         valid, damage = self._check(number, data, decoded, damage)
-        if damage is None and continues:  # the index does not show that there are more records
+        if damage is not None and self._find_valid_end is not None:
+            begin = int(self.starts[number])
+            valid = max(valid, self._find_valid_end(begin, data[:decoded]) - begin)
+        if continues and valid == whole:  # the index does not show that there are more records
             raise StaleIndexError(
                 f"the index ends at byte {self.size:,} of the decompressed stream, which continues",
                 path=self.path,
                 offset=self.size,
             )
-        if damage is not None and self._find_valid_end is not None:
-            begin = int(self.starts[number])
-            valid = max(valid, self._find_valid_end(begin, data[:decoded]) - begin)
         return Chunk(data[:valid], damage)
 
     def _decoder_at(self, number: int) -> Inflater:
