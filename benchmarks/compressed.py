@@ -24,7 +24,7 @@ import torchrec_io as tio
 from benchmarks.common import MB, arguments, memory_of, run_child, table, tensorflow_python
 from benchmarks.compressed_data import make_file, schema
 from torchrec_io._storage.chunk_cache import DEFAULT_CACHE_BYTES, Chunk
-from torchrec_io._storage.chunked_file import ChunkedFile
+from torchrec_io._storage.compressed_file import CompressedFile
 from torchrec_io._storage.decoder import start_member
 from torchrec_io._storage.inflater import Inflater
 from torchrec_io._storage.local import LocalFile
@@ -102,14 +102,14 @@ def _random(path: str) -> dict[str, float]:
 def _epoch(path: str, order: str, threads: str) -> dict[str, float]:
     """Read an epoch, or some of it. Return its speed, memory and number of decodings."""
     decoded = [0]
-    original = ChunkedFile.decode
+    original = CompressedFile.load
 
-    def decode(self: ChunkedFile, number: int, size: int) -> Chunk:
+    def load(self: CompressedFile, number: int, size: int) -> Chunk:
         chunk = original(self, number, size)
         decoded[0] += len(chunk.data)
         return chunk
 
-    ChunkedFile.decode = decode  # type: ignore[method-assign]
+    CompressedFile.load = load  # type: ignore[method-assign]
     dataset = tio.TFRecordDataset(
         path, schema(), batch_size=_BATCH, shuffle=_ORDERS[order], num_threads=int(threads)
     )

@@ -554,43 +554,24 @@ def gather(source: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C'
         buffer: Bytes that receive the data.
     """
 
-class CheckedFile:
-    """An open file with a checksum of each chunk."""
-
-    def __init__(self, descriptor: int, size: int, checksums: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
-        """
-        Args:
-            descriptor: Descriptor of the file, open as long as the object is used.
-            size: Number of bytes that have checksums.
-            checksums: Those that `chunk_checksums` returned.
-        """
-
 def chunk_checksums(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> bytes:
     """
     Return the CRC-32C of each chunk of 4,096 bytes, as little-endian uint32.
     """
 
-def block_numbers(ranges: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], block_bytes: int) -> list[int]:
+def read_checked(descriptor: int, size: int, checksums: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], ranges: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> bool:
     """
-    Return the numbers of the blocks that ranges touch: those of each range in turn.
+    Read ranges of an open file whose chunks have checksums.
 
     Args:
-        ranges: int64 [n, 3]: offset, size, offset in the buffer.
-        block_bytes: Size of a block.
-    """
-
-def read_blocks(files: Sequence[CheckedFile], ranges: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], block_bytes: int, buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> list[int]:
-    """
-    Read ranges of an object whose blocks are files, and compare the checksums.
-
-    Args:
-        files: The block of each number that `block_numbers` returns.
-        ranges: int64 [n, 3]: offset, size, offset in the buffer.
-        block_bytes: Size of a block.
+        descriptor: Descriptor of the file.
+        size: Number of its first bytes that have checksums.
+        checksums: Those that `chunk_checksums` returned.
+        ranges: int64 [n, 3]: file offset, size, offset in the buffer.
         buffer: Bytes that receive the data.
 
     Returns:
-        Positions in `files` of those that could not be read, or are damaged.
+        False if a range cannot be read, or is damaged.
     """
 
 class FileWatch:

@@ -7,6 +7,8 @@ import os
 import time
 from pathlib import Path
 
+import numpy as np
+
 from tests.cli.conftest import Run
 from torchrec_io._storage.cache.folder import CacheFolder
 
@@ -15,12 +17,10 @@ EACH = 3 * 4096 + 256
 
 
 def fill(path: Path) -> CacheFolder:
-    """Make a cache with three blocks of two objects, and one that is being written."""
+    """Make a cache with three blocks of two objects."""
     folder = CacheFolder(str(path), 1 << 20)
     for digest, number in ((1, 0), (1, 1), (2, 0)):
-        claim = folder.claim(f"{digest:032x}-{number}")
-        assert claim is not None
-        claim.publish(memoryview(bytes(SIZE)))
+        folder.store(f"{digest:032x}-{number}", np.zeros(SIZE, np.uint8))
     oldest = time.mktime((2026, 1, 2, 3, 4, 5, 0, 0, -1))
     os.utime(folder.block_path(f"{1:032x}-1"), (oldest, oldest))
     return folder
@@ -49,12 +49,10 @@ def test_what_it_prints(run: Run, tmp_path: Path) -> None:
 
 def test_clear(run: Run, tmp_path: Path) -> None:
     folder = fill(tmp_path / "blocks")
-    claim = folder.claim(f"{3:032x}-0")  # by a process that writes
-    assert claim is not None
     (tmp_path / "blocks" / "notes").write_text("mine")
     result = run("cache", "--clear", "blocks")
     assert (result.returncode, result.stdout) == (0, "3 blocks removed, 37.6 kB\n")
-    claim.publish(memoryview(bytes(SIZE)))
+    folder.store(f"{3:032x}-0", np.zeros(SIZE, np.uint8))
     result = run("cache", "blocks", "--clear", "--json")
     assert json.loads(result.stdout) == {
         "directory": str(tmp_path / "blocks"),

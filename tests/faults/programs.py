@@ -29,12 +29,12 @@ from torchrec_io._records.sequential import iter_records
 from torchrec_io._records.verify import verify_file
 from torchrec_io._storage.byte_source import Stamp
 from torchrec_io._storage.cache.folder import CacheFolder
-from torchrec_io._storage.cache.object_blocks import ObjectBlocks
+from torchrec_io._storage.cache.stored_chunks import StoredChunks
+from torchrec_io._storage.chunk_cache import Chunk, ChunkCache
+from torchrec_io._storage.chunked_file import ChunkedFile
 from torchrec_io._storage.compression import Compression
 from torchrec_io._storage.location import Location
 from torchrec_io._storage.paths import expand_paths, expand_sets
-from torchrec_io._storage.remote.cached_file import CachedFile
-from torchrec_io._storage.remote.options import RemoteOptions
 from torchrec_io.cluster.parts import PartFolder
 from torchrec_io.reports.extra import import_datasketches, import_jinja
 from torchrec_io.reports.reporting import report
@@ -589,15 +589,19 @@ READERS = {
 # ---- the cache of remote objects ----
 
 
-class MemoryObject(CachedFile):
-    """An object that needs no store."""
+class MemoryObject(ChunkedFile):
+    """An object that needs no store, in chunks of 4,096 bytes."""
 
-    def __init__(self, data: bytes, blocks: ObjectBlocks) -> None:
-        super().__init__("s3://b/a", Stamp(("", ""), len(data), 0), RemoteOptions(), blocks)
+    def __init__(self, data: bytes, stored: StoredChunks) -> None:
+        stamp, starts = Stamp(("", ""), len(data), 0), np.arange(0, len(data) + 1, 4096)
+        super().__init__("s3://b/a", stamp, starts, 0, cache=ChunkCache(0), stored=stored)
         self._data = np.frombuffer(data, np.uint8)
 
-    def _fetch(self, ranges: Any, out: Any) -> None:
-        _core.gather(self._data, ranges, out)
+    def load(self, number: int, size: int) -> Chunk:
+        return Chunk(self._data[self.starts[number] :][:size], None)
+
+    def close(self) -> None:
+        """Do nothing."""
 
 
 def fill_block_cache(folder: Path) -> int:
@@ -608,17 +612,16 @@ def fill_block_cache(folder: Path) -> int:
     data = bytes(range(256)) * 64  # four blocks
     cache = folder / "cache" / "blocks"
     most = 42 << 10  # three of them
-    blocks = ObjectBlocks(CacheFolder(str(cache), most), 4096, "0" * 32, len(data))
-    file = MemoryObject(data, blocks)
+    stored = StoredChunks(CacheFolder(str(cache), most), "0" * 32)
+    file = MemoryObject(data, stored)
     memory = np.zeros(len(data), np.uint8)
     try:
         for half in (0, 8192):  # of the second one, a block removes another
             file.read_ranges(np.array([(half, 8192, half)]), memory)
         assert memory.tobytes() == data
-        out = np.zeros(4096, np.uint8)
-        for begin in range(0, len(data), 4096):
-            if not len(blocks.read(np.array([(begin, 4096, 0)]), out)):
-                assert out.tobytes() == data[begin : begin + 4096]
+        for number in range(4):
+            chunk = stored.load(number, 4096)
+            assert chunk is None or chunk.tobytes() == data[4096 * number :][:4096]
     except OSError as error:
         raise AssertionError from error
     return int(memory.sum())

@@ -35,7 +35,6 @@ def load_rows(
 CALLS: dict[str, Callable[[Any], Any]] = {
     "descriptors": lambda items: _core.read_ranges(items, [0, 1], ROWS, np.zeros(1, np.uint8)),
     "bounds": lambda items: _core.read_ranges([], items, ROWS, np.zeros(1, np.uint8)),
-    "checked files": lambda items: _core.read_blocks(items, ROWS, 1, np.zeros(1, np.uint8)),
     "watches": _core.find_changed_file,
     "blocks": lambda items: _core.gather_frames(items, ONE, new_plan(), ONE, np.zeros(1, np.uint8)),
     "files": lambda items: _core.IndexSet(ONE).unchecked(items, 1),

@@ -1,6 +1,5 @@
 // Reading ranges of files with checksums of their chunks: the right bytes, and any damage.
 #include <algorithm>
-#include <memory>
 #include <vector>
 
 #include "check.h"
@@ -82,39 +81,20 @@ void test_files_that_are_shorter_or_not_open() {
   CHECK(!shorter.read(static_cast<std::int64_t>(kSize), MutableBytes(out).first(1)));
 }
 
-// Ranges that are within a block, end with one, extend over several, or are empty.
-void test_blocks() {
-  constexpr std::int64_t kBlock = 5000;
+void test_several_ranges() {
   const Content bytes = content();
-  std::vector<Content> blocks;
-  for (std::size_t begin = 0; begin < kSize; begin += kBlock) {
-    const std::size_t end = std::min(kSize, begin + kBlock);
-    blocks.emplace_back(bytes.begin() + begin, bytes.begin() + end);
-  }
-  std::vector<std::unique_ptr<File>> files;
-  std::vector<CheckedFile> checked;
-  for (const Content& block : blocks) {
-    files.push_back(std::make_unique<File>(block));
-    checked.push_back(
-        {files.back()->fd(), static_cast<std::int64_t>(block.size()), chunk_checksums(block)});
-  }
-  checked[1].checksums[0] ^= 1U;
+  const File file(bytes);
+  CheckedFile checked{file.fd(), kSize, chunk_checksums(bytes)};
   const auto size = static_cast<std::int64_t>(kSize);
-  const std::vector<Range> wanted = {
-      {10, 20, 0}, {0, 5000, 20}, {7, 0, 5020}, {4990, 20, 5020}, {9990, size - 9990, 5040}};
-  const std::vector<std::int64_t> numbers = block_numbers(wanted, kBlock);
-  CHECK(numbers == std::vector<std::int64_t>({0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
-  std::vector<const CheckedFile*> chosen;
-  for (const std::int64_t number : numbers) {
-    chosen.push_back(&checked[static_cast<std::size_t>(number)]);
-  }
-  Content out(5040 + kSize - 9990);
-  const std::vector<std::size_t> failed = read_blocks(chosen, wanted, kBlock, out);
-  CHECK(failed == std::vector<std::size_t>({3}));  // the second chunk of the block is right
-  for (const Range& range : {wanted[0], wanted[1], wanted[4]}) {
+  const std::vector<Range> wanted = {{10, 20, 0}, {7, 0, 20}, {5000, size - 5000, 20}};
+  Content out(20 + kSize - 5000);
+  CHECK(read_checked(checked, wanted, out));
+  for (const Range& range : wanted) {
     CHECK(std::equal(bytes.begin() + range.offset, bytes.begin() + range.offset + range.size,
                      out.begin() + range.target));
   }
+  checked.checksums[12] ^= 1U;
+  CHECK(!read_checked(checked, wanted, out));
 }
 
 }  // namespace
@@ -125,6 +105,6 @@ int main() {
   test_any_range();
   test_damage();
   test_files_that_are_shorter_or_not_open();
-  test_blocks();
+  test_several_ranges();
   return finish();
 }

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._storage.byte_source import ByteBuffer, ByteSource
 from .._storage.chunk_cache import ChunkCache
-from .._storage.chunked_file import ChunkedFile
+from .._storage.compressed_file import CompressedFile
 from .index import RecordIndex
 from .record_block import RecordBlock
 
@@ -27,7 +27,7 @@ _MANY_DECODINGS = 5
 
 def open_chunks(
     index: RecordIndex, file: ByteSource, cache: ChunkCache, disk: BlockCache | None
-) -> ChunkedFile:
+) -> CompressedFile:
     """Return the decompressed content of a compressed file.
 
     Args:
@@ -39,16 +39,16 @@ def open_chunks(
     assert index.compression is not None
     points, size, stored = index.seek_points, index.stream_bytes, None
     if disk is not None:
-        from .._storage.cache.object_blocks import chunk_blocks  # noqa: PLC0415  # seldom needed
+        from .._storage.cache.stored_chunks import StoredChunks  # noqa: PLC0415  # seldom needed
 
         identity = index.location.content_identity(file.stamp)
         if identity is not None:
             starts = np.append(points.chunk_starts(size)[0], size)
-            stored = chunk_blocks(disk, identity, starts)
+            stored = StoredChunks.of(disk, f"{index.compression} {identity}", starts)
     find_valid_end = None
     if index.format.is_self_checking:
         find_valid_end = functools.partial(_find_valid_end, index)
-    return ChunkedFile(
+    return CompressedFile(
         file,
         index.compression,
         points,
@@ -56,6 +56,7 @@ def open_chunks(
         cache,
         stored=stored,
         find_valid_end=find_valid_end,
+        may_continue=bool(index.gaps),
     )
 
 

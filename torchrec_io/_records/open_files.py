@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import _core
 from .._storage.byte_source import ByteBuffer, ByteSource, Ints, Stamp
-from .._storage.chunked_file import ChunkedFile
+from .._storage.compressed_file import CompressedFile
 from .._storage.file_limit import is_out_of_files, most_open_files, out_of_files
 from .._storage.several_sources import read_ranges
 from ..errors import CorruptRecordError, StaleIndexError, TruncatedFileError
@@ -45,7 +45,7 @@ class OpenFiles:
         self,
         indexes: Sequence[RecordIndex],
         counts: Ints,
-        open_content: Callable[[RecordIndex, ByteSource], ChunkedFile] | None,
+        open_content: Callable[[RecordIndex, ByteSource], CompressedFile] | None,
     ) -> None:
         self._indexes = indexes
         self._open_content = open_content
@@ -146,7 +146,7 @@ class OpenFiles:
         sources = self.open([*files])
         try:
             truncated = read_ranges(sources, bounds, ranges, out)
-        except CorruptRecordError:
+        except (CorruptRecordError, StaleIndexError):
             check_unchanged(sources)  # what looks like damage may be a change
             raise
         if truncated is not None:
@@ -156,34 +156,6 @@ class OpenFiles:
                 offset=int(ranges[truncated, 0]),
             )
         check_unchanged(sources)
-        for number, (file, source) in enumerate(zip(files, sources, strict=True)):
-            self._check_end(file, source, ranges[bounds[number] : bounds[number + 1]])
-
-    def _check_end(self, file: int, source: ByteSource, ranges: Ints) -> None:
-        """Check that the stream of a compressed file ends after its last record.
-
-        The index of a compressed file does not show that the stream has more records.
-
-        Args:
-            file: Number of the file.
-            source: The file.
-            ranges: Ranges that were read. Nothing is checked unless the last record is among them.
-
-        Raises:
-            StaleIndexError: If the stream continues.
-        """
-        index = self._indexes[file]
-        if not isinstance(source, ChunkedFile) or index.gaps:
-            return
-        if int((ranges[:, 0] + ranges[:, 1]).max()) < index.stream_end:
-            return
-        if not source.ends():
-            raise StaleIndexError(
-                f"the index ends at byte {index.stream_bytes:,} of the decompressed stream, "
-                "which continues",
-                path=index.data_path,
-                offset=index.stream_bytes,
-            )
 
     def _check(self, files: list[int], epoch: int) -> None:
         """Check files and their indexes, unless that was done in an epoch."""

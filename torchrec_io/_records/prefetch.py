@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeAlias
 
 from .. import _core
 from .._storage.byte_source import ByteBuffer, Ints
-from .._storage.chunked_file import ChunkedFile
+from .._storage.thread_pool import shared_pool
 from ..errors import TorchRecIOError
 from .open_files import OpenFiles
 
@@ -57,7 +57,6 @@ class RecordPrefetcher:
         self._files = files
         self._threads = threads
         self._lock = threading.Lock()
-        self._pool: Callable[[], ThreadPoolExecutor | None] = lambda: None
         self._buffers: weakref.WeakSet[_Buffer] = weakref.WeakSet()
         # Each plan with its buffer, and the offset of its frames there.
         self._places: weakref.WeakKeyDictionary[ReadPlan, tuple[_Buffer, int]] = (
@@ -81,11 +80,10 @@ class RecordPrefetcher:
             (file, part)
             for file, ranges in joined.by_file()
             for source in self._files.open([file])
-            for part in (source.split(ranges) if isinstance(source, ChunkedFile) else [ranges])
+            for part in source.split(ranges)
         ]
         with self._lock:
-            pool = self._pool() or ThreadPoolExecutor(self._threads, "torchrec_io prefetch")
-            self._pool = weakref.ref(pool)
+            pool = shared_pool(self._threads)
             buffer = _Buffer(joined.buffer_bytes, pool)
             for file, part in parts:
                 # A copy: an array of the plan would keep the plan.

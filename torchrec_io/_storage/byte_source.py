@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -100,6 +100,10 @@ class ByteSource(ABC):
             if self.read_into(offset, out.data[start : start + size]) != size:
                 return number
         return None
+
+    def split(self, ranges: Ints) -> Iterator[Ints]:
+        """Yield parts of ranges, as for :meth:`read_ranges`, that threads may read separately."""
+        yield ranges
 
     def drop_kept(self, ranges: Ints) -> bool:
         """Drop the cached data of ranges, as for :meth:`read_ranges`, because it seems damaged.

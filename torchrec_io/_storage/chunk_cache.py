@@ -112,6 +112,11 @@ class ChunkCache:
         if chunk is not None:
             self._used -= chunk.data.nbytes
 
+    def restart(self) -> None:
+        """Start without threads that load chunks, as in a forked process."""
+        self._lock = threading.Lock()
+        self._loading = {}
+
 
 _caches: weakref.WeakValueDictionary[tuple[int, int], ChunkCache] = weakref.WeakValueDictionary()
 
@@ -123,3 +128,11 @@ def process_cache(memory_bytes: int) -> ChunkCache:
     are being loaded.
     """
     return _caches.setdefault((os.getpid(), memory_bytes), ChunkCache(memory_bytes * 5 // 6))
+
+
+def _restart_caches() -> None:
+    for cache in list(_caches.values()):
+        cache.restart()
+
+
+os.register_at_fork(after_in_child=_restart_caches)

@@ -119,17 +119,7 @@ class Location(os.PathLike[str]):
             return LocalFile(self.name)
         from .remote.remote_file import RemoteFile  # noqa: PLC0415  # not for local files
 
-        stamp = stamp or self.stamp()
-        cache = self.options.cache
-        if cache is None:
-            return RemoteFile(self.name, stamp, self.options)
-        from .cache.object_blocks import remote_blocks  # noqa: PLC0415  # not without a cache
-        from .remote.cached_file import CachedFile  # noqa: PLC0415
-
-        blocks = remote_blocks(cache, self.name, stamp, self.options)
-        if blocks is None:
-            return RemoteFile(self.name, stamp, self.options)
-        return CachedFile(self.name, stamp, self.options, blocks)
+        return RemoteFile(self.name, stamp or self.stamp(), self.options)
 
     def open_now(self) -> ByteSource:
         """Open the file or object as it is now, also if it was another one before."""
@@ -224,9 +214,9 @@ class Location(os.PathLike[str]):
         """
         if self.options is None:
             return repr((self.identity, stamp))
-        from .cache.object_blocks import identity_of  # noqa: PLC0415  # not for local files
+        from .remote.remote_file import identity_of  # noqa: PLC0415  # not for local files
 
-        return identity_of(self.name, stamp, self.options, 0)
+        return identity_of(self.name, stamp, self.options)
 
     def is_known_missing(self) -> bool:
         """Return whether a listing showed that the object does not exist."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -22,6 +23,20 @@ def most_storage_threads() -> int:
     Each may have several files open, so there are fewer if few files may be open.
     """
     return max(1, min(8, os.cpu_count() or 1, most_open_files() // 16))
+
+
+def shared_pool(threads: int) -> ThreadPoolExecutor:
+    """Return a pool that all of this process share which ask for as many threads.
+
+    Its threads end when nobody holds it. A call that waits for another one of the pool must be able
+    to do that work itself.
+    """
+    return _pools.setdefault((os.getpid(), threads), ThreadPoolExecutor(threads, "torchrec_io"))
+
+
+_pools: weakref.WeakValueDictionary[tuple[int, int], ThreadPoolExecutor] = (
+    weakref.WeakValueDictionary()
+)
 
 
 def map_in_threads(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from .._storage.byte_source import ByteSource, DecodedStream, Stamp, read_bytes
 from .._storage.chunk_cache import ChunkCache
-from .._storage.chunked_file import ChunkedFile
+from .._storage.compressed_file import CompressedFile
 from .._storage.compression import Compression
 from .._storage.inflater import Inflater
 from .._storage.seek_points import SeekPoint, SeekPoints
@@ -133,17 +133,18 @@ class SalvagedFile(DecodedStream):
         """Decode each chunk between seek points as far as possible; yield the decoded bytes."""
         assert self._indexed is not None
         points, stream_bytes = self._indexed
-        chunks = ChunkedFile(
+        chunks = CompressedFile(
             self._file,
             self._compression,
             points,
             stream_bytes,
             ChunkCache(0),
             find_valid_end=lambda begin, decoded: begin + len(decoded),
+            may_continue=True,
         )
         for number in range(chunks.count):
             size = chunks.size_of(number)
-            data, damage = chunks.decode(number, size)
+            data, damage = chunks.load(number, size)
             begin, file_size = chunks.file_range(number)
             self._file_bytes_read = begin + file_size
             if damage is not None:

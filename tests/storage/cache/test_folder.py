@@ -1,21 +1,19 @@
-"""The folder of a cache: its bound, which blocks are removed first, claims, killed processes."""
+"""The folder of a cache: its bound, which blocks are removed first, killed processes."""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import multiprocessing
 import os
 import stat
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from torchrec_io._storage.cache import folder as folder_module
+from torchrec_io._storage.byte_source import ByteBuffer
 from torchrec_io._storage.cache.folder import CacheFolder
+from torchrec_io._storage.cache.stored_chunks import StoredChunks
 
 SIZE = 10_000
 # A file takes three pages and its entry.
@@ -34,28 +32,28 @@ def name_of(number: int) -> str:
     return f"{7:032x}-{number:x}"
 
 
-def data_of(number: int) -> memoryview:
-    return memoryview(np.random.default_rng(number).bytes(SIZE))
+def data_of(number: int) -> ByteBuffer:
+    return np.random.default_rng(number).integers(0, 256, SIZE, np.uint8)
 
 
 def add(folder: CacheFolder, *numbers: int) -> None:
     """Add blocks, each of which is older than those after it."""
     for number in numbers:
-        claim = folder.claim(name_of(number))
-        assert claim is not None
-        claim.publish(data_of(number))
-        os.utime(folder.block_path(name_of(number)), (number, number))
+        folder.store(name_of(number), data_of(number))
+        with contextlib.suppress(FileNotFoundError):
+            os.utime(folder.block_path(name_of(number)), (number, number))
+
+
+def load(folder: CacheFolder, number: int) -> ByteBuffer | None:
+    return StoredChunks(folder, f"{7:032x}").load(number, SIZE)
 
 
 def found(folder: CacheFolder) -> list[int]:
     """Return the numbers of the blocks that the cache has."""
     numbers = []
     for number in range(40):
-        block = folder.open(name_of(number), SIZE)
-        if block is not None:
-            data = block.read()
-            assert data is not None
-            assert data.tobytes() == data_of(number)
+        if (data := load(folder, number)) is not None:
+            assert data.tobytes() == data_of(number).tobytes()
             numbers.append(number)
     return numbers
 
@@ -67,26 +65,6 @@ def disk_bytes(folder: CacheFolder) -> int:
         with contextlib.suppress(FileNotFoundError):
             total += file.stat().st_blocks * 512
     return total
-
-
-@contextlib.contextmanager
-def in_process(work: Callable[[], object]) -> Iterator[None]:
-    """Do something in another process, which is killed at the end."""
-
-    def run() -> None:
-        work()
-        has_worked.set()
-        time.sleep(60)
-
-    has_worked = CONTEXT.Event()
-    process = CONTEXT.Process(target=run)
-    process.start()
-    try:
-        assert has_worked.wait(30)
-        yield
-    finally:
-        process.kill()
-        process.join()
 
 
 # ---- users ----
@@ -124,7 +102,7 @@ def test_blocks_of_another_user(
 
 def test_blocks_that_were_not_used_for_longest_are_removed(folder: CacheFolder) -> None:
     add(folder, 0, 1, 2, 3, 4)
-    assert folder.open(name_of(0), SIZE) is not None
+    assert load(folder, 0) is not None
     add(folder, 5, 6)
     assert found(folder) == [0, 3, 4, 5, 6]
 
@@ -147,72 +125,32 @@ def test_other_files_stay(folder: CacheFolder) -> None:
 
 
 @pytest.mark.parametrize("kept", [2, 5])
-def test_blocks_that_cannot_be_removed(folder: CacheFolder, kept: int) -> None:
+def test_what_cannot_be_removed(folder: CacheFolder, kept: int) -> None:
+    """Folders are in the place of blocks."""
     add(folder, 0, 1, 2, 3, 4)
-    with contextlib.ExitStack() as files:
-        for number in range(kept):
-            file = files.enter_context(open(folder.block_path(name_of(number)), "rb"))
-            fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(OSError, match="no room") if kept == 5 else contextlib.nullcontext():
-            add(folder, 5)
-    assert found(folder) == [0, 1, *((3, 4, 5) if kept == 2 else (2, 3, 4))]
+    for number in range(kept):
+        os.unlink(folder.block_path(name_of(number)))
+        os.mkdir(folder.block_path(name_of(number)))
+        Path(folder.block_path(name_of(number)), "x").touch()
+        os.utime(folder.block_path(name_of(number)), (number, number))
+    add(folder, 5, 6)
+    assert 6 in found(folder)
+    assert set(found(folder)) <= {3, 4, 5, 6}
+    assert disk_bytes(folder) <= ROOM_FOR_FIVE + kept * 4096
 
 
 def test_a_block_that_is_larger_than_the_cache(folder: CacheFolder) -> None:
     add(folder, 0, 1)
-    claim = folder.claim(name_of(2))
-    assert claim is not None
-    with pytest.raises(OSError, match="larger than the cache"):
-        claim.publish(memoryview(bytes(10 * SIZE)))
+    folder.store(name_of(2), np.zeros(10 * SIZE, np.uint8))
     assert found(folder) == [0, 1]
 
 
-# ---- claims ----
-
-
-def test_one_process_has_a_claim(folder: CacheFolder) -> None:
-    claim = folder.claim(name_of(1))
-    assert claim is not None
-    other = CacheFolder(folder.path, ROOM_FOR_FIVE)
-    assert other.claim(name_of(1)) is None
-    add(other, 2, 3, 4, 5, 6, 7)  # the claim stays when room is made
-    assert other.claim(name_of(1)) is None
-    with in_process(lambda: None):  # a child has the descriptor, too
-        claim.abandon()
-        add(other, 1)
-    assert 1 in found(other)
-
-
-def test_the_claim_of_a_killed_process_is_free(folder: CacheFolder) -> None:
-    with in_process(lambda: folder.claim(name_of(1))):
-        assert folder.claim(name_of(1)) is None
-    add(folder, 1)
-    assert found(folder) == [1]
-
-
-def test_a_file_that_a_killed_process_left_is_removed_first(folder: CacheFolder) -> None:
-    add(folder, 0, 1, 2, 3, 4)
-    os.rename(folder.block_path(name_of(4)), folder.part_path(name_of(9)))
-    add(folder, 5)
-    assert found(folder) == [0, 1, 2, 3, 5]
-    assert not os.path.exists(folder.part_path(name_of(9)))
-
-
-def test_a_lock_that_stays(folder: CacheFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder_module, "_SECONDS_TO_LOCK", 0.1)
-    add(folder, 1)
-    with folder.locked(), pytest.raises(TimeoutError, match="the cache stays locked"):
-        add(folder, 2)
-    add(folder, 2)
+# ---- several processes ----
 
 
 def write_at_random(folder: CacheFolder, seed: int) -> None:
     for number in np.random.default_rng(seed).integers(0, 30, 150).tolist():
-        claim = folder.claim(name_of(number))
-        if claim is not None and number % 5 == 4:
-            claim.abandon()
-        elif claim is not None:
-            claim.publish(data_of(number))
+        folder.store(name_of(number), data_of(number))
 
 
 def test_the_bound_holds_while_processes_write_and_are_killed(folder: CacheFolder) -> None:

@@ -28,10 +28,7 @@ import torchrec_io as tio
 from tests.support.tfrecord import frame
 from tests.support.web import WebServer
 from torchrec_io._storage.byte_source import ByteSource, read_bytes
-from torchrec_io._storage.cache.folder import log_unwritable
-from torchrec_io._storage.cache.object_blocks import remote_blocks
 from torchrec_io._storage.location import Location
-from torchrec_io._storage.remote import cached_file
 from torchrec_io._storage.remote.options import RemoteOptions
 from torchrec_io._storage.remote.process import close_connections
 
@@ -47,11 +44,14 @@ def cache(tmp_path: Path) -> tio.BlockCache:
     return tio.BlockCache(tmp_path / "blocks", max_bytes=8 << 20, block_bytes=BLOCK)
 
 
-def options_with(cache: tio.BlockCache, **options: Any) -> RemoteOptions:
-    return RemoteOptions({"timeout": 20, **options}, 4 << 20, cache)
+def options_with(
+    cache: tio.BlockCache, memory_bytes: int = 4 << 20, **options: Any
+) -> RemoteOptions:
+    return RemoteOptions({"timeout": 20, **options}, memory_bytes, cache)
 
 
 def opened(url: str, cache: tio.BlockCache, **options: Any) -> ByteSource:
+    """Return an open object. All that have the same memory share the blocks in it."""
     return Location.of(url, options_with(cache, **options)).open()
 
 
@@ -94,21 +94,6 @@ def test_workers_download_each_block_once(
     assert sorted(record for batch in loader for record in batch) == sorted(RECORDS)
     assert len(index) == len(RECORDS)
     assert downloads(web) == dict.fromkeys(range(BLOCKS), 1)
-
-
-def test_a_process_that_is_stopped_does_not_keep_others_waiting(
-    web: WebServer, cache: tio.BlockCache, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url = web.put("/a.tfrecord", DATA)
-    remote = options_with(cache)
-    blocks = remote_blocks(cache, url, Location.of(url, remote).open().stamp, remote)
-    assert blocks is not None
-    claim = blocks.folder.claim(blocks.name(0))
-    assert claim is not None
-    monkeypatch.setattr(cached_file, "_MOST_SECONDS", 0.1)
-    assert read_bytes(opened(url, cache), 10, len(DATA)) == DATA[10:]
-    assert cache.summary().blocks == BLOCKS - 1
-    claim.abandon()
 
 
 # ---- right data ----
@@ -171,6 +156,7 @@ def test_a_wrong_answer_is_asked_for_again(
     url = web.put("/a.tfrecord", gzip.compress(DATA, 1) if is_compressed else DATA)
     options: dict[str, Any] = {"shuffle": shuffle, "batch_size": 16}
     expected = sorted(record for batch in tio.TFRecordDataset(url, **options) for record in batch)
+    options["cache_bytes"] = 1 << 23  # shares no memory
     dataset = tio.TFRecordDataset(url, cache=cache if has_cache else None, **options)
     web.requests.clear()
     web.faults = [wrong_answer]
@@ -180,7 +166,7 @@ def test_a_wrong_answer_is_asked_for_again(
     assert sorted(record for batch in dataset for record in batch) == expected
     assert not (has_cache and web.gets())
     cache.clear()
-    options["cache_bytes"] = 1 << 22  # no other reader's
+    options["cache_bytes"] = 1 << 22
     again = tio.TFRecordDataset(url, cache=cache if has_cache else None, **options)
     web.faults = [wrong_answer] * 1000  # the object itself is damaged
     with pytest.raises(tio.CorruptRecordError, match=r"a\.tfrecord"):
@@ -206,15 +192,17 @@ def test_batches_of_damaged_blocks(
     web: WebServer, cache: tio.BlockCache, *, verify_crc: bool, shuffle: bool
 ) -> None:
     content = b"".join(frame(tio.encode_example({"data": record})) for record in RECORDS)
-    dataset = tio.TFRecordDataset(
-        web.put("/a.tfrecord", content),
-        {"data": tio.RawFeature("uint8", (7000,))},
-        batch_size=4,
-        shuffle=shuffle,
-        cache=cache,
-        verify_crc=verify_crc,
-    )
-    for _ in range(3):
+    url = web.put("/a.tfrecord", content)
+    for epoch in range(3):
+        dataset = tio.TFRecordDataset(
+            url,
+            {"data": tio.RawFeature("uint8", (7000,))},
+            batch_size=4,
+            shuffle=shuffle,
+            cache=cache,
+            cache_bytes=(4 << 20) + epoch,  # shares no memory
+            verify_crc=verify_crc,
+        )
         rows = [row.numpy().tobytes() for batch in dataset for row in batch["data"]]
         assert sorted(rows) == sorted(RECORDS)
         assert {*downloads(web, len(content)).values()} == {1}
@@ -226,7 +214,7 @@ def test_batches_of_damaged_blocks(
             # In each record that lies in this block alone: another one may be dropped for it, too.
             for at in range(-begin % size, min(len(data), BLOCK) - size, size):
                 data[at + 100] ^= 4
-            with path.open("r+b") as file:  # in place: the blocks are open
+            with path.open("r+b") as file:
                 file.write(data)
 
 
@@ -286,7 +274,6 @@ OTHER = "http://other"
 )
 def test_stores_with_one_name_are_different(
     web: WebServer,
-    cache: tio.BlockCache,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     *,
@@ -297,21 +284,26 @@ def test_stores_with_one_name_are_different(
     (tmp_path / "config").write_text(f"[profile x]\nendpoint_url = {OTHER}\n")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     stamp = Location.of(web.put("/a", DATA)).open().stamp
-    other = remote_blocks(cache, url, stamp, RemoteOptions({"sas_key": "5f2a", **options}))
-    assert remote_blocks(cache, url, stamp, RemoteOptions()) != other
+    other = Location.of(url, {"sas_key": "5f2a", **options}).content_identity(stamp)
+    assert Location.of(url).content_identity(stamp) != other
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert remote_blocks(cache, url, stamp, RemoteOptions()) == other
+    assert Location.of(url).content_identity(stamp) == other
 
 
 # ---- faults of the store ----
+
+
+def names_in(cache: tio.BlockCache) -> set[str]:
+    """Return the names in the folder of a cache, without the names of blocks."""
+    return {path.name for path in Path(cache.directory).iterdir() if path.suffix != ".block"}
 
 
 @pytest.mark.parametrize(("fault", "error"), [(503, ConnectionError), (403, PermissionError)])
 def test_faults_that_stay(
     web: WebServer, cache: tio.BlockCache, fault: int, error: type[Exception]
 ) -> None:
-    """What was claimed is free again, and what was downloaded is kept."""
+    """What was downloaded is kept, and the rest can be downloaded later."""
     url = web.put("/a.tfrecord", DATA)
     file = opened(url, cache, max_attempts=2)
     assert read_bytes(file, 0, 10) == DATA[:10]
@@ -322,12 +314,10 @@ def test_faults_that_stay(
     assert read_bytes(file, 0, BLOCK) == DATA[:BLOCK]
     web.faults = []
     assert read_bytes(file, 0, len(DATA)) == DATA
-    assert not list(Path(cache.directory).glob("*.part"))
+    assert names_in(cache) == {"torchrec_io-cache"}
 
 
-def test_iterations_that_are_left_give_up_their_claims(
-    web: WebServer, cache: tio.BlockCache
-) -> None:
+def test_iterations_that_are_left_keep_no_locks(web: WebServer, cache: tio.BlockCache) -> None:
     url = web.put("/a.tfrecord", DATA)
     index = tio.RecordIndex.build(url)
     web.delay = 0.1
@@ -338,7 +328,6 @@ def test_iterations_that_are_left_give_up_their_claims(
     web.delay = 0
     assert len(index) == len(RECORDS)
     assert read_bytes(opened(url, cache), 0, len(DATA)) == DATA
-    assert not list(Path(cache.directory).glob("*.part"))
 
 
 @pytest.mark.parametrize("plant", ["pipe", "link", "symbolic link", "folder"])
@@ -352,8 +341,8 @@ def test_what_others_put_in_place_of_files(
     other.write_bytes(DATA)
     names = sorted(os.listdir(cache.directory))
     assert len(names) > BLOCKS
-    parts = [f"{name.removesuffix('.block')}.part" for name in names if name.endswith(".block")]
-    for name in [*names, *parts[::2]]:
+    locks = [f"{name.removesuffix('.block')}.lock" for name in names if name.endswith(".block")]
+    for name in [*names, *locks[::2], "torchrec_io-cache.part"]:
         path = Path(cache.directory, name)
         path.unlink(missing_ok=True)
         if plant == "pipe":
@@ -426,7 +415,6 @@ def test_local_files_need_no_cache(tmp_path: Path, cache: tio.BlockCache) -> Non
 @pytest.fixture
 def warnings() -> Iterator[list[str]]:
     """Return what is logged about the cache."""
-    log_unwritable.cache_clear()
     texts: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: texts.append(record.getMessage())  # type: ignore[method-assign]
@@ -449,7 +437,8 @@ def test_a_full_disk(web: WebServer, cache: tio.BlockCache, warnings: list[str])
     assert warnings == [
         f"the cache {cache.directory} cannot be written (File too large): data is read without it"
     ]
-    assert read_bytes(file, 0, len(DATA)) == DATA
+    again = opened(web.url("/a.tfrecord"), cache, memory_bytes=5 << 20)
+    assert read_bytes(again, 0, len(DATA)) == DATA
     assert cache.summary().blocks == BLOCKS
 
 
@@ -472,7 +461,8 @@ def test_a_folder_that_is_removed_during_an_epoch(web: WebServer, cache: tio.Blo
     assert [first, *items] == RECORDS
     assert list(dataset) == RECORDS
     close_connections()
-    assert list(pickle.loads(pickle.dumps(dataset))) == RECORDS
+    again = tio.TFRecordDataset(web.url("/a.tfrecord"), cache=cache, cache_bytes=8 << 20)
+    assert list(again) == RECORDS
     assert cache.summary().blocks == BLOCKS  # a later run uses the folder again
 
 

@@ -174,7 +174,7 @@ def test_threads_read_one_object_in_several_places(web: WebServer) -> None:
 def test_a_child_does_not_wait_for_what_its_parent_reads_ahead(web: WebServer) -> None:
     file = Location.of(web.put("/a", DATA * 4)).open()
     step = 1 << 18
-    at = 2 * step + (1 << 20)  # where the second part begins that is read ahead
+    at = 3 << 20  # where the second chunk begins that is read ahead
     is_forked = threading.Event()
 
     def hold_back(handler: Any) -> bool:
@@ -187,13 +187,13 @@ def test_a_child_does_not_wait_for_what_its_parent_reads_ahead(web: WebServer) -
     read_bytes(file, step, step)  # starts to read ahead
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
-    child = context.Process(target=lambda: sender.send_bytes(read_bytes(file, at, step)))
+    child = context.Process(target=lambda: sender.send_bytes(read_bytes(file, 2 * step, at)))
     child.start()
     is_forked.set()
     answer = receiver.recv_bytes() if receiver.poll(20) else None
     child.kill()
     child.join()
-    assert answer == (DATA * 4)[at : at + step]
+    assert answer == (DATA * 4)[2 * step : 2 * step + at]
 
 
 def test_a_record_that_is_larger_than_the_memory(web: WebServer) -> None:

@@ -77,15 +77,20 @@ void bind_gather(const Buffer& source, const Matrix<std::int64_t>& rows,
   copy_ranges(bytes_of(source), ranges, target);
 }
 
-void init_checked_file(CheckedFile* self, int descriptor, std::int64_t size,
-                       const Buffer& checksums) {
+bool bind_read_checked(int descriptor, std::int64_t size, const Buffer& checksums,
+                       const Matrix<std::int64_t>& rows, const WritableBuffer& buffer) {
   const Bytes bytes = bytes_of(checksums);
   if (size < 0 || bytes.size() != 4 * count_chunks(static_cast<std::size_t>(size))) {
     throw nb::value_error("each chunk of a file must have a checksum of 4 bytes");
   }
   std::vector<std::uint32_t> values(bytes.size() / 4);
   if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
-  new (self) CheckedFile{descriptor, size, std::move(values)};
+  const CheckedFile file{descriptor, size, std::move(values)};
+  const std::vector<Range> ranges = to_ranges(rows);
+  const MutableBytes target = writable_bytes(buffer);
+  check_targets(ranges, target);
+  const ReleasedGil unlocked;
+  return read_checked(file, ranges, target);
 }
 
 nb::bytes bind_chunk_checksums(const Buffer& data) {
@@ -95,28 +100,6 @@ nb::bytes bind_chunk_checksums(const Buffer& data) {
     checksums = chunk_checksums(bytes_of(data));
   }
   return nb::bytes(checksums.data(), 4 * checksums.size());
-}
-
-void check_block_bytes(std::int64_t block_bytes) {
-  if (block_bytes < 1) throw nb::value_error("block_bytes must be positive");
-}
-
-std::vector<std::int64_t> bind_block_numbers(const Matrix<std::int64_t>& rows,
-                                             std::int64_t block_bytes) {
-  check_block_bytes(block_bytes);
-  return block_numbers(to_ranges(rows), block_bytes);
-}
-
-std::vector<std::size_t> bind_read_blocks(const Sequence<CheckedFile>& files,
-                                          const Matrix<std::int64_t>& rows,
-                                          std::int64_t block_bytes, const WritableBuffer& buffer) {
-  check_block_bytes(block_bytes);
-  const Items<const CheckedFile*> items(files);
-  const std::vector<Range> ranges = to_ranges(rows);
-  const MutableBytes target = writable_bytes(buffer);
-  check_targets(ranges, target);
-  const ReleasedGil unlocked;
-  return read_blocks(items.values(), ranges, block_bytes, target);
 }
 
 std::optional<std::size_t> find_changed_file(const Sequence<FileWatch>& watches) {
@@ -171,28 +154,19 @@ void bind_reads(nb::module_& m) {
         "    ranges: int64 [n, 3]: offset in the source, size, offset in the buffer.\n"
         "    buffer: Bytes that receive the data.");
 
-  nb::class_<CheckedFile>(m, "CheckedFile", "An open file with a checksum of each chunk.")
-      .def("__init__", &init_checked_file, "descriptor"_a, "size"_a, "checksums"_a,
-           "Args:\n"
-           "    descriptor: Descriptor of the file, open as long as the object is used.\n"
-           "    size: Number of bytes that have checksums.\n"
-           "    checksums: Those that `chunk_checksums` returned.");
   m.def("chunk_checksums", &bind_chunk_checksums, "data"_a,
         "Return the CRC-32C of each chunk of 4,096 bytes, as little-endian uint32.");
-  m.def("block_numbers", &bind_block_numbers, "ranges"_a, "block_bytes"_a,
-        "Return the numbers of the blocks that ranges touch: those of each range in turn.\n\n"
+  m.def("read_checked", &bind_read_checked, "descriptor"_a, "size"_a, "checksums"_a, "ranges"_a,
+        "buffer"_a,
+        "Read ranges of an open file whose chunks have checksums.\n\n"
         "Args:\n"
-        "    ranges: int64 [n, 3]: offset, size, offset in the buffer.\n"
-        "    block_bytes: Size of a block.");
-  m.def("read_blocks", &bind_read_blocks, "files"_a, "ranges"_a, "block_bytes"_a, "buffer"_a,
-        "Read ranges of an object whose blocks are files, and compare the checksums.\n\n"
-        "Args:\n"
-        "    files: The block of each number that `block_numbers` returns.\n"
-        "    ranges: int64 [n, 3]: offset, size, offset in the buffer.\n"
-        "    block_bytes: Size of a block.\n"
+        "    descriptor: Descriptor of the file.\n"
+        "    size: Number of its first bytes that have checksums.\n"
+        "    checksums: Those that `chunk_checksums` returned.\n"
+        "    ranges: int64 [n, 3]: file offset, size, offset in the buffer.\n"
         "    buffer: Bytes that receive the data.\n\n"
         "Returns:\n"
-        "    Positions in `files` of those that could not be read, or are damaged.");
+        "    False if a range cannot be read, or is damaged.");
 
   nb::class_<FileWatch>(m, "FileWatch", "Notices that an open file is changed in place.")
       .def(nb::init<int, std::int64_t, std::int64_t>(), "descriptor"_a, "size"_a, "mtime_ns"_a,

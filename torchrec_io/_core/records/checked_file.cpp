@@ -40,31 +40,14 @@ MutableBytes part(MutableBytes bytes, std::int64_t at, std::int64_t size) {
   return bytes.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(size));
 }
 
-// Calls `work` with the number of a block, and the part of a range in it, whose offset is that in
-// the block.
-template <class Work>
-void for_each_piece(std::span<const Range> ranges, std::int64_t block_bytes, const Work& work) {
-  for (const Range& range : ranges) {
-    std::int64_t done = 0;
-    while (done < range.size) {
-      const std::int64_t number = (range.offset + done) / block_bytes;
-      const std::int64_t inside = (range.offset + done) % block_bytes;
-      const std::int64_t taken = std::min(range.size - done, block_bytes - inside);
-      work(number, Range{inside, taken, range.target + done});
-      done += taken;
-    }
-  }
-}
-
 }  // namespace
 
 // Chunks are compared whole, so the rest of the first and the last one is read, too: by the same
 // request, to memory beside the target.
-bool CheckedFile::read(std::int64_t offset, MutableBytes target, bool checks) const {
+bool CheckedFile::read(std::int64_t offset, MutableBytes target) const {
   const auto length = static_cast<std::int64_t>(target.size());
   if (size < 0 || !is_inside(offset, length, static_cast<std::size_t>(size))) return false;
   if (length == 0) return true;
-  if (!checks) return read_parts(descriptor, offset, std::array{as_iovec(target)});
   const std::int64_t end = offset + length;
   const std::int64_t first = offset / kChunk * kChunk;
   const std::int64_t last = std::min(size, end + (kChunk - end % kChunk) % kChunk);
@@ -109,27 +92,10 @@ std::vector<std::uint32_t> chunk_checksums(Bytes bytes) {
   return checksums;
 }
 
-std::vector<std::int64_t> block_numbers(std::span<const Range> ranges, std::int64_t block_bytes) {
-  std::vector<std::int64_t> numbers;
-  numbers.reserve(ranges.size());
-  for_each_piece(ranges, block_bytes,
-                 [&](std::int64_t number, const Range&) { numbers.push_back(number); });
-  return numbers;
-}
-
-std::vector<std::size_t> read_blocks(std::span<const CheckedFile* const> files,
-                                     std::span<const Range> ranges, std::int64_t block_bytes,
-                                     MutableBytes buffer, bool checks) {
-  std::vector<std::size_t> failed;
-  std::size_t position = 0;
-  for_each_piece(ranges, block_bytes, [&](std::int64_t, const Range& piece) {
-    if (position < files.size() &&
-        !files[position]->read(piece.offset, part(buffer, piece.target, piece.size), checks)) {
-      failed.push_back(position);
-    }
-    ++position;
+bool read_checked(const CheckedFile& file, std::span<const Range> ranges, MutableBytes buffer) {
+  return std::ranges::all_of(ranges, [&](const Range& range) {
+    return file.read(range.offset, part(buffer, range.target, range.size));
   });
-  return failed;
 }
 
 }  // namespace tio

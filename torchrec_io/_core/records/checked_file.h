@@ -22,8 +22,8 @@ struct CheckedFile {
   std::vector<std::uint32_t> checksums;
 
   // Reads a range. Returns false if it is not inside the file, cannot be read, or is damaged. The
-  // target may have been written even so. Damage is not found without `checks`.
-  bool read(std::int64_t offset, MutableBytes target, bool checks = true) const;
+  // target may have been written even so.
+  bool read(std::int64_t offset, MutableBytes target) const;
 
  private:
   bool is_valid(std::size_t first, Bytes head, Bytes target, Bytes tail) const;
@@ -37,15 +37,8 @@ constexpr std::size_t count_chunks(std::size_t size) {
 // Returns the checksum of each chunk of some bytes.
 std::vector<std::uint32_t> chunk_checksums(Bytes bytes);
 
-// Returns the numbers of the blocks that ranges of an object touch: those of each range in turn.
-// All blocks have the same size, except the last. An empty range touches none.
-std::vector<std::int64_t> block_numbers(std::span<const Range> ranges, std::int64_t block_bytes);
-
-// Reads ranges of an object whose blocks are files: those of `block_numbers`, one after another.
-// Every target lies inside the buffer. Returns the positions in `files` of those that could not be
-// read, or are damaged, which is not found without `checks`.
-std::vector<std::size_t> read_blocks(std::span<const CheckedFile* const> files,
-                                     std::span<const Range> ranges, std::int64_t block_bytes,
-                                     MutableBytes buffer, bool checks = true);
+// Reads ranges of a file. Every target lies inside the buffer. Returns false as
+// `CheckedFile::read`.
+bool read_checked(const CheckedFile& file, std::span<const Range> ranges, MutableBytes buffer);
 
 }  // namespace tio

@@ -88,7 +88,7 @@ class BlockCache:
         return summarize_cache(self.directory)
 
     def clear(self) -> None:
-        """Remove all blocks, except those that a process is writing.
+        """Remove all blocks.
 
         Raises:
             OSError: If the directory cannot be written.
@@ -122,10 +122,9 @@ def summarize_cache(directory: StrPath) -> CacheSummary:
     oldest: int | None = None
     for file in folder.files():
         size += file.size
-        if not file.is_part:
-            blocks += 1
-            objects.add(file.object)
-            oldest = file.used_ns if oldest is None else min(oldest, file.used_ns)
+        blocks += 1
+        objects.add(file.object)
+        oldest = file.used_ns if oldest is None else min(oldest, file.used_ns)
     return CacheSummary(
         directory=folder.path,
         size=size,
@@ -137,7 +136,7 @@ def summarize_cache(directory: StrPath) -> CacheSummary:
 
 
 def clear_cache(directory: StrPath) -> None:
-    """Remove all blocks of the cache in a directory, except those that a process is writing.
+    """Remove all blocks of the cache in a directory.
 
     Raises:
         FileNotFoundError: If there is no such directory.

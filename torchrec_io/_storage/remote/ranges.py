@@ -57,20 +57,6 @@ def plan_requests(ranges: Ints, fetch_bytes: int, gap: int) -> list[RangeRequest
     ]
 
 
-def cut_at_blocks(ranges: Ints, size: int) -> Ints:
-    """Return parts of ranges that lie in one block each, as for :func:`plan_requests`.
-
-    Args:
-        ranges: int64 ``[n, 3]``: offset, size, and offset in a buffer.
-        size: Size of a block in bytes.
-    """
-    first, last = int(ranges[:, 0].min()) // size, -(-int(ranges[:, :2].sum(axis=1).max()) // size)
-    begins = np.arange(first, last) * size
-    numbers, cut = cut_ranges(np.column_stack([begins, begins + size]), ranges[ranges[:, 1] > 0])
-    cut[:, 0] += begins[numbers]
-    return cut
-
-
 def _joined(begins: Ints, ends: Ints, gap: int) -> Ints:
     """Return the begin and end of ascending parts that cover ranges; int64 ``[n, 2]``."""
     order = np.argsort(begins, kind="stable")

@@ -3,46 +3,41 @@
 from __future__ import annotations
 
 import os
-import threading
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple
 
 import numpy as np
 
-from ..byte_source import ByteBuffer, ByteSource, Ints, Stamp
-from ..thread_pool import REMOTE_THREADS
+from ... import _core
+from ..byte_source import ByteBuffer, Ints, Stamp
+from ..chunk_cache import Chunk, process_cache
+from ..chunked_file import ChunkedFile
+from ..digest import digest_text
+from ..thread_pool import REMOTE_THREADS, shared_pool
 from .client import FetchError, HelperError
 from .failures import error_of
-from .messages import ObjectInfo
+from .messages import ObjectInfo, is_strong
 from .options import RemoteOptions
 from .process import ObjectAccess, access
 from .ranges import GAP_BYTES, MOST_PART_BYTES, plan_requests
-from .urls import can_pin
+from .urls import OBJECT_STORES, can_pin, scheme_of
 
-# A read that continues the one before it starts to read ahead: a part, then larger ones.
-_FIRST_PART_BYTES = 1 << 20
-_MOST_PARTS_AHEAD = 8
+# Without a cache on the local disk the first chunks are small, so that the first bytes come soon.
+_FIRST_CHUNK_BYTES = 1 << 20
+_MOST_BYTES_AHEAD = 64 << 20
+_LEAST_SHARE_AHEAD = 3  # one part of so many of the memory is for chunks that are read ahead
 _NANOSECONDS = 1_000_000_000
+# A time of the last change identifies content once it is this old: it may have a resolution of
+# seconds, and an object may be replaced twice within one.
+_SECONDS_UNTIL_SURE = 60
 
 
-class _PartAhead(NamedTuple):
-    """A part of an object that is read ahead.
-
-    Attributes:
-        begin: First byte.
-        end: Byte after the last one.
-        data: The bytes, once they are there.
-    """
-
-    begin: int
-    end: int
-    data: Future[ByteBuffer]
-
-
-class RemoteFile(ByteSource):
+class RemoteFile(ChunkedFile):
     """An object of a store, read exactly as it was when it was first seen.
 
-    Nothing is requested when it is opened.
+    Nothing is requested when it is opened. With a cache on the local disk, all reads are of whole
+    chunks. Else only reads that continue the one before them are, and the chunks after them are
+    read ahead; all others request what they need.
 
     Args:
         url: Public URL.
@@ -51,105 +46,96 @@ class RemoteFile(ByteSource):
     """
 
     def __init__(self, url: str, stamp: Stamp, options: RemoteOptions) -> None:
-        self.path = url
-        self.stamp = stamp
+        stored = None
+        identity = None if options.cache is None else identity_of(url, stamp, options)
+        ahead_bytes = min(_MOST_BYTES_AHEAD, options.fetch_bytes // _LEAST_SHARE_AHEAD)
+        if options.cache is None or identity is None:
+            chunk_bytes = min(MOST_PART_BYTES, max(1, ahead_bytes // 8))
+            starts = _chunk_starts(stamp.size, chunk_bytes, _FIRST_CHUNK_BYTES)
+        else:
+            from ..cache.stored_chunks import StoredChunks  # noqa: PLC0415  # not without a cache
+
+            chunk_bytes = options.cache.block_bytes
+            starts = _chunk_starts(stamp.size, chunk_bytes, chunk_bytes)
+            stored = StoredChunks.of(options.cache, identity, starts)
+        cache = process_cache(options.fetch_bytes)
+        super().__init__(url, stamp, starts, stored or object(), cache=cache, stored=stored)
         self.is_pinned = can_pin(url)
         self._options = options
         self._way: ObjectAccess | None = None
-        self._gap_bytes = GAP_BYTES  # neighbors this close share a request
-        self._lock = threading.Lock()  # held by the thread that reads ahead
         self._next = -1  # offset where a read would continue the last one
-        self._parts: list[_PartAhead] = []  # that are read ahead, ascending
-        self._pid = os.getpid()
-
-    @property
-    def size(self) -> int:
-        return self.stamp.size
+        self._in_row = 0  # number of reads that continued the one before
+        self._most_ahead = max(1, min(REMOTE_THREADS, ahead_bytes // chunk_bytes))
+        # Chunks that are read ahead, by process and number: a forked child has no threads.
+        self._ahead: dict[tuple[int, int], Future[Chunk]] = {}
+        self._pool: ThreadPoolExecutor | None = None  # its threads end with the last file
 
     def read_into(self, offset: int, out: memoryview) -> int:
-        size = max(0, min(len(out), self.stamp.size - offset))
-        if size:
-            data, done = np.frombuffer(out, np.uint8)[:size], 0
-            if self._lock.acquire(blocking=False):  # else another thread reads ahead
-                try:
-                    done = self._read_on(offset, data)
-                finally:
-                    self._lock.release()
-            if done < size:
-                self._read(np.array([(offset + done, size - done, done)]), data)
+        size = max(0, min(len(out), self.size - offset))
+        self._in_row = self._in_row + 1 if offset == self._next else 0
+        self._next = offset + size
+        if self._in_row and self.stored is None:
+            return super().read_into(offset, out)
+        self.read_ranges(np.array([(offset, size, 0)]), np.frombuffer(out, np.uint8))
         return size
 
     def read_ranges(self, ranges: Ints, out: ByteBuffer) -> int | None:
-        is_outside = ranges[:, 0] + ranges[:, 1] > self.stamp.size
+        is_outside = ranges[:, 0] + ranges[:, 1] > self.size
         if is_outside.any():
             return int(is_outside.argmax())
-        self._read(ranges, out)
+        stored = self.stored
+        if stored is None:
+            self._fetch(ranges, out)
+        else:  # what is on the local disk is not copied to the cache in memory
+            self._gather(
+                [
+                    (number, parts)
+                    for number, parts in self._split(ranges)
+                    if not stored.read(number, self.size_of(number), parts, out)
+                ],
+                out,
+            )
         return None
 
-    def drop_kept(self, ranges: Ints) -> bool:
-        del ranges
-        return True  # the network may have changed what it was asked for
-
     def close(self) -> None:
-        self._keep_parts([])
+        for done in self._ahead.values():
+            done.cancel()
+        self._ahead = {}
 
-    # ---- reading ahead ----
+    def load(self, number: int, size: int) -> Chunk:
+        del size
+        whole = self.size_of(number)
+        data = _core.allocate(whole)
+        self._fetch(np.array([(self.starts[number], whole, 0)]), data)
+        return Chunk(data, None)
 
-    def _read_on(self, offset: int, out: ByteBuffer) -> int:
-        """Fill a buffer with bytes that were read ahead, and read more of the object ahead.
+    # ---- chunks that are read ahead ----
 
-        Nothing is read ahead if the read does not continue the one before it. A read that skips
-        some bytes that were read ahead continues it, too.
+    def _prefetch(self, numbers: list[int]) -> None:
+        # Twice as many as there were reads in a row: a program may read little.
+        end = numbers[-1] + 1 + min(self._most_ahead, 2 * self._in_row)
+        wanted = [*numbers, *range(numbers[-1] + 1, min(end, self.count))][: self._most_ahead + 1]
+        before, self._ahead = self._ahead, {}
+        process = os.getpid()
+        for number in wanted[1:]:
+            done = before.pop((process, number), None)
+            if done is None:
+                self._pool = shared_pool(REMOTE_THREADS)
+                done = self._pool.submit(super()._chunk, number, self.size_of(number))
+            self._ahead[process, number] = done
+        first = before.pop((process, wanted[0]), None)
+        if first is not None:
+            self._ahead[process, wanted[0]] = first
+        for done in before.values():
+            done.cancel()
 
-        Returns:
-            Number of bytes, which may be less than are wanted.
-        """
-        end = offset + len(out)
-        if self._pid != os.getpid():  # only the parent has the threads
-            self._parts, self._pid = [], os.getpid()
-        last, self._next = self._next, end
-        read_to = self._parts[-1].end if self._parts else last
-        if not 0 <= last <= offset <= read_to:
-            self._keep_parts([])
-            return 0
-        most = min(MOST_PART_BYTES, self._options.fetch_bytes // (3 * _MOST_PARTS_AHEAD))
-        size = min(most, _FIRST_PART_BYTES)
-        if self._parts:
-            size = min(most, 2 * (self._parts[-1].end - self._parts[-1].begin))
-        parts = [part for part in self._parts if part.end > offset]
-        begin = max(read_to, end)
-        for _ in range(min(2, _MOST_PARTS_AHEAD - len(parts))):
-            stop = min(begin + size, self.size)
-            if begin < stop:
-                parts.append(_PartAhead(begin, stop, _pool().submit(self._read_part, begin, stop)))
-                begin, size = stop, min(most, 2 * size)
-        self._keep_parts(parts)
-        at = offset
-        for part in parts:
-            if part.begin <= at < end:
-                stop = min(end, part.end)
-                data = part.data.result()[at - part.begin : stop - part.begin]
-                out[at - offset : stop - offset] = data
-                at = stop
-        return at - offset
-
-    def _keep_parts(self, parts: list[_PartAhead]) -> None:
-        """Drop all parts but some."""
-        dropped = [part for part in self._parts if part not in parts]
-        self._parts = parts
-        for part in dropped:
-            part.data.cancel()
-
-    def _read_part(self, begin: int, end: int) -> ByteBuffer:
-        data = np.empty(end - begin, np.uint8)
-        self._read(np.array([(begin, len(data), 0)]), data)
-        return data
+    def _chunk(self, number: int, size: int) -> Chunk:
+        done = self._ahead.pop((os.getpid(), number), None)
+        if done is None or done.cancel():  # no thread has begun
+            return super()._chunk(number, size)
+        return done.result()
 
     # ---- requests ----
-
-    def _read(self, ranges: Ints, out: ByteBuffer) -> None:
-        """Read ranges, as :meth:`read_ranges` does."""
-        self._fetch(ranges, out)
 
     def _fetch(self, ranges: Ints, out: ByteBuffer) -> None:
         """Read ranges from the store; once more if the helper has ended."""
@@ -157,7 +143,7 @@ class RemoteFile(ByteSource):
             is_inside = (ranges[:, 0] < error.end) & (ranges[:, 0] + ranges[:, 1] > error.begin)
             if is_inside.any():
                 raise error_of(error.failure, self.path)
-        requests = plan_requests(ranges, self._options.fetch_bytes, self._gap_bytes)
+        requests = plan_requests(ranges, self._options.fetch_bytes, GAP_BYTES)
         for is_last in (False, True):
             way = self._way  # another thread may change it
             if way is None or way.pid != os.getpid():
@@ -176,13 +162,42 @@ class RemoteFile(ByteSource):
                     raise
 
 
-_pools: dict[int, ThreadPoolExecutor] = {}  # of this process and its parents
+def _chunk_starts(size: int, chunk_bytes: int, first_bytes: int) -> Ints:
+    """Return the start of each chunk of an object, and its end; int64 ``[chunks + 1]``.
+
+    Args:
+        size: Size of the object in bytes.
+        chunk_bytes: Size of most chunks.
+        first_bytes: Size of the first one; each of those after it is twice as large.
+    """
+    starts = [0]
+    while first_bytes < chunk_bytes:
+        starts.append(starts[-1] + first_bytes)
+        first_bytes *= 2
+    found = np.append(starts[:-1], np.arange(starts[-1], size, chunk_bytes))
+    return np.append(found[found < size], size).astype(np.int64)
 
 
-def _pool() -> ThreadPoolExecutor:
-    """Return the threads that wait for objects in this process."""
-    process = os.getpid()
-    return _pools.get(process) or _pools.setdefault(process, ThreadPoolExecutor(REMOTE_THREADS))
+def identity_of(url: str, stamp: Stamp, options: RemoteOptions) -> str | None:
+    """Return text that identifies the content of an object, without secrets.
+
+    Args:
+        url: Public URL.
+        stamp: Stamp of the object.
+        options: Options of the access.
+
+    Returns:
+        None if it has no identity that is sure to change with its content.
+    """
+    etag, version = map(str, stamp.file)
+    seconds = stamp.mtime_ns // _NANOSECONDS
+    if not is_strong(etag) and not version:
+        if not seconds or time.time() - seconds < _SECONDS_UNTIL_SURE:
+            return None
+        version = str(stamp.mtime_ns)
+    scheme = scheme_of(url)
+    where = options.place(scheme) if scheme in OBJECT_STORES else options.identity
+    return digest_text(repr((url, where, etag, version, stamp.size)), size=16)
 
 
 def stamp_of_info(info: ObjectInfo) -> Stamp:
