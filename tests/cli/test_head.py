@@ -346,5 +346,5 @@ def test_files_one_folder_down(head: Head, tmp_path: Path) -> None:
         write_tfrecord(tmp_path / "data" / name / "x.tfrecord", [b"x"])
     result = head("data")
     assert result.exit_code == 2
-    assert "directories in it do: 'data/train', 'data/val'; pass one of these" in result.stderr
+    assert "but has folders: 'data/train', 'data/val'; pass one of these" in result.stderr
     assert head("data/train").exit_code == 0

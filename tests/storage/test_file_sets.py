@@ -192,11 +192,13 @@ def test_files_one_folder_down(folder: Path) -> None:
     make(folder / "val", "a.tfrecord")
     (folder / "docs").mkdir()
     (folder / "docs" / "notes.txt").touch()
-    message = "but directories in it do: 'data/train', 'data/val'; pass one of these"
+    message = "but has folders: 'data/docs', 'data/train', 'data/val'; pass one of these"
     for reader in (tio.TFRecordDataset, tio.TFRecordStream, tio.Schema.infer):
         with pytest.raises(FileNotFoundError, match=message):
             reader("data")
-    with pytest.raises(FileNotFoundError, match=r"holds no file with the name of a TF.*a pattern"):
+    with pytest.raises(
+        FileNotFoundError, match=r"holds no file with the name of a data file; use a pattern"
+    ):
         tio.TFRecordDataset("data/docs")
 
 

@@ -11,7 +11,7 @@ import itertools
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ..checks import counted
 
@@ -95,6 +95,31 @@ def _asks_for_all(pattern: str | None, ends: tuple[str, str], width: int) -> boo
         return True
     names = (os.path.basename((digit * width).join(ends)) for digit in "0123456789")
     return all(fnmatch.fnmatch(name, os.path.basename(pattern)) for name in names)
+
+
+def data_files(
+    folder: str, files: Iterable[str], folders: Iterable[str], is_data: Callable[[str], bool]
+) -> list[str]:
+    """Return the data files in a folder, in order.
+
+    Args:
+        folder: Path or URL of the folder.
+        files: Names of the files in it.
+        folders: Names of the folders in it.
+        is_data: Whether the name of a file is that of a data file.
+
+    Raises:
+        FileNotFoundError: If there is no data file. The error names the folders in the folder.
+    """
+    found = sorted(os.path.join(folder, name) for name in files if is_data(name))
+    if found:
+        return found
+    reason = f"the folder {folder!r} holds no file with the name of a data file"
+    below = sorted(os.path.join(folder, name) for name in folders if name[0] not in "._")
+    if below:
+        named = named_some(len(below), map(repr, below))
+        raise FileNotFoundError(f"{reason}, but has folders: {named}; pass one of these")
+    raise FileNotFoundError(f"{reason}; use a pattern")
 
 
 def check_one_set(folder: str, files: Sequence[str]) -> None:

@@ -77,9 +77,9 @@ def subfolder_names(folder: Location) -> list[str]:
         OSError: If a request failed.
     """
     if folder.options is not None:
-        from .remote.listing import list_subfolders  # noqa: PLC0415  # as above
+        from .remote.listing import list_folder  # noqa: PLC0415  # as above
 
-        return list_subfolders(folder.name, folder.options)
+        return list_folder(folder.name, folder.options)[1]
     try:
         with os.scandir(folder) as entries:
             return sorted(entry.name for entry in entries if entry.is_dir())
@@ -95,11 +95,11 @@ def stamps_in(folder: Location, *, is_recursive: bool = False) -> dict[str, Stam
         is_recursive: Whether the objects in folders of the folder are listed, too.
     """
     assert folder.options is not None
-    from .remote.listing import list_stamps  # noqa: PLC0415  # as above
+    from .remote.listing import list_folder  # noqa: PLC0415  # as above
 
-    url = f"{folder.name.rstrip('/')}/"
-    found = list_stamps(url, folder.options, is_recursive=is_recursive)
-    return {each[len(url) :]: stamp for each, stamp in found.items()}
+    url = folder.name.rstrip("/")
+    found, _ = list_folder(url, folder.options, is_recursive=is_recursive)
+    return {each[len(url) + 1 :]: stamp for each, stamp in found.items()}
 
 
 # ---- folders of jobs ----

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from .file_sets import check_complete, check_one_set, file_sets, named_some
+from .file_sets import check_complete, check_one_set, data_files, file_sets
 from .local import StrPath
 from .location import Location, local_name
 from .remote.options import RemoteOptions, StorageOptions
@@ -132,48 +132,51 @@ def _find(
 ) -> list[_Given]:
     """Return the files that each path stands for."""
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    names = [local_name(path) for path in given]
-    urls = [name for path, name in zip(given, names, strict=True) if _is_given_url(path, name)]
-    found = _expand_urls(urls, tfrecord_names, storage_options, allow_missing) if urls else {}
+    is_data = _is_tfrecord_name if tfrecord_names else _is_data_name
     companion = _COMPANION_NAME if tfrecord_names else _INDEX_NAME
-    for path, name in zip(given, names, strict=True):
+    names = [local_name(path) for path in given if not isinstance(path, Location)]
+    remote = RemoteOptions.of(storage_options)
+    objects = _expand_urls([*filter(is_url, names)], remote, is_data, allow_missing)
+    found = []
+    for path in given:
+        name = local_name(path)
+        options = path.options if isinstance(path, Location) else None
+        is_folder = False
         if isinstance(path, Location):
-            found[name] = _Given(name, [name], [], False, path.options)
-        elif name not in found:
-            files = _expand(name, tfrecord_names)
-            data = [] if files == [name] else [file for file in files if not companion.search(file)]
-            found[name] = _Given(name, files, data, bool(data) and os.path.isdir(name))
-    if not any(given.files for given in found.values()):
+            files, is_exact = [name], True
+        elif is_url(name):
+            files, is_exact = objects[name]
+            is_folder = not (is_exact or glob.has_magic(name))
+            name, options = public_url(name), remote
+        else:
+            files = _expand(name, is_data)
+            is_exact = files == [name]
+            is_folder = not is_exact and os.path.isdir(name)
+        data = [] if is_exact else [file for file in files if not companion.search(file)]
+        found.append(_Given(name, files, data, is_folder, options))
+    if not any(each.files for each in found):
         raise ValueError("paths is empty: name at least one file")
-    return [found[name] for name in names]
-
-
-def _is_given_url(path: StrPath, name: str) -> bool:
-    return is_url(name) and not isinstance(path, Location)
+    return found
 
 
 def _expand_urls(
-    urls: list[str], tfrecord_names: bool, storage_options: StorageOptions, allow_missing: bool
-) -> dict[str, _Given]:
-    """Return the objects that each URL stands for."""
+    urls: list[str], options: RemoteOptions, is_data: Callable[[str], bool], allow_missing: bool
+) -> dict[str, tuple[list[str], bool]]:
+    """Return the objects that each URL stands for, and whether it names each of them."""
+    if not urls:
+        return {}
     from .remote.listing import expand_url, find_named  # noqa: PLC0415  # not for local files
 
-    options = RemoteOptions.of(storage_options)
     find_named(urls, options)
-    is_data = _is_tfrecord_name if tfrecord_names else _is_data_name
-    companion = _COMPANION_NAME if tfrecord_names else _INDEX_NAME
-    given = {}
-    for url in urls:
-        found = expand_url(url, options, is_data, allow_missing=allow_missing)
-        data = [] if found.is_exact else [each for each in found.urls if not companion.search(each)]
-        is_folder = not (found.is_exact or glob.has_magic(url))
-        given[url] = _Given(public_url(url), found.urls, data, is_folder, options)
-    return given
+    return {url: expand_url(url, options, is_data, allow_missing=allow_missing) for url in urls}
 
 
-def _expand(name: str, tfrecord_names: bool) -> list[str]:
+def _expand(name: str, is_data: Callable[[str], bool]) -> list[str]:
+    """Return the local files that a path, pattern or directory stands for."""
     if os.path.isdir(name):
-        return _files_in(name, tfrecord_names)
+        entries = list(os.scandir(name))
+        files = [entry.name for entry in entries if entry.is_file()]
+        return data_files(name, files, [entry.name for entry in entries if entry.is_dir()], is_data)
     if os.path.exists(name):
         return [name]
     if is_collapsed_url(name):
@@ -190,31 +193,6 @@ def _expand(name: str, tfrecord_names: bool) -> list[str]:
 def has_data_suffix(name: str) -> bool:
     """Return whether a file name has one of the usual suffixes of TFRecord files."""
     return _DATA_SUFFIX.search(name) is not None
-
-
-def _files_in(folder: str, tfrecord_names: bool) -> list[str]:
-    is_data = _is_tfrecord_name if tfrecord_names else _is_data_name
-    entries = sorted(os.scandir(folder), key=lambda entry: entry.path)
-    found = [entry.path for entry in entries if entry.is_file() and is_data(entry.name)]
-    if found:
-        return found
-    wanted = "file with the name of a TFRecord file" if tfrecord_names else "file"
-    below = [entry.path for entry in entries if entry.is_dir() and _has_data(entry.path, is_data)]
-    if below:
-        raise FileNotFoundError(
-            f"the directory {folder!r} holds no {wanted}, but directories in it do: "
-            f"{named_some(len(below), map(repr, below))}; pass one of these"
-        )
-    raise FileNotFoundError(f"the directory {folder!r} holds no {wanted}; use a pattern")
-
-
-def _has_data(folder: str, is_data: Callable[[str], bool]) -> bool:
-    """Return whether there is a data file in a directory; False if that cannot be listed."""
-    try:
-        with os.scandir(folder) as entries:
-            return any(entry.is_file() and is_data(entry.name) for entry in entries)
-    except OSError:
-        return False
 
 
 def _is_tfrecord_name(name: str) -> bool:

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from torchrec_io._storage.byte_source import ByteBuffer
 from torchrec_io._storage.remote import ranges as ranges_module
 from torchrec_io._storage.remote import slots as slots_module
-from torchrec_io._storage.remote.client import Client, FetchError
+from torchrec_io._storage.remote.client import FetchError
+from torchrec_io._storage.remote.connection import HelperConnection
 from torchrec_io._storage.remote.failures import Failure, Kind, RequestError
 from torchrec_io._storage.remote.messages import Fetch, ObjectInfo, StoreAddress
 from torchrec_io._storage.remote.ranges import plan_requests
@@ -36,17 +36,20 @@ def _small() -> Iterator[None]:
         yield
 
 
-class MemoryClient(Client):
-    """Answers requests for ranges of one object, unless they are held back."""
+class MemoryClient(HelperConnection):
+    """Answers requests for ranges of one object without a helper, unless they are held back."""
 
     def __init__(self, memory_bytes: int) -> None:
-        super().__init__(memory_bytes)
-        self.memory_bytes = memory_bytes
+        self.memory = np.zeros(memory_bytes, np.uint8)
+        self.slots = Slots(memory_bytes)
         self.fetches: list[Fetch] = []
         self.held: list[Future[None]] | None = None
 
-    def start(self, name: str, store: StoreAddress, *arguments: Any) -> Future[None]:
+    def _start(self, name: str, store: StoreAddress, *arguments: Any) -> Future[None]:
         assert (name, store) == ("fetch", STORE)
+        for fetch in arguments:
+            content = CONTENT[fetch.begin : fetch.begin + fetch.size]
+            self.memory[fetch.slot : fetch.slot + fetch.size] = content
         self.fetches += arguments
         answer: Future[None] = Future()
         if self.held is None:
@@ -55,19 +58,13 @@ class MemoryClient(Client):
             self.held.append(answer)
         return answer
 
-    def data_of(self, fetch: Fetch, answer: Any) -> ByteBuffer:
-        assert answer is None
-        return CONTENT[fetch.begin : fetch.begin + fetch.size]
-
-    def grow(self, memory_bytes: int) -> None: ...
-
 
 def expect_read(client: MemoryClient, *pairs: tuple[int, int], gap: int = 100) -> None:
     """Read ranges, given as offsets and sizes."""
     offsets, sizes = np.array(pairs, np.int64).T
     ranges = np.column_stack([offsets, sizes, np.cumsum(sizes) - sizes])
     out = np.zeros(int(sizes.sum()), np.uint8)
-    requests = plan_requests(ranges, client.memory_bytes, gap)
+    requests = plan_requests(ranges, len(client.memory), gap)
     client.fetch(STORE, ObjectInfo("a", len(CONTENT), '"1"', "", 0), requests, out)
     expected = [CONTENT[offset : offset + size] for offset, size in pairs]
     assert out.tobytes() == b"".join(part.tobytes() for part in expected)

@@ -15,7 +15,7 @@ import torchrec_io as tio
 from tests.support.stores import S3Server
 from torchrec_io._storage.paths import expand_paths, expand_sets
 from torchrec_io._storage.remote import object_commit
-from torchrec_io._storage.remote.client import Client
+from torchrec_io._storage.remote.connection import HelperConnection
 from torchrec_io._storage.remote.pending_object import PendingObject
 
 
@@ -105,15 +105,15 @@ class Faults:
         self._number, self._fault, self._lasts = number, fault, lasts
 
     def patch(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        ask = Client.ask
+        ask = HelperConnection.ask
 
-        def asking(client: Client, *request: Any) -> Any:
+        def asking(client: HelperConnection, *request: Any, **options: Any) -> Any:
             self.count += 1
             if self.count == self._number or (self._lasts and self.count > self._number):
                 self._fault()
-            return ask(client, *request)
+            return ask(client, *request, **options)
 
-        monkeypatch.setattr(Client, "ask", asking)
+        monkeypatch.setattr(HelperConnection, "ask", asking)
 
 
 def fail() -> None:

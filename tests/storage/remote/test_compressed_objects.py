@@ -14,6 +14,7 @@ import pytest
 import torchrec_io as tio
 from tests.support.tfrecord import frame
 from tests.support.web import WebServer
+from torchrec_io._storage.remote.connection import HelperConnection
 from torchrec_io._storage.remote.process import access
 
 RECORDS = [np.random.default_rng(n).bytes(9000) + n.to_bytes(4, "little") for n in range(800)]
@@ -78,7 +79,9 @@ def test_what_was_fetched_ahead_is_dropped_with_its_iteration(
     dataset = tio.TFRecordDataset(url, batch_size=20, num_threads=num_threads)
     remote = dataset._pipeline.records.indexes[0].location.options
     assert remote is not None
-    slots = access(url, remote).client.slots
+    client = access(url, remote).client
+    assert isinstance(client, HelperConnection)
+    slots = client.slots
     web.answering = hold
     batches: Any = iter(dataset)
     next(batches)

@@ -1,21 +1,15 @@
-"""Clients, which make requests to stores: by a helper process, or by threads for filesystems."""
+"""Clients, which make requests to stores: by a helper process, or by filesystems of fsspec."""
 
 from __future__ import annotations
 
-import functools
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import Future
-from queue import SimpleQueue
 from typing import Any
 
-from ... import _core
 from ..byte_source import ByteBuffer
 from .failures import RequestError
-from .messages import Fetch, ObjectInfo, StoreAddress
+from .messages import ObjectInfo, StoreAddress
 from .ranges import RangeRequest
-from .slots import Slots
 
 
 class HelperError(ConnectionError):
@@ -37,49 +31,29 @@ class FetchError(RequestError):
 
 
 class Client(ABC):
-    """Makes requests to stores.
-
-    Safe to use from several threads, in the process that made it.
-
-    Args:
-        memory_bytes: Size of the memory for ranges that are fetched.
-
-    Attributes:
-        slots: The slots of the memory that requests use.
-    """
-
-    def __init__(self, memory_bytes: int) -> None:
-        self.slots = Slots(memory_bytes)
+    """Makes requests to stores. Safe to use from several threads, in the process that made it."""
 
     @abstractmethod
-    def start(self, name: str, store: StoreAddress, *arguments: Any) -> Future[Any]:
-        """Start a request to a store, and return its answer.
+    def ask(
+        self, store: StoreAddress, name: str, *arguments: Any, timeout: float | None = None
+    ) -> Any:
+        """Make a request to a store, and return the answer.
 
         Args:
-            name: Name of the request, such as ``"head"``; see :class:`ObjectStore`.
             store: The store.
+            name: Name of the request, such as ``"head"``; see :class:`ObjectStore`.
             arguments: Arguments of the request.
-        """
-
-    @abstractmethod
-    def data_of(self, fetch: Fetch, answer: Any) -> ByteBuffer:
-        """Return the bytes that were fetched, which are valid until their slot is free."""
-
-    @abstractmethod
-    def grow(self, memory_bytes: int) -> None:
-        """Make the memory at least as large as given."""
-
-    def ask(self, store: StoreAddress, name: str, *arguments: Any) -> Any:
-        """Make a request to a store, and return the answer.
+            timeout: Seconds to wait for the answer of a helper. Default: no limit.
 
         Raises:
             HelperError: If the helper has ended.
             ImportError: If a package is missing.
             RequestError: If the request failed for good.
+            TimeoutError: If there is no answer in time.
             ValueError: If the options of the store are not valid.
         """
-        return self.start(name, store, *arguments).result()
 
+    @abstractmethod
     def fetch(
         self,
         store: StoreAddress,
@@ -93,7 +67,8 @@ class Client(ABC):
             store: The store.
             pin: The object as it was first seen.
             requests: The ranges.
-            out: Buffer that the bytes are copied to; uint8.
+            out: Buffer that the bytes are copied to; uint8. Nothing is written to it after this
+                function has returned or raised an error.
 
         Raises:
             FetchError: If a request failed for good.
@@ -101,32 +76,3 @@ class Client(ABC):
             ImportError: If a package is missing.
             ValueError: If the options of the store are not valid.
         """
-        waiting = deque(requests)
-        running: dict[Future[Any], tuple[RangeRequest, Fetch]] = {}
-        answered: SimpleQueue[Future[Any]] = SimpleQueue()
-        try:
-            while waiting or running:
-                while waiting:
-                    begin, size, _ = waiting[0]
-                    slot = self.slots.take(size, is_waiting=not running)
-                    if slot is None:
-                        break
-                    fetch = Fetch(pin, begin, size, slot)
-                    answer = self.start("fetch", store, fetch)
-                    running[answer] = waiting.popleft(), fetch
-                    answer.add_done_callback(answered.put)
-                answer = answered.get()
-                request, fetch = running[answer]
-                try:
-                    data = self.data_of(fetch, answer.result())
-                except RequestError as error:
-                    raise FetchError(error, request) from None
-                _core.gather(data, request.copies, out)
-                del running[answer]
-                self._free(fetch)
-        finally:
-            for answer, (_, fetch) in running.items():  # the helper may still write to them
-                answer.add_done_callback(functools.partial(self._free, fetch))
-
-    def _free(self, fetch: Fetch, _: object = None) -> None:
-        self.slots.free(fetch.slot, fetch.size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import json
 import mmap
@@ -14,16 +15,23 @@ import sys
 import tempfile
 import threading
 import weakref
+from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import Future
 from multiprocessing.connection import Connection
 from multiprocessing.spawn import get_executable
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
 
+from ... import _core
 from ..byte_source import ByteBuffer
-from .client import Client, HelperError
-from .messages import Fetch, StoreAddress
+from .client import Client, FetchError, HelperError
+from .failures import RequestError
+from .messages import Fetch, ObjectInfo, StoreAddress
+from .ranges import RangeRequest
+from .slots import Slots
 
 _SECONDS_TO_END = 5.0
 _PROGRAM = (
@@ -35,24 +43,26 @@ _PROGRAM = (
 class HelperConnection(Client):
     """A helper process, and a thread of this process that receives its answers.
 
-    After a fork, only :meth:`close_in_child` may be called.
+    After a fork it can only be dropped.
 
     Args:
-        memory_bytes: Size of the memory that is shared with the helper.
+        memory_bytes: Size of the memory that is shared with the helper, for ranges that are
+            fetched.
         environment: Number of the environment that the helper gets.
 
     Attributes:
         environment: Number of the environment that the helper got.
         helper_pid: Process identifier of the helper.
         memory: The memory; uint8.
+        slots: The slots of the memory that requests use.
     """
 
     def __init__(self, memory_bytes: int, environment: int) -> None:
-        super().__init__(memory_bytes)
         self.environment = environment
         self._descriptor = _anonymous_file()
         weakref.finalize(self, os.close, self._descriptor).atexit = False
         self.memory = self._map(memory_bytes)
+        self.slots = Slots(memory_bytes)
         self._numbers = itertools.count()
         self._lock = threading.Lock()
         self._answers: dict[int, Future[Any]] = {}  # to come, by the number of the request
@@ -67,7 +77,63 @@ class HelperConnection(Client):
         self._end = weakref.finalize(self, _end_helper, *ends)
         threading.Thread(target=self._receive, name="torchrec_io store", daemon=True).start()
 
-    def start(self, name: str, store: StoreAddress, *arguments: Any) -> Future[Any]:
+    def ask(
+        self, store: StoreAddress, name: str, *arguments: Any, timeout: float | None = None
+    ) -> Any:
+        return self._start(name, store, *arguments).result(timeout)
+
+    def fetch(
+        self,
+        store: StoreAddress,
+        pin: ObjectInfo,
+        requests: Sequence[RangeRequest],
+        out: ByteBuffer,
+    ) -> None:
+        waiting = deque(requests)
+        running: dict[Future[Any], tuple[RangeRequest, Fetch]] = {}
+        answered: SimpleQueue[Future[Any]] = SimpleQueue()
+        try:
+            while waiting or running:
+                while waiting:
+                    begin, size, _ = waiting[0]
+                    slot = self.slots.take(size, is_waiting=not running)
+                    if slot is None:
+                        break
+                    fetch = Fetch(pin, begin, size, slot)
+                    answer = self._start("fetch", store, fetch)
+                    running[answer] = waiting.popleft(), fetch
+                    answer.add_done_callback(answered.put)
+                answer = answered.get()
+                request, fetch = running[answer]
+                try:
+                    answer.result()
+                except RequestError as error:
+                    raise FetchError(error, request) from None
+                data = self.memory[fetch.slot : fetch.slot + fetch.size]
+                _core.gather(data, request.copies, out)
+                del running[answer]
+                self._free(fetch)
+        finally:
+            for answer, (_, fetch) in running.items():  # the helper may still write to them
+                answer.add_done_callback(functools.partial(self._free, fetch))
+
+    def grow(self, memory_bytes: int) -> None:
+        """Make the memory at least as large as given."""
+        if memory_bytes > len(self.memory):
+            self.memory = self._map(memory_bytes)
+            self._send(0, "grow", memory_bytes)
+            self.slots.grow(memory_bytes)
+
+    def close(self) -> None:
+        """End the helper."""
+        self._fail("the helper process for remote files was ended")
+        self._end()
+
+    def has_failed(self) -> bool:
+        """Return whether the helper has ended."""
+        return self._failure is not None
+
+    def _start(self, name: str, store: StoreAddress, *arguments: Any) -> Future[Any]:
         answer: Future[Any] = Future()
         with self._lock:
             number = next(self._numbers)
@@ -79,29 +145,8 @@ class HelperConnection(Client):
             self._send(number, name, store, *arguments)
         return answer
 
-    def data_of(self, fetch: Fetch, answer: Any) -> ByteBuffer:
-        del answer  # the helper has written to the memory
-        return self.memory[fetch.slot : fetch.slot + fetch.size]
-
-    def grow(self, memory_bytes: int) -> None:
-        if memory_bytes > len(self.memory):
-            self.memory = self._map(memory_bytes)
-            self._send(0, "grow", memory_bytes)
-            self.slots.grow(memory_bytes)
-
-    def close(self) -> None:
-        self._fail("the helper process for remote files was ended")
-        self._end()
-
-    def close_in_child(self) -> None:
-        """Close the copy of a client in a forked child; the client of the parent stays open."""
-        detached = self._end.detach()
-        if detached is not None:
-            _end_helper(*detached[2])
-
-    def has_failed(self) -> bool:
-        """Return whether the helper has ended."""
-        return self._failure is not None
+    def _free(self, fetch: Fetch, _: object = None) -> None:
+        self.slots.free(fetch.slot, fetch.size)
 
     def _send(self, *message: Any) -> None:
         data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)

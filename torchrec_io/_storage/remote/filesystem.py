@@ -1,8 +1,8 @@
 """Requests to filesystems of fsspec, for the schemes that obstore does not know.
 
-They run in threads of this process: a filesystem may be an object of the user, or exist in this
-process alone, as ``memory://`` does. fsspec makes new filesystems after a fork. An object of the
-user stays the same, and cannot be used after a fork if it has a thread of its own.
+They run in this process: a filesystem may be an object of the user, or exist in this process alone,
+as ``memory://`` does. fsspec makes new filesystems after a fork. An object of the user stays the
+same, and cannot be used after a fork if it has a thread of its own.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import contextlib
 import ftplib
 import os
 import threading
-from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import datetime
 from typing import Any, Literal
 
@@ -20,13 +20,15 @@ import fsspec.core  # type: ignore[import-untyped]
 import numpy as np
 from fsspec.implementations.ftp import FTPFileSystem  # type: ignore[import-untyped]
 
+from ... import _core
 from ..byte_source import ByteBuffer
 from .attempts import OWN_OPTIONS, most_attempts, repeat
-from .client import Client
+from .client import Client, FetchError
 from .failures import Failure, Kind, RequestError, classify_status
-from .messages import Fetch, ObjectInfo, StoreAddress
+from .messages import ObjectInfo, StoreAddress
+from .ranges import RangeRequest
 
-# Filesystems wait for their answers most of the time.
+# Ranges that are fetched at the same time, by all readers of this process.
 _THREADS = 16
 _IDENTITIES = ("ETag", "etag", "e_tag", "checksum", "generation", "sha", "blob_id", "xet_hash")
 _REPLACED = Failure(Kind.changed, "the file was replaced")
@@ -48,44 +50,46 @@ _one_connection = threading.Lock()  # held while the connection of a filesystem 
 
 
 class FilesystemClient(Client):
-    """Threads of this process that make requests to filesystems.
+    """Makes requests to filesystems, in the threads that need them, and for ranges in others."""
 
-    Args:
-        memory_bytes: Largest number of bytes of ranges that are being fetched.
-    """
-
-    def __init__(self, memory_bytes: int) -> None:
-        super().__init__(memory_bytes)
+    def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(_THREADS, "torchrec_io-fsspec")
 
-    def start(self, name: str, store: StoreAddress, *arguments: Any) -> Future[Any]:
-        return self._pool.submit(_answer, name, store, *arguments)
+    def ask(
+        self, store: StoreAddress, name: str, *arguments: Any, timeout: float | None = None
+    ) -> Any:
+        del timeout
+        _check_scheme(store)
 
-    def data_of(self, fetch: Fetch, answer: Any) -> ByteBuffer:
-        del fetch
-        return np.frombuffer(answer, np.uint8)
+        def work() -> Any:
+            files = _open(store)
+            is_alone = isinstance(files, FTPFileSystem)
+            with _one_connection if is_alone else contextlib.nullcontext():
+                return getattr(Filesystem(files), name)(*arguments)
 
-    def grow(self, memory_bytes: int) -> None:
-        self.slots.grow(memory_bytes)
+        return repeat(work, most_attempts(store.options), _classify)
 
+    def fetch(
+        self,
+        store: StoreAddress,
+        pin: ObjectInfo,
+        requests: Sequence[RangeRequest],
+        out: ByteBuffer,
+    ) -> None:
+        def fetch_one(request: RangeRequest) -> None:
+            begin, size, copies = request
+            try:
+                data = self.ask(store, "fetch", pin.key, begin, size)
+            except RequestError as error:
+                raise FetchError(error, request) from None
+            _core.gather(np.frombuffer(data, np.uint8), copies, out)
 
-def _answer(name: str, store: StoreAddress, *arguments: Any) -> Any:
-    """Make a request, alone if the filesystem has one connection.
-
-    Raises:
-        ImportError: If a package is missing.
-        RequestError: If it failed for good.
-        ValueError: If the options are not valid, or no package knows the scheme.
-    """
-    _check_scheme(store)
-
-    def work() -> Any:
-        files = _open(store)
-        is_alone = isinstance(files, FTPFileSystem)
-        with _one_connection if is_alone else contextlib.nullcontext():
-            return getattr(Filesystem(files), name)(*arguments)
-
-    return repeat(work, most_attempts(store.options), _classify)
+        jobs = [self._pool.submit(fetch_one, request) for request in requests]
+        try:
+            for job in jobs:
+                job.result()
+        finally:
+            wait([job for job in jobs if not job.cancel()])  # they write to the buffer
 
 
 def _check_scheme(store: StoreAddress) -> None:
@@ -151,11 +155,10 @@ class Filesystem:
     def __init__(self, files: Any) -> None:
         self._files = files
 
-    def fetch(self, fetch: Fetch) -> bytes:
+    def fetch(self, path: str, begin: int, size: int) -> bytes:
         """Return a range of a file, which is fetched as a whole."""
-        begin, end = fetch.begin, fetch.begin + fetch.size
-        data: bytes = self._files.cat_file(fetch.pin.key, start=begin, end=end)
-        if len(data) != fetch.size:
+        data: bytes = self._files.cat_file(path, start=begin, end=begin + size)
+        if len(data) != size:
             raise RequestError(_REPLACED)
         return data
 
@@ -166,20 +169,20 @@ class Filesystem:
             raise FileNotFoundError(path)
         return _info_of(info, path)
 
-    def list_objects(self, path: str, is_recursive: bool) -> list[ObjectInfo]:
-        """Return the files in a folder."""
+    def list_folder(self, path: str, is_recursive: bool) -> tuple[list[ObjectInfo], list[str]]:
+        """Return the files and the folders in a folder."""
         root = self._files._strip_protocol(path).rstrip("/")  # noqa: SLF001  # its only name
-        found = self._files.find(path, maxdepth=None if is_recursive else 1, detail=True)
+        if is_recursive:
+            entries = self._files.find(path, detail=True).values()
+        else:
+            entries = self._files.ls(path, detail=True)
         # Names in listings are those of the filesystem, which may differ from those of the URL.
-        return [
-            _info_of(info, path + name.removeprefix(root).lstrip("/"))
-            for name, info in found.items()
+        infos = [
+            _info_of(entry, path + entry["name"].removeprefix(root).lstrip("/"))
+            for entry in entries
+            if entry["type"] == "file"
         ]
-
-    def list_folders(self, path: str) -> list[str]:
-        """Return the folders in a folder."""
-        entries = self._files.ls(path, detail=True)
-        return [entry["name"] for entry in entries if entry["type"] == "directory"]
+        return infos, [entry["name"] for entry in entries if entry["type"] == "directory"]
 
     def put(
         self, path: str, data: bytes, only_if: ObjectInfo | Literal["absent"] | None

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from ..byte_source import Stamp
-from ..file_sets import named_some
+from ..file_sets import data_files
 from ..thread_pool import REMOTE_THREADS, map_in_threads
 from .messages import ObjectInfo
 from .options import RemoteOptions
@@ -25,18 +25,6 @@ _WORTH_LISTING = 4
 _WORTH_LISTING_NAMED = 256
 
 
-class Found(NamedTuple):
-    """The objects that a URL stands for.
-
-    Attributes:
-        urls: Public URLs, in order.
-        is_exact: Whether the URL names each of them.
-    """
-
-    urls: list[str]
-    is_exact: bool
-
-
 # ---- requests ----
 
 
@@ -50,48 +38,36 @@ def read_remote_stamp(url: str, options: RemoteOptions) -> Stamp:
     return stamp_of_info(ask(url, options, "head"))
 
 
-def list_stamps(
+def list_folder(
     folder: str, options: RemoteOptions, *, is_recursive: bool = False
-) -> dict[str, Stamp]:
-    """Return the stamps of the objects of a folder as they are now, by their public URLs.
-
-    Args:
-        folder: Public URL, with a slash at its end.
-        options: Options for remote objects.
-        is_recursive: Whether the objects in folders of the folder are listed, too.
-
-    Raises:
-        OSError: If the request failed.
-    """
-    key = store_of(folder, options).key
-    try:
-        infos: list[ObjectInfo] = ask(folder, options, "list_objects", key, is_recursive)
-    except FileNotFoundError:  # there is no such store
-        return {}
-    root = split_url(folder).root
-    urls = (info.key if is_url(info.key) else f"{root}/{info.key}" for info in infos)
-    return dict(zip(urls, map(stamp_of_info, infos), strict=True))
-
-
-def list_subfolders(folder: str, options: RemoteOptions) -> list[str]:
-    """Return the names of the folders in a folder, in order.
-
-    Folders of HTTP servers, which have no listing, seem to have none.
+) -> tuple[dict[str, Stamp], list[str]]:
+    """List a folder as it is now. Folders of HTTP servers, which have no listing, seem empty.
 
     Args:
         folder: Public URL without a slash at its end.
         options: Options for remote objects.
+        is_recursive: Whether the objects in folders of the folder are listed, too, and not the
+            folders.
+
+    Returns:
+        Stamps of the objects by their public URLs, and the names of the folders in order.
 
     Raises:
         OSError: If the request failed.
     """
     if is_web_url(folder):
-        return []
+        return {}, []
+    key = store_of(f"{folder}/", options).key
+    infos: list[ObjectInfo]
+    folders: list[str]
     try:
-        names: list[str] = ask(f"{folder}/", options, "list_folders")
+        infos, folders = ask(f"{folder}/", options, "list_folder", key, is_recursive)
     except FileNotFoundError:  # there is no such store
-        return []
-    return sorted(os.path.basename(name.rstrip("/")) for name in names)
+        return {}, []
+    root = split_url(folder).root
+    urls = (info.key if is_url(info.key) else f"{root}/{info.key}" for info in infos)
+    names = sorted(os.path.basename(name.rstrip("/")) for name in folders)
+    return dict(zip(urls, map(stamp_of_info, infos), strict=True)), names
 
 
 # ---- what is known ----
@@ -100,8 +76,6 @@ def list_subfolders(folder: str, options: RemoteOptions) -> list[str]:
 def list_once(folder: str, options: RemoteOptions) -> list[str]:
     """Return the objects in a folder, and remember their stamps. It is listed once.
 
-    Folders of HTTP servers, which have no listing, seem to be empty.
-
     Args:
         folder: Public URL without a slash at its end.
         options: Options for remote objects.
@@ -109,26 +83,26 @@ def list_once(folder: str, options: RemoteOptions) -> list[str]:
     Raises:
         OSError: If the request failed.
     """
-    if is_web_url(folder):
-        return []
-    if f"{folder}/" in options.listed:
+    if folder in options.listed:
         return [url for url in options.stamps if os.path.dirname(url) == folder]
-    return _list(f"{folder}/", options)
+    return [] if is_web_url(folder) else _list(folder, options)[0]
 
 
-def _list(folder: str, options: RemoteOptions, *, is_recursive: bool = False) -> list[str]:
-    """List a folder, and remember the stamps of its objects."""
-    found = list_stamps(folder, options, is_recursive=is_recursive)
+def _list(
+    folder: str, options: RemoteOptions, *, is_recursive: bool = False
+) -> tuple[list[str], list[str]]:
+    """Return the objects in a folder, and remember their stamps; and the names of its folders."""
+    found, folders = list_folder(folder, options, is_recursive=is_recursive)
     options.stamps.update(found)
     options.listed.add(folder)
     if is_recursive:
-        options.listed.update(f"{os.path.dirname(url)}/" for url in found)
-    return [*found]
+        options.listed.update(map(os.path.dirname, found))
+    return [*found], folders
 
 
 def is_known_missing(url: str, options: RemoteOptions) -> bool:
     """Return whether a listing showed that an object does not exist."""
-    return url not in options.stamps and f"{os.path.dirname(url)}/" in options.listed
+    return url not in options.stamps and os.path.dirname(url) in options.listed
 
 
 def _is_object(url: str, options: RemoteOptions) -> bool:
@@ -155,18 +129,16 @@ def find_objects(
     Raises:
         OSError: If a request failed.
     """
-    folders: dict[str, list[str]] = {}
-    for name in dict.fromkeys(names):
-        folders.setdefault(f"{os.path.dirname(name)}/", []).append(name)
+    names = [*dict.fromkeys(names)]
+    counts = Counter(map(os.path.dirname, names))
 
     def try_listing(folder: str) -> None:
-        is_worth = len(folders[folder]) > worth_listing and not is_web_url(folder)
-        if is_worth and folder not in options.listed:
-            with contextlib.suppress(PermissionError):  # its objects may still be read
-                _list(folder, options)
+        with contextlib.suppress(PermissionError):  # its objects may still be read
+            list_once(folder, options)
 
-    map_in_threads(try_listing, [*folders], REMOTE_THREADS)
-    rest = [name for name in dict.fromkeys(names) if not is_known_missing(name, options)]
+    worth = [folder for folder, count in counts.items() if count > worth_listing]
+    map_in_threads(try_listing, worth, REMOTE_THREADS)
+    rest = [name for name in names if not is_known_missing(name, options)]
     map_in_threads(lambda name: _is_object(name, options), rest, REMOTE_THREADS)
 
 
@@ -195,7 +167,7 @@ def expand_url(
     is_data: Callable[[str], bool],
     *,
     allow_missing: bool,
-) -> Found:
+) -> tuple[list[str], bool]:
     """Return the objects that a URL stands for, and remember their stamps.
 
     Args:
@@ -204,6 +176,9 @@ def expand_url(
         is_data: Whether the object of a name in a folder is a data file.
         allow_missing: Whether objects of a range may be missing.
 
+    Returns:
+        Public URLs in order, and whether the URL names each of them.
+
     Raises:
         FileNotFoundError: If there is no such object, or objects of a range are missing.
         OSError: If a request failed.
@@ -211,19 +186,23 @@ def expand_url(
     """
     if has_ranges(url):
         names = [options.name(each) for each in expand_ranges(url)]
-        return Found(_existing(names, options, allow_missing=allow_missing), is_exact=True)
+        return _existing(names, options, allow_missing=allow_missing), True
     public = options.name(url)
     if is_web_url(public):
         if public.endswith("/") or "*" in public:
             raise no_listing(public)
-        return Found(_existing([public], options, allow_missing=False), is_exact=True)
+        return _existing([public], options, allow_missing=False), True
     if glob.has_magic(public):
         matched = _find_matches(public, options)
         # A name may have the characters of a pattern.
-        return Found([public], True) if public in options.stamps else Found(matched, False)
+        return ([public], True) if public in options.stamps else (matched, False)
     if not public.endswith("/") and _is_object(public, options):
-        return Found([public], is_exact=True)
-    return Found(_files_in(public.rstrip("/"), options, is_data), is_exact=False)
+        return [public], True
+    folder = public.rstrip("/")
+    found, below = _list(folder, options)
+    if not found and not below:
+        raise FileNotFoundError(f"no such object or folder: {folder!r}")
+    return data_files(folder, map(os.path.basename, found), below, is_data), False
 
 
 def no_listing(url: str) -> ValueError:
@@ -255,27 +234,10 @@ def _find_matches(pattern: str, options: RemoteOptions) -> list[str]:
     first = next(number for number, part in enumerate(parts) if glob.has_magic(part))
     if first < 3 and can_pin(pattern):  # a filesystem may have no name of a store there
         raise ValueError(f"the name of a store must have no wildcard, got {pattern!r}")
-    folder = "/".join(parts[:first]) + "/"
+    folder = "/".join(parts[:first])
     is_recursive = first < len(parts) - 1 or parts[-1] == "**"
-    found = _list(folder, options, is_recursive=is_recursive)
+    found, _ = _list(folder, options, is_recursive=is_recursive)
     matched = sorted(url for url in found if matches(pattern, url) and not url.endswith(".tfidx"))
     if not matched and pattern not in found:
         raise FileNotFoundError(f"the pattern {pattern!r} matches no object")
     return matched
-
-
-def _files_in(folder: str, options: RemoteOptions, is_data: Callable[[str], bool]) -> list[str]:
-    """Return the data files in a folder, in order."""
-    found = _list(f"{folder}/", options)
-    files = sorted(url for url in found if is_data(os.path.basename(url)))
-    if files:
-        return files
-    below = [repr(f"{folder}/{name}") for name in list_subfolders(folder, options)]
-    if below:
-        raise FileNotFoundError(
-            f"the folder '{folder}/' holds no data file, but has folders: "
-            f"{named_some(len(below), below)}; pass one of these"
-        )
-    if not found:
-        raise FileNotFoundError(f"no such object or folder: {folder!r}")
-    raise FileNotFoundError(f"the folder '{folder}/' holds no data file; use a pattern")

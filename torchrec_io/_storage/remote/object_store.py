@@ -88,31 +88,19 @@ class ObjectStore:
             if classify(error).kind is not Kind.refused:
                 raise
             # An empty object has no first byte; some servers send whole files only.
-            info = _info_of(self._obstore.head(self._client, key))
-            if info.size == 0 and self._has_body(key):
+            got = self._obstore.get(self._client, key)
+            if got.meta["size"] == 0 and any(map(len, got.stream(min_chunk_size=1))):
                 raise  # the size is wrong
-            return info
         return _info_of(got.meta)
 
-    def _has_body(self, key: str) -> bool:
-        """Return whether a server sends bytes of an object."""
-        got = self._obstore.get(self._client, key)
-        return any(len(chunk) > 0 for chunk in got.stream(min_chunk_size=1))
-
-    def list_objects(self, prefix: str, is_recursive: bool) -> list[ObjectInfo]:
-        """Return the objects in a folder."""
+    def list_folder(self, prefix: str, is_recursive: bool) -> tuple[list[ObjectInfo], list[str]]:
+        """Return the objects and the folders in a folder; if it is recursive, no folders."""
         prefix = prefix.rstrip("/")
         if not is_recursive:
             found = self._obstore.list_with_delimiter(self._client, prefix or None)
-            return [_info_of(meta) for meta in found["objects"]]
+            return [*map(_info_of, found["objects"])], [*found["common_prefixes"]]
         stream = self._obstore.list(self._client, prefix or None, chunk_size=_LIST_CHUNK)
-        return [_info_of(meta) for chunk in stream for meta in chunk]
-
-    def list_folders(self, prefix: str) -> list[str]:
-        """Return the folders in a folder."""
-        prefix = prefix.rstrip("/")
-        found = self._obstore.list_with_delimiter(self._client, prefix or None)
-        return [*found["common_prefixes"]]
+        return [_info_of(meta) for chunk in stream for meta in chunk], []
 
     # ---- writing ----
 

@@ -34,7 +34,7 @@ class RemoteOptions:
         fetch_bytes: Size of the memory for ranges that are fetched, in bytes.
         cache: Cache on the local disk, if there is one.
         stamps: Stamps of objects that were listed or asked for, by their public URLs.
-        listed: Public URLs of the folders that were listed, with a slash at their ends.
+        listed: Public URLs of the folders that were listed, without a slash at their ends.
     """
 
     def __init__(

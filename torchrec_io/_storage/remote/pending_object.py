@@ -177,7 +177,7 @@ def _give_up(way: ObjectAccess, number: int, hidden: list[str], options: RemoteO
     """
     if os.getpid() == way.pid:
         with contextlib.suppress(OSError, RequestError, TimeoutError):
-            way.client.start("give_up", way.store, number).result(SECONDS_TO_GIVE_UP)
+            way.client.ask(way.store, "give_up", number, timeout=SECONDS_TO_GIVE_UP)
             delete_objects(hidden, options)
 
 

@@ -57,7 +57,6 @@ def access(url: str, options: RemoteOptions) -> ObjectAccess:
     store = StoreAddress(root, options.identity, options.options)
     with _lock:
         client = _client_for(scheme_of(url), options.fetch_bytes)
-        client.grow(options.fetch_bytes)
     return ObjectAccess(client, store, key, os.getpid())
 
 
@@ -99,7 +98,7 @@ def _client_for(scheme: str, memory_bytes: int) -> Client:
             _check_package("fsspec", scheme, "fsspec")
             from .filesystem import FilesystemClient  # noqa: PLC0415  # loads fsspec
 
-            _filesystems = FilesystemClient(memory_bytes)
+            _filesystems = FilesystemClient()
         return _filesystems
     # A helper has the credentials that were in the environment when it was started.
     environment = _environment()
@@ -109,6 +108,7 @@ def _client_for(scheme: str, memory_bytes: int) -> Client:
     if _helper is None:
         _check_package("obstore", scheme, "torchrec-io[remote]")
         _helper = HelperConnection(memory_bytes, environment)
+    _helper.grow(memory_bytes)
     return _helper
 
 
@@ -136,8 +136,6 @@ def _drop_inherited_clients() -> None:
     """Drop the clients of the parent, in a child that it forked."""
     global _lock, _helper, _filesystems  # noqa: PLW0603  # a thread that is gone may hold the lock
     _lock = threading.Lock()
-    if _helper is not None:
-        _helper.close_in_child()
     _helper = _filesystems = None
 
 
