@@ -84,14 +84,8 @@ def _alternate(dataset: Any, rounds: int) -> tuple[list[float], list[float]]:
 @contextlib.contextmanager
 def _no_statistics() -> Iterator[None]:
     """Leave the statistics out, except for five readings of the clock in native code."""
-    with (
-        mock.patch("torchrec_io._datasets.session.IterationMeter", _NoMeter),
-        mock.patch("torchrec_io._datasets.record_loader.active_profiler", _do_nothing),
-    ):
+    with mock.patch("torchrec_io._datasets.session.IterationMeter", _NoMeter):
         yield
-
-
-def _do_nothing() -> None: ...
 
 
 def _seconds_of(dataset: Any) -> float:
