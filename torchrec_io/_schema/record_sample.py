@@ -73,13 +73,8 @@ def choose_records(files: Sequence[Location], max_records: MaxRecords) -> Record
         max_records = check_integer("max_records", max_records, 1)
     sizes = map_in_threads(_size_of, files, threads_for(files))
     size = sum(sizes)
-    is_all = max_records is None or (max_records == "auto" and size <= WHOLE_BYTES)
-    # To read all of a file, an index helps only if it is large: then several threads can.
-    least = 2 * _PIECE_BYTES if is_all else 0
-    sought = [file for file, each in zip(files, sizes, strict=True) if least < each < math.inf]
-    found = dict(zip(sought, find_indexes(sought), strict=True))
-    indexes = [found.get(file) for file in files]
-    if max_records is None or is_all:
+    indexes = find_indexes(files)
+    if max_records is None or (max_records == "auto" and size <= WHOLE_BYTES):
         return _all_of(files, indexes)
     unknown = (each for each, index in zip(sizes, indexes, strict=True) if index is None)
     if sum(unknown) <= _SCANNED_BYTES:
