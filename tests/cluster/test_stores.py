@@ -24,7 +24,7 @@ from torchrec_io._records.manifest import MANIFEST_NAME
 from torchrec_io._storage.folders import stamps_in
 from torchrec_io._storage.location import Location
 from torchrec_io._storage.remote.adopted_object import AdoptedObject
-from torchrec_io._storage.remote.client import Client
+from torchrec_io._storage.remote.connection import HelperConnection
 from torchrec_io._storage.remote.options import RemoteOptions
 from torchrec_io._storage.remote.upload import put_object
 from torchrec_io.cluster import spills, tasks
@@ -194,15 +194,15 @@ def test_a_job_that_was_killed_while_shards_got_their_names(
 def test_a_failed_commit_leaves_nothing_visible(
     inputs: list[Path], in_store: str, local_ray: LocalRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ask = Client.ask
+    ask = HelperConnection.ask
 
-    def failing(client: Client, store: Any, name: str, *rest: Any) -> Any:
+    def failing(client: HelperConnection, store: Any, name: str, *rest: Any) -> Any:
         if name == "copy" and rest[1].endswith("x-00001-of-00002"):
             raise OSError(5, "a fault of the test")
         return ask(client, store, name, *rest)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Client, "ask", failing)
+        patch.setattr(HelperConnection, "ask", failing)
         with pytest.raises(OSError, match="a fault of the test"):
             tio.cluster.reshard(inputs, f"{in_store}/x", num_shards=2)
     assert not visible(in_store)

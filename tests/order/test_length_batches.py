@@ -253,7 +253,7 @@ def assigned(
     for turn in itertools.zip_longest(*streams):
         for item in turn:
             if item is not None:
-                yield item[0], item[1].numbers.tolist()
+                yield item[0], item[1].tolist()
 
 
 def dealer_of(order: LengthBatchedOrder, rank: int, world: int, **options: Any) -> EpochPartition:

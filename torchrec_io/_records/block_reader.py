@@ -109,10 +109,12 @@ class BlockReader(RecordReader):
             return Frames(plan).into(self._read_frames(plan))
 
     def _drop_kept(self, plan: ReadPlan) -> bool:
-        with self._lock:  # a block in memory may be another answer of a store
+        super()._drop_kept(plan)
+        # A block in memory may be another answer of a store. Blocks that other threads read before
+        # that was dropped are among these.
+        with self._lock:
             for number in self._blocks_of(plan)[1]:
                 self._blocks.pop(number, None)
-        super()._drop_kept(plan)
         return True
 
     def _read_frames(self, plan: ReadPlan) -> ByteBuffer:

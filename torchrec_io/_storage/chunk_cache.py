@@ -76,7 +76,8 @@ class ChunkCache:
                 if under_way is done:
                     chunk = load()
                     with self._lock:
-                        self._add(key, chunk)
+                        if self._loading.get(key) is done:  # it was not dropped meanwhile
+                            self._add(key, chunk)
                     return chunk
             finally:  # also after an interrupt: other threads wait
                 with self._lock:
@@ -94,9 +95,10 @@ class ChunkCache:
             self._holders.add(holder)
 
     def drop(self, key: ChunkKey) -> None:
-        """Drop a chunk."""
+        """Drop a chunk, also one that a thread is loading: it is not kept."""
         with self._lock:
             self._drop(key)
+            self._loading.pop(key, None)
 
     def _add(self, key: ChunkKey, chunk: Chunk) -> None:
         self._drop(key)
