@@ -328,6 +328,9 @@ class Batch:
         The columns are those of a batch of these records alone, except that padded columns keep
         their width. They share no memory with this batch. ``batch[:8]`` selects a slice.
 
+        The rows of a batch on a GPU are copied to the CPU and back: select them before the batch is
+        moved. Gradients pass only through plain Tensors of a batch without an arena.
+
         Args:
             index: Numbers of records, which may repeat and count from the end if they are negative,
                 or a mask with one bool for each record: a list, a Tensor or an array. Or a slice.
