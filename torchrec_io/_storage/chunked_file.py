@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,8 +14,6 @@ from .chunk_cache import Chunk, ChunkCache
 from .remote.ranges import cut_ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     from .cache.stored_chunks import StoredChunks
 
 

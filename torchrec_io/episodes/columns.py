@@ -22,7 +22,8 @@ from .._parsing.layout import (
 from .._tensors.arena import allocate_for
 from .._tensors.batch import Batch
 from .._tensors.columns import Columns
-from .._tensors.gather import RowCopy, cells_of, spans_of
+from .._tensors.gather import cells_of, spans_of
+from .._tensors.row_copy import RowCopy
 
 
 class StepRows(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import gc
 import gzip
 import multiprocessing
 import pickle
@@ -21,7 +22,7 @@ import pytest
 
 import torchrec_io as tio
 from tests.support.tfrecord import frame
-from tests.support.threads import wait_until_no_thread_loads
+from tests.support.threads import wait_until_no_thread_loads, wait_until_threads_end
 from tests.support.web import WebServer
 from torchrec_io import RecordIndex, StaleIndexError, TFRecordDataset, TFRecordStream
 from torchrec_io._storage.byte_source import read_bytes
@@ -171,6 +172,35 @@ def test_threads_read_one_object_in_several_places(web: WebServer) -> None:
             done.result()
 
 
+def test_what_was_read_ahead_is_dropped_as_damaged(web: WebServer) -> None:
+    data = np.random.default_rng(0).bytes(8 << 20)
+    file = Location.of(web.put("/a", data)).open()
+    step = 1 << 18
+    at = 3 << 20  # where the second chunk begins that is read ahead
+    has_answered = threading.Event()
+
+    def answer_wrongly(handler: Any) -> bool:
+        begin, end = map(int, re.findall(r"\d+", handler.headers["Range"]))
+        handler.send_response(206)
+        handler.send_header("Content-Range", f"bytes {begin}-{end}/{len(data)}")
+        handler.send_header("Content-Length", str(end + 1 - begin))
+        handler.send_header("ETag", '"v1"')
+        handler.end_headers()
+        handler.wfile.write(bytes(end + 1 - begin))
+        if begin == at:
+            has_answered.set()
+        return True
+
+    read_bytes(file, 0, step)
+    web.answering = answer_wrongly
+    assert read_bytes(file, step, step) == bytes(step)  # starts to read ahead
+    assert has_answered.wait(30)
+    web.answering = lambda _: False
+    file.drop_kept(np.array([(0, len(data), 0)]))
+    assert read_bytes(file, 2 * step, 2 * at) == data[2 * step : 2 * step + 2 * at]
+    file.close()
+
+
 def test_a_child_does_not_wait_for_what_its_parent_reads_ahead(web: WebServer) -> None:
     file = Location.of(web.put("/a", DATA * 4)).open()
     step = 1 << 18
@@ -304,8 +334,12 @@ def test_an_object_that_is_replaced_is_stale(web: WebServer, fields: dict[str, A
     etag = fields["etag"]
     first = {"etag": None if etag is None else etag.replace("2", "1")}
     url = web.put("/a", DATA, **first)
-    # Less is fetched ahead than the object has.
-    options: dict[str, Any] = {"batch_size": 10, "cache_bytes": 1 << 20}
+    # Less is fetched ahead than the object has. Few attempts: threads go on after the test.
+    options: dict[str, Any] = {
+        "batch_size": 10,
+        "cache_bytes": 1 << 20,
+        "storage_options": FEW,
+    }
     dataset = TFRecordDataset(url, **options)
     skipping = TFRecordDataset(url, on_error="skip", **options)
     items = iter(dataset)
@@ -360,6 +394,28 @@ def test_a_range_that_failed_for_good_is_not_asked_for_again(
         assert 3 <= attempts.max() <= 8
     web.lost_from = None
     assert sum(len(batch["x"]) for batch in dataset) == 300
+
+
+def test_threads_end_after_an_error_without_the_garbage_collector(web: WebServer) -> None:
+    """Else they, and what they have read ahead, would be left for long."""
+    options: dict[str, Any] = {"batch_size": 10, "cache_bytes": 1 << 20, "storage_options": FEW}
+    dataset = TFRecordDataset(web.put("/a", DATA), num_threads=2, **options)
+    web.lost_from = len(DATA) // 2
+    wait_until_no_thread_loads()
+    gc.disable()
+    try:
+        for _ in range(2):
+            with pytest.raises(ConnectionError, match="after 3 attempts"):
+                list(dataset)
+            wait_until_threads_end()
+        web.lost_from = None
+        for _ in range(2):
+            web.put("/a", DATA, etag='"v2"')
+            with pytest.raises(StaleIndexError):
+                list(dataset)
+            wait_until_threads_end()
+    finally:
+        gc.enable()
 
 
 def test_a_stream_reads_each_object_as_it_is(web: WebServer) -> None:

@@ -105,10 +105,12 @@ class HelperConnection(Client):
                     answer.add_done_callback(answered.put)
                 answer = answered.get()
                 request, fetch = running[answer]
-                try:
-                    answer.result()
-                except RequestError as error:
-                    raise FetchError(error, request) from None
+                # Not raised by the future: this frame, which the traceback refers to, refers to it.
+                error = answer.exception()
+                if isinstance(error, RequestError):
+                    raise FetchError(error, request)
+                if error is not None:
+                    raise error
                 data = self.memory[fetch.slot : fetch.slot + fetch.size]
                 _core.gather(data, request.copies, out)
                 del running[answer]

@@ -131,18 +131,18 @@ class RemoteFile(ChunkedFile):
 
     def _chunk(self, number: int, size: int) -> Chunk:
         done = self._ahead.pop((os.getpid(), number), None)
-        if done is None or done.cancel():  # no thread has begun
-            return super()._chunk(number, size)
-        return done.result()
+        if done is not None and not done.cancel():  # a thread has begun
+            done.result()
+        # The cache has it, unless it was dropped: what was read ahead may be damaged.
+        return super()._chunk(number, size)
 
     # ---- requests ----
 
     def _fetch(self, ranges: Ints, out: ByteBuffer) -> None:
         """Read ranges from the store; once more if the helper has ended."""
-        for error in self.failures or ():
-            is_inside = (ranges[:, 0] < error.end) & (ranges[:, 0] + ranges[:, 1] > error.begin)
-            if is_inside.any():
-                raise error_of(error.failure, self.path)
+        for begin, end, failure in self.failures or ():
+            if ((ranges[:, 0] < end) & (ranges[:, 0] + ranges[:, 1] > begin)).any():
+                raise error_of(failure, self.path)
         requests = plan_requests(ranges, self._options.fetch_bytes, GAP_BYTES)
         for is_last in (False, True):
             way = self._way  # another thread may change it
@@ -153,8 +153,8 @@ class RemoteFile(ChunkedFile):
                 break
             except FetchError as error:
                 self._way = None  # the next request finds its credentials again
-                if self.failures is not None:
-                    self.failures.append(error)
+                if self.failures is not None:  # without the error, whose frames hold this object
+                    self.failures.append((error.begin, error.end, error.failure))
                 raise error_of(error.failure, self.path) from None
             except HelperError:
                 self._way = None
