@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 import torch
@@ -10,8 +9,8 @@ import torch
 from .. import _core
 
 # Number of int64 values of a clock.
-CLOCK_NUMBERS = 6
-_EPOCH, _WORD, _STARTED, _PICKLED, _INSIDE, _SET = range(CLOCK_NUMBERS)
+CLOCK_NUMBERS = 5
+_EPOCH, _WORD, _STARTED, _INSIDE, _SET = range(CLOCK_NUMBERS)
 
 # Bits of the word.
 _PASSED_BITS = 26
@@ -19,20 +18,10 @@ _ENDED_BITS = 11
 _NUMBER_BITS = 24
 _ITERATION_SHIFT = _PASSED_BITS + _ENDED_BITS
 
-# Kinds of iterations: of this process, of forked workers, of workers that got a pickled dataset.
-_OWN, _FORKED, _PICKLED_TO = range(3)
+# Kinds of iterations: of this process, and of workers.
+_OWN, _OF_WORKERS = range(2)
 # Number that no iteration has. It stands between iterations, if the epoch was not set.
 _BETWEEN = (1 << (_NUMBER_BITS + 2)) - 1
-
-_forks = 0
-
-
-def _count_fork() -> None:
-    global _forks  # noqa: PLW0603  # the number belongs to the process
-    _forks += 1
-
-
-os.register_at_fork(after_in_parent=_count_fork)
 
 
 class EpochClock:
@@ -77,14 +66,6 @@ class EpochClock:
         """Return the number of a new iteration of this process."""
         self._numbers[_STARTED] += 1
         return _number(_OWN, int(self._numbers[_STARTED]))
-
-    def count_pickled(self) -> int:
-        """Count a dataset that is pickled for another process; return the number of those before.
-
-        DataLoader pickles its dataset for one worker after the other.
-        """
-        self._numbers[_PICKLED] += 1
-        return int(self._numbers[_PICKLED]) - 1
 
     def begin(self, iteration: int) -> tuple[int, bool]:
         """Begin an iteration in this process.
@@ -167,20 +148,18 @@ class EpochClock:
                 return before, after
 
 
-def worker_iteration(pickled: int | None, worker: int, times: int) -> int:
+def worker_iteration(seed: int, worker: int, times: int) -> int:
     """Return the number of an iteration in workers. It is the same in all of its workers.
 
-    DataLoader starts its workers one after the other, so the number of processes started before a
-    worker, less the number of the worker, belongs to the iteration.
+    DataLoader draws a seed when it starts its workers, and adds the number of each worker to it.
 
     Args:
-        pickled: Number of times that the dataset was pickled before; None in a forked worker.
+        seed: Seed of the worker, from ``torch.utils.data.get_worker_info()``.
         worker: Number of the worker.
         times: Number of iterations that this worker began before; with ``persistent_workers``,
             there are several.
     """
-    kind, started = (_FORKED, _forks) if pickled is None else (_PICKLED_TO, pickled)
-    return _number(kind, (started - worker) * 10_007 + times)
+    return _number(_OF_WORKERS, seed - worker + times)
 
 
 def _number(kind: int, number: int) -> int:

@@ -34,6 +34,8 @@ from .transform import Transform
 from .worker_state import Subject, WorkerState
 
 if TYPE_CHECKING:
+    from torch.utils.data._utils.worker import WorkerInfo
+
     from .packing import RowAssembler
 
 logger = logging.getLogger("torchrec_io")
@@ -55,7 +57,6 @@ class PickledIn(NamedTuple):
         rank: Its rank.
         world_size: Number of ranks.
         pid: Its process identifier.
-        times: Number of times that the dataset was pickled before.
         loader: The loader of a trainer that was reading it.
         makes_dicts: Whether ``default_collate`` made dicts of its samples.
     """
@@ -63,7 +64,6 @@ class PickledIn(NamedTuple):
     rank: int
     world_size: int
     pid: int
-    times: int
     loader: TrainerLoader | None
     makes_dicts: bool
 
@@ -125,11 +125,10 @@ class Session:
 
     def __getstate__(self) -> dict[str, Any]:
         # A spawned worker cannot ask torch.distributed for its rank; this process can.
-        times = self.state.clock.count_pickled()
         return {
             **self.__dict__,
             "_pickled_in": PickledIn(
-                *self._rank(), os.getpid(), times, self._trainer_loader, makes_dicts()
+                *self._rank(), os.getpid(), self._trainer_loader, makes_dicts()
             ),
             "_own_state": self.state,
             "_latest": LatestPosition(),
@@ -251,7 +250,7 @@ class Session:
             if parent is not None and parent.makes_dicts:
                 make_dicts()
         layout = partition.layout(number, max(1, workers))
-        clock = self._new_clock(0 if worker is None else worker.id, workers)
+        clock = self._new_clock(worker)
         position = self._start_of(clock, partition, layout, workers)
         threads = self.pipeline.options["num_threads"]
         if threads is None:
@@ -277,17 +276,14 @@ class Session:
         close_at_exit(followed)
         return followed if partition.in_batches else itertools.chain.from_iterable(followed)
 
-    def _new_clock(self, worker: int, workers: int) -> IterationClock:
-        """Return the clock of a new iteration of this process, worker 0 of 0 without workers."""
-        clock = self.state.clock
-        if workers == 0:
-            number = clock.new_iteration()
-        else:
-            parent = self._pickled_in_parent()
-            pickled = None if parent is None else parent.times
-            number = worker_iteration(pickled, worker, self._times_begun)
-            self._times_begun += 1
-        return IterationClock(clock, number, workers, self.state.times_set)
+    def _new_clock(self, worker: WorkerInfo | None) -> IterationClock:
+        """Return the clock of a new iteration of this process."""
+        clock, times_set = self.state.clock, self.state.times_set
+        if worker is None:
+            return IterationClock(clock, clock.new_iteration(), 0, times_set)
+        number = worker_iteration(worker.seed, worker.id, self._times_begun)
+        self._times_begun += 1
+        return IterationClock(clock, number, worker.num_workers, times_set)
 
     def _start_of(
         self, clock: IterationClock, partition: RecordPartition, layout: ProcessLayout, workers: int

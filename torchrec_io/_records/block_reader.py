@@ -103,8 +103,10 @@ class BlockReader(RecordReader):
         # Faster for few numbers than unique().
         return blocks, sorted(set(blocks.tolist()))
 
-    def _open_frames(self, plan: ReadPlan, open_together: set[int]) -> Frames | None:
-        del open_together  # the native core gets frames in memory
+    def _open_frames(
+        self, plan: ReadPlan, files: OpenFiles, open_together: set[int]
+    ) -> Frames | None:
+        del files, open_together  # the native core gets frames in memory
         with reading():
             return Frames(plan).into(self._read_frames(plan))
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from .. import _core
 from .._storage.byte_source import ByteBuffer, ByteSource, Ints
-from .._storage.several_sources import descriptors_of
 from .formats import TFRECORD
 from .record_block import RecordBlock
 
@@ -20,14 +19,15 @@ class Frames:
 
     Attributes:
         plan: Plan of the records, with the layout of the buffer that has or receives the frames.
-        files: Files of the plan, which have descriptors and stay open; none if the frames are in
-            memory.
+        files: Files of the plan, which stay open; none if the frames are in memory.
+        descriptors: Their descriptors.
         block: The records, in a buffer that has their frames, or receives them from the files; None
             if they are in files and :meth:`into` was not called.
     """
 
     plan: ReadPlan
     files: Sequence[ByteSource] = ()
+    descriptors: Sequence[int] = ()
     block: RecordBlock | None = None
 
     @classmethod
@@ -71,6 +71,4 @@ class Frames:
         buffer = self.records.buffer
         if not self.files:
             return _core.BatchReads.of_buffer(self.plan, buffer, records)
-        descriptors = descriptors_of(self.files)
-        assert descriptors is not None
-        return _core.BatchReads(descriptors, self.plan, buffer, records)
+        return _core.BatchReads(self.descriptors, self.plan, buffer, records)

@@ -243,12 +243,12 @@ class RecordReader(Reader):
 
     def open_run(self, plans: Sequence[ReadPlan]) -> list[Frames]:
         opened: list[Frames] = []
-        open_together: set[int] = set()
+        files, open_together = self.files, set[int]()
         for plan in plans if self.is_native else ():
             if self._has_too_large(plan):
                 break
             try:
-                frames = self._open_frames(plan, open_together)
+                frames = self._open_frames(plan, files, open_together)
             except TorchRecIOError:
                 break
             except OSError as error:
@@ -260,11 +260,14 @@ class RecordReader(Reader):
             opened.append(frames)
         return opened
 
-    def _open_frames(self, plan: ReadPlan, open_together: set[int]) -> Frames | None:
+    def _open_frames(
+        self, plan: ReadPlan, files: OpenFiles, open_together: set[int]
+    ) -> Frames | None:
         """Open the files of a plan for the native core, or read its frames if they are not plain.
 
         Args:
             plan: The plan.
+            files: The files of this process.
             open_together: Files that are open for plans before, to which those of this plan are
                 added.
 
@@ -272,11 +275,12 @@ class RecordReader(Reader):
             None if too many files would have to be open.
         """
         open_together.update(plan.files)
-        if len(open_together) > self.files.at_once:
+        if len(open_together) > files.at_once:
             return None
-        sources = self.files.open(plan.files)
-        if descriptors_of(sources) is not None:
-            return Frames(plan, sources)
+        sources = files.open(plan.files)
+        descriptors = descriptors_of(sources)
+        if descriptors is not None:
+            return Frames(plan, sources, descriptors)
         with reading():  # the core cannot read compressed or remote files
             return Frames(plan).into(self.read(plan))
 
@@ -297,7 +301,8 @@ class RecordReader(Reader):
     @property
     def files(self) -> OpenFiles:
         """The data files of this process: a forked child must not share what its parent opened."""
-        self._reset_after_fork()
+        if self._pid != os.getpid():  # as below, but called several times for each batch
+            self._reset()
         return self._files_of_process
 
     def _prefetcher(self) -> RecordPrefetcher | None:
