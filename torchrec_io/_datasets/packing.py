@@ -14,7 +14,7 @@ from .._order.packed_rows import PackedOrder, PackedRows, pack_rows
 from .._order.selection import Numbers
 from .._order.windows import Lengths
 from .._parsing.columns.base import LocatedBlock
-from .._parsing.failures import Failures, Ints, RecordFailure
+from .._parsing.failures import Ints, RecordFailure
 from .._parsing.lengths import LengthFeature, find_lengths
 from .._parsing.parser import ExampleParser
 from .._parsing.record_random import DEFAULT_RANDOM, RecordRandom
@@ -271,7 +271,7 @@ class RowAssembler:
         if self._checked is None:
             return False
         assert isinstance(located.block, RecordBlock)
-        return len(parse_rows(self._checked, located.block, DEFAULT_RANDOM).failures) > 0
+        return bool(parse_rows(self._checked, located.block, DEFAULT_RANDOM).failures)
 
     def _rows_of_valid(self, documents: Loaded, batch: PackedRows, random: RecordRandom) -> Loaded:
         """Put the valid documents into rows. The result has the errors of the invalid ones.
@@ -299,7 +299,7 @@ class RowAssembler:
             self._layout.batch_of(rows),
             plan.first_numbers(),
             documents.errors,
-            failures=_joined(documents.failures, failures),
+            failures=[*documents.failures, *failures],
             failed=np.concatenate((documents.failed, plan.numbers[bad])),
             valid_items=int(np.searchsorted(plan.row_begins, lost[0], side="right")) - 1,
         )
@@ -316,10 +316,9 @@ class RowAssembler:
             return loaded
         kept = np.flatnonzero(~np.isin(loaded.failed, others))
         places = {place[:2] for place in self._loader.reader.locate(others)}
-        failures = loaded.failures
         return loaded._replace(
             errors=[each for each in loaded.errors if (each.path, each.record) not in places],
-            failures=Failures(failures.positions[kept], lambda index: failures[int(kept[index])]),
+            failures=[loaded.failures[index] for index in kept.tolist()],
             failed=loaded.failed[kept],
         )
 
@@ -357,13 +356,3 @@ class RowAssembler:
         return (
             f"the feature must have one value for each of {counted(planned, 'token')}, got {got:,}"
         )
-
-
-def _joined(first: Failures, others: list[RecordFailure]) -> Failures:
-    if not others:
-        return first
-    count = len(first)
-    positions = np.concatenate((first.positions, [each.position for each in others]))
-    return Failures(
-        positions, lambda index: first[index] if index < count else others[index - count]
-    )

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .. import _core
 from .._parsing.columns.base import LocatedBlock
-from .._parsing.failures import NO_FAILURES, Ints
+from .._parsing.failures import Ints
 from .._parsing.layout import Column
 from .._parsing.parser import ExampleParser
 from .._parsing.record_random import RecordRandom
@@ -218,9 +218,7 @@ def _load_fixed(
     return [
         ParsedRows(
             batch_of(parser, layout.columns, arena),
-            parser.find_refused(layout.columns, arena.numpy())
-            if parser.checked_builders
-            else NO_FAILURES,
+            parser.find_refused(layout.columns, arena.numpy()),
         )
         for layout, arena in zip(layouts[:done], arenas, strict=False)
     ]
