@@ -22,7 +22,7 @@ from .parse import ParsedRows, parse_block, parse_rows
 
 if TYPE_CHECKING:
     from .._parsing.lengths import LengthFeature
-    from .._parsing.wrapping import FixedLengthWrapper, WholeFileWrapper
+    from .._parsing.wrapping import Wrapper
 
 Decoder: TypeAlias = Callable[[bytes], Any]
 _Rows: TypeAlias = npt.NDArray[np.int64]
@@ -259,9 +259,7 @@ class WrappedParser(BlockParser):
         schema: Features to parse. Default: all that the Examples have.
     """
 
-    def __init__(
-        self, wrapping: FixedLengthWrapper | WholeFileWrapper, schema: Schema | None = None
-    ) -> None:
+    def __init__(self, wrapping: Wrapper, schema: Schema | None = None) -> None:
         self.schema: Schema = wrapping.schema if schema is None else schema
         self.stored_by = self.schema
         self._wrapping = wrapping
