@@ -10,7 +10,7 @@ import numpy as np
 from .. import _core
 from .._order.orders import ENDLESS, PositionOrder
 from .._order.pack import Pack
-from .._order.packed_rows import PackedOrder, PackedRows, pack_rows
+from .._order.packed_rows import PackedOrder, pack_rows
 from .._order.selection import Numbers
 from .._order.windows import Lengths
 from .._parsing.columns.base import LocatedBlock
@@ -168,12 +168,15 @@ class RowAssembler:
         others = (name for name in names if name not in self._packed)
         return [*made_columns(self._pack)[-2:], *others]
 
-    def plan(self, batch: PackedRows) -> Any:
+    def plan(self, batch: _core.RowPlan) -> Any:
         """Return the reader's plan of the documents of a batch."""
         return self._loader.reader.plan(batch.numbers)
 
     def load_run(
-        self, batches: Sequence[PackedRows], plans: Sequence[Any], randoms: Sequence[RecordRandom]
+        self,
+        batches: Sequence[_core.RowPlan],
+        plans: Sequence[Any],
+        randoms: Sequence[RecordRandom],
     ) -> list[Loaded]:
         """Load the rows of several batches together, up to the first batch with an error.
 
@@ -185,7 +188,7 @@ class RowAssembler:
         Raises:
             OSError: If the first batch cannot be read.
         """
-        sources = [self._layout.sources(batch.rows) for batch in batches]
+        sources = [self._layout.sources(batch) for batch in batches]
         records = [each.records for each in sources]
         made: list[Loaded] = []
         with around_native(parsing):
@@ -194,10 +197,10 @@ class RowAssembler:
                 rows = self._rows_of(documents, batch, source)
                 if rows is None:
                     break
-                made.append(Loaded(rows, batch.rows.first_numbers(), []))
+                made.append(Loaded(rows, batch.first_numbers(), []))
         return made
 
-    def load(self, batch: PackedRows, plan: Any, random: RecordRandom) -> Loaded:
+    def load(self, batch: _core.RowPlan, plan: Any, random: RecordRandom) -> Loaded:
         """Load the rows of a batch. Documents that cannot be put into them are lost.
 
         Args:
@@ -213,12 +216,12 @@ class RowAssembler:
             block, errors = self._loader.reader.fetch(plan)
         if not errors:
             with parsing():
-                source = self._layout.sources(batch.rows)
+                source = self._layout.sources(batch)
                 if source.records is not None:
                     block = block.rows(source.records)
                 rows = self._rows_of(self._locate(block, random), batch, source)
             if rows is not None:
-                return Loaded(rows, batch.rows.first_numbers(), [])
+                return Loaded(rows, batch.first_numbers(), [])
         # Parsing all features finds each error, as it does where rows are not packed.
         documents = self._loader.load(plan, random)
         with parsing():
@@ -228,12 +231,12 @@ class RowAssembler:
         return self._parser.locate(block, random, image_threads())
 
     def _rows_of(
-        self, located: LocatedBlock, batch: PackedRows, source: RowSources
+        self, located: LocatedBlock, batch: _core.RowPlan, source: RowSources
     ) -> Batch | None:
         """Return the rows of valid documents; None if one is not, or not as long as planned."""
         if located.failures or self._has_refused(located):
             return None
-        rows = self._layout.open(batch.rows, located, source.documents)
+        rows = self._layout.open(batch, located, source.documents)
         return self._layout.batch_of(rows) if self._layout.write(rows, located) else None
 
     def _has_refused(self, located: LocatedBlock) -> bool:
@@ -243,7 +246,9 @@ class RowAssembler:
         assert isinstance(located.block, RecordBlock)
         return bool(parse_rows(self._checked, located.block, DEFAULT_RANDOM).failures)
 
-    def _rows_of_valid(self, documents: Loaded, batch: PackedRows, random: RecordRandom) -> Loaded:
+    def _rows_of_valid(
+        self, documents: Loaded, batch: _core.RowPlan, random: RecordRandom
+    ) -> Loaded:
         """Put the valid documents into rows. The result has the errors of the invalid ones.
 
         Args:
@@ -251,29 +256,28 @@ class RowAssembler:
             batch: The rows.
             random: Random number generators of the documents.
         """
-        plan = batch.rows
-        positions = documents.positions_in(plan.numbers)
-        found = np.full(len(plan.numbers), -1, np.int64)
+        positions = documents.positions_in(batch.numbers)
+        found = np.full(len(batch.numbers), -1, np.int64)
         found[positions] = documents.item_rows.rows
-        bad, failures = self._find_bad(documents.items, plan.lengths, positions, found[positions])
+        bad, failures = self._find_bad(documents.items, batch.lengths, positions, found[positions])
         found[bad] = -1
         assert documents.block is not None
-        source = self._layout.sources(plan, found)
+        source = self._layout.sources(batch, found)
         block = documents.block if source.records is None else documents.block.rows(source.records)
         located = self._locate(block, random)
-        rows = self._layout.open(plan, located, source.documents)
+        rows = self._layout.open(batch, located, source.documents)
         is_written = self._layout.write(rows, located)
         assert is_written  # all documents are valid
-        lost = np.append(np.flatnonzero(found[plan.documents] < 0), len(plan.documents))
+        lost = np.append(np.flatnonzero(found[batch.documents] < 0), len(batch.documents))
         packed = Loaded(
             self._layout.batch_of(rows),
-            plan.first_numbers(),
+            batch.first_numbers(),
             documents.errors,
             failures=[*documents.failures, *failures],
-            failed=np.concatenate((documents.failed, plan.numbers[bad])),
-            valid_items=int(np.searchsorted(plan.row_begins, lost[0], side="right")) - 1,
+            failed=np.concatenate((documents.failed, batch.numbers[bad])),
+            valid_items=int(np.searchsorted(batch.row_begins, lost[0], side="right")) - 1,
         )
-        return packed if self._raises else self._without_repeats(packed, plan)
+        return packed if self._raises else self._without_repeats(packed, batch)
 
     def _without_repeats(self, loaded: Loaded, plan: _core.RowPlan) -> Loaded:
         """Return rows without the errors of documents that began in earlier rows.
