@@ -27,7 +27,7 @@ from .._tensors.packing import RowLayout, RowSources, check_columns, count_token
 from .._tensors.parse import image_threads, parse_rows
 from ..checks import counted
 from ..errors import DecodeError, TorchRecIOError
-from ..timing.steps import around_native, parsing, reading
+from ..timing.steps import around_native, parsing
 from .length_batching import length_feature
 from .record_loader import Loaded, RecordLoader
 
@@ -201,7 +201,9 @@ class RowAssembler:
         return made
 
     def load(self, batch: _core.RowPlan, plan: Any, random: RecordRandom) -> Loaded:
-        """Load the rows of a batch. Documents that cannot be put into them are lost.
+        """Load the rows of a batch for which :meth:`load_run` found an error.
+
+        Documents that cannot be put into the rows are lost.
 
         Args:
             batch: The rows.
@@ -212,23 +214,10 @@ class RowAssembler:
             TruncatedFileError, StaleIndexError, OSError: If the files changed since they were
                 indexed.
         """
-        with reading():
-            block, errors = self._loader.reader.fetch(plan)
-        if not errors:
-            with parsing():
-                source = self._layout.sources(batch)
-                if source.records is not None:
-                    block = block.rows(source.records)
-                rows = self._rows_of(self._locate(block, random), batch, source)
-            if rows is not None:
-                return Loaded(rows, batch.first_numbers(), [])
         # Parsing all features finds each error, as it does where rows are not packed.
         documents = self._loader.load(plan, random)
         with parsing():
             return self._rows_of_valid(documents, batch, random)
-
-    def _locate(self, block: RecordBlock, random: RecordRandom) -> LocatedBlock:
-        return self._parser.locate(block, random, image_threads())
 
     def _rows_of(
         self, located: LocatedBlock, batch: _core.RowPlan, source: RowSources
@@ -264,7 +253,7 @@ class RowAssembler:
         assert documents.block is not None
         source = self._layout.sources(batch, found)
         block = documents.block if source.records is None else documents.block.rows(source.records)
-        located = self._locate(block, random)
+        located = self._parser.locate(block, random, image_threads())
         rows = self._layout.open(batch, located, source.documents)
         is_written = self._layout.write(rows, located)
         assert is_written  # all documents are valid

@@ -126,13 +126,13 @@ class ExampleParser:
             selection: Elements of sequences to decode; by default all. With a selection, the column
                 of a sequence with a length is a Ragged.
         """
-        located = self.open(block, random, threads)
+        located = self._open(block, random, threads)
         located.selection = selection
         if not (self.is_fixed and self.is_plausible(located.dense, located.records)):
             self._lay_out(located, self.native.locate(located.records))
         return located
 
-    def open(
+    def _open(
         self,
         block: RecordBlock | RecordList,
         random: RecordRandom = DEFAULT_RANDOM,
@@ -175,10 +175,11 @@ class ExampleParser:
             The blocks before the first fault.
         """
         blocks = [
-            self.open(read.records, random, threads)
+            self._open(read.records, random, threads)
             for read, random in zip(reads, randoms, strict=True)
         ]
-        found = _core.load_batches(self.native, _batch_reads(reads, blocks), verify_crc)
+        stored = [read.for_core(block.records) for read, block in zip(reads, blocks, strict=True)]
+        found = _core.load_batches(self.native, stored, verify_crc)
         for number, located in enumerate(found):
             self._lay_out(blocks[number], located)
             if blocks[number].failures:
@@ -294,12 +295,6 @@ def _hint_at(
     from .hints import hint_at  # noqa: PLC0415  # only for errors
 
     return hint_at(schema, bytes(block.view(record)), name, key)
-
-
-def _batch_reads(
-    reads: Sequence[Frames], located: Sequence[LocatedBlock]
-) -> list[_core.BatchReads]:
-    return [read.for_core(block.records) for read, block in zip(reads, located, strict=True)]
 
 
 def _group_dense(

@@ -187,7 +187,6 @@ class LocatedBlock:
         self._threads = threads
         self._failure_of = failure_of
         self._saved: dict[int, Any] = {}
-        self._target_of: dict[int, Values] = {}
 
     def __len__(self) -> int:
         return len(self.block)
@@ -264,14 +263,9 @@ class LocatedBlock:
             rows: Offset of the row splits, or of the lengths of records, in the arena.
             steps: Offset of the step splits in the arena.
         """
-        self._target_of[spec] = values
         if self.layout.size <= MAX_ARENA_BYTES:
             offsets, data = values.target
             self.targets.set(spec, rows=rows, steps=steps, values=offsets, data=data)
-
-    def target(self, spec: int) -> Values:
-        """Return the memory of the values that was set."""
-        return self._target_of[spec]
 
     def write_later(self, numbers: Numbers, values: Ints) -> None:
         """Write values to an array of the arena once it is allocated."""
