@@ -296,20 +296,16 @@ class RowAssembler:
             positions: Documents that were loaded.
             rows: Row of each of these in ``documents``.
         """
-        bad: list[int] = []
-        failures: list[RecordFailure] = []
-        seen: set[int] = set()
+        failures: dict[int, RecordFailure] = {}
         planned = lengths[positions]
         for name in self._packed:
             found = count_tokens(documents, name)[rows]
             for index in np.flatnonzero(found != planned).tolist():
                 document = int(positions[index])
-                if document not in seen:
-                    seen.add(document)
-                    bad.append(document)
+                if document not in failures:
                     reason = self._reason(name, int(found[index]), int(planned[index]))
-                    failures.append(RecordFailure(document, name, None, reason))
-        return np.array(bad, np.int64), failures
+                    failures[document] = RecordFailure(document, name, None, reason)
+        return np.array([*failures], np.int64), [*failures.values()]
 
     def _reason(self, name: str, got: int, planned: int) -> str:
         if name == self._pack.key:
