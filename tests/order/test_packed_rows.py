@@ -61,7 +61,7 @@ def rows_of(plan: _core.RowPlan) -> Iterator[Row]:
 
 
 def all_rows(order: PackedOrder, epoch: int = 0) -> list[Row]:
-    return list(rows_of(order.plan_units(np.arange(order.count(epoch)), epoch).rows))
+    return list(rows_of(order.plan_units(np.arange(order.count(epoch)), epoch)))
 
 
 def expected(order: PackedOrder, lengths: list[int], epoch: int = 0) -> list[list[Row]]:
@@ -105,7 +105,7 @@ class TestRows:
             return
         whole = all_rows(order)
         units = data.draw(st.lists(st.integers(0, count - 1), min_size=1, max_size=9))
-        plan = order_of(lengths, pack, shuffle=True).plan_units(np.array(units), 0).rows
+        plan = order_of(lengths, pack, shuffle=True).plan_units(np.array(units), 0)
         assert list(rows_of(plan)) == [whole[unit] for unit in units]
         assert plan.lengths.tolist() == [lengths[number] for number in plan.numbers]
 
@@ -125,14 +125,14 @@ class TestRows:
 
                 # Of a copy, which counts no more windows than it needs.
                 batches = pickle.loads(pickle.dumps(order)).batches(0, plan_of, 0)
-                found += [row for some in batches for row in rows_of(some.rows)]
+                found += [row for some in batches for row in rows_of(some)]
         assert sorted(found) == sorted(rows)
 
     def test_golden_rows(self) -> None:
         """These rows must never change: runs are resumed with other releases."""
         lengths = np.random.default_rng(3).integers(1, 9, 20).tolist()
         order = order_of(lengths, tio.Pack(10, "tokens", window=7), shuffle=True, seed=2)
-        plan = order.plan_units(np.arange(order.count(1)), 1).rows
+        plan = order.plan_units(np.arange(order.count(1)), 1)
         assert plan.numbers[plan.documents].tolist() == GOLDEN
         assert np.diff(plan.row_begins).tolist() == GOLDEN_SIZES
 
@@ -191,7 +191,7 @@ class TestMixtures:
         batches = order.batches(0, lambda count: EpochPlan(count, 8), 0)
         plans = [next(batches) for _ in range(30)]
         later = next(order.batches(0, lambda count: EpochPlan(count, 8), 29 * 8))
-        assert list(rows_of(later.rows)) == list(rows_of(plans[-1].rows))
+        assert list(rows_of(later)) == list(rows_of(plans[-1]))
 
     def test_contained_records(self) -> None:
         parts = [

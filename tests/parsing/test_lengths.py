@@ -242,15 +242,14 @@ class TestCache:
         os.replace(of_first, of_second)
         assert lengths_of(second) == [5, 6]
 
-    @pytest.mark.parametrize(("most", "width"), [(2**31 - 1, 4), (2**31, 8)])
-    def test_wide_lengths(self, tmp_path: Path, most: int, width: int) -> None:
+    @pytest.mark.parametrize("most", [2**31 - 1, 2**31])
+    def test_wide_lengths(self, tmp_path: Path, most: int) -> None:
         index = tio.RecordIndex.build(write(tmp_path / "data", [1, 2]))
         file = module._FileLengths(index, 1, TOKENS, RecordReader([index]))
         file.save(np.array([0, 7, most, 9]))
         found = np.zeros(4, np.int64)
         assert file.load(found)
         assert found.tolist() == [0, 7, most, 0]
-        assert file.path.stat().st_size == 8 + 16 + 1 + 2 * width + 16
 
     def test_a_cache_that_cannot_be_written(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._order.orders import StreamOrder
+from .._parsing.wrapping import field_prefix
 from .._records.record_block import RecordBlock
 from .._schema.inspect import stored_names
 from .._schema.schema import Schema
@@ -96,11 +97,7 @@ def _first_blocks(pipeline: Pipeline) -> Generator[RecordBlock]:
 def _name_field(name: str) -> bytes:
     """Return the serialized field that holds the name of a feature."""
     key = name.encode()
-    size, rest = [], len(key)
-    while rest >= 0x80:
-        size.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    return bytes([0x0A, *size, rest]) + key
+    return field_prefix(b"\x0a", len(key)) + key
 
 
 def _warning(schema: Any, absent: list[str], examined: int, record: bytes) -> str:

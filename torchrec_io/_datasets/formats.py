@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from .._parsing.wrapping import FixedLengthWrapper, WholeFileWrapper
+from .._parsing.wrapping import Wrapper
 from .._records.fixed_length import FixedLength
 from .._records.formats import RecordFormat
 from .._records.lines import TextLines
@@ -210,11 +210,11 @@ def _line_parser(schema: Any) -> BlockParser:
 
 def _field_parser(record_bytes: int, schema: Any) -> BlockParser:
     if isinstance(schema, Mapping):
-        return WrappedParser(FixedLengthWrapper(schema, record_bytes))
+        return WrappedParser(Wrapper.of_fixed_length(schema, record_bytes))
     return parser_of_bytes(schema)
 
 
 def _content_parser(schema: Any) -> BlockParser:
     if isinstance(schema, Mapping):
-        return WrappedParser(WholeFileWrapper(schema))
+        return WrappedParser(Wrapper.of_whole_files(schema))
     return parser_of_bytes(schema)

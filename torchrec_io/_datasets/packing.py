@@ -10,11 +10,11 @@ import numpy as np
 from .. import _core
 from .._order.orders import ENDLESS, PositionOrder
 from .._order.pack import Pack
-from .._order.packed_rows import PackedOrder, PackedRows, pack_rows
+from .._order.packed_rows import PackedOrder, pack_rows
 from .._order.selection import Numbers
 from .._order.windows import Lengths
 from .._parsing.columns.base import LocatedBlock
-from .._parsing.failures import Failures, Ints, RecordFailure
+from .._parsing.failures import Ints, RecordFailure
 from .._parsing.lengths import LengthFeature, find_lengths
 from .._parsing.parser import ExampleParser
 from .._parsing.record_random import DEFAULT_RANDOM, RecordRandom
@@ -22,12 +22,12 @@ from .._records.record_block import RecordBlock
 from .._records.record_reader import RecordReader
 from .._tensors.batch import Batch
 from .._tensors.block_parser import BlockParser, ExampleBlockParser
-from .._tensors.native_run import RowsToWrite, load_rows_run, locate_run
+from .._tensors.native_run import locate_run
 from .._tensors.packing import RowLayout, RowSources, check_columns, count_tokens, made_columns
 from .._tensors.parse import image_threads, parse_rows
 from ..checks import counted
 from ..errors import DecodeError, TorchRecIOError
-from ..timing.steps import around_native, parsing, reading
+from ..timing.steps import around_native, parsing
 from .length_batching import length_feature
 from .record_loader import Loaded, RecordLoader
 
@@ -152,9 +152,6 @@ class RowAssembler:
             name for name in self._packed if loader.parser.native.builder(name).limits is not None
         ]
         self._checked = loader.parser.of_features(limited).native if limited else None
-        # Where no column depends on the values, one native call does all.
-        later = [*limited, *self._parser.located_builders, *self._parser.checked_builders]
-        self._is_sized = not later
         self._raises = raises
 
     @classmethod
@@ -171,12 +168,15 @@ class RowAssembler:
         others = (name for name in names if name not in self._packed)
         return [*made_columns(self._pack)[-2:], *others]
 
-    def plan(self, batch: PackedRows) -> Any:
+    def plan(self, batch: _core.RowPlan) -> Any:
         """Return the reader's plan of the documents of a batch."""
         return self._loader.reader.plan(batch.numbers)
 
     def load_run(
-        self, batches: Sequence[PackedRows], plans: Sequence[Any], randoms: Sequence[RecordRandom]
+        self,
+        batches: Sequence[_core.RowPlan],
+        plans: Sequence[Any],
+        randoms: Sequence[RecordRandom],
     ) -> list[Loaded]:
         """Load the rows of several batches together, up to the first batch with an error.
 
@@ -188,47 +188,22 @@ class RowAssembler:
         Raises:
             OSError: If the first batch cannot be read.
         """
-        sources = [self._layout.sources(batch.rows) for batch in batches]
+        sources = [self._layout.sources(batch) for batch in batches]
+        records = [each.records for each in sources]
+        made: list[Loaded] = []
         with around_native(parsing):
-            if self._is_sized:
-                made = self._load_sized(batches, plans, sources)
-            else:
-                made = self._load_any(batches, plans, sources, randoms)
-        return [
-            Loaded(rows, batch.rows.first_numbers(), [])
-            for rows, batch in zip(made, batches, strict=False)
-        ]
-
-    def _load_sized(
-        self, batches: Sequence[PackedRows], plans: Sequence[Any], sources: Sequence[RowSources]
-    ) -> list[Batch]:
-        def open_rows(number: int, documents: LocatedBlock) -> RowsToWrite:
-            return self._layout.open(batches[number].rows, documents, sources[number].documents)
-
-        records = [each.records for each in sources]
-        reader = self._loader.reader
-        written = load_rows_run(self._parser, reader, plans, records, open_rows)
-        return [self._layout.batch_of(rows) for rows in written]
-
-    def _load_any(
-        self,
-        batches: Sequence[PackedRows],
-        plans: Sequence[Any],
-        sources: Sequence[RowSources],
-        randoms: Sequence[RecordRandom],
-    ) -> list[Batch]:
-        records = [each.records for each in sources]
-        located = locate_run(self._parser, self._loader.reader, plans, randoms, records)
-        made = []
-        for documents, batch, source in zip(located, batches, sources, strict=False):
-            rows = self._rows_of(documents, batch, source)
-            if rows is None:
-                break
-            made.append(rows)
+            located = locate_run(self._parser, self._loader.reader, plans, randoms, records)
+            for documents, batch, source in zip(located, batches, sources, strict=False):
+                rows = self._rows_of(documents, batch, source)
+                if rows is None:
+                    break
+                made.append(Loaded(rows, batch.first_numbers(), []))
         return made
 
-    def load(self, batch: PackedRows, plan: Any, random: RecordRandom) -> Loaded:
-        """Load the rows of a batch. Documents that cannot be put into them are lost.
+    def load(self, batch: _core.RowPlan, plan: Any, random: RecordRandom) -> Loaded:
+        """Load the rows of a batch for which :meth:`load_run` found an error.
+
+        Documents that cannot be put into the rows are lost.
 
         Args:
             batch: The rows.
@@ -239,31 +214,18 @@ class RowAssembler:
             TruncatedFileError, StaleIndexError, OSError: If the files changed since they were
                 indexed.
         """
-        with reading():
-            block, errors = self._loader.reader.fetch(plan)
-        if not errors:
-            with parsing():
-                source = self._layout.sources(batch.rows)
-                if source.records is not None:
-                    block = block.rows(source.records)
-                rows = self._rows_of(self._locate(block, random), batch, source)
-            if rows is not None:
-                return Loaded(rows, batch.rows.first_numbers(), [])
         # Parsing all features finds each error, as it does where rows are not packed.
         documents = self._loader.load(plan, random)
         with parsing():
             return self._rows_of_valid(documents, batch, random)
 
-    def _locate(self, block: RecordBlock, random: RecordRandom) -> LocatedBlock:
-        return self._parser.locate(block, random, image_threads())
-
     def _rows_of(
-        self, located: LocatedBlock, batch: PackedRows, source: RowSources
+        self, located: LocatedBlock, batch: _core.RowPlan, source: RowSources
     ) -> Batch | None:
         """Return the rows of valid documents; None if one is not, or not as long as planned."""
         if located.failures or self._has_refused(located):
             return None
-        rows = self._layout.open(batch.rows, located, source.documents)
+        rows = self._layout.open(batch, located, source.documents)
         return self._layout.batch_of(rows) if self._layout.write(rows, located) else None
 
     def _has_refused(self, located: LocatedBlock) -> bool:
@@ -271,9 +233,11 @@ class RowAssembler:
         if self._checked is None:
             return False
         assert isinstance(located.block, RecordBlock)
-        return len(parse_rows(self._checked, located.block, DEFAULT_RANDOM).failures) > 0
+        return bool(parse_rows(self._checked, located.block, DEFAULT_RANDOM).failures)
 
-    def _rows_of_valid(self, documents: Loaded, batch: PackedRows, random: RecordRandom) -> Loaded:
+    def _rows_of_valid(
+        self, documents: Loaded, batch: _core.RowPlan, random: RecordRandom
+    ) -> Loaded:
         """Put the valid documents into rows. The result has the errors of the invalid ones.
 
         Args:
@@ -281,29 +245,28 @@ class RowAssembler:
             batch: The rows.
             random: Random number generators of the documents.
         """
-        plan = batch.rows
-        positions = documents.positions_in(plan.numbers)
-        found = np.full(len(plan.numbers), -1, np.int64)
+        positions = documents.positions_in(batch.numbers)
+        found = np.full(len(batch.numbers), -1, np.int64)
         found[positions] = documents.item_rows.rows
-        bad, failures = self._find_bad(documents.items, plan.lengths, positions, found[positions])
+        bad, failures = self._find_bad(documents.items, batch.lengths, positions, found[positions])
         found[bad] = -1
         assert documents.block is not None
-        source = self._layout.sources(plan, found)
+        source = self._layout.sources(batch, found)
         block = documents.block if source.records is None else documents.block.rows(source.records)
-        located = self._locate(block, random)
-        rows = self._layout.open(plan, located, source.documents)
+        located = self._parser.locate(block, random, image_threads())
+        rows = self._layout.open(batch, located, source.documents)
         is_written = self._layout.write(rows, located)
         assert is_written  # all documents are valid
-        lost = np.append(np.flatnonzero(found[plan.documents] < 0), len(plan.documents))
+        lost = np.append(np.flatnonzero(found[batch.documents] < 0), len(batch.documents))
         packed = Loaded(
             self._layout.batch_of(rows),
-            plan.first_numbers(),
+            batch.first_numbers(),
             documents.errors,
-            failures=_joined(documents.failures, failures),
-            failed=np.concatenate((documents.failed, plan.numbers[bad])),
-            valid_items=int(np.searchsorted(plan.row_begins, lost[0], side="right")) - 1,
+            failures=[*documents.failures, *failures],
+            failed=np.concatenate((documents.failed, batch.numbers[bad])),
+            valid_items=int(np.searchsorted(batch.row_begins, lost[0], side="right")) - 1,
         )
-        return packed if self._raises else self._without_repeats(packed, plan)
+        return packed if self._raises else self._without_repeats(packed, batch)
 
     def _without_repeats(self, loaded: Loaded, plan: _core.RowPlan) -> Loaded:
         """Return rows without the errors of documents that began in earlier rows.
@@ -316,10 +279,9 @@ class RowAssembler:
             return loaded
         kept = np.flatnonzero(~np.isin(loaded.failed, others))
         places = {place[:2] for place in self._loader.reader.locate(others)}
-        failures = loaded.failures
         return loaded._replace(
             errors=[each for each in loaded.errors if (each.path, each.record) not in places],
-            failures=Failures(failures.positions[kept], lambda index: failures[int(kept[index])]),
+            failures=[loaded.failures[index] for index in kept.tolist()],
             failed=loaded.failed[kept],
         )
 
@@ -334,20 +296,16 @@ class RowAssembler:
             positions: Documents that were loaded.
             rows: Row of each of these in ``documents``.
         """
-        bad: list[int] = []
-        failures: list[RecordFailure] = []
-        seen: set[int] = set()
+        failures: dict[int, RecordFailure] = {}
         planned = lengths[positions]
         for name in self._packed:
             found = count_tokens(documents, name)[rows]
             for index in np.flatnonzero(found != planned).tolist():
                 document = int(positions[index])
-                if document not in seen:
-                    seen.add(document)
-                    bad.append(document)
+                if document not in failures:
                     reason = self._reason(name, int(found[index]), int(planned[index]))
-                    failures.append(RecordFailure(document, name, None, reason))
-        return np.array(bad, np.int64), failures
+                    failures[document] = RecordFailure(document, name, None, reason)
+        return np.array([*failures], np.int64), [*failures.values()]
 
     def _reason(self, name: str, got: int, planned: int) -> str:
         if name == self._pack.key:
@@ -357,13 +315,3 @@ class RowAssembler:
         return (
             f"the feature must have one value for each of {counted(planned, 'token')}, got {got:,}"
         )
-
-
-def _joined(first: Failures, others: list[RecordFailure]) -> Failures:
-    if not others:
-        return first
-    count = len(first)
-    positions = np.concatenate((first.positions, [each.position for each in others]))
-    return Failures(
-        positions, lambda index: first[index] if index < count else others[index - count]
-    )

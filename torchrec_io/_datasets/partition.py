@@ -94,7 +94,7 @@ class RecordPartition:
         """Yield the epoch and the units of each remaining batch of an iteration.
 
         Units are int64 ``[n]`` of record numbers, a
-        :class:`~torchrec_io._order.packed_rows.PackedRows`, or a chunk of a stream.
+        a ``_core.RowPlan``, or a chunk of a stream.
 
         Raises:
             ValueError: If ranks would get different numbers of batches and ``uneven`` is None.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import re
@@ -13,21 +12,15 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from .._order.selection import Subset
-from .._storage.cache_folder import (
-    cache_folder,
-    is_own_cache_file,
-    make_cache_folder,
-    write_cached,
-)
-from .._storage.digest import digest, digest_text
+from .._storage.cache_folder import cache_folder, make_cache_folder
+from .._storage.cached_result import UnusableError, read_result, write_result
+from .._storage.digest import digest_text
 from .._storage.file_lock import file_lock
 from ..checks import counted
 
 logger = logging.getLogger("torchrec_io")
 
 SUFFIX = ".tfsel"
-
-_DIGEST_BYTES = 16
 
 # Everything that the result of a predicate depends on, as texts that are equal if nothing changed,
 # by their names in messages.
@@ -44,10 +37,6 @@ class Picked(NamedTuple):
 
     positions: Subset
     lost: int
-
-
-class _UnusableError(Exception):
-    """A cached result that cannot be used. Its message is the reason, as a clause."""
 
 
 def cached_pick(
@@ -81,7 +70,7 @@ def cached_pick(
             return _load(path, identity, total, allow_lost=allow_lost)
         except FileNotFoundError:
             pass
-        except _UnusableError as reason:
+        except UnusableError as reason:
             logger.warning("the predicate of %r is evaluated again: %s", key, reason)
         picked = evaluate()
         _save(path, identity, picked)
@@ -99,46 +88,28 @@ def _load(path: str, identity: Identity, total: int, *, allow_lost: bool) -> Pic
 
     Raises:
         FileNotFoundError: If there is none.
-        _UnusableError: If it cannot be used.
+        UnusableError: If it cannot be used.
     """
+    cached, bits = read_result(path)
     try:
-        with open(path, "rb") as file:
-            if not is_own_cache_file(path, os.fstat(file.fileno())):
-                raise _UnusableError("others can write the cached result, or it is of another user")
-            content = file.read()
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise _UnusableError(f"the cached result cannot be read ({error})") from None
-    damaged = _UnusableError(f"the cached result is damaged ({path})")
-    body, check = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
-    if digest(body, size=_DIGEST_BYTES) != check:
-        raise damaged
-    try:
-        head, _, bits = body.partition(b"\n")
-        cached = json.loads(head)
         changed = [name for name, text in identity.items() if cached[name] != text]
         if changed:
-            raise _UnusableError(f"{' and '.join(changed)} changed since the result was cached")
+            raise UnusableError(f"{' and '.join(changed)} changed since the result was cached")
         if cached["lost"] and not allow_lost:
-            raise _UnusableError(
+            raise UnusableError(
                 f"the cached result leaves out {counted(cached['lost'], 'record')} with errors, "
                 "which on_error does not allow"
             )
         words = np.frombuffer(bits, "<u8").astype(np.uint64)
         return Picked(Subset(total, words), cached["lost"])
     except (ValueError, KeyError, TypeError):
-        raise damaged from None
+        raise UnusableError(f"the cached result is damaged ({path})") from None
 
 
 def _save(path: str, identity: Identity, picked: Picked) -> None:
-    """Write a result to the cache, if this is possible.
-
-    The file has a line of JSON, one bit for each record, and a digest of both.
-    """
-    head = json.dumps({**identity, "lost": picked.lost}).encode()
-    body = head + b"\n" + picked.positions.words.astype("<u8", copy=False).tobytes()
+    """Write a result to the cache, if this is possible. Its data has one bit for each record."""
+    words = picked.positions.words.astype("<u8", copy=False)
     try:
-        write_cached(path, body + digest(body, size=_DIGEST_BYTES))
+        write_result(path, {**identity, "lost": picked.lost}, words.tobytes())
     except OSError as error:  # such as a full disk; the result stays in memory
         logger.info("the result of a predicate cannot be cached: %s", error)

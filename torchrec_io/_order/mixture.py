@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -96,7 +96,6 @@ class MixedOrder(PositionOrder):
                 f"every part of an endless mixture must have records, part {self._sizes.index(0)} "
                 "has none"
             )
-        self._found_phases: tuple[_Phase, ...] | None = None
         self._size = self._count()
 
     def __len__(self) -> int:
@@ -169,7 +168,7 @@ class MixedOrder(PositionOrder):
             raise IndexError(f"a position lies outside 0..{self._size - 1}")
         chosen = np.empty(len(positions), np.int64)
         ordinals = np.empty(len(positions), np.int64)
-        phases = self._phases()
+        phases = self._phases
         begins = [phase.begin for phase in phases]
         for at, number in _groups(np.searchsorted(begins, positions, side="right") - 1):
             phase = phases[number]
@@ -192,16 +191,11 @@ class MixedOrder(PositionOrder):
             return ENDLESS
         if self._stop == "all_exhausted":
             return sum(self._sizes)
-        return self._phases()[0].mix.end(self._sizes)
+        return self._phases[0].mix.end(self._sizes)
 
+    @functools.cached_property
     def _phases(self) -> tuple[_Phase, ...]:
-        # No lock: two threads that compute them get the same result.
-        if self._found_phases is None:
-            self._found_phases = self._find_phases()
-        return self._found_phases
-
-    def _find_phases(self) -> tuple[_Phase, ...]:
-        """Return the phases of an epoch; there is one unless parts drop out."""
+        """The phases of an epoch; there is one unless parts drop out."""
         phases: list[_Phase] = []
         left = np.array(self._sizes, np.int64)
         parts = np.arange(len(left))
@@ -298,7 +292,7 @@ class _Choices:
 
 
 # A function cache needs no lock of our own, which a fork could leave locked.
-@lru_cache(maxsize=_CACHED_CELLS)
+@functools.lru_cache(maxsize=_CACHED_CELLS)
 def _cell_of(choices: _Choices, number: int) -> _Cell:
     return choices.make_cell(number)
 

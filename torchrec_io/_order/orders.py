@@ -91,7 +91,7 @@ class Order(ABC):
             consumed: Number of the process's units to skip.
 
         Yields:
-            int64 ``[n]``; :class:`~torchrec_io._order.packed_rows.PackedRows` if units are rows.
+            int64 ``[n]``; the ``_core.RowPlan`` of its rows if units are rows.
         """
 
     @abstractmethod

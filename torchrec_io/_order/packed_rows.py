@@ -6,7 +6,6 @@ import bisect
 import functools
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,25 +15,6 @@ from .orders import ENDLESS, PositionOrder
 from .pack import Pack
 from .selection import Numbers
 from .windows import Lengths, WindowedOrder
-
-
-@dataclass(frozen=True, slots=True)
-class PackedRows:
-    """Rows that are still to be loaded, by their documents.
-
-    Attributes:
-        rows: The rows, and the pieces of documents in each.
-    """
-
-    rows: _core.RowPlan
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    @property
-    def numbers(self) -> Numbers:
-        """Record number of each document."""
-        return self.rows.numbers
 
 
 class PackedOrder(WindowedOrder):
@@ -76,7 +56,7 @@ class PackedOrder(WindowedOrder):
 
     def records_of(self, units: Numbers, epoch: int) -> Numbers:
         """Return the record numbers of the documents of some rows."""
-        rows: PackedRows = self.plan_units(units, epoch)
+        rows: _core.RowPlan = self.plan_units(units, epoch)
         return rows.numbers
 
     def describe(self) -> dict[str, Any]:
@@ -110,7 +90,7 @@ class WholeDocuments(PackedOrder):
         numbers, _ = self._records(number, number + 1, epoch)
         return _core.pack_window(self._lengths, numbers, *self._rule)
 
-    def plan_units(self, units: Numbers, epoch: int) -> PackedRows:
+    def plan_units(self, units: Numbers, epoch: int) -> _core.RowPlan:
         bounds = self._find_bounds(units, epoch)
         windows = bounds.searchsorted(units, side="right") - 1
         plans = []
@@ -118,7 +98,7 @@ class WholeDocuments(PackedOrder):
             window = int(windows[first])
             plan: _core.RowPlan = self._window(window, epoch)
             plans.append(plan.take(units[first:last] - bounds[window]))
-        return PackedRows(_joined(plans))
+        return _joined(plans)
 
 
 class JoinedDocuments(PackedOrder):
@@ -152,10 +132,10 @@ class JoinedDocuments(PackedOrder):
         whole = lengths + self.pack.extra
         return numbers, lengths, np.cumsum(whole) - whole
 
-    def plan_units(self, units: Numbers, epoch: int) -> PackedRows:
+    def plan_units(self, units: Numbers, epoch: int) -> _core.RowPlan:
         bounds = self._find_bounds(units, epoch)
         runs = [(int(units[first]), int(units[last - 1]) + 1) for first, last in _runs(units, 1)]
-        return PackedRows(_joined([self._cut_rows(*run, bounds, epoch) for run in runs]))
+        return _joined([self._cut_rows(*run, bounds, epoch) for run in runs])
 
     def _cut_rows(self, begin: int, end: int, bounds: Numbers, epoch: int) -> _core.RowPlan:
         """Return consecutive rows.

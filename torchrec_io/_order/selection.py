@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
@@ -134,7 +135,6 @@ class Subset:
         self.total = total
         self.words = words
         self._counts = _core.count_bits(words)
-        self._fingerprint: str | None = None  # part of every saved state
 
     @classmethod
     def from_mask(cls, mask: Mask) -> Subset:
@@ -181,11 +181,10 @@ class Subset:
         return bits[skipped:].view(np.bool_)
 
     def fingerprint(self) -> str:
-        if self._fingerprint is None:
-            self._fingerprint = self._find_fingerprint()
         return self._fingerprint
 
-    def _find_fingerprint(self) -> str:
+    @functools.cached_property  # part of every saved state
+    def _fingerprint(self) -> str:
         size = len(self)
         first, last = self.numbers_at(np.array([0, size - 1])).tolist() if size else (0, -1)
         if last - first + 1 == size:  # equal to a span

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import os
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -28,8 +27,8 @@ from .._schema.dtypes import DTypeName
 from .._schema.feature import Place
 from .._schema.schema import Schema
 from .._schema.specs import VarLenFeature
-from .._storage.cache_folder import is_own_cache_file, write_cached
-from .._storage.digest import digest, digest_text
+from .._storage.cached_result import UnusableError, read_result, write_result
+from .._storage.digest import digest_text
 from .._storage.thread_pool import map_in_threads, most_storage_threads
 from ..checks import counted, printable
 from .arrays import Ints
@@ -40,9 +39,6 @@ logger = logging.getLogger("torchrec_io")
 
 SUFFIX = ".tflen"
 
-_MAGIC = b"\x89TFLEN\r\n"
-_DIGEST_BYTES = 16
-_HEAD_BYTES = len(_MAGIC) + _DIGEST_BYTES + 1  # the last byte is the size of one length
 _RECORDS_AT_ONCE = 1 << 16
 _SECONDS_BETWEEN_REPORTS = 10.0
 
@@ -172,7 +168,7 @@ class _FileLengths:
         text = f"{measure}" if reader.verify_crc else f"{measure}, unchecked"
         if reader.max_record_bytes != MAX_RECORD_BYTES:
             text += f", up to {reader.max_record_bytes} bytes"
-        self.name = digest(f"{changed}:{text}:", index.file.head, size=_DIGEST_BYTES)
+        self.name = digest_text(f"{changed}:{text}:", index.file.head, size=16)
         # One file for each feature. Lengths of earlier data are overwritten.
         suffix = f".{digest_text(text, size=6)}{SUFFIX}"
         self.path = cache_path(index.data_path).with_suffix(suffix)
@@ -180,25 +176,16 @@ class _FileLengths:
     def load(self, lengths: Ints, least: int = 0) -> bool:
         """Copy the cached lengths; return whether there are valid ones, none below ``least``."""
         try:
-            with open(self.path, "rb") as file:
-                if not is_own_cache_file(self.path, os.fstat(file.fileno())):
-                    return False
-                cached = file.read(_HEAD_BYTES + 8 * self.size + _DIGEST_BYTES + 1)
-        except OSError:
+            cached, data = read_result(self.path)
+            if cached["data"] != self.name:
+                raise UnusableError("they belong to other data")
+            found = np.frombuffer(data, f"<i{len(data) // self.size}")
+            if len(found) != self.size or found.min() < least:
+                raise UnusableError("they are not valid")
+        except FileNotFoundError:
             return False
-        body, check = cached[:-_DIGEST_BYTES], cached[-_DIGEST_BYTES:]
-        width = body[_HEAD_BYTES - 1] if len(body) >= _HEAD_BYTES else 0
-        if (
-            body[: _HEAD_BYTES - 1] != _MAGIC + self.name
-            or width not in (4, 8)
-            or len(body) != _HEAD_BYTES + width * self.size
-            or digest(body, size=_DIGEST_BYTES) != check
-        ):
-            logger.info("lengths in %s belong to other data and are not used", printable(self.path))
-            return False
-        found = np.frombuffer(body, f"<i{width}", offset=_HEAD_BYTES)
-        if found.min() < least:
-            logger.info("lengths in %s are not valid and are not used", printable(self.path))
+        except (UnusableError, ValueError, KeyError, TypeError) as reason:
+            logger.info("lengths in %s are not used: %s", printable(self.path), reason)
             return False
         lengths[self.first : self.first + self.size] = found
         return True
@@ -206,11 +193,9 @@ class _FileLengths:
     def save(self, lengths: Ints) -> None:
         """Write the lengths to the cache, if this is possible."""
         own = lengths[self.first : self.first + self.size]
-        width = 4 if own.max() < 2**31 else 8
-        body = _MAGIC + self.name + bytes([width]) + own.astype(f"<i{width}").tobytes()
+        narrow = own.astype("<i4" if own.max() < 2**31 else "<i8")
         try:
-            check = digest(body, size=_DIGEST_BYTES)
-            write_cached(self.path, body + check)
+            write_result(self.path, {"data": self.name}, narrow.tobytes())
         except OSError as error:  # such as a read-only home; they stay in memory
             logger.info("lengths cannot be cached: %s", error)
 

@@ -24,7 +24,7 @@ from .columns.base import (
     ElementSelection,
     LocatedBlock,
 )
-from .failures import Failures, RecordFailure
+from .failures import RecordFailure
 from .layout import ArenaLayout, Column
 from .ranges import first_outside
 from .record_random import DEFAULT_RANDOM, RecordRandom
@@ -126,13 +126,13 @@ class ExampleParser:
             selection: Elements of sequences to decode; by default all. With a selection, the column
                 of a sequence with a length is a Ragged.
         """
-        located = self.open(block, random, threads)
+        located = self._open(block, random, threads)
         located.selection = selection
         if not (self.is_fixed and self.is_plausible(located.dense, located.records)):
             self._lay_out(located, self.native.locate(located.records))
         return located
 
-    def open(
+    def _open(
         self,
         block: RecordBlock | RecordList,
         random: RecordRandom = DEFAULT_RANDOM,
@@ -175,10 +175,11 @@ class ExampleParser:
             The blocks before the first fault.
         """
         blocks = [
-            self.open(read.records, random, threads)
+            self._open(read.records, random, threads)
             for read, random in zip(reads, randoms, strict=True)
         ]
-        found = _core.load_batches(self.native, _batch_reads(reads, blocks), verify_crc)
+        stored = [read.for_core(block.records) for read, block in zip(reads, blocks, strict=True)]
+        found = _core.load_batches(self.native, stored, verify_crc)
         for number, located in enumerate(found):
             self._lay_out(blocks[number], located)
             if blocks[number].failures:
@@ -233,22 +234,19 @@ class ExampleParser:
         if self.checked_builders:
             block.refused = self.find_refused(block.columns, arena)
 
-    def find_refused(self, columns: Sequence[Column], arena: Arena) -> Failures:
-        """Return the records that have a value out of range in a finished column."""
-        found = (self._outside(builder, columns, arena) for builder in self.checked_builders)
-        return Failures.joined([each for each in found if len(each)])
-
-    def _outside(self, builder: ColumnBuilder, columns: Sequence[Column], arena: Arena) -> Failures:
-        limits, spec = builder.limits, builder.first_spec
-        assert limits is not None
-        lengths = None if builder.padding is None else builder.padding.lengths
-        records, values = first_outside(arena, columns, builder.name, limits, lengths)
-
-        def failure_of(index: int) -> RecordFailure:
-            reason = limits.reason(values[index])
-            return self._failure_of(None, int(records[index]), spec, None, reason)
-
-        return Failures(records, failure_of)
+    def find_refused(self, columns: Sequence[Column], arena: Arena) -> list[RecordFailure]:
+        """Return the records that have a value out of range in a finished column, ascending."""
+        found: dict[int, RecordFailure] = {}
+        for builder in self.checked_builders:
+            limits, spec = builder.limits, builder.first_spec
+            assert limits is not None
+            lengths = None if builder.padding is None else builder.padding.lengths
+            records, values = first_outside(arena, columns, builder.name, limits, lengths)
+            for record, value in zip(records.tolist(), values, strict=True):
+                if record not in found:
+                    reason = limits.reason(value)
+                    found[record] = self._failure_of(None, record, spec, None, reason)
+        return [found[record] for record in sorted(found)]
 
     def _make_dense_layout(self, rows: int) -> DenseLayout:
         """Return the layout of the dense columns of a block of that many records."""
@@ -297,12 +295,6 @@ def _hint_at(
     from .hints import hint_at  # noqa: PLC0415  # only for errors
 
     return hint_at(schema, bytes(block.view(record)), name, key)
-
-
-def _batch_reads(
-    reads: Sequence[Frames], located: Sequence[LocatedBlock]
-) -> list[_core.BatchReads]:
-    return [read.for_core(block.records) for read, block in zip(reads, located, strict=True)]
 
 
 def _group_dense(

@@ -6,7 +6,7 @@ Each record becomes an Example whose bytes features are parts of the record. Thi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,85 +16,70 @@ from .._records.record_block import RecordBlock
 from .._schema.dtypes import item_bytes
 from .._schema.schema import Schema
 from .._schema.stored_specs import RawFeature
+from .._storage.byte_source import ByteBuffer
 from ..checks import counted
 from ..errors import SchemaError
+from .arrays import Ints
 
 # Tags of the fields 1 and 2 of a message, with bytes or a message.
 _FIRST, _SECOND = b"\x0a", b"\x12"
 
 
-class FixedLengthWrapper:
-    """Wraps records of a fixed length, which are a sequence of fields.
+class Wrapper:
+    """Wraps records into Examples: each bytes feature is a field, one after another.
 
     Args:
-        features: RawFeature of each field, in the order stored.
-        record_bytes: Size of a record, in bytes.
+        schema: Schema of the Examples.
+        sizes: Size of each field in bytes; None for one field, the whole record.
 
     Attributes:
         schema: Schema of the Examples.
-
-    Raises:
-        SchemaError: If a feature is not a RawFeature with a shape, or the sizes of the features do
-            not add up to ``record_bytes``.
     """
 
-    def __init__(self, features: Mapping[str, Any] | Schema, record_bytes: int) -> None:
-        self.schema = Schema.of(features)
-        sizes = {name: _field_bytes(name, spec) for name, spec in self.schema.items()}
+    def __init__(self, schema: Schema, sizes: Sequence[int] | None = None) -> None:
+        self.schema = schema
+        self._sizes = sizes
+
+    @classmethod
+    def of_fixed_length(cls, features: Mapping[str, Any] | Schema, record_bytes: int) -> Wrapper:
+        """Return the wrapper of records of a fixed length, which are a sequence of fields.
+
+        Args:
+            features: RawFeature of each field, in the order stored.
+            record_bytes: Size of a record, in bytes.
+
+        Raises:
+            SchemaError: If a feature is not a RawFeature with a shape, or the sizes of the features
+                do not add up to ``record_bytes``.
+        """
+        schema = Schema.of(features)
+        sizes = {name: _field_bytes(name, spec) for name, spec in schema.items()}
         if sum(sizes.values()) != record_bytes:
             parts = ", ".join(f"{name!r} {size}" for name, size in sizes.items())
             raise SchemaError(
                 f"the sizes of the features must add up to {record_bytes} bytes, the size of a "
                 f"record, got {sum(sizes.values())} ({parts})"
             )
-        # An Example of zeros, and its fields: offset in the record, size, offset in the Example.
-        example = b""
-        fields: list[tuple[int, int, int]] = []
-        at = 0
-        for name, size in sizes.items():
-            example += _value_prefix(name, size)
-            fields.append((at, size, len(example)))
-            example += bytes(size)
-            at += size
-        front = field_prefix(_FIRST, len(example))
-        self._row = np.frombuffer(front + example, np.uint8)
-        self._fields = np.array(fields, np.int64)
-        self._fields[:, 2] += len(front)
+        return cls(schema, [*sizes.values()])
 
-    def wrap(self, block: RecordBlock) -> RecordBlock:
-        """Return records as Examples."""
-        size = len(self._row)
-        buffer = _core.allocate(len(block) * size)
-        buffer.reshape(len(block), size)[...] = self._row
-        starts = np.arange(len(block), dtype=np.int64) * size
-        ranges = np.repeat(self._fields[np.newaxis], len(block), axis=0)
-        ranges[:, :, 0] += block.starts[:, np.newaxis]
-        ranges[:, :, 2] += starts[:, np.newaxis]
-        _core.gather(block.buffer, ranges.reshape(-1, 3), buffer)
-        return RecordBlock(buffer, starts, np.full(len(block), size, np.int64), block.numbers)
+    @classmethod
+    def of_whole_files(cls, features: Mapping[str, Any] | Schema) -> Wrapper:
+        """Return the wrapper of whole files, each of which is the value of one feature.
 
+        Args:
+            features: One feature that is stored as one bytes value.
 
-class WholeFileWrapper:
-    """Wraps whole files, each of which is the value of one feature.
-
-    Args:
-        features: One feature that is stored as one bytes value.
-
-    Attributes:
-        schema: Schema of the Examples.
-
-    Raises:
-        SchemaError: If there are several features, or the feature is not stored as one bytes value.
-    """
-
-    def __init__(self, features: Mapping[str, Any] | Schema) -> None:
-        self.schema = Schema.of(features)
-        if self.schema.is_sequence or len(self.schema) != 1:
+        Raises:
+            SchemaError: If there are several features, or the feature is not stored as one bytes
+                value.
+        """
+        schema = Schema.of(features)
+        if schema.is_sequence or len(schema) != 1:
             raise SchemaError(
                 "the schema of whole files must be a dict of one feature, got "
-                f"{counted(len(self.schema), 'feature')}"
+                f"{counted(len(schema), 'feature')}"
             )
-        [(name, spec)] = self.schema.items()
+        [(name, spec)] = schema.items()
         values, *others = spec.stored_keys(name)
         if others or values[:3] != (name, "dense", "string"):
             raise SchemaError(
@@ -103,26 +88,38 @@ class WholeFileWrapper:
                 f"{type(spec).__name__}",
                 feature=name,
             )
-        self._name = name
+        return cls(schema)
 
     def wrap(self, block: RecordBlock) -> RecordBlock:
         """Return records as Examples."""
-        prefixes = [self._prefix(length) for length in block.lengths.tolist()]
-        lengths = np.array([len(prefix) for prefix in prefixes], np.int64)
-        sizes = lengths + block.lengths
-        starts = np.cumsum(sizes) - sizes
-        buffer = _core.allocate(int(sizes.sum()))
+        lengths, which = np.unique(block.lengths, return_inverse=True)
+        # All of these are [lengths, fields], and [records, fields] by `which`.
+        sizes = np.array([self._sizes or (length,) for length in lengths], np.int64)
+        sizes = sizes.reshape(-1, len(self.schema))
+        prefixes = [prefix for row in sizes.tolist() for prefix in self._prefixes(row)]
+        prefix_sizes = np.array([len(prefix) for prefix in prefixes], np.int64)
+        prefix_starts = (np.cumsum(prefix_sizes) - prefix_sizes).reshape(sizes.shape)
+        prefix_sizes = prefix_sizes.reshape(sizes.shape)
+        field_starts = np.cumsum(sizes, axis=1) - sizes
+        wrapped = (prefix_sizes + sizes)[which]
+        starts = (np.cumsum(wrapped) - wrapped.ravel()).reshape(wrapped.shape)
+        buffer = _core.allocate(int(wrapped.sum()))
         joined = np.frombuffer(b"".join(prefixes), np.uint8)
-        _core.gather(
-            joined, np.stack((np.cumsum(lengths) - lengths, lengths, starts), axis=1), buffer
-        )
-        contents = np.stack((block.starts, block.lengths, starts + lengths), axis=1)
-        _core.gather(block.buffer, contents, buffer)
-        return RecordBlock(buffer, starts, sizes, block.numbers)
+        _gather(joined, prefix_starts[which], prefix_sizes[which], starts, buffer)
+        stored = block.starts[:, np.newaxis] + field_starts[which]
+        _gather(block.buffer, stored, sizes[which], starts + prefix_sizes[which], buffer)
+        return RecordBlock(buffer, starts[:, 0].copy(), wrapped.sum(axis=1), block.numbers)
 
-    def _prefix(self, length: int) -> bytes:
-        prefix = _value_prefix(self._name, length)
-        return field_prefix(_FIRST, len(prefix) + length) + prefix
+    def _prefixes(self, sizes: Sequence[int]) -> list[bytes]:
+        """Return the bytes before each field of an Example."""
+        first, *others = map(_value_prefix, self.schema, sizes)
+        front = field_prefix(_FIRST, len(first) + len(b"".join(others)) + sum(sizes))
+        return [front + first, *others]
+
+
+def _gather(source: ByteBuffer, starts: Ints, sizes: Ints, targets: Ints, out: ByteBuffer) -> None:
+    """Copy parts of a buffer to their places in another one."""
+    _core.gather(source, np.stack((starts, sizes, targets), axis=-1).reshape(-1, 3), out)
 
 
 def _field_bytes(name: str, spec: Any) -> int:

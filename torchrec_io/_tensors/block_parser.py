@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .._parsing.failures import Failures, RecordFailure, complement
+from .._parsing.failures import RecordFailure, valid_positions
 from .._parsing.parser import ExampleParser
 from .._parsing.record_random import RecordRandom
 from .._records.record_block import RecordBlock
@@ -22,7 +22,7 @@ from .parse import ParsedRows, parse_block, parse_rows
 
 if TYPE_CHECKING:
     from .._parsing.lengths import LengthFeature
-    from .._parsing.wrapping import FixedLengthWrapper, WholeFileWrapper
+    from .._parsing.wrapping import Wrapper
 
 Decoder: TypeAlias = Callable[[bytes], Any]
 _Rows: TypeAlias = npt.NDArray[np.int64]
@@ -87,8 +87,7 @@ class BlockParser:
         items, failed = self.parse(block, random)
         if not failed:
             return ParsedRows(items)
-        failures = Failures.of(failed)
-        return ParsedRows(items, failures, complement(failures.positions, len(block)))
+        return ParsedRows(items, failed, valid_positions(failed, len(block)))
 
     def parse_run(
         self, reader: Any, plans: Sequence[Any], randoms: Sequence[RecordRandom]
@@ -207,7 +206,7 @@ class FunctionParser(BytesParser):
         # A change of an item must not change its repeats.
         sources = [(part, row) for part in parts for row in part.rows.tolist()]
         _, firsts = np.unique(order, return_index=True)
-        for repeat in complement(firsts, len(order)).tolist():
+        for repeat in np.delete(np.arange(len(order)), firsts).tolist():
             part, row = sources[int(order[repeat])]
             assert part.block is not None
             items[repeat] = self._decode(part.block[row])
@@ -260,9 +259,7 @@ class WrappedParser(BlockParser):
         schema: Features to parse. Default: all that the Examples have.
     """
 
-    def __init__(
-        self, wrapping: FixedLengthWrapper | WholeFileWrapper, schema: Schema | None = None
-    ) -> None:
+    def __init__(self, wrapping: Wrapper, schema: Schema | None = None) -> None:
         self.schema: Schema = wrapping.schema if schema is None else schema
         self.stored_by = self.schema
         self._wrapping = wrapping

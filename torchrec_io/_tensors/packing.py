@@ -26,7 +26,6 @@ from .._parsing.parser import ExampleParser
 from .arena import allocate_for
 from .batch import SEGMENT_LENGTHS, Batch
 from .columns import Columns
-from .native_run import RowsToWrite
 from .ragged import BytesArray, Ragged
 
 _Ints: TypeAlias = npt.NDArray[np.int64]
@@ -129,6 +128,24 @@ class RowSources(NamedTuple):
 
     records: _Ints | None
     documents: _Ints | None
+
+
+class RowsToWrite(NamedTuple):
+    """Packed rows whose documents are not written yet.
+
+    Attributes:
+        writer: Writer of the rows.
+        format: Columns of the rows that have a value for each token.
+        others_at: Offset of the other columns in the arena, in bytes.
+        arena: Arena of all columns.
+        columns: The columns.
+    """
+
+    writer: _core.RowWriter
+    format: _core.RowFormat
+    others_at: int
+    arena: Tensor
+    columns: Sequence[Column]
 
 
 class RowLayout:

@@ -13,7 +13,7 @@ from ..._schema.dtypes import numeric_bytes
 from ..._schema.stored_keys import StoredKey
 from ..._schema.valid_range import Limits
 from ..arrays import Arena, Ints
-from ..failures import NO_FAILURES, Failures, RecordFailure
+from ..failures import RecordFailure
 from ..layout import ArenaLayout, Column, Numbers, Padding, Values
 from ..record_random import DEFAULT_RANDOM, RecordRandom
 from ..threads import default_threads
@@ -177,7 +177,7 @@ class LocatedBlock:
         self.builders = builders
         self.selection: ElementSelection | None = None
         self.failures: list[RecordFailure] = []
-        self.refused: Failures = NO_FAILURES
+        self.refused: list[RecordFailure] = []
         self.is_located = False
         self.layout = ArenaLayout(dense.size)
         self.columns = dense.columns
@@ -187,7 +187,6 @@ class LocatedBlock:
         self._threads = threads
         self._failure_of = failure_of
         self._saved: dict[int, Any] = {}
-        self._target_of: dict[int, Values] = {}
 
     def __len__(self) -> int:
         return len(self.block)
@@ -264,14 +263,9 @@ class LocatedBlock:
             rows: Offset of the row splits, or of the lengths of records, in the arena.
             steps: Offset of the step splits in the arena.
         """
-        self._target_of[spec] = values
         if self.layout.size <= MAX_ARENA_BYTES:
             offsets, data = values.target
             self.targets.set(spec, rows=rows, steps=steps, values=offsets, data=data)
-
-    def target(self, spec: int) -> Values:
-        """Return the memory of the values that was set."""
-        return self._target_of[spec]
 
     def write_later(self, numbers: Numbers, values: Ints) -> None:
         """Write values to an array of the arena once it is allocated."""

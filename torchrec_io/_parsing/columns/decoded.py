@@ -234,7 +234,7 @@ class ElementDecoder:
         records = elements.records.tolist()
 
         def work(position: int) -> None:
-            self.decode_into(values[position], block, records[position], out[position])
+            self.decode_into(values[position], block, records[position], out[position, ...])
 
         elements.each(block, spec, work, self.threads(block))
 

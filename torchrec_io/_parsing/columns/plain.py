@@ -192,11 +192,11 @@ class SparseBuilder(ColumnBuilder):
         if block.failures:
             return []
         order = self._order(indices)
-        block.save(self, order)
         sizes = block.located.size(self.first_spec)
         indices_at = block.layout.reserve_numbers("int64", (sizes.values, len(indices)))
         values_at = block.layout.reserve_values(self.feature.dtype, (sizes.values,), sizes.bytes)
         block.set_target(self.first_spec, values_at)
+        block.save(self, (order, values_at))
         together = np.stack(indices, axis=1)
         block.write_later(indices_at, together if order is None else together[order])
         shape = (len(block), *self.feature.size)
@@ -223,10 +223,9 @@ class SparseBuilder(ColumnBuilder):
         return None if np.array_equal(order, np.arange(len(order))) else order
 
     def finish(self, block: LocatedBlock, arena: Arena) -> None:
-        order = block.saved(self)
+        order, values = block.saved(self)
         if order is None:
             return
-        values = block.target(self.first_spec)
         if isinstance(values, Texts):
             _reorder_texts(arena, values, order)
         else:

@@ -46,37 +46,26 @@ class RawDecoder(ElementDecoder):
     def fill(
         self, block: LocatedBlock, spec: int, elements: Elements, out: npt.NDArray[Any]
     ) -> None:
+        if self.feature.compression is not None:
+            super().fill(block, spec, elements, out)
+            return
         assert self.known_shape is not None
         size = self._bytes_of(self.known_shape)
+        for number in np.flatnonzero(elements.sizes != size).tolist():
+            reason = self._wrong_size(int(elements.sizes[number]), self.known_shape)
+            block.fail(int(elements.records[number]), spec, reason)
+        if block.failures:
+            return
         rows = out.reshape(len(out), math.prod(self.known_shape))
         is_direct = self._steps is None and size > 0
         stored = rows.view(np.uint8) if is_direct else np.empty((len(out), size), np.uint8)
-        if self.feature.compression is None:
-            for number in np.flatnonzero(elements.sizes != size).tolist():
-                reason = self._wrong_size(int(elements.sizes[number]), self.known_shape)
-                block.fail(int(elements.records[number]), spec, reason)
-            if block.failures:
-                return
-            block.records.copy_parts(elements.records, elements.offsets, size, stored.reshape(-1))
-        else:
-            self._inflate_rows(block, spec, elements, stored)
+        block.records.copy_parts(elements.records, elements.offsets, size, stored.reshape(-1))
         if self._steps is not None:
             np.take(self._steps, stored, out=rows, mode="clip")  # no byte is out of range
         else:
             swap_bytes(stored, self.feature)
         for number in self.bad_bools(stored):
             block.fail(int(elements.records[number]), spec, _BAD_BOOL)
-
-    def _inflate_rows(
-        self, block: LocatedBlock, spec: int, elements: Elements, rows: npt.NDArray[np.uint8]
-    ) -> None:
-        values = elements.values(block)
-
-        def work(number: int) -> None:
-            content = self._array_of(values[number], None).content
-            rows[number] = np.frombuffer(content, np.uint8)
-
-        elements.each(block, spec, work, self.threads(block))
 
     def bad_bools(self, rows: npt.NDArray[np.uint8]) -> list[int]:
         """Return the rows of a bool array that have a byte other than 0 and 1."""
@@ -85,7 +74,11 @@ class RawDecoder(ElementDecoder):
         found: list[int] = np.flatnonzero((rows > 1).any(axis=1)).tolist()
         return found
 
-    # ---- arrays of any shape ----
+    # ---- others ----
+
+    def decode(self, value: memoryview, block: LocatedBlock, record: int) -> _RawArray:
+        del block, record
+        return self._array_of(value, None)
 
     def decode_all(self, block: LocatedBlock, spec: int, elements: Elements) -> list[Any]:
         shapes = self._stored_shapes(block, spec, elements)
