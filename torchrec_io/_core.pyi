@@ -820,23 +820,6 @@ class RowWriter:
             are undefined then.
         """
 
-def load_rows(parser: ExampleParser, reads: Sequence[BatchReads], writers: Sequence[RowWriter], formats: Sequence[RowFormat], others: Sequence[ColumnTargets], others_at: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], arenas: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]], check_crcs: bool) -> int:
-    """
-    Read, check and parse documents, and write their rows. Stop at the first batch that cannot
-    be read or parsed, or whose documents are not as long as planned, and return the number of
-    loaded batches.
-
-    Args:
-        parser: Parser of the documents.
-        reads: Reads of the documents of each batch. Batches may share a buffer.
-        writers: Writer of the rows of each batch.
-        formats: Columns of the rows of each batch.
-        others: Offsets of the columns that are not packed.
-        others_at: Offset in the arena that these offsets count from.
-        arenas: Arena of each batch.
-        check_crcs: Whether to check the CRCs of lengths and data.
-    """
-
 def row_writer(plan: RowPlan, length: int, records: int, sources: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None) -> RowWriter:
     """
     Return the writer of the rows of a plan.

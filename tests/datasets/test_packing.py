@@ -28,7 +28,6 @@ from tests.support.documents import (
 )
 from tests.support.examples import example_of, sequence_example_of
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io import _core
 from torchrec_io._datasets.packing import RowAssembler
 from torchrec_io._records.record_reader import RecordReader
 
@@ -227,20 +226,12 @@ class TestRows:
         self, paths: list[str], mode: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         pack = packed(mode=mode, also=["weights"], labels="next")
-        calls = []
-
-        def load_rows(*args: Any) -> Any:
-            calls.append(args)
-            return original(*args)
 
         def read() -> list[dict[str, Any]]:
             batches = [*make(paths, pack, shuffle=True)]
             return [{name: batch[name].tolist() for name in batch} for batch in batches]
 
-        original = _core.load_rows
-        monkeypatch.setattr(_core, "load_rows", load_rows)
         together = read()
-        assert calls
         monkeypatch.setattr(RowAssembler, "load_run", lambda *_: [])
         assert read() == together
 

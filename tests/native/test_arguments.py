@@ -24,14 +24,6 @@ def new_parser(specs: Any = ()) -> _core.ExampleParser:
     return _core.ExampleParser(specs)
 
 
-def load_rows(
-    reads: Any, writers: Any = (), formats: Any = (), targets: Any = (), arenas: Any = ()
-) -> int:
-    """Load the rows of no batches, with some arguments."""
-    at = np.zeros(0, np.int64)
-    return _core.load_rows(new_parser(), reads, writers, formats, targets, at, arenas, False)
-
-
 CALLS: dict[str, Callable[[Any], Any]] = {
     "descriptors": lambda items: _core.read_ranges(items, [0, 1], ROWS, np.zeros(1, np.uint8)),
     "bounds": lambda items: _core.read_ranges([], items, ROWS, np.zeros(1, np.uint8)),
@@ -49,11 +41,6 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "located": lambda items: _core.fill_batches(items, [], []),
     "targets": lambda items: _core.fill_batches([], items, []),
     "arenas": lambda items: _core.fill_batches([], [], items),
-    "reads of rows": load_rows,
-    "writers": lambda items: load_rows([], items),
-    "formats": lambda items: load_rows([], [], items),
-    "other targets": lambda items: load_rows([], [], [], items),
-    "arenas of rows": lambda items: load_rows([], [], [], [], items),
 }
 
 

@@ -91,36 +91,3 @@ def test_arguments_that_do_not_match_are_refused(reads: Any) -> None:
         _core.load_fixed_batches(parser, [good], [], [], True)
     with pytest.raises(ValueError, match="targets and an arena"):
         _core.fill_batches([], [_core.ColumnTargets(0)], [buffer])
-
-
-@pytest.mark.parametrize(
-    ("count", "at", "reason"),
-    [
-        (0, 0, "must have a writer"),
-        (1, 65, "others_at must lie inside"),
-        (1, -1, "others_at must lie inside"),
-        (1, 0, "the rows must fit"),  # the parser has no feature
-    ],
-)
-def test_rows_that_do_not_fit_are_refused(reads: Any, count: int, at: int, reason: str) -> None:
-    row_format = _core.RowFormat(
-        [_core.PackedColumn(0, 0, bytes(8), None)],
-        segments_at=0,
-        positions_at=0,
-        continues=False,
-        labels=None,
-        labels_at=0,
-        separator=None,
-    )
-    writer = _core.row_writer(_core.RowPlan(), 4, 3, np.zeros(0, np.int64))
-    with pytest.raises(ValueError, match=reason):
-        _core.load_rows(
-            _core.ExampleParser([]),
-            [reads[0]],
-            [writer] * count,
-            [row_format],
-            [_core.ColumnTargets(0)],
-            np.array([at], np.int64),
-            [np.zeros(64, np.uint8)],
-            True,
-        )

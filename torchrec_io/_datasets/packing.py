@@ -22,7 +22,7 @@ from .._records.record_block import RecordBlock
 from .._records.record_reader import RecordReader
 from .._tensors.batch import Batch
 from .._tensors.block_parser import BlockParser, ExampleBlockParser
-from .._tensors.native_run import RowsToWrite, load_rows_run, locate_run
+from .._tensors.native_run import locate_run
 from .._tensors.packing import RowLayout, RowSources, check_columns, count_tokens, made_columns
 from .._tensors.parse import image_threads, parse_rows
 from ..checks import counted
@@ -152,9 +152,6 @@ class RowAssembler:
             name for name in self._packed if loader.parser.native.builder(name).limits is not None
         ]
         self._checked = loader.parser.of_features(limited).native if limited else None
-        # Where no column depends on the values, one native call does all.
-        later = [*limited, *self._parser.located_builders, *self._parser.checked_builders]
-        self._is_sized = not later
         self._raises = raises
 
     @classmethod
@@ -189,42 +186,15 @@ class RowAssembler:
             OSError: If the first batch cannot be read.
         """
         sources = [self._layout.sources(batch.rows) for batch in batches]
-        with around_native(parsing):
-            if self._is_sized:
-                made = self._load_sized(batches, plans, sources)
-            else:
-                made = self._load_any(batches, plans, sources, randoms)
-        return [
-            Loaded(rows, batch.rows.first_numbers(), [])
-            for rows, batch in zip(made, batches, strict=False)
-        ]
-
-    def _load_sized(
-        self, batches: Sequence[PackedRows], plans: Sequence[Any], sources: Sequence[RowSources]
-    ) -> list[Batch]:
-        def open_rows(number: int, documents: LocatedBlock) -> RowsToWrite:
-            return self._layout.open(batches[number].rows, documents, sources[number].documents)
-
         records = [each.records for each in sources]
-        reader = self._loader.reader
-        written = load_rows_run(self._parser, reader, plans, records, open_rows)
-        return [self._layout.batch_of(rows) for rows in written]
-
-    def _load_any(
-        self,
-        batches: Sequence[PackedRows],
-        plans: Sequence[Any],
-        sources: Sequence[RowSources],
-        randoms: Sequence[RecordRandom],
-    ) -> list[Batch]:
-        records = [each.records for each in sources]
-        located = locate_run(self._parser, self._loader.reader, plans, randoms, records)
         made = []
-        for documents, batch, source in zip(located, batches, sources, strict=False):
-            rows = self._rows_of(documents, batch, source)
-            if rows is None:
-                break
-            made.append(rows)
+        with around_native(parsing):
+            located = locate_run(self._parser, self._loader.reader, plans, randoms, records)
+            for documents, batch, source in zip(located, batches, sources, strict=False):
+                rows = self._rows_of(documents, batch, source)
+                if rows is None:
+                    break
+                made.append(Loaded(rows, batch.rows.first_numbers(), []))
         return made
 
     def load(self, batch: PackedRows, plan: Any, random: RecordRandom) -> Loaded:
@@ -263,8 +233,7 @@ class RowAssembler:
         """Return the rows of valid documents; None if one is not, or not as long as planned."""
         if located.failures or self._has_refused(located):
             return None
-        rows = self._layout.open(batch.rows, located, source.documents)
-        return self._layout.batch_of(rows) if self._layout.write(rows, located) else None
+        return self._layout.make(batch.rows, located, source.documents)
 
     def _has_refused(self, located: LocatedBlock) -> bool:
         """Return whether the packed values of a document are not in their range."""
@@ -291,12 +260,11 @@ class RowAssembler:
         source = self._layout.sources(plan, found)
         block = documents.block if source.records is None else documents.block.rows(source.records)
         located = self._locate(block, random)
-        rows = self._layout.open(plan, located, source.documents)
-        is_written = self._layout.write(rows, located)
-        assert is_written  # all documents are valid
+        rows = self._layout.make(plan, located, source.documents)
+        assert rows is not None  # all documents are valid
         lost = np.append(np.flatnonzero(found[plan.documents] < 0), len(plan.documents))
         packed = Loaded(
-            self._layout.batch_of(rows),
+            rows,
             plan.first_numbers(),
             documents.errors,
             failures=_joined(documents.failures, failures),

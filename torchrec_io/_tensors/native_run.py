@@ -8,15 +8,11 @@ this stops, and that batch is loaded again on its own to find the error.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
-
-import numpy as np
-from torch import Tensor
+from typing import TypeVar
 
 from .. import _core
 from .._parsing.columns.base import LocatedBlock
 from .._parsing.failures import NO_FAILURES, Ints
-from .._parsing.layout import Column
 from .._parsing.parser import ExampleParser
 from .._parsing.record_random import RecordRandom
 from .._records.native_frames import Frames
@@ -79,85 +75,16 @@ def locate_run(
     """
 
     def locate(frames: Sequence[Frames]) -> list[LocatedBlock]:
-        reads = _chosen_reads(frames, positions)
+        reads = [each.into() for each in frames]
+        reads = [
+            read if rows is None else read.rows(rows)
+            for read, rows in zip(reads, positions, strict=False)
+        ]
         return parser.load(
             reads, randoms[: len(frames)], image_threads(), verify_crc=reader.verify_crc
         )
 
     return _run(reader, plans, locate)
-
-
-class RowsToWrite(NamedTuple):
-    """Packed rows whose documents are not loaded yet.
-
-    Attributes:
-        writer: Writer of the rows.
-        format: Columns of the rows that have a value for each token.
-        others_at: Offset of the other columns in the arena, in bytes.
-        arena: Arena of all columns.
-        columns: The columns.
-    """
-
-    writer: _core.RowWriter
-    format: _core.RowFormat
-    others_at: int
-    arena: Tensor
-    columns: Sequence[Column]
-
-
-def load_rows_run(
-    parser: ExampleParser,
-    reader: Reader,
-    plans: Sequence[Plan],
-    positions: Sequence[Ints | None],
-    open_rows: Callable[[int, LocatedBlock], RowsToWrite],
-) -> list[RowsToWrite]:
-    """Write the rows of the documents of the first plans, up to the first one with an error.
-
-    Args:
-        parser: Parser of the documents, whose layout depends on their number alone.
-        reader: Reader that made the plans.
-        plans: The plans.
-        positions: Positions of the records of each plan; see :func:`locate_run`.
-        open_rows: Function that returns the rows of a plan by its number and its documents, whose
-            values are not located yet.
-
-    Raises:
-        OSError: If the first plan cannot be read.
-    """
-
-    def load(frames: Sequence[Frames]) -> list[RowsToWrite]:
-        reads = _chosen_reads(frames, positions, _shared_buffer(frames))
-        blocks = [parser.open(read.records) for read in reads]
-        if not all(parser.is_plausible(block.dense, block.records) for block in blocks):
-            return []
-        rows = [open_rows(number, block) for number, block in enumerate(blocks)]
-        loaded = _core.load_rows(
-            parser.native,
-            [read.for_core(block.records) for read, block in zip(reads, blocks, strict=True)],
-            [each.writer for each in rows],
-            [each.format for each in rows],
-            [block.targets for block in blocks],
-            np.array([each.others_at for each in rows], np.int64),
-            [each.arena.numpy() for each in rows],
-            reader.verify_crc,
-        )
-        return rows[:loaded]
-
-    return _run(reader, plans, load)
-
-
-def _chosen_reads(
-    frames: Sequence[Frames],
-    positions: Sequence[Ints | None],
-    buffer: ByteBuffer | None = None,
-) -> list[Frames]:
-    """Return frames with a buffer, and the records at some positions; None is for all."""
-    reads = [each.into(buffer) for each in frames]
-    return [
-        read if rows is None else read.rows(rows)
-        for read, rows in zip(reads, positions, strict=False)
-    ]
 
 
 def _run(

@@ -10,7 +10,6 @@
 #include "bindings/arrays.h"
 #include "bindings/parser.h"
 #include "packing/best_fit.h"
-#include "packing/row_loading.h"
 #include "packing/row_writer.h"
 
 namespace tio {
@@ -191,38 +190,6 @@ bool bind_write(const RowWriter& writer, const LocatedBatch& documents, const Ro
   return writer.write(documents, format, arena);
 }
 
-std::size_t bind_load_rows(nb::handle_t<ExampleParser> parser, const Sequence<BatchReads>& reads,
-                           const Sequence<RowWriter>& writers, const Sequence<RowFormat>& formats,
-                           const Sequence<ColumnTargets>& others, const Numbers& others_at,
-                           const Sequence<WritableBuffer>& arenas, bool check_crcs) {
-  const auto shared_parser = share(parser);
-  const Items<const BatchReads*> batches(reads);
-  const Items<const RowWriter*> writer_items(writers);
-  const Items<const RowFormat*> format_items(formats);
-  const Items<const ColumnTargets*> other_items(others);
-  const Items<WritableBuffer> arena_items(arenas);
-  const std::size_t count = batches.values().size();
-  if (writer_items.values().size() != count || format_items.values().size() != count ||
-      other_items.values().size() != count || others_at.size() != count ||
-      arena_items.values().size() != count) {
-    throw nb::value_error("each batch must have a writer, a format, targets and an arena");
-  }
-  std::vector<RowsTarget> targets;
-  for (std::size_t i = 0; i < count; ++i) {
-    const MutableBytes arena = writable_bytes(arena_items.values()[i]);
-    const auto at = static_cast<std::uint64_t>(others_at.data()[i]);
-    if (at > arena.size()) throw nb::value_error("others_at must lie inside of the arena");
-    targets.push_back({writer_items.values()[i],
-                       format_items.values()[i],
-                       arena,
-                       {other_items.values()[i]->columns, arena.subspan(at)}});
-  }
-  const ReleasedGil unlocked;
-  const auto result = load_rows(shared_parser, batches.values(), targets, check_crcs);
-  if (!result) throw nb::value_error("the rows must fit the documents and the arena");
-  return *result;
-}
-
 template <class T>
 void copy_to(const WritableBuffer& out, std::size_t at, const std::vector<T>& values) {
   const MutableBytes arena = writable_bytes(out);
@@ -335,21 +302,6 @@ void bind_packing(nb::module_& m) {
            "Returns:\n"
            "    False if a document is invalid, or has not as many values as planned. The rows\n"
            "    are undefined then.");
-  m.def(
-      "load_rows", &bind_load_rows, "parser"_a, "reads"_a, "writers"_a, "formats"_a, "others"_a,
-      "others_at"_a, "arenas"_a, "check_crcs"_a,
-      "Read, check and parse documents, and write their rows. Stop at the first batch that cannot\n"
-      "be read or parsed, or whose documents are not as long as planned, and return the number of\n"
-      "loaded batches.\n\n"
-      "Args:\n"
-      "    parser: Parser of the documents.\n"
-      "    reads: Reads of the documents of each batch. Batches may share a buffer.\n"
-      "    writers: Writer of the rows of each batch.\n"
-      "    formats: Columns of the rows of each batch.\n"
-      "    others: Offsets of the columns that are not packed.\n"
-      "    others_at: Offset in the arena that these offsets count from.\n"
-      "    arenas: Arena of each batch.\n"
-      "    check_crcs: Whether to check the CRCs of lengths and data.");
   m.def("row_writer", &open_writer, "plan"_a, "length"_a, "records"_a, "sources"_a.none(),
         "Return the writer of the rows of a plan.\n\n"
         "Args:\n"
