@@ -19,10 +19,10 @@ from .._parsing.record_random import RecordRandom
 from .._schema.nesting import Path, leaves_of, nested
 from ..checks import UnknownNameError
 from .arena import allocate_arena, allocate_for
-from .columns import Columns, Form, top_keys
+from .columns import Columns, Form, columns_from_bytes
 from .gather import copy_rows, data_of, gather_rows
 from .ragged import Ragged, TensorParts, integers
-from .sample import Constant, GivenRows, Hints, Origin, Rows, Sample
+from .sample import Hints, Origin, Rows, Sample
 from .views import list_rows, name_dtype
 
 # Blocks of which samples are still in use are kept up to this number and size: a DataLoader that
@@ -38,60 +38,33 @@ class BatchRows(Rows):
     """The rows of a batch.
 
     Args:
-        source: Columns of the batch; or the arena of a batch of one record, and the form of its
-            columns, of which every number is that row. There may be many of the latter, so they are
-            small until a value is asked for.
+        columns: Columns of the batch.
         origins: Source of the random numbers of its records, and their numbers, if known.
         schema: Schema that the records were parsed with; None if it is not known.
         names: Top-level keys of each record, if they are known already.
     """
 
-    __slots__ = (
-        "_form_of_one",
-        "_hints",
-        "_is_one",
-        "_is_ordered",
-        "_leaves",
-        "_origins",
-        "_source",
-        "names",
-        "schema",
-    )
+    __slots__ = ("_form_of_one", "_is_ordered", "_leaves", "_origins", "columns")
 
     def __init__(
         self,
-        source: Columns | tuple[bytearray, Form],
+        columns: Columns,
         origins: tuple[RecordRandom, Sequence[Any] | npt.NDArray[Any]] | None = None,
         *,
         schema: Any = None,
         names: tuple[str, ...] | None = None,
     ) -> None:
-        super().__init__()
-        form = source.form if isinstance(source, Columns) else source[1]
-        self._source = source
-        self.names = top_keys(form[1], form[3]) if names is None else names
+        dict.__init__(self)
+        self.columns = columns
+        self.names = columns.keys if names is None else names
         self.schema = schema
         self._origins = origins
-        self._is_one = not isinstance(source, Columns)
-        self._hints: Hints | None = None
-        # Whether the arena has rows, and none overlap. A copy of a row was made of such an arena.
-        self._is_ordered: bool | None = True if self._is_one else None
+        self._hints = None
+        # Whether the arena has rows, and none overlap.
+        self._is_ordered: bool | None = None
         self._form_of_one: Form | None = None  # shared by the copies of single rows
         # The values of which the dicts were made, for each key of a nested schema.
         self._leaves: dict[str, list[dict[Path, Any]]] | None = None
-
-    @property
-    def columns(self) -> Columns:
-        """Columns of the batch."""
-        if not isinstance(self._source, Columns):
-            data, form = self._source
-            arena = torch.frombuffer(data, dtype=torch.uint8) if data else _nothing()
-            self._source = Columns(arena, *form)
-        return self._source
-
-    def row_of(self, number: int) -> int:
-        """Return the row of the columns that a number stands for."""
-        return 0 if self._is_one else number
 
     def __missing__(self, key: str) -> Any:
         rows: Any
@@ -107,8 +80,6 @@ class BatchRows(Rows):
                 self._leaves = {}
             self._leaves[key] = leaves
             rows = list(map(_nested, leaves))
-        if self._is_one:
-            rows = Constant(rows[0])
         self[key] = rows
         return rows
 
@@ -138,7 +109,7 @@ class BatchRows(Rows):
         if self._origins is None:
             return None
         random, numbers = self._origins
-        return Origin(random, numbers[self.row_of(row)])
+        return Origin(random, numbers[row])
 
     @property
     def can_be_gathered(self) -> bool:
@@ -151,7 +122,7 @@ class BatchRows(Rows):
         copied = self._copy(row)
         if copied is None:  # a copy of each value
             values = {name: _copied(self[name][row]) for name in self.names}
-            return GivenRows(values, self.hints, self.schema)
+            return Rows(values, self.hints, self.schema)
         origin = self.origin(row)
         origins = None if origin is None else (origin.random, (origin.number,))
         return BatchRows(copied, origins, schema=self.schema, names=self.names)
@@ -160,34 +131,29 @@ class BatchRows(Rows):
         copied = self._copy(row)
         if copied is None:
             return self.own(row).reduce(0)
-        data, form = copied
-        return _own_sample, (bytes(data), form, self.origin(row))
+        assert copied.arena is not None
+        return _own_sample, (copied.arena.numpy().tobytes(), copied.form, self.origin(row))
 
-    def _copy(self, row: int) -> tuple[bytearray, Form] | None:
+    def _copy(self, row: int) -> Columns | None:
         """Copy one row of the arena; return None if the values must be copied one by one."""
         if not self.can_be_gathered:
             return None
-        if not isinstance(self._source, Columns):
-            return self._source
+        # There may be many copies, so they are small.
         room = ArenaLayout(is_small=True)
-        copy = copy_rows([self._source], [(0, self.row_of(row), 1)], room)
-        form: Form = (tuple(copy.lay_out()), *self._source.form[1:])
-        data = bytearray(room.arena_size)
-        copy.write(np.frombuffer(data, np.uint8))
+        copy = copy_rows([self.columns], [(0, row, 1)], room)
+        form: Form = (tuple(copy.lay_out()), *self.columns.form[1:])
+        data = np.empty(room.arena_size, np.uint8)
+        copy.write(data)
         if form != self._form_of_one:  # never, without values of any length
             self._form_of_one = form
-        return data, self._form_of_one
+        return Columns(torch.from_numpy(data), *self._form_of_one)
 
 
 def _own_sample(data: bytes, form: Form, origin: Origin | None) -> Sample:
     """Return the sample of a pickled row."""
     origins = None if origin is None else (origin.random, (origin.number,))
-    [sample] = Sample.of_rows(BatchRows((bytearray(data), form), origins), [0])
+    [sample] = Sample.of_rows(BatchRows(columns_from_bytes(data, *form), origins), [0])
     return sample
-
-
-def _nothing() -> Tensor:
-    return torch.empty(0, dtype=torch.uint8)
 
 
 def _copied(value: Any) -> Any:
@@ -312,7 +278,7 @@ def gather_samples(
                 return None
             source = numbers[id(rows)] = len(found)
             found.append(rows)
-        spans.append((source, found[source].row_of(begin), end - begin))
+        spans.append((source, begin, end - begin))
     sources = [rows.columns for rows in found]
     _, begin, count = spans[0]
     if len(spans) == 1 and count > 1 and (begin, count) == (0, sources[0].count_records()):
