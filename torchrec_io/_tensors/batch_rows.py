@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map
 
 from .._parsing.arrays import view_of
 from .._parsing.layout import ArenaLayout, ListColumn, RaggedColumn
@@ -21,7 +22,7 @@ from ..checks import UnknownNameError
 from .arena import allocate_arena, allocate_for
 from .columns import Columns, Form, columns_from_bytes
 from .gather import copy_rows, data_of, gather_rows
-from .ragged import Ragged, TensorParts, integers
+from .ragged import Ragged, integers
 from .sample import Hints, Origin, Rows, Sample
 from .views import list_rows, name_dtype
 
@@ -121,7 +122,7 @@ class BatchRows(Rows):
     def own(self, row: int) -> Rows:
         copied = self._copy(row)
         if copied is None:  # a copy of each value
-            values = {name: _copied(self[name][row]) for name in self.names}
+            values = tree_map(_copied, {name: self[name][row] for name in self.names})
             return Rows(values, self.hints, self.schema)
         origin = self.origin(row)
         origins = None if origin is None else (origin.random, (origin.number,))
@@ -157,10 +158,6 @@ def _own_sample(data: bytes, form: Form, origin: Origin | None) -> Sample:
 
 
 def _copied(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _copied(inner) for key, inner in value.items()}
-    if isinstance(value, TensorParts):
-        return value.with_parts(map(_copied, value.parts))
     return value.clone() if isinstance(value, Tensor) else value
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map
 
 from ..checks import UnknownNameError
 from .ragged import BytesArray, Ragged, Sparse
@@ -74,7 +75,7 @@ class Rows(dict[str, Any]):
 
     def reduce(self, row: int) -> tuple[Any, ...]:
         """Return a function and arguments that make the sample of a row, for pickle."""
-        values = {name: _packed(self[name][row]) for name in self.names}
+        values = tree_map(_packed, {name: self[name][row] for name in self.names})
         is_given = self.schema is _GIVEN
         return _unpacked_sample, (is_given, values, *(dict(hint) for hint in self.hints))
 
@@ -325,11 +326,7 @@ class _PackedTensor(NamedTuple):
 
 
 def _packed(value: Any) -> Any:
-    """Return a value with its Tensors as bytes."""
-    if isinstance(value, dict):
-        return {key: _packed(inner) for key, inner in value.items()}
-    if isinstance(value, (BytesArray, Ragged, Sparse)):
-        return value.with_parts(map(_packed, value.parts))
+    """Return a Tensor as bytes; others are returned unchanged."""
     if type(value) is not Tensor or value.device.type != "cpu" or value.requires_grad:
         return value
     if value.layout is not torch.strided or value.is_quantized:
@@ -338,11 +335,11 @@ def _packed(value: Any) -> Any:
     return _PackedTensor(data, value.dtype, tuple(value.shape))
 
 
+def _is_packed(value: Any) -> bool:
+    return isinstance(value, _PackedTensor)
+
+
 def _unpacked(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _unpacked(inner) for key, inner in value.items()}
-    if isinstance(value, (BytesArray, Ragged, Sparse)):
-        return value.with_parts(map(_unpacked, value.parts))
     if not isinstance(value, _PackedTensor):
         return value
     if not value.data:
@@ -351,7 +348,8 @@ def _unpacked(value: Any) -> Any:
 
 
 def _unpacked_sample(is_given: bool, values: dict[str, Any], *hints: Any) -> Sample:
-    rows = Rows(_unpacked(values), Hints(*hints), _GIVEN if is_given else None)
+    unpacked = tree_map(_unpacked, values, is_leaf=_is_packed)
+    rows = Rows(unpacked, Hints(*hints), _GIVEN if is_given else None)
     return Sample.of_rows(rows, [0])[0]
 
 
