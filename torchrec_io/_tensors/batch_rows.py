@@ -68,27 +68,28 @@ class BatchRows(Rows):
         self._leaves: dict[str, list[dict[Path, Any]]] | None = None
 
     def __missing__(self, key: str) -> Any:
+        columns = self.columns
+        if key not in self.names:
+            raise UnknownNameError(key, self.names, "the batch has")
+        paths = columns.paths
+        names = [name for name in columns.names if name in paths and paths[name][0] == key]
         rows: Any
-        columns = _columns_of_key(self.columns, key)
-        if tuple(columns) == ((),):
-            rows = columns[()]
+        if names:  # of the columns in a dict
+            inside = [paths[name][1:] for name in names]
+            values = list(zip(*(_rows_of(columns, name) for name in names), strict=True))
+            leaves = [dict(zip(inside, each, strict=True)) for each in values]
+            self._leaves = {**(self._leaves or {}), key: leaves}
+            rows = [nested(dict(zip(names, each, strict=True)), paths)[key] for each in values]
         else:
-            leaves = [
-                dict(zip(columns, values, strict=True))
-                for values in zip(*columns.values(), strict=True)
-            ]
-            if self._leaves is None:
-                self._leaves = {}
-            self._leaves[key] = leaves
-            rows = list(map(_nested, leaves))
+            rows = _rows_of(columns, key)
         self[key] = rows
         return rows
 
     @property
     def has_changed_dicts(self) -> bool:
         """True if a dict of a nested schema was changed by someone who got it."""
-        return self._leaves is not None and not all(
-            all(map(_has_leaves, self[key], leaves)) for key, leaves in self._leaves.items()
+        return not all(
+            all(map(_has_leaves, self[key], leaves)) for key, leaves in (self._leaves or {}).items()
         )
 
     @property
@@ -162,30 +163,6 @@ def _copied(value: Any) -> Any:
 
 
 # ---- values of rows ----
-
-
-def _columns_of_key(columns: Columns, key: str) -> dict[Path, Sequence[Any]]:
-    """Return the values of the records of a batch for a top-level key, without padding.
-
-    Returns:
-        Lists with a value for each record, by their paths inside the dict of that key. The path is
-        empty if the key is a feature.
-
-    Raises:
-        KeyError: If there is no such key.
-    """
-    keys = columns.keys
-    if key not in keys:
-        raise UnknownNameError(key, keys, "the batch has")
-    paths = columns.paths
-    inside = {name: paths[name][1:] for name in columns.names if paths.get(name, (None,))[0] == key}
-    return {path: _rows_of(columns, name) for name, path in (inside or {key: ()}).items()}
-
-
-def _nested(leaves: dict[Path, Any]) -> dict[str, Any]:
-    """Return the dict of values at some paths."""
-    numbered = {str(number): path for number, path in enumerate(leaves)}
-    return nested(dict(zip(numbered, leaves.values(), strict=True)), numbered)
 
 
 def _has_leaves(made: dict[str, Any], leaves: dict[Path, Any]) -> bool:
