@@ -225,8 +225,7 @@ class RowAssembler:
         """Return the rows of valid documents; None if one is not, or not as long as planned."""
         if located.failures or self._has_refused(located):
             return None
-        rows = self._layout.open(batch, located, source.documents)
-        return self._layout.batch_of(rows) if self._layout.write(rows, located) else None
+        return self._layout.make(batch, located, source.documents)
 
     def _has_refused(self, located: LocatedBlock) -> bool:
         """Return whether the packed values of a document are not in their range."""
@@ -254,12 +253,11 @@ class RowAssembler:
         source = self._layout.sources(batch, found)
         block = documents.block if source.records is None else documents.block.rows(source.records)
         located = self._parser.locate(block, random, image_threads())
-        rows = self._layout.open(batch, located, source.documents)
-        is_written = self._layout.write(rows, located)
-        assert is_written  # all documents are valid
+        rows = self._layout.make(batch, located, source.documents)
+        assert rows is not None  # all documents are valid
         lost = np.append(np.flatnonzero(found[batch.documents] < 0), len(batch.documents))
         packed = Loaded(
-            self._layout.batch_of(rows),
+            rows,
             batch.first_numbers(),
             documents.errors,
             failures=[*documents.failures, *failures],

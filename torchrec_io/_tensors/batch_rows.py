@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map
 
 from .._parsing.arrays import view_of
 from .._parsing.layout import ArenaLayout, ListColumn, RaggedColumn
@@ -19,10 +20,10 @@ from .._parsing.record_random import RecordRandom
 from .._schema.nesting import Path, leaves_of, nested
 from ..checks import UnknownNameError
 from .arena import allocate_arena, allocate_for
-from .columns import Columns, Form, top_keys
+from .columns import Columns, Form, columns_from_bytes
 from .gather import copy_rows, data_of, gather_rows
-from .ragged import Ragged, TensorParts, integers
-from .sample import Constant, GivenRows, Hints, Origin, Rows, Sample
+from .ragged import Ragged, integers
+from .sample import Hints, Origin, Rows, Sample
 from .views import list_rows, name_dtype
 
 # Blocks of which samples are still in use are kept up to this number and size: a DataLoader that
@@ -38,85 +39,57 @@ class BatchRows(Rows):
     """The rows of a batch.
 
     Args:
-        source: Columns of the batch; or the arena of a batch of one record, and the form of its
-            columns, of which every number is that row. There may be many of the latter, so they are
-            small until a value is asked for.
+        columns: Columns of the batch.
         origins: Source of the random numbers of its records, and their numbers, if known.
         schema: Schema that the records were parsed with; None if it is not known.
         names: Top-level keys of each record, if they are known already.
     """
 
-    __slots__ = (
-        "_form_of_one",
-        "_hints",
-        "_is_one",
-        "_is_ordered",
-        "_leaves",
-        "_origins",
-        "_source",
-        "names",
-        "schema",
-    )
+    __slots__ = ("_form_of_one", "_is_ordered", "_leaves", "_origins", "columns")
 
     def __init__(
         self,
-        source: Columns | tuple[bytearray, Form],
+        columns: Columns,
         origins: tuple[RecordRandom, Sequence[Any] | npt.NDArray[Any]] | None = None,
         *,
         schema: Any = None,
         names: tuple[str, ...] | None = None,
     ) -> None:
-        super().__init__()
-        form = source.form if isinstance(source, Columns) else source[1]
-        self._source = source
-        self.names = top_keys(form[1], form[3]) if names is None else names
+        dict.__init__(self)
+        self.columns = columns
+        self.names = columns.keys if names is None else names
         self.schema = schema
         self._origins = origins
-        self._is_one = not isinstance(source, Columns)
-        self._hints: Hints | None = None
-        # Whether the arena has rows, and none overlap. A copy of a row was made of such an arena.
-        self._is_ordered: bool | None = True if self._is_one else None
+        self._hints = None
+        # Whether the arena has rows, and none overlap.
+        self._is_ordered: bool | None = None
         self._form_of_one: Form | None = None  # shared by the copies of single rows
         # The values of which the dicts were made, for each key of a nested schema.
         self._leaves: dict[str, list[dict[Path, Any]]] | None = None
 
-    @property
-    def columns(self) -> Columns:
-        """Columns of the batch."""
-        if not isinstance(self._source, Columns):
-            data, form = self._source
-            arena = torch.frombuffer(data, dtype=torch.uint8) if data else _nothing()
-            self._source = Columns(arena, *form)
-        return self._source
-
-    def row_of(self, number: int) -> int:
-        """Return the row of the columns that a number stands for."""
-        return 0 if self._is_one else number
-
     def __missing__(self, key: str) -> Any:
+        columns = self.columns
+        if key not in self.names:
+            raise UnknownNameError(key, self.names, "the batch has")
+        paths = columns.paths
+        names = [name for name in columns.names if name in paths and paths[name][0] == key]
         rows: Any
-        columns = _columns_of_key(self.columns, key)
-        if tuple(columns) == ((),):
-            rows = columns[()]
+        if names:  # of the columns in a dict
+            inside = [paths[name][1:] for name in names]
+            values = list(zip(*(_rows_of(columns, name) for name in names), strict=True))
+            leaves = [dict(zip(inside, each, strict=True)) for each in values]
+            self._leaves = {**(self._leaves or {}), key: leaves}
+            rows = [nested(dict(zip(names, each, strict=True)), paths)[key] for each in values]
         else:
-            leaves = [
-                dict(zip(columns, values, strict=True))
-                for values in zip(*columns.values(), strict=True)
-            ]
-            if self._leaves is None:
-                self._leaves = {}
-            self._leaves[key] = leaves
-            rows = list(map(_nested, leaves))
-        if self._is_one:
-            rows = Constant(rows[0])
+            rows = _rows_of(columns, key)
         self[key] = rows
         return rows
 
     @property
     def has_changed_dicts(self) -> bool:
         """True if a dict of a nested schema was changed by someone who got it."""
-        return self._leaves is not None and not all(
-            all(map(_has_leaves, self[key], leaves)) for key, leaves in self._leaves.items()
+        return not all(
+            all(map(_has_leaves, self[key], leaves)) for key, leaves in (self._leaves or {}).items()
         )
 
     @property
@@ -138,7 +111,7 @@ class BatchRows(Rows):
         if self._origins is None:
             return None
         random, numbers = self._origins
-        return Origin(random, numbers[self.row_of(row)])
+        return Origin(random, numbers[row])
 
     @property
     def can_be_gathered(self) -> bool:
@@ -150,8 +123,8 @@ class BatchRows(Rows):
     def own(self, row: int) -> Rows:
         copied = self._copy(row)
         if copied is None:  # a copy of each value
-            values = {name: _copied(self[name][row]) for name in self.names}
-            return GivenRows(values, self.hints, self.schema)
+            values = tree_map(_copied, {name: self[name][row] for name in self.names})
+            return Rows(values, self.hints, self.schema)
         origin = self.origin(row)
         origins = None if origin is None else (origin.random, (origin.number,))
         return BatchRows(copied, origins, schema=self.schema, names=self.names)
@@ -160,69 +133,36 @@ class BatchRows(Rows):
         copied = self._copy(row)
         if copied is None:
             return self.own(row).reduce(0)
-        data, form = copied
-        return _own_sample, (bytes(data), form, self.origin(row))
+        assert copied.arena is not None
+        return _own_sample, (copied.arena.numpy().tobytes(), copied.form, self.origin(row))
 
-    def _copy(self, row: int) -> tuple[bytearray, Form] | None:
+    def _copy(self, row: int) -> Columns | None:
         """Copy one row of the arena; return None if the values must be copied one by one."""
         if not self.can_be_gathered:
             return None
-        if not isinstance(self._source, Columns):
-            return self._source
+        # There may be many copies, so they are small.
         room = ArenaLayout(is_small=True)
-        copy = copy_rows([self._source], [(0, self.row_of(row), 1)], room)
-        form: Form = (tuple(copy.lay_out()), *self._source.form[1:])
-        data = bytearray(room.arena_size)
-        copy.write(np.frombuffer(data, np.uint8))
+        copy = copy_rows([self.columns], [(0, row, 1)], room)
+        form: Form = (tuple(copy.lay_out()), *self.columns.form[1:])
+        data = np.empty(room.arena_size, np.uint8)
+        copy.write(data)
         if form != self._form_of_one:  # never, without values of any length
             self._form_of_one = form
-        return data, self._form_of_one
+        return Columns(torch.from_numpy(data), *self._form_of_one)
 
 
 def _own_sample(data: bytes, form: Form, origin: Origin | None) -> Sample:
     """Return the sample of a pickled row."""
     origins = None if origin is None else (origin.random, (origin.number,))
-    [sample] = Sample.of_rows(BatchRows((bytearray(data), form), origins), [0])
+    [sample] = Sample.of_rows(BatchRows(columns_from_bytes(data, *form), origins), [0])
     return sample
 
 
-def _nothing() -> Tensor:
-    return torch.empty(0, dtype=torch.uint8)
-
-
 def _copied(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _copied(inner) for key, inner in value.items()}
-    if isinstance(value, TensorParts):
-        return value.with_parts(map(_copied, value.parts))
     return value.clone() if isinstance(value, Tensor) else value
 
 
 # ---- values of rows ----
-
-
-def _columns_of_key(columns: Columns, key: str) -> dict[Path, Sequence[Any]]:
-    """Return the values of the records of a batch for a top-level key, without padding.
-
-    Returns:
-        Lists with a value for each record, by their paths inside the dict of that key. The path is
-        empty if the key is a feature.
-
-    Raises:
-        KeyError: If there is no such key.
-    """
-    keys = columns.keys
-    if key not in keys:
-        raise UnknownNameError(key, keys, "the batch has")
-    paths = columns.paths
-    inside = {name: paths[name][1:] for name in columns.names if paths.get(name, (None,))[0] == key}
-    return {path: _rows_of(columns, name) for name, path in (inside or {key: ()}).items()}
-
-
-def _nested(leaves: dict[Path, Any]) -> dict[str, Any]:
-    """Return the dict of values at some paths."""
-    numbered = {str(number): path for number, path in enumerate(leaves)}
-    return nested(dict(zip(numbered, leaves.values(), strict=True)), numbered)
 
 
 def _has_leaves(made: dict[str, Any], leaves: dict[Path, Any]) -> bool:
@@ -312,7 +252,7 @@ def gather_samples(
                 return None
             source = numbers[id(rows)] = len(found)
             found.append(rows)
-        spans.append((source, found[source].row_of(begin), end - begin))
+        spans.append((source, begin, end - begin))
     sources = [rows.columns for rows in found]
     _, begin, count = spans[0]
     if len(spans) == 1 and count > 1 and (begin, count) == (0, sources[0].count_records()):

@@ -215,11 +215,12 @@ class Columns:
         if self.arena is None:
             return Columns.of_values, (self.views(), *self.form[1:])
         if self.is_in_memory and self.arena.numel() <= _INLINE_BYTES:
-            return _from_bytes, (self.arena.numpy().tobytes(), *self.form)
+            return columns_from_bytes, (self.arena.numpy().tobytes(), *self.form)
         return Columns, (self.arena, *self.form)
 
 
-def _from_bytes(data: bytes, *form: Any) -> Columns:
+def columns_from_bytes(data: bytes, *form: Any) -> Columns:
+    """Return the columns of a pickled arena."""
     _core.stay_if_exiting()
     arena = allocate_arena(len(data))
     # Copied because the memory of a bytes object must not be written to.

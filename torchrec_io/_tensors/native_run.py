@@ -75,21 +75,16 @@ def locate_run(
     """
 
     def locate(frames: Sequence[Frames]) -> list[LocatedBlock]:
-        reads = _chosen_reads(frames, positions)
+        reads = [each.into() for each in frames]
+        reads = [
+            read if rows is None else read.rows(rows)
+            for read, rows in zip(reads, positions, strict=False)
+        ]
         return parser.load(
             reads, randoms[: len(frames)], image_threads(), verify_crc=reader.verify_crc
         )
 
     return _run(reader, plans, locate)
-
-
-def _chosen_reads(frames: Sequence[Frames], positions: Sequence[Ints | None]) -> list[Frames]:
-    """Return frames with a buffer, and the records at some positions; None is for all."""
-    reads = [each.into() for each in frames]
-    return [
-        read if rows is None else read.rows(rows)
-        for read, rows in zip(reads, positions, strict=False)
-    ]
 
 
 def _run(

@@ -130,24 +130,6 @@ class RowSources(NamedTuple):
     documents: _Ints | None
 
 
-class RowsToWrite(NamedTuple):
-    """Packed rows whose documents are not written yet.
-
-    Attributes:
-        writer: Writer of the rows.
-        format: Columns of the rows that have a value for each token.
-        others_at: Offset of the other columns in the arena, in bytes.
-        arena: Arena of all columns.
-        columns: The columns.
-    """
-
-    writer: _core.RowWriter
-    format: _core.RowFormat
-    others_at: int
-    arena: Tensor
-    columns: Sequence[Column]
-
-
 class RowLayout:
     """The columns of packed rows of documents of one schema.
 
@@ -188,16 +170,19 @@ class RowLayout:
         of_documents[documents] = first_pieces
         return RowSources(kept if found is None else found[kept], of_documents)
 
-    def open(
+    def make(
         self, plan: _core.RowPlan, located: LocatedBlock, documents: _Ints | None
-    ) -> RowsToWrite:
-        """Return the rows of a plan, with all but the values of the documents.
+    ) -> Batch | None:
+        """Return the rows of a plan.
 
         Args:
             plan: The rows.
             located: The records, laid out.
             documents: Position of each document's record among those; -1 if it is lost. Its place
                 becomes padding at the end of the row. None if they are the same.
+
+        Returns:
+            None if a document is not valid, or not as long as planned.
         """
         writer = _core.row_writer(plan, self._pack.length, len(located), documents)
         layout = self._token_columns(len(plan))
@@ -211,31 +196,20 @@ class RowLayout:
             *_by_piece(located.columns, layout.piece_offsets, room.size),
         ]
         arena = allocate_for(room.size + located.layout.size, columns, len(plan))
+        out = arena.numpy()
         writer.write_pieces(
-            arena.numpy(),
+            out,
             layout.piece_offsets.at,
             numbers.at,
             layout.segment_offsets.at,
             lengths.at,
         )
-        return RowsToWrite(writer, layout.format, room.size, arena, columns)
-
-    def write(self, rows: RowsToWrite, located: LocatedBlock) -> bool:
-        """Write the values of the documents.
-
-        Returns:
-            False if a document is not valid, or not as long as planned.
-        """
-        out = rows.arena.numpy()
-        if not rows.writer.write(located.located, rows.format, out):
-            return False
-        self._parser.fill([located], [out[rows.others_at :]])
-        return not located.failures and not len(located.refused)
-
-    def batch_of(self, rows: RowsToWrite) -> Batch:
-        """Return the batch of rows that were written."""
-        columns = Columns(rows.arena, rows.columns, self._names, paths=self._paths)
-        return Batch(columns, has_views=False)
+        if not writer.write(located.located, layout.format, out):
+            return None
+        self._parser.fill([located], [out[room.size :]])
+        if located.failures or len(located.refused):
+            return None
+        return Batch(Columns(arena, columns, self._names, paths=self._paths), has_views=False)
 
     def _lay_out(self, rows: int) -> _TokenColumns:
         """Lay out the columns with a value for each token, of a number of rows."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from torch.utils._pytree import GetAttrKey, MappingKey, register_pytree_node
@@ -16,36 +17,25 @@ from .ragged import BytesArray, Ragged, Sparse, TensorParts
 from .sample import Hints, Sample
 
 
+@dataclass(frozen=True)
 class BatchStructure:
     """Structure of a batch without its columns.
 
     Structures are equal if their batches have the same columns, so that a function can be applied
     to the Tensors of two batches.
 
-    Args:
-        names: Flat names of the columns.
-        padded: Padding of each padded column, by flat name.
-        paths: Keys of the dicts that lead to each nested column, by flat name.
-        batch: Batch that was taken apart, if it may still exist.
-
     Attributes:
         names: Flat names of the columns.
         padded: Padding of each padded column, by flat name.
         paths: Keys of the dicts that lead to each nested column, by flat name.
+        batch: Batch that was taken apart, if it may still exist. Structures may live long, for
+            example with a compiled function, so they do not keep it.
     """
 
-    def __init__(
-        self,
-        names: tuple[str, ...],
-        padded: Mapping[str, Padding],
-        paths: Mapping[str, Path],
-        batch: Batch | None = None,
-    ) -> None:
-        self.names = names
-        self.padded = padded
-        self.paths = paths
-        # Structures may live long, for example with a compiled function.
-        self._batch = None if batch is None else weakref.ref(batch)
+    names: tuple[str, ...]
+    padded: dict[str, Padding]
+    paths: dict[str, Path]
+    batch: weakref.ref[Batch] | None = field(default=None, compare=False, repr=False)
 
     @property
     def all_names(self) -> list[str]:
@@ -54,26 +44,17 @@ class BatchStructure:
 
     def batch_of(self, columns: list[Any]) -> Batch:
         """Return the batch that was taken apart if these are its columns, else a new one."""
-        batch = None if self._batch is None else self._batch()
+        batch = None if self.batch is None else self.batch()
         if batch is not None and are_same(columns, columns_of(batch, self)):
             return batch
         named = dict(zip(self.all_names, columns, strict=True))
         return Batch(Columns.of_values(named, self.names, self.padded, self.paths))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, BatchStructure):
-            return NotImplemented
-        mine, others = ((each.names, dict(each.padded), dict(each.paths)) for each in (self, other))
-        return mine == others
 
     def __hash__(self) -> int:
         return hash(self.names)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return BatchStructure, (self.names, self.padded, self.paths)
-
-    def __repr__(self) -> str:
-        return f"BatchStructure({list(self.names)})"
 
 
 def columns_of(batch: Batch, structure: BatchStructure) -> list[Any]:
@@ -84,7 +65,7 @@ def columns_of(batch: Batch, structure: BatchStructure) -> list[Any]:
 
 def _flatten_batch(batch: Batch) -> tuple[list[Any], BatchStructure]:
     _, names, padded, paths = batch.columns.form
-    structure = BatchStructure(names, padded, paths, batch)
+    structure = BatchStructure(names, dict(padded), dict(paths), weakref.ref(batch))
     return columns_of(batch, structure), structure
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map
 
 from ..checks import UnknownNameError
 from .ragged import BytesArray, Ragged, Sparse
@@ -34,37 +35,54 @@ NO_HINTS = Hints({}, {}, {})
 
 
 class Rows(dict[str, Any]):
-    """The values of some records. ``rows[key][row]`` is a value of a record.
+    """The values of one record as they were given, or of some records of a batch.
 
-    The dict holds what was asked for so far. A subclass makes the rest with ``__missing__``.
+    ``rows[key][row]`` is a value of a record. A single record is row 0. The dict holds what was
+    asked for so far. A subclass makes the rest with ``__missing__``.
+
+    Args:
+        values: The values of a single record by name.
+        hints: Hints about values of different lengths.
+        schema: Schema that the record was parsed with; None if it is not known; an empty dict if
+            the values were given.
 
     Attributes:
         names: Top-level keys of each record.
-        schema: Schema that the records were parsed with; None if it is not known; an empty dict if
-            the values were given.
+        schema: The schema.
     """
 
-    __slots__ = ()
+    __slots__ = ("_hints", "names", "schema")
 
-    names: tuple[str, ...]
-    schema: Any
+    def __init__(self, values: dict[str, Any], hints: Hints, schema: Any = _GIVEN) -> None:
+        super().__init__({name: [value] for name, value in values.items()})
+        self.names = tuple(values)
+        self.schema = schema
+        self._hints: Hints | None = hints
+
+    def __missing__(self, key: str) -> Any:
+        raise UnknownNameError(key, self.names, "the sample has")
 
     @property
     def hints(self) -> Hints:
         """Hints about values of different lengths."""
-        raise NotImplementedError
+        assert self._hints is not None
+        return self._hints
 
     def own(self, row: int) -> Rows:
-        """Return the values of one record in memory of their own. They have every row number."""
-        raise NotImplementedError
+        """Return the values of one record in memory of their own, as row 0."""
+        del row
+        return self
 
     def reduce(self, row: int) -> tuple[Any, ...]:
         """Return a function and arguments that make the sample of a row, for pickle."""
-        raise NotImplementedError
+        values = tree_map(_packed, {name: self[name][row] for name in self.names})
+        is_given = self.schema is _GIVEN
+        return _unpacked_sample, (is_given, values, *(dict(hint) for hint in self.hints))
 
     def origin(self, row: int) -> Origin | None:
         """Return the record of a row in its dataset; None if it is not known."""
-        raise NotImplementedError
+        del row
+        return None
 
 
 class Origin(NamedTuple):
@@ -106,7 +124,7 @@ class Sample(dict[str, Any]):
 
     # The base class makes a sample a dict for code that asks for one, such as a trainer.
     # Its own storage is always empty.
-    __slots__ = ("__weakref__", "_row", "_rows")
+    __slots__ = ("__weakref__", "_place")
 
     def __init__(
         self,
@@ -116,8 +134,9 @@ class Sample(dict[str, Any]):
         axes: Mapping[str, tuple[int, ...]] | None = None,
     ) -> None:
         super().__init__()
-        self._rows: Rows = GivenRows(dict(values), Hints(ragged or {}, padded or {}, axes or {}))
-        self._row = 0
+        rows = Rows(dict(values), Hints(ragged or {}, padded or {}, axes or {}))
+        # Replaced as a whole: another thread may read the value of a sample that leaves its batch.
+        self._place: tuple[Rows, int] = rows, 0
 
     @classmethod
     def of_rows(cls, rows: Rows, numbers: Iterable[int]) -> list[Sample]:
@@ -126,8 +145,7 @@ class Sample(dict[str, Any]):
         new = dict.__new__
         for number in numbers:  # once for each record of a dataset
             sample = new(cls)
-            sample._rows = rows  # noqa: SLF001  # of this class
-            sample._row = number  # noqa: SLF001  # of this class
+            sample._place = rows, number  # noqa: SLF001  # of this class
             samples.append(sample)
         return samples
 
@@ -138,7 +156,7 @@ class Sample(dict[str, Any]):
         rows: Rows | None = None
         begin = end = 0
         for sample in samples:  # once for each record of a batch
-            here, row = sample._rows, sample._row  # noqa: SLF001  # of this class
+            here, row = sample._place  # noqa: SLF001  # of this class
             if here is rows and row == end:
                 end += 1
                 continue
@@ -152,17 +170,16 @@ class Sample(dict[str, Any]):
     @property
     def place(self) -> tuple[Rows, int]:
         """Internal interface: the rows that hold the values, and the number of the row."""
-        return self._rows, self._row
+        return self._place
 
     def leave(self) -> None:
         """Internal interface: copy the values into memory of their own."""
-        # The number of the row stays as it is. Another thread may have read the old rows, and must
-        # not use them with another number.
-        self._rows = self._rows.own(self._row)
+        rows, row = self._place
+        self._place = rows.own(row), 0
 
     def with_values(self, values: Mapping[str, Any]) -> Sample:
         """Internal interface: return a sample of other values, which are joined like these."""
-        rows = GivenRows(dict(values), self._rows.hints, self._rows.schema)
+        rows = Rows(dict(values), self.hints, self._place[0].schema)
         [sample] = Sample.of_rows(rows, [0])
         return sample
 
@@ -175,7 +192,7 @@ class Sample(dict[str, Any]):
         Raises:
             TypeError: If it is not known, as in another process.
         """
-        schema = self._rows.schema
+        schema = self._place[0].schema
         if schema is None:
             raise TypeError(
                 "it is not known how the values of this sample are stored: it is of a Batch, of "
@@ -186,43 +203,44 @@ class Sample(dict[str, Any]):
     @property
     def hints(self) -> Hints:
         """Internal interface: what is known about values of different lengths."""
-        return self._rows.hints
+        return self._place[0].hints
 
     @property
     def ragged(self) -> Mapping[str, str]:
         """Dtypes of the offsets, for each value that becomes a row of a Ragged, by flat name."""
-        return self._rows.hints.ragged
+        return self.hints.ragged
 
     @property
     def padded(self) -> Mapping[str, Any]:
         """Fill value, for each value that is padded to the longest one of a batch."""
-        return self._rows.hints.padded
+        return self.hints.padded
 
     @property
     def axes(self) -> Mapping[str, tuple[int, ...]]:
         """Axes that are padded, for padded values. Default: the first axis."""
-        return self._rows.hints.axes
+        return self.hints.axes
 
     # ---- reading ----
 
     def __getitem__(self, key: str) -> Any:
-        return self._rows[key][self._row]
+        rows, row = self._place
+        return rows[key][row]
 
     def __contains__(self, key: object) -> bool:
-        return key in self._rows.names
+        return key in self._place[0].names
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._rows.names)
+        return iter(self._place[0].names)
 
     def __reversed__(self) -> Iterator[str]:
-        return reversed(self._rows.names)
+        return reversed(self._place[0].names)
 
     def __len__(self) -> int:
-        return len(self._rows.names)
+        return len(self._place[0].names)
 
     def get(self, key: str, default: Any = None) -> Any:
         """Return the value of that name, or ``default`` if it is missing."""
-        return self[key] if key in self._rows.names else default
+        return self[key] if key in self._place[0].names else default
 
     def keys(self) -> KeysView[str]:  # type: ignore[override]
         """Return the names."""
@@ -263,7 +281,8 @@ class Sample(dict[str, Any]):
         return self.with_values(self)  # shares the values, like the copy of a dict
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return self._rows.reduce(self._row)
+        rows, row = self._place
+        return rows.reduce(row)
 
     # ---- not writing ----
 
@@ -286,64 +305,10 @@ class Sample(dict[str, Any]):
 
         PyTorch's ``default_convert`` and ``pin_memory`` update copies of mappings.
         """
-        if not isinstance(self._rows, GivenRows):
+        rows, _ = self._place
+        if type(rows) is not Rows:
             self._refuse()
-        values = {**self, **dict(*args, **kwargs)}
-        self._rows = GivenRows(values, self._rows.hints, self._rows.schema)
-
-
-class GivenRows(Rows):
-    """The values of one record, as they were given.
-
-    Args:
-        values: The values by name.
-        hints: Hints about values of different lengths.
-        schema: Schema that the record was parsed with; None if it is not known.
-    """
-
-    __slots__ = ("_hints", "names", "schema")
-
-    def __init__(self, values: dict[str, Any], hints: Hints, schema: Any = _GIVEN) -> None:
-        super().__init__({name: Constant(value) for name, value in values.items()})
-        self.names = tuple(values)
-        self.schema = schema
-        self._hints = hints
-
-    def __missing__(self, key: str) -> Any:
-        raise UnknownNameError(key, self.names, "the sample has")
-
-    @property
-    def hints(self) -> Hints:
-        return self._hints
-
-    def own(self, row: int) -> Rows:
-        del row
-        return self
-
-    def reduce(self, row: int) -> tuple[Any, ...]:
-        values = {name: _packed(self[name][row]) for name in self.names}
-        is_given = self.schema is _GIVEN
-        return _unpacked_sample, (is_given, values, *(dict(hint) for hint in self._hints))
-
-    def origin(self, row: int) -> Origin | None:
-        del row
-        return None
-
-
-class Constant:
-    """A value that is the same for every number of a row.
-
-    Args:
-        value: The value.
-    """
-
-    __slots__ = ("_value",)
-
-    def __init__(self, value: Any) -> None:
-        self._value = value
-
-    def __getitem__(self, row: int) -> Any:
-        return self._value
+        self._place = Rows({**self, **dict(*args, **kwargs)}, rows.hints, rows.schema), 0
 
 
 # ---- pickling ----
@@ -361,11 +326,7 @@ class _PackedTensor(NamedTuple):
 
 
 def _packed(value: Any) -> Any:
-    """Return a value with its Tensors as bytes."""
-    if isinstance(value, dict):
-        return {key: _packed(inner) for key, inner in value.items()}
-    if isinstance(value, (BytesArray, Ragged, Sparse)):
-        return value.with_parts(map(_packed, value.parts))
+    """Return a Tensor as bytes; others are returned unchanged."""
     if type(value) is not Tensor or value.device.type != "cpu" or value.requires_grad:
         return value
     if value.layout is not torch.strided or value.is_quantized:
@@ -374,11 +335,11 @@ def _packed(value: Any) -> Any:
     return _PackedTensor(data, value.dtype, tuple(value.shape))
 
 
+def _is_packed(value: Any) -> bool:
+    return isinstance(value, _PackedTensor)
+
+
 def _unpacked(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _unpacked(inner) for key, inner in value.items()}
-    if isinstance(value, (BytesArray, Ragged, Sparse)):
-        return value.with_parts(map(_unpacked, value.parts))
     if not isinstance(value, _PackedTensor):
         return value
     if not value.data:
@@ -387,7 +348,8 @@ def _unpacked(value: Any) -> Any:
 
 
 def _unpacked_sample(is_given: bool, values: dict[str, Any], *hints: Any) -> Sample:
-    rows = GivenRows(_unpacked(values), Hints(*hints), _GIVEN if is_given else None)
+    unpacked = tree_map(_unpacked, values, is_leaf=_is_packed)
+    rows = Rows(unpacked, Hints(*hints), _GIVEN if is_given else None)
     return Sample.of_rows(rows, [0])[0]
 
 

@@ -3,7 +3,9 @@
 #include "timing/steps.h"
 
 namespace tio {
+namespace {
 
+// Fetches and checks the frames of a batch. Returns false if one is missing or invalid.
 bool fetch_frames(const BatchReads& batch, bool check_crcs) {
   if (!batch.plan) return true;
   if (batch.descriptors) {
@@ -12,6 +14,8 @@ bool fetch_frames(const BatchReads& batch, bool check_crcs) {
   const StepScope step(Counter::checking);
   return check_frames(*batch.plan, batch.buffer, check_crcs);
 }
+
+}  // namespace
 
 std::vector<LocatedBatch> load_batches(const std::shared_ptr<const ExampleParser>& parser,
                                        std::span<const BatchReads* const> batches,

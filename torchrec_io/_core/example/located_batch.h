@@ -60,9 +60,6 @@ struct BatchReads {
   std::shared_ptr<const Records> records;
 };
 
-// Fetches and checks the frames of a batch. Returns false if one is missing or invalid.
-bool fetch_frames(const BatchReads& batch, bool check_crcs);
-
 // The batches before the first that cannot be read or parsed.
 struct FilledBatches {
   std::size_t count = 0;
