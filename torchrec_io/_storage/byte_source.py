@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import _core
 from ..errors import TorchRecIOError
+from .stamp import Stamp
 
 # Arrays of int64, of stream offsets (uint64) and of bytes.
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -20,21 +21,6 @@ ByteBuffer: TypeAlias = npt.NDArray[np.uint8]
 # Size of the front of a file that is inspected to find out what the file is.
 HEAD_BYTES = 1 << 12
 _READ_BYTES = 1 << 18
-
-
-class Stamp(NamedTuple):
-    """Identity of a stored file. It differs from that of another file, or of a changed one.
-
-    Attributes:
-        file: Identity of the file among those that have had its name: device and inode of a local
-            file.
-        size: Size in bytes.
-        mtime_ns: Time of the last change, in nanoseconds since 1970.
-    """
-
-    file: tuple[int | str, ...]
-    size: int
-    mtime_ns: int
 
 
 class ByteSource(ABC):

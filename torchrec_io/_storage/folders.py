@@ -8,11 +8,11 @@ import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from .byte_source import Stamp
 from .file_lock import file_lock
 from .local import StrPath
 from .location import Location
 from .remote.options import StorageOptions
+from .stamp import Stamp
 
 
 def folder_of(path: StrPath, storage_options: StorageOptions = None) -> Location:

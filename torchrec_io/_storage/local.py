@@ -9,8 +9,9 @@ import weakref
 from typing import TypeAlias
 
 from .. import _core
-from .byte_source import HEAD_BYTES, ByteBuffer, ByteSource, Ints, Stamp, read_bytes
+from .byte_source import HEAD_BYTES, ByteBuffer, ByteSource, Ints, read_bytes
 from .several_sources import read_ranges
+from .stamp import Stamp
 
 StrPath: TypeAlias = str | os.PathLike[str]
 

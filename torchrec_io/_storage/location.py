@@ -7,12 +7,13 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .byte_source import ByteSource, Stamp
+from .byte_source import ByteSource
 from .compression import CompressionChoice, check_compression, detect_compression
 from .local import LocalFile, PipeFile, StrPath, head_of, is_seekable_file, stamp_of
 from .opening import open_decompressed
 from .remote.options import RemoteOptions, StorageOptions
 from .remote.urls import can_pin, is_url, is_web_url, local_path, scheme_of
+from .stamp import Stamp
 from .thread_pool import REMOTE_THREADS
 
 

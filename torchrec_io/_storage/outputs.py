@@ -6,10 +6,10 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from .byte_source import Stamp
 from .folders import stamps_in
 from .location import Location
 from .pending_file import PendingFile, check_replaceable, output_exists, write_atomically
+from .stamp import Stamp
 
 if TYPE_CHECKING:
     from .remote.pending_object import PendingObject

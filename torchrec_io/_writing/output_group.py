@@ -11,13 +11,13 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias, cast
 
 from .._records.index_file import SUFFIX
-from .._storage.byte_source import Stamp
 from .._storage.compression import COMPRESSIONS, Compression
 from .._storage.file_lock import file_lock
 from .._storage.folders import make_folder, stamps_in
 from .._storage.location import Location
 from .._storage.outputs import exists_now, names_in, open_pending, refuse_existing, split_output
 from .._storage.pending_file import PendingFile, output_exists, sync_folder
+from .._storage.stamp import Stamp
 from ..checks import check_choice, printable
 from .adopted_file import AdoptedFile
 from .frame_writer import BUFFER_BYTES, FrameWriter

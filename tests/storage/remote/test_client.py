@@ -17,9 +17,10 @@ from torchrec_io._storage.remote import slots as slots_module
 from torchrec_io._storage.remote.client import FetchError
 from torchrec_io._storage.remote.connection import HelperConnection
 from torchrec_io._storage.remote.failures import Failure, Kind, RequestError
-from torchrec_io._storage.remote.messages import Fetch, ObjectInfo, StoreAddress
+from torchrec_io._storage.remote.messages import Fetch, StoreAddress
 from torchrec_io._storage.remote.ranges import plan_requests
 from torchrec_io._storage.remote.slots import Slots
+from torchrec_io._storage.stamp import Stamp
 
 CONTENT = np.random.default_rng(0).integers(0, 256, 100_000, dtype=np.uint8)
 STORE = StoreAddress("s3://b", "", {})
@@ -65,7 +66,7 @@ def expect_read(client: MemoryClient, *pairs: tuple[int, int], gap: int = 100) -
     ranges = np.column_stack([offsets, sizes, np.cumsum(sizes) - sizes])
     out = np.zeros(int(sizes.sum()), np.uint8)
     requests = plan_requests(ranges, len(client.memory), gap)
-    client.fetch(STORE, ObjectInfo("a", len(CONTENT), '"1"', "", 0), requests, out)
+    client.fetch(STORE, "a", Stamp(('"1"', ""), len(CONTENT), 0), requests, out)
     expected = [CONTENT[offset : offset + size] for offset, size in pairs]
     assert out.tobytes() == b"".join(part.tobytes() for part in expected)
 

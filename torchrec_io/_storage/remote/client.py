@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..byte_source import ByteBuffer
+from ..stamp import Stamp
 from .failures import RequestError
-from .messages import ObjectInfo, StoreAddress
+from .messages import StoreAddress
 from .ranges import RangeRequest
 
 
@@ -57,7 +58,8 @@ class Client(ABC):
     def fetch(
         self,
         store: StoreAddress,
-        pin: ObjectInfo,
+        key: str,
+        stamp: Stamp,
         requests: Sequence[RangeRequest],
         out: ByteBuffer,
     ) -> None:
@@ -65,7 +67,8 @@ class Client(ABC):
 
         Args:
             store: The store.
-            pin: The object as it was first seen.
+            key: Name of the object in the store.
+            stamp: Stamp of the object as it was first seen.
             requests: The ranges.
             out: Buffer that the bytes are copied to; uint8. Nothing is written to it after this
                 function has returned or raised an error.

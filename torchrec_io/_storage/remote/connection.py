@@ -27,9 +27,10 @@ import numpy as np
 
 from ... import _core
 from ..byte_source import ByteBuffer
+from ..stamp import Stamp
 from .client import Client, FetchError, HelperError
 from .failures import RequestError
-from .messages import Fetch, ObjectInfo, StoreAddress
+from .messages import Fetch, StoreAddress
 from .ranges import RangeRequest
 from .slots import Slots
 
@@ -85,7 +86,8 @@ class HelperConnection(Client):
     def fetch(
         self,
         store: StoreAddress,
-        pin: ObjectInfo,
+        key: str,
+        stamp: Stamp,
         requests: Sequence[RangeRequest],
         out: ByteBuffer,
     ) -> None:
@@ -99,7 +101,7 @@ class HelperConnection(Client):
                     slot = self.slots.take(size, is_waiting=not running)
                     if slot is None:
                         break
-                    fetch = Fetch(pin, begin, size, slot)
+                    fetch = Fetch(key, stamp, begin, size, slot)
                     answer = self._start("fetch", store, fetch)
                     running[answer] = waiting.popleft(), fetch
                     answer.add_done_callback(answered.put)

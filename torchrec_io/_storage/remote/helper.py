@@ -114,7 +114,8 @@ class Helper:
 
         def fetch_rest() -> None:
             nonlocal done
-            for chunk in store.chunks(fetch.pin, fetch.begin + done, fetch.begin + fetch.size):
+            begin, end = fetch.begin + done, fetch.begin + fetch.size
+            for chunk in store.chunks(fetch.key, fetch.stamp, begin, end):
                 if len(chunk) > fetch.size - done:
                     raise RequestError(_TOO_LONG)
                 memory[done : done + len(chunk)] = chunk

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ..stamp import Stamp
+
 
 class StoreAddress(NamedTuple):
     """A store, and the options that requests to it have. It may have secrets.
@@ -20,35 +22,19 @@ class StoreAddress(NamedTuple):
     options: Mapping[str, Any]
 
 
-class ObjectInfo(NamedTuple):
-    """An object of a store.
-
-    Attributes:
-        key: Its name in the store.
-        size: Size in bytes.
-        etag: Its ETag, with quotes; ``""`` if there is none.
-        version: Its version; ``""`` if there is none.
-        mtime: Time of the last change in whole seconds since 1970; 0 if it is unknown.
-    """
-
-    key: str
-    size: int
-    etag: str
-    version: str
-    mtime: int
-
-
 class Fetch(NamedTuple):
     """A range of an object to fetch.
 
     Attributes:
-        pin: The object as it was first seen.
+        key: Name of the object in the store.
+        stamp: Stamp of the object as it was first seen.
         begin: First byte of the range.
         size: Size of the range in bytes.
         slot: Offset in the shared memory that the range is written to.
     """
 
-    pin: ObjectInfo
+    key: str
+    stamp: Stamp
     begin: int
     size: int
     slot: int

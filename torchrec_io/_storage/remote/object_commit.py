@@ -12,10 +12,10 @@ import os
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from ..byte_source import Stamp
 from ..folders import stamps_in
 from ..location import Location
 from ..pending_file import output_exists
+from ..stamp import Stamp
 from ..thread_pool import map_in_threads
 from .adopted_object import AdoptedObject
 from .listing import read_remote_stamp

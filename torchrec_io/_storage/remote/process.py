@@ -73,7 +73,7 @@ def ask(
         url: Public URL.
         options: Options for remote objects.
         name: Name of the request; see :class:`ObjectStore`.
-        arguments: Its arguments. Default: the name of the object in the store.
+        arguments: Its arguments after the name of the object in the store.
         needs: Actions that the credentials must allow.
 
     Raises:
@@ -82,7 +82,7 @@ def ask(
     for _ in range(2):
         way = access(url, options)
         try:
-            return way.client.ask(way.store, name, *(arguments or [way.key]))
+            return way.client.ask(way.store, name, way.key, *arguments)
         except RequestError as error:
             raise error_of(error.failure, url, needs) from None
         except HelperError as error:
