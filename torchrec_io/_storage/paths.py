@@ -11,6 +11,7 @@ from typing import NamedTuple
 from .file_sets import check_complete, check_one_set, data_files, file_sets
 from .local import StrPath
 from .location import Location, local_name
+from .remote.listing import expand_url, find_named
 from .remote.options import RemoteOptions, StorageOptions
 from .remote.urls import is_collapsed_url, is_url, public_url
 
@@ -163,10 +164,6 @@ def _expand_urls(
     urls: list[str], options: RemoteOptions, is_data: Callable[[str], bool], allow_missing: bool
 ) -> dict[str, tuple[list[str], bool]]:
     """Return the objects that each URL stands for, and whether it names each of them."""
-    if not urls:
-        return {}
-    from .remote.listing import expand_url, find_named  # noqa: PLC0415  # not for local files
-
     find_named(urls, options)
     return {url: expand_url(url, options, is_data, allow_missing=allow_missing) for url in urls}
 

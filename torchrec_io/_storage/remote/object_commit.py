@@ -22,7 +22,7 @@ from .listing import read_remote_stamp
 from .pending_object import PendingObject
 from .upload import check_writable, delete_objects, exists
 
-NewObject: TypeAlias = "PendingObject | AdoptedObject"
+NewObject: TypeAlias = PendingObject | AdoptedObject
 
 # Objects that get their names at the same time: the rest of each is in memory meanwhile.
 _MOST_AT_ONCE = 8

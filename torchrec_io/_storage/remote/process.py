@@ -7,15 +7,17 @@ import importlib.util
 import os
 import re
 import threading
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .client import Client, HelperError
-from .connection import HelperConnection
 from .failures import RequestError, error_of
 from .messages import StoreAddress
 from .options import RemoteOptions
 from .urls import OBJECT_STORES, scheme_of
 from .web import store_of
+
+if TYPE_CHECKING:
+    from .connection import HelperConnection
 
 _USED_VARIABLES = re.compile(
     r"AWS_|GOOGLE_|GCS_|GCLOUD|AZURE_|AZ_|SSL_|HOME$|(HTTPS?|ALL|NO)_PROXY$", re.IGNORECASE
@@ -107,6 +109,8 @@ def _client_for(scheme: str, memory_bytes: int) -> Client:
         _helper = None
     if _helper is None:
         _check_package("obstore", scheme, "torchrec-io[remote]")
+        from .connection import HelperConnection  # noqa: PLC0415  # not for local files
+
         _helper = HelperConnection(memory_bytes, environment)
     _helper.grow(memory_bytes)
     return _helper

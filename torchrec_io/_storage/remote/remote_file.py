@@ -10,6 +10,7 @@ import numpy as np
 
 from ... import _core
 from ..byte_source import ByteBuffer, Ints
+from ..cache.stored_chunks import StoredChunks
 from ..chunk_cache import Chunk, process_cache
 from ..chunked_file import ChunkedFile
 from ..digest import digest_text
@@ -55,8 +56,6 @@ class RemoteFile(ChunkedFile):
             first_bytes = chunk_bytes = options.cache.block_bytes
         starts = np.unique([0, *range(first_bytes, stamp.size, chunk_bytes), stamp.size])
         if options.cache is not None and identity is not None:
-            from ..cache.stored_chunks import StoredChunks  # noqa: PLC0415  # not without a cache
-
             stored = StoredChunks.of(options.cache, identity, starts)
         cache = process_cache(options.fetch_bytes)
         super().__init__(url, stamp, starts, stored or object(), cache=cache, stored=stored)
