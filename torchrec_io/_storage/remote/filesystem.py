@@ -24,8 +24,7 @@ from ... import _core
 from ..byte_source import ByteBuffer
 from ..stamp import NANOSECONDS, Stamp
 from .attempts import OWN_OPTIONS, most_attempts, repeat
-from .client import Client, FetchError
-from .failures import Failure, Kind, RequestError, classify_status
+from .failures import Failure, FetchError, Kind, RequestError, classify_status
 from .messages import StoreAddress
 from .ranges import RangeRequest
 
@@ -50,8 +49,11 @@ _TIMES = ("mtime", "LastModified", "last_modified", "updated", "created")
 _one_connection = threading.Lock()  # held while the connection of a filesystem of FTP is used
 
 
-class FilesystemClient(Client):
-    """Makes requests to filesystems, in the threads that need them, and for ranges in others."""
+class FilesystemClient:
+    """Makes requests to filesystems, in the threads that need them, and for ranges in others.
+
+    It has the requests of :class:`HelperConnection`, but no limit of time.
+    """
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(_THREADS, "torchrec_io-fsspec")
@@ -85,7 +87,7 @@ class FilesystemClient(Client):
             try:
                 data = self.ask(store, "fetch", key, begin, size)
             except RequestError as error:
-                raise FetchError(error, request) from None
+                raise FetchError(error.failure, begin, begin + size) from None
             _core.gather(np.frombuffer(data, np.uint8), copies, out)
 
         jobs = [self._pool.submit(fetch_one, request) for request in requests]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ..stamp import Stamp
-
 
 class StoreAddress(NamedTuple):
     """A store, and the options that requests to it have. It may have secrets.
@@ -20,24 +18,6 @@ class StoreAddress(NamedTuple):
     root: str
     identity: str
     options: Mapping[str, Any]
-
-
-class Fetch(NamedTuple):
-    """A range of an object to fetch.
-
-    Attributes:
-        key: Name of the object in the store.
-        stamp: Stamp of the object as it was first seen.
-        begin: First byte of the range.
-        size: Size of the range in bytes.
-        slot: Offset in the shared memory that the range is written to.
-    """
-
-    key: str
-    stamp: Stamp
-    begin: int
-    size: int
-    slot: int
 
 
 def canonical_etag(etag: str) -> str:

@@ -15,8 +15,7 @@ from ..byte_source import ByteSource
 from ..pending_file import output_exists
 from ..stamp import Stamp
 from ..temporary import temporary_name
-from .client import HelperError
-from .failures import RequestError, error_of
+from .failures import HelperError, RequestError, error_of
 from .large_uploads import PART_BYTES, SECONDS_TO_GIVE_UP
 from .options import RemoteOptions
 from .process import ObjectAccess, access, ask

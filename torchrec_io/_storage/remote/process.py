@@ -7,10 +7,9 @@ import importlib.util
 import os
 import re
 import threading
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from .client import Client, HelperError
-from .failures import RequestError, error_of
+from .failures import HelperError, RequestError, error_of
 from .messages import StoreAddress
 from .options import RemoteOptions
 from .urls import OBJECT_STORES, scheme_of
@@ -18,6 +17,10 @@ from .web import store_of
 
 if TYPE_CHECKING:
     from .connection import HelperConnection
+    from .filesystem import FilesystemClient
+
+    # Makes requests to stores.
+    Client: TypeAlias = HelperConnection | FilesystemClient
 
 _USED_VARIABLES = re.compile(
     r"AWS_|GOOGLE_|GCS_|GCLOUD|AZURE_|AZ_|SSL_|HOME$|(HTTPS?|ALL|NO)_PROXY$", re.IGNORECASE
@@ -25,7 +28,7 @@ _USED_VARIABLES = re.compile(
 
 _lock = threading.Lock()  # held while the clients are changed
 _helper: HelperConnection | None = None  # for objects of stores
-_filesystems: Client | None = None  # for files of fsspec
+_filesystems: FilesystemClient | None = None  # for files of fsspec
 
 
 class ObjectAccess(NamedTuple):

@@ -16,8 +16,7 @@ from ..chunked_file import ChunkedFile
 from ..digest import digest_text
 from ..stamp import NANOSECONDS, Stamp
 from ..thread_pool import REMOTE_THREADS, shared_pool
-from .client import FetchError, HelperError
-from .failures import error_of
+from .failures import FetchError, HelperError, error_of
 from .messages import is_strong
 from .options import RemoteOptions
 from .process import ObjectAccess, access
