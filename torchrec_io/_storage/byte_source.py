@@ -101,6 +101,14 @@ class ByteSource(ABC):
         del ranges
         return False
 
+    @property
+    def valid_end(self) -> int:
+        """End of the valid data of a damaged stream: its checksums were checked up to there.
+
+        It is the end of the last member (frame) that was decompressed completely; 0 without one.
+        """
+        return 0
+
     @abstractmethod
     def close(self) -> None:
         """Close the source early. No thread may be reading it."""
@@ -123,14 +131,6 @@ class DecodedStream(ByteSource):
     def file_bytes_read(self) -> int:
         """Number of bytes of the stored file read so far."""
 
-    @property
-    def valid_end(self) -> int:
-        """End of the valid data: the stream offset up to which its checksums were checked.
-
-        It is the end of the last member (frame) that was decompressed completely; 0 without one.
-        """
-        return 0
-
 
 def read_bytes(source: ByteSource, offset: int, size: int) -> bytes:
     """Return up to ``size`` bytes at a stream offset; none at the end of the stream.
@@ -144,14 +144,6 @@ def read_bytes(source: ByteSource, offset: int, size: int) -> bytes:
 def file_bytes_read(source: ByteSource, offset: int) -> int:
     """Return the number of bytes of the stored file that were read to reach a stream offset."""
     return source.file_bytes_read if isinstance(source, DecodedStream) else offset
-
-
-def valid_end(source: ByteSource) -> int:
-    """Return the end of the valid data of a damaged stream: its checksums were checked up to there.
-
-    It is the end of the last member (frame) that was decompressed completely; 0 without one.
-    """
-    return source.valid_end if isinstance(source, DecodedStream) else 0
 
 
 def find_size(

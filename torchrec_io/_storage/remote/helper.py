@@ -33,7 +33,7 @@ _PARENT_SECONDS = 1.0  # between two looks at the parent
 # Requests at the same time, each of which waits in a thread: ranges, and others.
 _THREADS = 128
 _STACK_BYTES = 1 << 20
-_REPEATED_BY_OBSTORE = frozenset({"write", "finish", "give_up"})
+_UPLOADS = frozenset({"write", "finish", "give_up"})  # which obstore itself tries again
 _TOO_LONG = Failure(Kind.refused, "the server sent more bytes than were asked for")
 _TOO_SHORT = Failure(Kind.temporary, "the body ended early")
 # obstore reads the body of an error whole. Beyond so much memory, and as much as is shared, this
@@ -85,9 +85,11 @@ class Helper:
                 key, stamp, begin, size, slot = arguments
                 chunks = functools.partial(store.chunks, key, stamp)
                 work = _filling(self._memory[slot : slot + size], begin, chunks)
+            elif name in _UPLOADS:
+                work = functools.partial(getattr(self.uploads, name), store, *arguments)
             else:
                 work = functools.partial(getattr(store, name), *arguments)
-            most = 1 if name in _REPEATED_BY_OBSTORE else store.most_attempts
+            most = 1 if name in _UPLOADS else store.most_attempts
             result = repeat(work, most, classify)
         except RequestError as error:
             result = error
@@ -105,7 +107,7 @@ class Helper:
         """Return a store, which is made when it is first used."""
         store = self._stores.get(address[:2])
         if store is None:
-            store = ObjectStore(address.root, address.options, self.uploads)
+            store = ObjectStore(address.root, address.options)
             self._stores[address[:2]] = store
         return store
 

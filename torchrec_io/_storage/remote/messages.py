@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+# A part of an object; stores take no smaller ones, except the last.
+PART_BYTES = 8 << 20
+# Giving up uploads that nobody will finish may take this long.
+SECONDS_TO_GIVE_UP = 4.0
+
 
 class StoreAddress(NamedTuple):
     """A store, and the options that requests to it have. It may have secrets.

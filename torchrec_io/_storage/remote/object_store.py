@@ -11,7 +11,6 @@ from typing import Any, Literal
 from ..stamp import NANOSECONDS, Stamp
 from .attempts import most_attempts
 from .failures import Failure, Kind, RequestError, classify
-from .large_uploads import LargeUploads
 from .messages import canonical_etag, is_strong
 from .stores import make_store, make_writable
 
@@ -27,7 +26,6 @@ class ObjectStore:
     Args:
         root: The store, such as ``"s3://bucket"``; of HTTP, the server with what is secret.
         options: The user's ``storage_options``.
-        uploads: The objects of all stores that are written in parts.
 
     Attributes:
         tried: Credentials that requests have, in words.
@@ -38,11 +36,10 @@ class ObjectStore:
         ValueError: If the options are not valid.
     """
 
-    def __init__(self, root: str, options: Mapping[str, Any], uploads: LargeUploads) -> None:
+    def __init__(self, root: str, options: Mapping[str, Any]) -> None:
         # An optional package, which is loaded with the first store.
         self._obstore: Any = importlib.import_module("obstore")
-        self._make_writable = functools.partial(make_writable, root, options)
-        self._uploads = uploads
+        self._root, self._options = root, options
         try:
             self.most_attempts = most_attempts(options)
             self._client, self.tried = make_store(root, options)
@@ -159,23 +156,10 @@ class ObjectStore:
                 for key in keys:
                     self.delete(key)
 
-    # ---- writing in parts, where obstore itself tries again ----
-
     @functools.cached_property
-    def _writable(self) -> Any:
-        return self._make_writable()
-
-    def write(self, key: str, number: int, data: bytes) -> None:
-        """Take a part of an object; see :class:`LargeUploads`."""
-        self._uploads.write(number, self._writable, key, data)
-
-    def finish(self, key: str, number: int, rest: bytes) -> None:
-        """Take the rest of an object, which then appears under its name."""
-        self._uploads.finish(number, self._writable, key, rest)
-
-    def give_up(self, number: int) -> None:
-        """Drop an object that was not finished."""
-        self._uploads.give_up(number)
+    def writable(self) -> Any:
+        """Store of obstore that tries again itself, for objects that are sent in parts."""
+        return make_writable(self._root, self._options)
 
 
 def _check_same(

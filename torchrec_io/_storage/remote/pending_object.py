@@ -16,7 +16,7 @@ from ..pending_file import output_exists
 from ..stamp import Stamp
 from ..temporary import temporary_name
 from .failures import HelperError, RequestError, error_of
-from .large_uploads import PART_BYTES, SECONDS_TO_GIVE_UP
+from .messages import PART_BYTES, SECONDS_TO_GIVE_UP
 from .options import RemoteOptions
 from .process import ObjectAccess, access, ask
 from .upload import WRITE, check_writable, copy_object, delete_objects, exists, put_object
