@@ -137,7 +137,7 @@ def _find(
     companion = _COMPANION_NAME if tfrecord_names else _INDEX_NAME
     names = [local_name(path) for path in given if not isinstance(path, Location)]
     remote = RemoteOptions.of(storage_options)
-    objects = _expand_urls([*filter(is_url, names)], remote, is_data, allow_missing)
+    find_named([*filter(is_url, names)], remote)
     found = []
     for path in given:
         name = local_name(path)
@@ -146,7 +146,7 @@ def _find(
         if isinstance(path, Location):
             files, is_exact = [name], True
         elif is_url(name):
-            files, is_exact = objects[name]
+            files, is_exact = expand_url(name, remote, is_data, allow_missing=allow_missing)
             is_folder = not (is_exact or glob.has_magic(name))
             name, options = public_url(name), remote
         else:
@@ -158,14 +158,6 @@ def _find(
     if not any(each.files for each in found):
         raise ValueError("paths is empty: name at least one file")
     return found
-
-
-def _expand_urls(
-    urls: list[str], options: RemoteOptions, is_data: Callable[[str], bool], allow_missing: bool
-) -> dict[str, tuple[list[str], bool]]:
-    """Return the objects that each URL stands for, and whether it names each of them."""
-    find_named(urls, options)
-    return {url: expand_url(url, options, is_data, allow_missing=allow_missing) for url in urls}
 
 
 def _expand(name: str, is_data: Callable[[str], bool]) -> list[str]:
