@@ -119,12 +119,13 @@ class PendingObject:
             if must_be_new and exists(url, self._options):
                 raise output_exists(url)
             if can_pin(url):
-                self._send("finish")
-                if self._upload_url != url:
-                    try:
-                        copy_object(self._upload_url, url, self._options)
-                    finally:
-                        delete_objects([self._upload_url], self._options)
+                hidden = [] if self._upload_url == url else [self._upload_url]
+                try:
+                    self._send("finish")
+                    for name in hidden:
+                        copy_object(name, url, self._options)
+                finally:
+                    delete_objects(hidden, self._options)
             else:
                 local = f"/dev/fd/{self._file.fileno()}"
                 ask(url, self._options, "put_file", local, needs=WRITE)
