@@ -27,7 +27,6 @@ from torchrec_io import _core
 from torchrec_io._records.index_file import SUFFIX
 from torchrec_io._records.sequential import iter_records
 from torchrec_io._records.verify import verify_file
-from torchrec_io._storage.byte_source import Stamp
 from torchrec_io._storage.cache.folder import CacheFolder
 from torchrec_io._storage.cache.stored_chunks import StoredChunks
 from torchrec_io._storage.chunk_cache import Chunk, ChunkCache
@@ -35,6 +34,7 @@ from torchrec_io._storage.chunked_file import ChunkedFile
 from torchrec_io._storage.compression import Compression
 from torchrec_io._storage.location import Location
 from torchrec_io._storage.paths import expand_paths, expand_sets
+from torchrec_io._storage.stamp import Stamp
 from torchrec_io.cluster.parts import PartFolder
 from torchrec_io.reports.extra import import_datasketches, import_jinja
 from torchrec_io.reports.reporting import report

@@ -12,7 +12,6 @@ import pytest
 
 import torchrec_io as tio
 from torchrec_io import _core
-from torchrec_io._storage.byte_source import read_bytes
 from torchrec_io._storage.local import LocalFile
 
 _DATA = bytes(range(200))
@@ -43,19 +42,6 @@ def test_reads_outside_the_file_are_rejected(
     with pytest.raises(ValueError, match=error):
         _core.read_ranges([file.descriptor], cuts, np.array(ranges, np.int64), out)
     assert not out.any()
-
-
-def test_a_file_of_another_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "x").write_bytes(_DATA)
-    open_file = os.open
-
-    def refusing(path: str, flags: int, *others: int) -> int:
-        if flags & getattr(os, "O_NOATIME", 0):  # like the system does for other users
-            raise PermissionError("not yours")
-        return open_file(path, flags, *others)
-
-    monkeypatch.setattr(os, "open", refusing)
-    assert read_bytes(LocalFile(tmp_path / "x"), 0, 200) == _DATA
 
 
 def test_gathering_between_buffers_and_inside_one() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._storage.byte_source import ByteSource, file_bytes_read, find_size, valid_end
+from .._storage.byte_source import ByteSource, file_bytes_read, find_size
 from ..checks import check_integer, counted
 from ..errors import TruncatedFileError
 from .formats import Progress, RecordFormat, ScanResult
@@ -41,7 +41,7 @@ class FixedLength(RecordFormat):
     def scan(self, source: ByteSource, progress: Progress) -> ScanResult:
         size, error = find_size(source, lambda done: progress(done, 0))
         if error is not None:  # the footer may start before the damaged member
-            size = valid_end(source)
+            size = source.valid_end
         room = size - self.header_bytes - self.footer_bytes
         count, left = divmod(max(0, room), self.record_bytes)
         progress(file_bytes_read(source, size), count)

@@ -15,10 +15,8 @@ from .._storage.byte_source import (
     ByteBuffer,
     ByteSource,
     Ints,
-    Stamp,
     find_size,
     read_bytes,
-    valid_end,
 )
 from .._storage.compression import MOST_INFLATED, Compression, CompressionChoice, check_compression
 from .._storage.local import StrPath
@@ -27,6 +25,7 @@ from .._storage.opening import open_decompressed
 from .._storage.outputs import write_output
 from .._storage.pending_file import write_atomically
 from .._storage.remote.options import StorageOptions
+from .._storage.stamp import Stamp
 from ..checks import check_integer, counted
 from ..errors import (
     CorruptRecordError,
@@ -166,7 +165,7 @@ class RecordIndex:
                 break
         size, damage = (file.stamp.size, None) if detected is None else find_size(source)
         if damage is not None and not format.is_self_checking:
-            found = found.up_to(valid_end(source), damage)
+            found = found.up_to(source.valid_end, damage)
         if found.error is not None:  # the next reader loads what a cache has of it
             file.drop_kept(np.array([(0, file.stamp.size, 0)]))
             if not allow_damage:

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from .._storage.byte_source import Stamp
 from .._storage.cache_folder import cache_folder, is_own_cache_file, make_cache_folder
 from .._storage.compression import CompressionChoice
 from .._storage.digest import digest_text
 from .._storage.local import StrPath
 from .._storage.location import Location, threads_for
+from .._storage.stamp import Stamp
 from .._storage.thread_pool import map_in_threads
 from ..checks import counted
 from ..errors import IndexFormatError, StaleIndexError, TorchRecIOError

@@ -13,10 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import _core
-from .._storage.byte_source import Stamp, read_bytes
+from .._storage.byte_source import read_bytes
 from .._storage.compression import MOST_INFLATED, CompressionChoice
 from .._storage.location import Location
 from .._storage.outputs import write_output
+from .._storage.stamp import Stamp
 from ..errors import IndexFormatError, StaleIndexError
 from .formats import TFRECORD, RecordFormat
 from .index import RecordIndex

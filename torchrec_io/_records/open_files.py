@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .. import _core
-from .._storage.byte_source import ByteBuffer, ByteSource, Ints, Stamp
+from .._storage.byte_source import ByteBuffer, ByteSource, Ints
 from .._storage.compressed_file import CompressedFile
 from .._storage.file_limit import is_out_of_files, most_open_files, out_of_files
 from .._storage.several_sources import read_ranges
+from .._storage.stamp import Stamp
 from ..errors import CorruptRecordError, StaleIndexError, TruncatedFileError
 from .changes import changed_error, check_unchanged
 from .index import RecordIndex

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import _core
 from ..errors import TorchRecIOError
+from .stamp import Stamp
 
 # Arrays of int64, of stream offsets (uint64) and of bytes.
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -20,21 +21,6 @@ ByteBuffer: TypeAlias = npt.NDArray[np.uint8]
 # Size of the front of a file that is inspected to find out what the file is.
 HEAD_BYTES = 1 << 12
 _READ_BYTES = 1 << 18
-
-
-class Stamp(NamedTuple):
-    """Identity of a stored file. It differs from that of another file, or of a changed one.
-
-    Attributes:
-        file: Identity of the file among those that have had its name: device and inode of a local
-            file.
-        size: Size in bytes.
-        mtime_ns: Time of the last change, in nanoseconds since 1970.
-    """
-
-    file: tuple[int | str, ...]
-    size: int
-    mtime_ns: int
 
 
 class ByteSource(ABC):
@@ -115,6 +101,14 @@ class ByteSource(ABC):
         del ranges
         return False
 
+    @property
+    def valid_end(self) -> int:
+        """End of the valid data of a damaged stream: its checksums were checked up to there.
+
+        It is the end of the last member (frame) that was decompressed completely; 0 without one.
+        """
+        return 0
+
     @abstractmethod
     def close(self) -> None:
         """Close the source early. No thread may be reading it."""
@@ -137,14 +131,6 @@ class DecodedStream(ByteSource):
     def file_bytes_read(self) -> int:
         """Number of bytes of the stored file read so far."""
 
-    @property
-    def valid_end(self) -> int:
-        """End of the valid data: the stream offset up to which its checksums were checked.
-
-        It is the end of the last member (frame) that was decompressed completely; 0 without one.
-        """
-        return 0
-
 
 def read_bytes(source: ByteSource, offset: int, size: int) -> bytes:
     """Return up to ``size`` bytes at a stream offset; none at the end of the stream.
@@ -158,14 +144,6 @@ def read_bytes(source: ByteSource, offset: int, size: int) -> bytes:
 def file_bytes_read(source: ByteSource, offset: int) -> int:
     """Return the number of bytes of the stored file that were read to reach a stream offset."""
     return source.file_bytes_read if isinstance(source, DecodedStream) else offset
-
-
-def valid_end(source: ByteSource) -> int:
-    """Return the end of the valid data of a damaged stream: its checksums were checked up to there.
-
-    It is the end of the last member (frame) that was decompressed completely; 0 without one.
-    """
-    return source.valid_end if isinstance(source, DecodedStream) else 0
 
 
 def find_size(

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import _core
-from .byte_source import ByteBuffer, ByteSource, Ints, Stamp
+from .byte_source import ByteBuffer, ByteSource, Ints
 from .chunk_cache import Chunk, ChunkCache
 from .remote.ranges import cut_ranges
+from .stamp import Stamp
 
 if TYPE_CHECKING:
     from .cache.stored_chunks import StoredChunks

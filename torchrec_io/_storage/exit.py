@@ -36,11 +36,7 @@ def end_at_exit(owner: _Owner, end: Callable[[_Owner], None]) -> _Owner:
 
 def close_at_exit(items: _Items) -> _Items:
     """Return a generator that is closed at exit, if it still exists."""
-    return end_at_exit(items, _close)
-
-
-def _close(items: Generator[Any, None, None]) -> None:
-    items.close()
+    return end_at_exit(items, lambda each: each.close())
 
 
 @atexit.register

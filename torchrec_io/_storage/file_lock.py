@@ -35,42 +35,33 @@ def file_lock(path: str, waiting: Callable[[], None]) -> Iterator[None]:
 
 
 def _locked_file(path: str, waiting: Callable[[], None]) -> int | None:
-    has_waited = False
+    """Return the descriptor of a file that is locked; None where that is not possible."""
+    operation = fcntl.LOCK_EX | fcntl.LOCK_NB
     while True:
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         except OSError:
             return None
-        try:
-            is_locked = try_lock(descriptor)
-            if has_waited and not is_locked:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-                is_locked = True
-            if is_locked and is_open_at(descriptor, path):
-                return descriptor
-        except OSError as error:
-            if error.errno in _NO_LOCKS:
-                with contextlib.suppress(OSError):
-                    os.unlink(path)  # nobody can hold it
-            os.close(descriptor)
-            return None
-        except BaseException:  # such as Ctrl-C while waiting
-            os.close(descriptor)
-            raise
-        # Otherwise it was removed by the process that held the lock before.
-        os.close(descriptor)
-        if not is_locked:
+        is_held = False
+        with contextlib.ExitStack() as opened:
+            opened.callback(os.close, descriptor)
+            try:
+                fcntl.flock(descriptor, operation)
+                if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                    opened.pop_all()
+                    return descriptor
+            except BlockingIOError:
+                is_held = True
+            except FileNotFoundError:
+                pass  # removed by the process that held the lock before
+            except OSError as error:
+                if error.errno in _NO_LOCKS:
+                    with contextlib.suppress(OSError):
+                        os.unlink(path)  # nobody can hold it
+                return None
+        if is_held:
             waiting()
-            has_waited = True
-
-
-def try_lock(descriptor: int) -> bool:
-    """Lock an open file; return whether that was possible without waiting."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+            operation = fcntl.LOCK_EX
 
 
 def release(descriptor: int) -> None:
@@ -78,11 +69,3 @@ def release(descriptor: int) -> None:
     with contextlib.suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_UN)
     os.close(descriptor)
-
-
-def is_open_at(descriptor: int, path: str) -> bool:
-    """Return whether an open file still has its name."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except FileNotFoundError:
-        return False

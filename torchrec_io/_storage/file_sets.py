@@ -45,13 +45,12 @@ def check_complete(files: Iterable[str], pattern: str | None = None) -> None:
         FileNotFoundError: If names say that there are more shards than these.
         ValueError: If there are shards of one name that say different numbers of shards.
     """
-    lost = total = 0
-    named: list[str] = []
-    several: list[tuple[str, list[str]]] = []
     for members in file_sets([file for file in files if match_shard(file)]):
         shards = [shard for shard in map(match_shard, members) if shard is not None]
         start = os.path.join(os.path.dirname(members[0]), shards[0][1])
-        wanted = []
+        wanted: list[str] = []
+        named: list[str] = []
+        lost = total = 0
         for count in dict.fromkeys(shard[3] for shard in shards):
             numbers = {int(shard[2]): shard[2] for shard in shards if shard[3] == count}
             width = min(map(len, numbers.values()))
@@ -66,21 +65,18 @@ def check_complete(files: Iterable[str], pattern: str | None = None) -> None:
             total += len(expected) if found < len(expected) else 0
             missing = (str(n).zfill(width).join(ends) for n in expected if n not in numbers)
             named += itertools.islice(map(repr, missing), _MOST_MISSING_NAMED - len(named))
+        if lost:
+            raise FileNotFoundError(
+                f"{lost:,} of {counted(total, 'shard')} {'is' if lost == 1 else 'are'} missing: "
+                f"{named_some(lost, named)}; restore what is missing, or name the files that "
+                "exist in a list (tools: allow_missing=True, --allow-missing)"
+            )
         if len(wanted) > 1:
-            several.append((start, wanted))
-    if lost:
-        more = [f"{lost - len(named):,} more"] if lost > len(named) else []
-        raise FileNotFoundError(
-            f"{lost:,} of {counted(total, 'shard')} {'is' if lost == 1 else 'are'} missing: "
-            f"{', '.join([*named, *more])}; restore what is missing, or name the files that exist "
-            "in a list (tools: allow_missing=True, --allow-missing)"
-        )
-    for start, wanted in several:
-        raise ValueError(
-            f"{start!r} has two sets of shards, -of-{wanted[0]} and -of-{wanted[1]}; choose one "
-            f"with a pattern such as '{start}-*-of-{wanted[1]}', or name all files in a "
-            "list (tools: allow_missing=True, --allow-missing)"
-        )
+            raise ValueError(
+                f"{start!r} has two sets of shards, -of-{wanted[0]} and -of-{wanted[1]}; choose "
+                f"one with a pattern such as '{start}-*-of-{wanted[1]}', or name all files in a "
+                "list (tools: allow_missing=True, --allow-missing)"
+            )
 
 
 def _asks_for_all(pattern: str | None, ends: tuple[str, str], width: int) -> bool:

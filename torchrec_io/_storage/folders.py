@@ -8,11 +8,13 @@ import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from .byte_source import Stamp
 from .file_lock import file_lock
 from .local import StrPath
 from .location import Location
+from .remote.listing import list_folder, list_once, no_listing
 from .remote.options import StorageOptions
+from .remote.upload import delete_objects
+from .stamp import Stamp
 
 
 def folder_of(path: StrPath, storage_options: StorageOptions = None) -> Location:
@@ -44,8 +46,6 @@ def has_file(location: Location) -> bool:
 def remember_folder(folder: Location) -> Location:
     """List a remote folder, so that its objects need no further requests; return the folder."""
     if folder.options is not None:
-        from .remote.listing import list_once  # noqa: PLC0415  # not for local files
-
         with contextlib.suppress(PermissionError):  # objects may be read where listing is denied
             list_once(folder.name, folder.options)
     return folder
@@ -60,8 +60,6 @@ def file_names(folder: Location) -> list[str]:
     """
     if folder.options is None:
         return os.listdir(folder) if os.path.exists(folder) else []
-    from .remote.listing import list_once, no_listing  # noqa: PLC0415  # as above
-
     if not folder.has_listing:
         raise no_listing(f"{folder}/")
     listed = list_once(folder.name, folder.options)
@@ -77,8 +75,6 @@ def subfolder_names(folder: Location) -> list[str]:
         OSError: If a request failed.
     """
     if folder.options is not None:
-        from .remote.listing import list_folder  # noqa: PLC0415  # as above
-
         return list_folder(folder.name, folder.options)[1]
     try:
         with os.scandir(folder) as entries:
@@ -95,8 +91,6 @@ def stamps_in(folder: Location, *, is_recursive: bool = False) -> dict[str, Stam
         is_recursive: Whether the objects in folders of the folder are listed, too.
     """
     assert folder.options is not None
-    from .remote.listing import list_folder  # noqa: PLC0415  # as above
-
     url = folder.name.rstrip("/")
     found, _ = list_folder(url, folder.options, is_recursive=is_recursive)
     return {each[len(url) + 1 :]: stamp for each, stamp in found.items()}
@@ -127,8 +121,6 @@ def remove_folder(folder: Location) -> None:
     if folder.options is None:
         shutil.rmtree(folder, ignore_errors=True)
         return
-    from .remote.upload import delete_objects  # noqa: PLC0415  # as above
-
     with contextlib.suppress(OSError):
         names = stamps_in(folder, is_recursive=True)
         delete_objects([f"{folder}/{name}" for name in names], folder.options)

@@ -9,12 +9,11 @@ import weakref
 from typing import TypeAlias
 
 from .. import _core
-from .byte_source import HEAD_BYTES, ByteBuffer, ByteSource, Ints, Stamp, read_bytes
+from .byte_source import HEAD_BYTES, ByteBuffer, ByteSource, Ints, read_bytes
 from .several_sources import read_ranges
+from .stamp import Stamp
 
 StrPath: TypeAlias = str | os.PathLike[str]
-
-_NO_ACCESS_TIME: int = getattr(os, "O_NOATIME", 0)  # exists only on Linux
 
 
 class _OpenFile(ByteSource):
@@ -54,13 +53,7 @@ class LocalFile(_OpenFile):
     """
 
     def __init__(self, path: StrPath) -> None:
-        # Opening a pipe would wait for a writer.
-        flags = os.O_NONBLOCK
-        # Updating the access time costs a tenth of a small read. Only the owner may turn it off.
-        try:
-            super().__init__(path, flags | _NO_ACCESS_TIME)
-        except PermissionError:
-            super().__init__(path, flags)
+        super().__init__(path, os.O_NONBLOCK)  # opening a pipe would wait for a writer
         if not self.is_seekable:
             raise OSError(
                 errno.ESPIPE, "a pipe has no index: it is read once, from front to back", self.path

@@ -7,12 +7,15 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .byte_source import ByteSource, Stamp
+from .byte_source import ByteSource
 from .compression import CompressionChoice, check_compression, detect_compression
 from .local import LocalFile, PipeFile, StrPath, head_of, is_seekable_file, stamp_of
 from .opening import open_decompressed
+from .remote import listing
 from .remote.options import RemoteOptions, StorageOptions
+from .remote.remote_file import RemoteFile, identity_of
 from .remote.urls import can_pin, is_url, is_web_url, local_path, scheme_of
+from .stamp import Stamp
 from .thread_pool import REMOTE_THREADS
 
 
@@ -117,8 +120,6 @@ class Location(os.PathLike[str]):
         """
         if self.options is None:
             return LocalFile(self.name)
-        from .remote.remote_file import RemoteFile  # noqa: PLC0415  # not for local files
-
         return RemoteFile(self.name, stamp or self.stamp(), self.options)
 
     def open_now(self) -> ByteSource:
@@ -176,9 +177,7 @@ class Location(os.PathLike[str]):
         """
         if self.options is None:
             return stamp_of(os.stat(self.name))
-        from .remote.listing import read_remote_stamp  # noqa: PLC0415  # not for local files
-
-        return read_remote_stamp(self.name, self.options)
+        return listing.read_remote_stamp(self.name, self.options)
 
     @property
     def seen_stamp(self) -> Stamp | None:
@@ -214,17 +213,13 @@ class Location(os.PathLike[str]):
         """
         if self.options is None:
             return repr((self.identity, stamp))
-        from .remote.remote_file import identity_of  # noqa: PLC0415  # not for local files
-
         return identity_of(self.name, stamp, self.options)
 
     def is_known_missing(self) -> bool:
         """Return whether a listing showed that the object does not exist."""
         if self.options is None:
             return False
-        from .remote.listing import is_known_missing  # noqa: PLC0415  # not for local files
-
-        return is_known_missing(self.name, self.options)
+        return listing.is_known_missing(self.name, self.options)
 
     # ---- what stores can do ----
 
@@ -270,8 +265,5 @@ def remember_stamps(locations: Iterable[Location]) -> None:
     for each in locations:
         if each.options is not None:
             stores.setdefault(id(each.options), (each.options, []))[1].append(each.name)
-    if stores:
-        from .remote.listing import find_objects  # noqa: PLC0415  # not for local files
-
-        for options, urls in stores.values():
-            find_objects(urls, options)
+    for options, urls in stores.values():
+        listing.find_objects(urls, options)

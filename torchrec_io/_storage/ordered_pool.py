@@ -112,7 +112,7 @@ class OrderedPool(Generic[Item, Value]):
         waiting: deque[Future[Value]] = deque()
         try:
             for item in chain(first, items):
-                waiting.append(self._submit(self._executor, item))
+                waiting.append(self._executor.submit(self._work, item))
                 if len(waiting) >= self._max_items:
                     yield waiting.popleft().result()
             while waiting:
@@ -122,16 +122,6 @@ class OrderedPool(Generic[Item, Value]):
                 "a worker process was killed or could not start; if the system ran out of memory, "
                 'use fewer jobs; a script needs `if __name__ == "__main__":` to start processes'
             ) from None
-
-    def _submit(self, executor: Executor, item: Item) -> Future[Value]:
-        if not self._processes:
-            return executor.submit(self._work, item)
-        # The first call starts processes, which inherit the mask.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            return executor.submit(self._work, item)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _process_pool(jobs: int) -> Executor:
@@ -145,7 +135,6 @@ def _process_pool(jobs: int) -> Executor:
 def _prepare_process() -> None:
     """Leave Ctrl-C to the parent process, and end with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from .byte_source import Stamp
 from .folders import stamps_in
 from .location import Location
 from .pending_file import PendingFile, check_replaceable, output_exists, write_atomically
-
-if TYPE_CHECKING:
-    from .remote.pending_object import PendingObject
-
+from .remote.pending_object import PendingObject
+from .remote.upload import check_writable, delete_objects, exists, put_object
+from .stamp import Stamp
 
 # An output that appears under its name only when it is complete.
-Pending: TypeAlias = "PendingFile | PendingObject"
+Pending: TypeAlias = PendingFile | PendingObject
 
 
 def open_pending(location: Location, *, has_name: bool = True) -> Pending:
@@ -31,8 +29,6 @@ def open_pending(location: Location, *, has_name: bool = True) -> Pending:
     """
     if location.options is None:
         return PendingFile(location)
-    from .remote.pending_object import PendingObject  # noqa: PLC0415  # not for local files
-
     return PendingObject(location.name, location.options, has_name=has_name)
 
 
@@ -56,8 +52,6 @@ def write_output(
     if location.options is None:
         write_atomically(location, data)
         return None
-    from .remote.upload import put_object  # noqa: PLC0415  # not for local files
-
     return put_object(location.name, data, location.options, only_if=only_if)
 
 
@@ -71,8 +65,6 @@ def remove_output(location: Location) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(location)
         return
-    from .remote.upload import delete_objects  # noqa: PLC0415  # as above
-
     delete_objects([location.name], location.options)
 
 
@@ -85,8 +77,6 @@ def check_output(location: Location) -> None:
     if location.options is None:
         check_replaceable(location.name)
         return
-    from .remote.upload import check_writable  # noqa: PLC0415  # not for local files
-
     check_writable(location.name)
 
 
@@ -125,8 +115,6 @@ def exists_now(location: Location) -> bool:
     """
     if location.options is None:
         return os.path.lexists(location)
-    from .remote.upload import exists  # noqa: PLC0415  # as above
-
     check_output(location)
     return exists(location.name, location.options)
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from .file_sets import check_complete, check_one_set, data_files, file_sets
 from .local import StrPath
 from .location import Location, local_name
+from .remote.listing import expand_url, find_named
 from .remote.options import RemoteOptions, StorageOptions
 from .remote.urls import is_collapsed_url, is_url, public_url
 
@@ -136,7 +137,7 @@ def _find(
     companion = _COMPANION_NAME if tfrecord_names else _INDEX_NAME
     names = [local_name(path) for path in given if not isinstance(path, Location)]
     remote = RemoteOptions.of(storage_options)
-    objects = _expand_urls([*filter(is_url, names)], remote, is_data, allow_missing)
+    find_named([*filter(is_url, names)], remote)
     found = []
     for path in given:
         name = local_name(path)
@@ -145,7 +146,7 @@ def _find(
         if isinstance(path, Location):
             files, is_exact = [name], True
         elif is_url(name):
-            files, is_exact = objects[name]
+            files, is_exact = expand_url(name, remote, is_data, allow_missing=allow_missing)
             is_folder = not (is_exact or glob.has_magic(name))
             name, options = public_url(name), remote
         else:
@@ -157,18 +158,6 @@ def _find(
     if not any(each.files for each in found):
         raise ValueError("paths is empty: name at least one file")
     return found
-
-
-def _expand_urls(
-    urls: list[str], options: RemoteOptions, is_data: Callable[[str], bool], allow_missing: bool
-) -> dict[str, tuple[list[str], bool]]:
-    """Return the objects that each URL stands for, and whether it names each of them."""
-    if not urls:
-        return {}
-    from .remote.listing import expand_url, find_named  # noqa: PLC0415  # not for local files
-
-    find_named(urls, options)
-    return {url: expand_url(url, options, is_data, allow_missing=allow_missing) for url in urls}
 
 
 def _expand(name: str, is_data: Callable[[str], bool]) -> list[str]:

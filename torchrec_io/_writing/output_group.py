@@ -11,13 +11,16 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias, cast
 
 from .._records.index_file import SUFFIX
-from .._storage.byte_source import Stamp
 from .._storage.compression import COMPRESSIONS, Compression
 from .._storage.file_lock import file_lock
 from .._storage.folders import make_folder, stamps_in
 from .._storage.location import Location
 from .._storage.outputs import exists_now, names_in, open_pending, refuse_existing, split_output
 from .._storage.pending_file import PendingFile, output_exists, sync_folder
+from .._storage.remote import object_commit
+from .._storage.remote.adopted_object import AdoptedObject
+from .._storage.remote.pending_object import PendingObject
+from .._storage.stamp import Stamp
 from ..checks import check_choice, printable
 from .adopted_file import AdoptedFile
 from .frame_writer import BUFFER_BYTES, FrameWriter
@@ -27,12 +30,8 @@ from .pending_folder import PendingFolder
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from .._storage.remote.adopted_object import AdoptedObject
-    from .._storage.remote.object_commit import NewObject
-    from .._storage.remote.pending_object import PendingObject
-
-_Local: TypeAlias = "PendingFile | PendingFolder | AdoptedFile"
-_Output: TypeAlias = "_Local | PendingObject | AdoptedObject"
+_Local: TypeAlias = PendingFile | PendingFolder | AdoptedFile
+_Output: TypeAlias = _Local | PendingObject | AdoptedObject
 
 logger = logging.getLogger("torchrec_io")
 
@@ -212,7 +211,10 @@ class OutputGroup:
         pending += [(other, other.path) for other in self._others]
         is_single = not self._removed and len(self._records) + len(self._others) == 1
         if self._folder.local_path is None:
-            self._commit_objects(self._folder, pending, stale, is_single=is_single)
+            objects = cast("Sequence[tuple[object_commit.NewObject, str]]", pending)
+            object_commit.commit(
+                self._folder, objects, stale, must_be_new=not self.force, is_single=is_single
+            )
             return
         local = cast("Sequence[tuple[_Local, str]]", pending)
         with file_lock(self._folder.child(_LOCK_NAME).name, self._wait):
@@ -231,19 +233,6 @@ class OutputGroup:
     def _wait(self) -> None:
         logger.info("waiting for the process that renames files in %s", printable(self._folder))
 
-    def _commit_objects(
-        self,
-        folder: Location,
-        pending: Sequence[tuple[_Output, str]],
-        stale: Sequence[str],
-        *,
-        is_single: bool,
-    ) -> None:
-        from .._storage.remote.object_commit import commit  # noqa: PLC0415  # not for local files
-
-        objects = cast("Sequence[tuple[NewObject, str]]", pending)
-        commit(folder, objects, stale, must_be_new=not self.force, is_single=is_single)
-
     def discard(self) -> None:
         """Remove all files that were not renamed."""
         for output in (*self._records, *self._others):
@@ -252,8 +241,6 @@ class OutputGroup:
     def _adopted(self, complete: Location, target: Location) -> AdoptedFile | AdoptedObject:
         if complete.local_path is not None:
             return AdoptedFile(complete.name, target.name)
-        from .._storage.remote.adopted_object import AdoptedObject  # noqa: PLC0415  # as above
-
         folder = complete.parent
         if folder not in self._adoptable:
             self._adoptable[folder] = stamps_in(folder)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from typing import Annotated
 
 import typer
 from rich.filesize import decimal
 
-from .._storage.cache.block_cache import CacheSummary, clear_cache, summarize_cache
+from .._storage.cache.folder import CacheFolder, CacheSummary
 from ..checks import counted
 from .options import JsonOption, interruptible
 from .text import error_line, printable
@@ -30,13 +31,14 @@ def show_cache(
     cache last. Programs may use the cache meanwhile. The exit status is 2 if the directory has no
     cache, or cannot be read or cleared.
     """
+    cache = CacheFolder(os.path.abspath(directory), 0)
     try:
-        summary = summarize_cache(directory)
+        summary = cache.summary()
         if summary.max_bytes is None and not summary.blocks:
             _fail(f"{directory}: the directory has no cache")
         if clear:
-            clear_cache(directory)
-            before, summary = summary, summarize_cache(directory)
+            cache.clear()
+            before, summary = summary, cache.summary()
             removed = {
                 "removed_blocks": before.blocks - summary.blocks,
                 "removed_bytes": before.size - summary.size,

@@ -17,10 +17,11 @@ from .._records.scan import blocks_by_number
 from .._records.scanned_block import Gap, ScannedBlock, with_loss
 from .._records.sequential import iter_blocks
 from .._records.stream_window import UNKNOWN_END
-from .._storage.byte_source import ByteSource, Stamp
+from .._storage.byte_source import ByteSource
 from .._storage.compression import CompressionChoice
 from .._storage.location import Location
 from .._storage.opening import open_decompressed
+from .._storage.stamp import Stamp
 from ..checks import counted
 from ..errors import CorruptRecordError, StaleIndexError, TruncatedFileError
 

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from .._storage.binary_file import open_binary
-from .._storage.byte_source import Stamp
 from .._storage.folders import stamps_in
 from .._storage.local import stamp_of
 from .._storage.location import Location
+from .._storage.stamp import Stamp
 from ..checks import counted
 from ..errors import ConversionError
 from ..tools.report import JobReport

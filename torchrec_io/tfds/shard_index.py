@@ -11,8 +11,8 @@ from .._records.index_cache import IndexSearch
 from .._records.index_file import IndexFacts
 from .._records.record_reader import RecordReader
 from .._schema.inspect import feature_names
-from .._storage.byte_source import Stamp
 from .._storage.location import Location
+from .._storage.stamp import Stamp
 from ..checks import counted
 from ..errors import StaleIndexError, WrongShardError
 from .feature_choice import StoredKeys

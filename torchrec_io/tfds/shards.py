@@ -14,8 +14,9 @@ from .._order.selection import Mask, Selection, Span, Subset
 from .._records.formats import TFRECORD
 from .._records.index import RecordIndex
 from .._records.index_cache import has_writable_cache, open_indexes
-from .._storage.byte_source import Stamp, read_bytes
+from .._storage.byte_source import read_bytes
 from .._storage.location import Location, remember_stamps
+from .._storage.stamp import Stamp
 from ..checks import counted
 from ..errors import WrongShardError
 from .feature_choice import StoredKeys

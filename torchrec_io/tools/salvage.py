@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .._storage.byte_source import ByteSource, DecodedStream, Stamp, read_bytes
+from .._storage.byte_source import ByteSource, DecodedStream, read_bytes
 from .._storage.chunk_cache import ChunkCache
 from .._storage.compressed_file import CompressedFile
 from .._storage.compression import Compression
 from .._storage.inflater import Inflater
 from .._storage.seek_points import SeekPoint, SeekPoints
+from .._storage.stamp import Stamp
 from ..errors import TorchRecIOError, TruncatedFileError
 
 _SEARCH_BYTES = 1 << 20

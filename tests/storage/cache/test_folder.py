@@ -111,7 +111,7 @@ def test_a_smaller_bound_is_kept_by_the_next_block(folder: CacheFolder) -> None:
     add(CacheFolder(folder.path, 20 * EACH), *range(10))
     add(folder, 10)
     assert found(folder) == [6, 7, 8, 9, 10]
-    assert disk_bytes(folder) <= ROOM_FOR_FIVE == folder.bound()
+    assert disk_bytes(folder) <= ROOM_FOR_FIVE == folder.summary().max_bytes
 
 
 def test_other_files_stay(folder: CacheFolder) -> None:

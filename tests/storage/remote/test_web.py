@@ -176,7 +176,7 @@ def test_what_was_read_ahead_is_dropped_as_damaged(web: WebServer) -> None:
     data = np.random.default_rng(0).bytes(8 << 20)
     file = Location.of(web.put("/a", data)).open()
     step = 1 << 18
-    at = 3 << 20  # where the second chunk begins that is read ahead
+    at = 1 << 20  # where the first chunk begins that is read ahead
     has_answered = threading.Event()
 
     def answer_wrongly(handler: Any) -> bool:
@@ -204,7 +204,7 @@ def test_what_was_read_ahead_is_dropped_as_damaged(web: WebServer) -> None:
 def test_a_child_does_not_wait_for_what_its_parent_reads_ahead(web: WebServer) -> None:
     file = Location.of(web.put("/a", DATA * 4)).open()
     step = 1 << 18
-    at = 3 << 20  # where the second chunk begins that is read ahead
+    at = 1 << 20  # where the first chunk begins that is read ahead
     is_forked = threading.Event()
 
     def hold_back(handler: Any) -> bool:

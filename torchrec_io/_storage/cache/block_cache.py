@@ -3,36 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
 from ...checks import check_integer
 from ..local import StrPath
-from .folder import CacheFolder
+from .folder import CacheFolder, CacheSummary
 
 DEFAULT_BLOCK_BYTES = 1 << 20
 _LEAST_BLOCK_BYTES = 1 << 16
 _LEAST_BLOCKS = 4
-
-
-class CacheSummary(NamedTuple):
-    """Content of a cache.
-
-    Attributes:
-        directory: Folder of the cache.
-        size: Size of all its files in bytes, as the file system counts them.
-        max_bytes: Bound that it was last used with; None if it was never used.
-        blocks: Number of blocks.
-        objects: Number of objects that the blocks belong to.
-        oldest: Time of the last use of the block that was not used for longest, in seconds since
-            1970; None without blocks.
-    """
-
-    directory: str
-    size: int
-    max_bytes: int | None
-    blocks: int
-    objects: int
-    oldest: float | None
 
 
 class BlockCache:
@@ -85,7 +63,7 @@ class BlockCache:
         """Return the present size and content of the cache."""
         if not os.path.isdir(self.directory):
             return CacheSummary(self.directory, 0, None, 0, 0, None)
-        return summarize_cache(self.directory)
+        return CacheFolder(self.directory, 0).summary()
 
     def clear(self) -> None:
         """Remove all blocks.
@@ -94,7 +72,7 @@ class BlockCache:
             OSError: If the directory cannot be written.
         """
         if os.path.isdir(self.directory):
-            clear_cache(self.directory)
+            CacheFolder(self.directory, 0).clear()
 
     def __repr__(self) -> str:
         return (
@@ -109,37 +87,3 @@ class BlockCache:
 
     def __hash__(self) -> int:
         return hash(repr(self))
-
-
-def summarize_cache(directory: StrPath) -> CacheSummary:
-    """Return the present size and content of the cache in a directory.
-
-    Raises:
-        FileNotFoundError: If there is no such directory.
-    """
-    folder = CacheFolder(os.path.abspath(directory), 0)
-    size, blocks, objects = 0, 0, set()
-    oldest: int | None = None
-    for file in folder.files():
-        size += file.size
-        blocks += 1
-        objects.add(file.object)
-        oldest = file.used_ns if oldest is None else min(oldest, file.used_ns)
-    return CacheSummary(
-        directory=folder.path,
-        size=size,
-        max_bytes=folder.bound(),
-        blocks=blocks,
-        objects=len(objects),
-        oldest=None if oldest is None else oldest / 1e9,
-    )
-
-
-def clear_cache(directory: StrPath) -> None:
-    """Remove all blocks of the cache in a directory.
-
-    Raises:
-        FileNotFoundError: If there is no such directory.
-        OSError: If it cannot be written.
-    """
-    CacheFolder(os.path.abspath(directory), 0).clear()

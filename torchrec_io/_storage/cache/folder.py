@@ -53,6 +53,27 @@ _SECONDS_BETWEEN_USES = 10.0
 _OPEN_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
+class CacheSummary(NamedTuple):
+    """Content of a cache.
+
+    Attributes:
+        directory: Folder of the cache.
+        size: Size of all its files in bytes, as the file system counts them.
+        max_bytes: Bound that it was last used with; None if it was never used.
+        blocks: Number of blocks.
+        objects: Number of objects that the blocks belong to.
+        oldest: Time of the last use of the block that was not used for longest, in seconds since
+            1970; None without blocks.
+    """
+
+    directory: str
+    size: int
+    max_bytes: int | None
+    blocks: int
+    objects: int
+    oldest: float | None
+
+
 class StoredFile(NamedTuple):
     """A block of the cache.
 
@@ -249,7 +270,23 @@ class CacheFolder(NamedTuple):
                 size = max(_size_on_disk(status.st_size), status.st_blocks * 512) + _ENTRY_BYTES
                 yield StoredFile(entry.path, matched["object"], size, status.st_mtime_ns)
 
-    def bound(self) -> int | None:
+    def summary(self) -> CacheSummary:
+        """Return the present size and content of the cache.
+
+        Raises:
+            FileNotFoundError: If there is no such folder.
+        """
+        files = [*self.files()]
+        return CacheSummary(
+            directory=self.path,
+            size=sum(file.size for file in files),
+            max_bytes=self._bound(),
+            blocks=len(files),
+            objects=len({file.object for file in files}),
+            oldest=min((file.used_ns / 1e9 for file in files), default=None),
+        )
+
+    def _bound(self) -> int | None:
         """Return the bound of the process that wrote last; None if it is not known."""
         with contextlib.suppress(OSError):  # missing, or of another user
             descriptor = _open_regular(os.path.join(self.path, _STATE_NAME), os.O_RDONLY)

@@ -27,9 +27,9 @@ import numpy as np
 
 from ... import _core
 from ..byte_source import ByteBuffer
-from .client import Client, FetchError, HelperError
-from .failures import RequestError
-from .messages import Fetch, ObjectInfo, StoreAddress
+from ..stamp import Stamp
+from .failures import FetchError, HelperError, RequestError
+from .messages import StoreAddress
 from .ranges import RangeRequest
 from .slots import Slots
 
@@ -40,10 +40,10 @@ _PROGRAM = (
 )
 
 
-class HelperConnection(Client):
+class HelperConnection:
     """A helper process, and a thread of this process that receives its answers.
 
-    After a fork it can only be dropped.
+    Safe to use from several threads. After a fork it can only be dropped.
 
     Args:
         memory_bytes: Size of the memory that is shared with the helper, for ranges that are
@@ -80,17 +80,49 @@ class HelperConnection(Client):
     def ask(
         self, store: StoreAddress, name: str, *arguments: Any, timeout: float | None = None
     ) -> Any:
+        """Make a request to a store, and return the answer.
+
+        Args:
+            store: The store.
+            name: Name of the request, such as ``"head"``; see :class:`ObjectStore`.
+            arguments: Arguments of the request.
+            timeout: Seconds to wait for the answer. Default: no limit.
+
+        Raises:
+            HelperError: If the helper has ended.
+            ImportError: If a package is missing.
+            RequestError: If the request failed for good.
+            TimeoutError: If there is no answer in time.
+            ValueError: If the options of the store are not valid.
+        """
         return self._start(name, store, *arguments).result(timeout)
 
     def fetch(
         self,
         store: StoreAddress,
-        pin: ObjectInfo,
+        key: str,
+        stamp: Stamp,
         requests: Sequence[RangeRequest],
         out: ByteBuffer,
     ) -> None:
+        """Fetch ranges of an object, several at the same time.
+
+        Args:
+            store: The store.
+            key: Name of the object in the store.
+            stamp: Stamp of the object as it was first seen.
+            requests: The ranges.
+            out: Buffer that the bytes are copied to; uint8. Nothing is written to it after this
+                function has returned or raised an error.
+
+        Raises:
+            FetchError: If a request failed for good.
+            HelperError: If the helper has ended.
+            ImportError: If a package is missing.
+            ValueError: If the options of the store are not valid.
+        """
         waiting = deque(requests)
-        running: dict[Future[Any], tuple[RangeRequest, Fetch]] = {}
+        running: dict[Future[Any], tuple[RangeRequest, int]] = {}  # with slots
         answered: SimpleQueue[Future[Any]] = SimpleQueue()
         try:
             while waiting or running:
@@ -99,25 +131,23 @@ class HelperConnection(Client):
                     slot = self.slots.take(size, is_waiting=not running)
                     if slot is None:
                         break
-                    fetch = Fetch(pin, begin, size, slot)
-                    answer = self._start("fetch", store, fetch)
-                    running[answer] = waiting.popleft(), fetch
+                    answer = self._start("fetch", store, key, stamp, begin, size, slot)
+                    running[answer] = waiting.popleft(), slot
                     answer.add_done_callback(answered.put)
                 answer = answered.get()
-                request, fetch = running[answer]
+                (begin, size, copies), slot = running[answer]
                 # Not raised by the future: this frame, which the traceback refers to, refers to it.
                 error = answer.exception()
                 if isinstance(error, RequestError):
-                    raise FetchError(error, request)
+                    raise FetchError(error.failure, begin, begin + size)
                 if error is not None:
                     raise error
-                data = self.memory[fetch.slot : fetch.slot + fetch.size]
-                _core.gather(data, request.copies, out)
+                _core.gather(self.memory[slot : slot + size], copies, out)
                 del running[answer]
-                self._free(fetch)
+                self.slots.free(slot, size)
         finally:
-            for answer, (_, fetch) in running.items():  # the helper may still write to them
-                answer.add_done_callback(functools.partial(self._free, fetch))
+            for answer, (request, slot) in running.items():  # the helper may still write to them
+                answer.add_done_callback(functools.partial(self._free, slot, request.size))
 
     def grow(self, memory_bytes: int) -> None:
         """Make the memory at least as large as given."""
@@ -147,8 +177,8 @@ class HelperConnection(Client):
             self._send(number, name, store, *arguments)
         return answer
 
-    def _free(self, fetch: Fetch, _: object = None) -> None:
-        self.slots.free(fetch.slot, fetch.size)
+    def _free(self, slot: int, size: int, _: object) -> None:
+        self.slots.free(slot, size)
 
     def _send(self, *message: Any) -> None:
         data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)

@@ -61,6 +61,24 @@ class RequestError(Exception):
         self.failure = failure
 
 
+class FetchError(RequestError):
+    """A range could not be fetched.
+
+    Attributes:
+        begin: First byte that was requested.
+        end: Byte after the last one.
+    """
+
+    def __init__(self, failure: Failure, begin: int, end: int) -> None:
+        super().__init__(failure)
+        self.begin = begin
+        self.end = end
+
+
+class HelperError(ConnectionError):
+    """The helper process ended before it answered."""
+
+
 _REDIRECTED = (
     "the server redirects to another host, which must not get this request's headers and query"
 )

@@ -22,10 +22,10 @@ from fsspec.implementations.ftp import FTPFileSystem  # type: ignore[import-unty
 
 from ... import _core
 from ..byte_source import ByteBuffer
+from ..stamp import NANOSECONDS, Stamp
 from .attempts import OWN_OPTIONS, most_attempts, repeat
-from .client import Client, FetchError
-from .failures import Failure, Kind, RequestError, classify_status
-from .messages import ObjectInfo, StoreAddress
+from .failures import Failure, FetchError, Kind, RequestError, classify_status
+from .messages import StoreAddress
 from .ranges import RangeRequest
 
 # Ranges that are fetched at the same time, by all readers of this process.
@@ -49,8 +49,11 @@ _TIMES = ("mtime", "LastModified", "last_modified", "updated", "created")
 _one_connection = threading.Lock()  # held while the connection of a filesystem of FTP is used
 
 
-class FilesystemClient(Client):
-    """Makes requests to filesystems, in the threads that need them, and for ranges in others."""
+class FilesystemClient:
+    """Makes requests to filesystems, in the threads that need them, and for ranges in others.
+
+    It has the requests of :class:`HelperConnection`, but no limit of time.
+    """
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(_THREADS, "torchrec_io-fsspec")
@@ -72,16 +75,19 @@ class FilesystemClient(Client):
     def fetch(
         self,
         store: StoreAddress,
-        pin: ObjectInfo,
+        key: str,
+        stamp: Stamp,
         requests: Sequence[RangeRequest],
         out: ByteBuffer,
     ) -> None:
+        del stamp  # nothing compares it
+
         def fetch_one(request: RangeRequest) -> None:
             begin, size, copies = request
             try:
-                data = self.ask(store, "fetch", pin.key, begin, size)
+                data = self.ask(store, "fetch", key, begin, size)
             except RequestError as error:
-                raise FetchError(error, request) from None
+                raise FetchError(error.failure, begin, begin + size) from None
             _core.gather(np.frombuffer(data, np.uint8), copies, out)
 
         jobs = [self._pool.submit(fetch_one, request) for request in requests]
@@ -162,31 +168,29 @@ class Filesystem:
             raise RequestError(_REPLACED)
         return data
 
-    def head(self, path: str) -> ObjectInfo:
-        """Request the size and version of a file."""
+    def head(self, path: str) -> Stamp:
+        """Request the stamp of a file."""
         info = self._files.info(path)
         if info["type"] != "file":
             raise FileNotFoundError(path)
-        return _info_of(info, path)
+        return _stamp_of(info)
 
-    def list_folder(self, path: str, is_recursive: bool) -> tuple[list[ObjectInfo], list[str]]:
-        """Return the files and the folders in a folder."""
+    def list_folder(self, path: str, is_recursive: bool) -> tuple[dict[str, Stamp], list[str]]:
+        """Return the stamps of the files in a folder by their names, and the folders in it."""
         root = self._files._strip_protocol(path).rstrip("/")  # noqa: SLF001  # its only name
         if is_recursive:
             entries = self._files.find(path, detail=True).values()
         else:
             entries = self._files.ls(path, detail=True)
         # Names in listings are those of the filesystem, which may differ from those of the URL.
-        infos = [
-            _info_of(entry, path + entry["name"].removeprefix(root).lstrip("/"))
+        stamps = {
+            path + entry["name"].removeprefix(root).lstrip("/"): _stamp_of(entry)
             for entry in entries
             if entry["type"] == "file"
-        ]
-        return infos, [entry["name"] for entry in entries if entry["type"] == "directory"]
+        }
+        return stamps, [entry["name"] for entry in entries if entry["type"] == "directory"]
 
-    def put(
-        self, path: str, data: bytes, only_if: ObjectInfo | Literal["absent"] | None
-    ) -> ObjectInfo:
+    def put(self, path: str, data: bytes, only_if: Stamp | Literal["absent"] | None) -> Stamp:
         """Write a file. Conditions are compared just before it, for lack of better ones."""
         files = self._files
         # An attempt before this one may have written the file.
@@ -194,7 +198,7 @@ class Filesystem:
         if not is_done:
             if only_if == "absent" and files.exists(path):
                 raise FileExistsError(path)
-            if isinstance(only_if, ObjectInfo) and only_if[1:] != self.head(path)[1:]:
+            if isinstance(only_if, Stamp) and only_if != self.head(path):
                 raise RequestError(_REPLACED)
             files.pipe_file(path, data)
         return self.head(path)
@@ -203,22 +207,22 @@ class Filesystem:
         """Copy a file of this machine to a filesystem."""
         self._files.put_file(local, path)
 
-    def copy(self, source: str, target: str) -> None:
-        """Copy a file."""
-        self._files.cp_file(source, target)
+    def copy(self, path: str, source: str) -> None:
+        """Copy a file to this name."""
+        self._files.cp_file(source, path)
 
-    def delete(self, paths: list[str]) -> None:
+    def delete(self, *paths: str) -> None:
         """Delete files. Those that do not exist are no error."""
         for path in paths:
             with contextlib.suppress(FileNotFoundError):
                 self._files.rm_file(path)
 
 
-def _info_of(info: Mapping[str, Any], path: str) -> ObjectInfo:
+def _stamp_of(info: Mapping[str, Any]) -> Stamp:
     identity = next((str(info[name]) for name in _IDENTITIES if info.get(name)), "")
     changed = next((info[name] for name in _TIMES if info.get(name)), 0)
     if isinstance(changed, datetime):
         identity = identity or changed.isoformat()
         changed = changed.timestamp()
     seconds = int(changed) if isinstance(changed, (int, float)) else 0
-    return ObjectInfo(path, int(info["size"]), identity, "", seconds)
+    return Stamp((identity, ""), int(info["size"]), seconds * NANOSECONDS)

@@ -18,7 +18,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from typing import Any
@@ -26,14 +26,14 @@ from typing import Any
 from .attempts import repeat
 from .failures import Failure, Kind, RequestError, classify
 from .large_uploads import LargeUploads
-from .messages import Fetch, StoreAddress
+from .messages import StoreAddress
 from .object_store import ObjectStore
 
 _PARENT_SECONDS = 1.0  # between two looks at the parent
 # Requests at the same time, each of which waits in a thread: ranges, and others.
 _THREADS = 128
 _STACK_BYTES = 1 << 20
-_REPEATED_BY_OBSTORE = frozenset({"write", "finish", "give_up"})
+_UPLOADS = frozenset({"write", "finish", "give_up"})  # which obstore itself tries again
 _TOO_LONG = Failure(Kind.refused, "the server sent more bytes than were asked for")
 _TOO_SHORT = Failure(Kind.temporary, "the body ended early")
 # obstore reads the body of an error whole. Beyond so much memory, and as much as is shared, this
@@ -82,10 +82,14 @@ class Helper:
         try:
             store = self._store(address)
             if name == "fetch":
-                work = self._fetching(store, *arguments)
+                key, stamp, begin, size, slot = arguments
+                chunks = functools.partial(store.chunks, key, stamp)
+                work = _filling(self._memory[slot : slot + size], begin, chunks)
+            elif name in _UPLOADS:
+                work = functools.partial(getattr(self.uploads, name), store, *arguments)
             else:
                 work = functools.partial(getattr(store, name), *arguments)
-            most = 1 if name in _REPEATED_BY_OBSTORE else store.most_attempts
+            most = 1 if name in _UPLOADS else store.most_attempts
             result = repeat(work, most, classify)
         except RequestError as error:
             result = error
@@ -103,26 +107,34 @@ class Helper:
         """Return a store, which is made when it is first used."""
         store = self._stores.get(address[:2])
         if store is None:
-            store = ObjectStore(address.root, address.options, self.uploads)
+            store = ObjectStore(address.root, address.options)
             self._stores[address[:2]] = store
         return store
 
-    def _fetching(self, store: ObjectStore, fetch: Fetch) -> Callable[[], None]:
-        """Return a function that fetches a range, and that resumes inside it when called again."""
-        memory = self._memory[fetch.slot : fetch.slot + fetch.size]
-        done = 0
 
-        def fetch_rest() -> None:
-            nonlocal done
-            for chunk in store.chunks(fetch.pin, fetch.begin + done, fetch.begin + fetch.size):
-                if len(chunk) > fetch.size - done:
-                    raise RequestError(_TOO_LONG)
-                memory[done : done + len(chunk)] = chunk
-                done += len(chunk)
-            if done < fetch.size:
-                raise RequestError(_TOO_SHORT)
+def _filling(
+    memory: memoryview, begin: int, chunks: Callable[[int, int], Iterator[memoryview]]
+) -> Callable[[], None]:
+    """Return a function that fetches a range, and that resumes inside it when called again.
 
-        return fetch_rest
+    Args:
+        memory: Memory for the range.
+        begin: First byte of the range.
+        chunks: Function that yields the bytes between two offsets as they arrive.
+    """
+    done = 0
+
+    def fetch_rest() -> None:
+        nonlocal done
+        for chunk in chunks(begin + done, begin + len(memory)):
+            if len(chunk) > len(memory) - done:
+                raise RequestError(_TOO_LONG)
+            memory[done : done + len(chunk)] = chunk
+            done += len(chunk)
+        if done < len(memory):
+            raise RequestError(_TOO_SHORT)
+
+    return fetch_rest
 
 
 def _limit_memory(shared: int) -> None:

@@ -7,12 +7,11 @@ import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
-# A part of an object; stores take no smaller ones, except the last.
-PART_BYTES = 8 << 20
+from .messages import PART_BYTES, SECONDS_TO_GIVE_UP
+from .object_store import ObjectStore
+
 # Parts that may be on their way at the same time, of all objects.
 _MOST_PARTS = 8
-# Giving up uploads that nobody will finish may take this long.
-SECONDS_TO_GIVE_UP = 4.0
 
 
 class LargeUploads:
@@ -23,16 +22,16 @@ class LargeUploads:
         self._sending: list[Any] = []  # one of them for each part that may be on its way
         self._lock = threading.Lock()  # held while files of `_sending` are used
 
-    def write(self, number: int, client: Any, key: str, data: bytes) -> None:
+    def write(self, store: ObjectStore, key: str, number: int, data: bytes) -> None:
         """Take a part of an object.
 
         Args:
-            number: Number of the object among those that are written.
-            client: Store of obstore.
+            store: Its store.
             key: Name of the object in the store.
+            number: Number of the object among those that are written.
             data: The part, of :data:`PART_BYTES`.
         """
-        file = self._file(number, client, key)
+        file = self._file(store, key, number)
         with self._lock:
             if len(self._sending) == _MOST_PARTS:  # a file limits only its own parts
                 for each in self._sending:
@@ -41,9 +40,9 @@ class LargeUploads:
             self._sending.append(file)
             file.write(data)
 
-    def finish(self, number: int, client: Any, key: str, rest: bytes) -> None:
+    def finish(self, store: ObjectStore, key: str, number: int, rest: bytes) -> None:
         """Take the rest of an object, which then appears under its name."""
-        file = self._file(number, client, key)
+        file = self._file(store, key, number)
         self._release(file)
         if rest:
             file.write(rest)
@@ -51,7 +50,7 @@ class LargeUploads:
         file.close()
         self._files.pop(number, None)
 
-    def give_up(self, number: int) -> None:
+    def give_up(self, _: ObjectStore | None, number: int) -> None:
         """Drop an object that was not finished, and the parts of it that the store has."""
         file = self._files.pop(number, None)
         if file is not None:
@@ -61,17 +60,20 @@ class LargeUploads:
     def give_up_all(self) -> None:
         """Drop all objects that were not finished."""
         pool = ThreadPoolExecutor(_MOST_PARTS)
-        wait([pool.submit(self.give_up, number) for number in [*self._files]], SECONDS_TO_GIVE_UP)
+        wait(
+            [pool.submit(self.give_up, None, number) for number in [*self._files]],
+            SECONDS_TO_GIVE_UP,
+        )
 
     def _release(self, file: Any) -> None:
         """Wait until no other object flushes a file."""
         with self._lock:
             self._sending = [each for each in self._sending if each is not file]
 
-    def _file(self, number: int, client: Any, key: str) -> Any:
+    def _file(self, store: ObjectStore, key: str, number: int) -> Any:
         if number not in self._files:
             obstore: Any = importlib.import_module("obstore")  # loaded with the first store
             self._files[number] = obstore.open_writer(
-                client, key, buffer_size=PART_BYTES, max_concurrency=_MOST_PARTS
+                store.writable, key, buffer_size=PART_BYTES, max_concurrency=_MOST_PARTS
             )
         return self._files[number]

@@ -8,16 +8,13 @@ import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from ..byte_source import Stamp
 from ..file_sets import data_files
+from ..stamp import Stamp
 from ..thread_pool import REMOTE_THREADS, map_in_threads
-from .messages import ObjectInfo
 from .options import RemoteOptions
 from .patterns import matches
 from .process import ask
-from .remote_file import stamp_of_info
 from .urls import can_pin, expand_ranges, has_ranges, is_url, is_web_url, split_url
-from .web import store_of
 
 # More objects of one folder than this are found by listing it. Those of a range are most likely all
 # that the folder has; a folder may have many more than those that are named one by one.
@@ -35,7 +32,8 @@ def read_remote_stamp(url: str, options: RemoteOptions) -> Stamp:
         FileNotFoundError: If it does not exist.
         OSError: If the request failed.
     """
-    return stamp_of_info(ask(url, options, "head"))
+    stamp: Stamp = ask(url, options, "head")
+    return stamp
 
 
 def list_folder(
@@ -57,17 +55,16 @@ def list_folder(
     """
     if is_web_url(folder):
         return {}, []
-    key = store_of(f"{folder}/", options).key
-    infos: list[ObjectInfo]
+    stamps: dict[str, Stamp]
     folders: list[str]
     try:
-        infos, folders = ask(f"{folder}/", options, "list_folder", key, is_recursive)
+        stamps, folders = ask(f"{folder}/", options, "list_folder", is_recursive)
     except FileNotFoundError:  # there is no such store
         return {}, []
     root = split_url(folder).root
-    urls = (info.key if is_url(info.key) else f"{root}/{info.key}" for info in infos)
+    found = {key if is_url(key) else f"{root}/{key}": stamp for key, stamp in stamps.items()}
     names = sorted(os.path.basename(name.rstrip("/")) for name in folders)
-    return dict(zip(urls, map(stamp_of_info, infos), strict=True)), names
+    return found, names
 
 
 # ---- what is known ----

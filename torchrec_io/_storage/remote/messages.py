@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+# A part of an object; stores take no smaller ones, except the last.
+PART_BYTES = 8 << 20
+# Giving up uploads that nobody will finish may take this long.
+SECONDS_TO_GIVE_UP = 4.0
+
 
 class StoreAddress(NamedTuple):
     """A store, and the options that requests to it have. It may have secrets.
@@ -18,40 +23,6 @@ class StoreAddress(NamedTuple):
     root: str
     identity: str
     options: Mapping[str, Any]
-
-
-class ObjectInfo(NamedTuple):
-    """An object of a store.
-
-    Attributes:
-        key: Its name in the store.
-        size: Size in bytes.
-        etag: Its ETag, with quotes; ``""`` if there is none.
-        version: Its version; ``""`` if there is none.
-        mtime: Time of the last change in whole seconds since 1970; 0 if it is unknown.
-    """
-
-    key: str
-    size: int
-    etag: str
-    version: str
-    mtime: int
-
-
-class Fetch(NamedTuple):
-    """A range of an object to fetch.
-
-    Attributes:
-        pin: The object as it was first seen.
-        begin: First byte of the range.
-        size: Size of the range in bytes.
-        slot: Offset in the shared memory that the range is written to.
-    """
-
-    pin: ObjectInfo
-    begin: int
-    size: int
-    slot: int
 
 
 def canonical_etag(etag: str) -> str:

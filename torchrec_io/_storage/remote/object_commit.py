@@ -12,17 +12,17 @@ import os
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from ..byte_source import Stamp
 from ..folders import stamps_in
 from ..location import Location
 from ..pending_file import output_exists
+from ..stamp import Stamp
 from ..thread_pool import map_in_threads
 from .adopted_object import AdoptedObject
 from .listing import read_remote_stamp
 from .pending_object import PendingObject
 from .upload import check_writable, delete_objects, exists
 
-NewObject: TypeAlias = "PendingObject | AdoptedObject"
+NewObject: TypeAlias = PendingObject | AdoptedObject
 
 # Objects that get their names at the same time: the rest of each is in memory meanwhile.
 _MOST_AT_ONCE = 8

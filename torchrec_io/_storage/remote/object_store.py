@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Literal
 
+from ..stamp import NANOSECONDS, Stamp
 from .attempts import most_attempts
 from .failures import Failure, Kind, RequestError, classify
-from .large_uploads import LargeUploads
-from .messages import ObjectInfo, canonical_etag, is_strong
+from .messages import canonical_etag, is_strong
 from .stores import make_store, make_writable
 
 _LIST_CHUNK = 1000
@@ -26,7 +26,6 @@ class ObjectStore:
     Args:
         root: The store, such as ``"s3://bucket"``; of HTTP, the server with what is secret.
         options: The user's ``storage_options``.
-        uploads: The objects of all stores that are written in parts.
 
     Attributes:
         tried: Credentials that requests have, in words.
@@ -37,11 +36,10 @@ class ObjectStore:
         ValueError: If the options are not valid.
     """
 
-    def __init__(self, root: str, options: Mapping[str, Any], uploads: LargeUploads) -> None:
+    def __init__(self, root: str, options: Mapping[str, Any]) -> None:
         # An optional package, which is loaded with the first store.
         self._obstore: Any = importlib.import_module("obstore")
-        self._make_writable = functools.partial(make_writable, root, options)
-        self._uploads = uploads
+        self._root, self._options = root, options
         try:
             self.most_attempts = most_attempts(options)
             self._client, self.tried = make_store(root, options)
@@ -53,21 +51,23 @@ class ObjectStore:
 
     # ---- reading ----
 
-    def chunks(self, pin: ObjectInfo, begin: int, end: int) -> Iterator[memoryview]:
+    def chunks(self, key: str, stamp: Stamp, begin: int, end: int) -> Iterator[memoryview]:
         """Yield a range of an object as it arrives.
 
         Args:
-            pin: The object as it was first seen.
+            key: Name of the object in the store.
+            stamp: Stamp of the object as it was first seen.
             begin: First byte of the range.
             end: First byte after the range.
         """
         options: dict[str, Any] = {"range": (begin, end)}
-        if is_strong(pin.etag):
-            options["if_match"] = pin.etag
-        elif pin.version:
-            options["version"] = pin.version
-        result = self._obstore.get(self._client, pin.key, options=options)
-        _check_same(_info_of(result.meta), pin, result.range, (begin, end))
+        etag, version = map(str, stamp.file)
+        if is_strong(etag):
+            options["if_match"] = etag
+        elif version:
+            options["version"] = version
+        result = self._obstore.get(self._client, key, options=options)
+        _check_same(_stamp_of(result.meta), stamp, result.range, (begin, end))
         if end - begin <= _CHUNK_BYTES:
             yield memoryview(result.bytes())
             return
@@ -76,8 +76,8 @@ class ObjectStore:
         for chunk in result.stream(min_chunk_size=least):
             yield memoryview(chunk)
 
-    def head(self, key: str) -> ObjectInfo:
-        """Request the size and version of an object.
+    def head(self, key: str) -> Stamp:
+        """Request the stamp of an object.
 
         Its first byte is asked for, not only its headers: a signed URL is often for GET alone, and
         an error has a body then, with a code such as that of an expired token.
@@ -91,35 +91,39 @@ class ObjectStore:
             got = self._obstore.get(self._client, key)
             if got.meta["size"] == 0 and any(map(len, got.stream(min_chunk_size=1))):
                 raise  # the size is wrong
-        return _info_of(got.meta)
+        return _stamp_of(got.meta)
 
-    def list_folder(self, prefix: str, is_recursive: bool) -> tuple[list[ObjectInfo], list[str]]:
-        """Return the objects and the folders in a folder; if it is recursive, no folders."""
+    def list_folder(self, prefix: str, is_recursive: bool) -> tuple[dict[str, Stamp], list[str]]:
+        """Return the stamps of the objects in a folder by their names, and the folders in it.
+
+        If it is recursive, there are no folders.
+        """
         prefix = prefix.rstrip("/")
         if not is_recursive:
             found = self._obstore.list_with_delimiter(self._client, prefix or None)
-            return [*map(_info_of, found["objects"])], [*found["common_prefixes"]]
+            return {each["path"]: _stamp_of(each) for each in found["objects"]}, [
+                *found["common_prefixes"]
+            ]
         stream = self._obstore.list(self._client, prefix or None, chunk_size=_LIST_CHUNK)
-        return [_info_of(meta) for chunk in stream for meta in chunk], []
+        return {each["path"]: _stamp_of(each) for chunk in stream for each in chunk}, []
 
     # ---- writing ----
 
-    def put(
-        self, key: str, data: bytes, only_if: ObjectInfo | Literal["absent"] | None
-    ) -> ObjectInfo:
+    def put(self, key: str, data: bytes, only_if: Stamp | Literal["absent"] | None) -> Stamp:
         """Write an object, in one request: it appears whole or not at all.
 
         Args:
             key: Name of the object in the store.
             data: The bytes.
-            only_if: ``"absent"`` if there must be no such object, or the object that is there and
-                is replaced; None to replace any.
+            only_if: ``"absent"`` if there must be no such object, or the stamp of the object that
+                is there and is replaced; None to replace any.
         """
         mode: Any = "create" if only_if == "absent" else "overwrite"
-        if isinstance(only_if, ObjectInfo):
+        if isinstance(only_if, Stamp):
             # Stores compare either ETags or versions, and listings have no versions.
             present = self._obstore.head(self._client, key)
-            if _info_of(present)[1:3] != only_if[1:3]:
+            found = _stamp_of(present)
+            if (found.file[0], found.size) != (only_if.file[0], only_if.size):
                 raise RequestError(_REPLACED)
             mode = {name: present[name] for name in ("e_tag", "version") if present.get(name)}
         try:
@@ -130,70 +134,56 @@ class ObjectStore:
             if is_condition and self._holds(key, data):
                 return self.head(key)
             raise
-        etag = canonical_etag(done["e_tag"] or "")
-        version = "" if etag else done["version"] or ""
-        return ObjectInfo(key, len(data), etag, version, 0)
+        return _stamp_of({**done, "size": len(data)})
 
     def _holds(self, key: str, data: bytes) -> bool:
         """Return whether an object has some bytes."""
         got = self._obstore.get(self._client, key)
         return got.meta["size"] == len(data) and bytes(got.bytes()) == data
 
-    def copy(self, source: str, target: str) -> None:
-        """Copy an object."""
-        self._obstore.copy(self._client, source, target)
+    def copy(self, key: str, source: str) -> None:
+        """Copy an object to this name."""
+        self._obstore.copy(self._client, source, key)
 
-    def delete(self, keys: list[str]) -> None:
+    def delete(self, *keys: str) -> None:
         """Delete objects. Those that do not exist are no error."""
         try:
-            self._obstore.delete(self._client, keys)
+            self._obstore.delete(self._client, [*keys])
         except Exception as error:
             if classify(error).kind is not Kind.missing:
                 raise
             if len(keys) > 1:  # others may be left
                 for key in keys:
-                    self.delete([key])
-
-    # ---- writing in parts, where obstore itself tries again ----
+                    self.delete(key)
 
     @functools.cached_property
-    def _writable(self) -> Any:
-        return self._make_writable()
-
-    def write(self, key: str, number: int, data: bytes) -> None:
-        """Take a part of an object; see :class:`LargeUploads`."""
-        self._uploads.write(number, self._writable, key, data)
-
-    def finish(self, key: str, number: int, rest: bytes) -> None:
-        """Take the rest of an object, which then appears under its name."""
-        self._uploads.finish(number, self._writable, key, rest)
-
-    def give_up(self, number: int) -> None:
-        """Drop an object that was not finished."""
-        self._uploads.give_up(number)
+    def writable(self) -> Any:
+        """Store of obstore that tries again itself, for objects that are sent in parts."""
+        return make_writable(self._root, self._options)
 
 
 def _check_same(
-    got: ObjectInfo, pin: ObjectInfo, got_range: tuple[int, int], wanted: tuple[int, int]
+    got: Stamp, first: Stamp, got_range: tuple[int, int], wanted: tuple[int, int]
 ) -> None:
     """Check that a response has the requested range and version. Some servers ignore conditions."""
-    is_same = got.size == pin.size and tuple(got_range) == wanted
-    if got.etag and pin.etag:
-        is_same = is_same and got.etag.removeprefix("W/") == pin.etag.removeprefix("W/")
-    elif got.mtime and pin.mtime:
-        is_same = is_same and got.mtime == pin.mtime
+    is_same = got.size == first.size and tuple(got_range) == wanted
+    etags = [str(stamp.file[0]).removeprefix("W/") for stamp in (got, first)]
+    if all(etags):
+        is_same = is_same and etags[0] == etags[1]
+    elif got.mtime_ns and first.mtime_ns:
+        is_same = is_same and got.mtime_ns == first.mtime_ns
     if not is_same:
         raise RequestError(_REPLACED)
 
 
-def _info_of(meta: Any) -> ObjectInfo:
-    """Convert the metadata that obstore returns for an object."""
+def _stamp_of(meta: Any) -> Stamp:
+    """Return the stamp of an object by its metadata, as obstore returns it."""
     changed = meta.get("last_modified")
     seconds = int(changed.timestamp()) if isinstance(changed, datetime) else 0
     etag = canonical_etag(meta.get("e_tag") or "")
     # Listings have no versions, so a version counts only where there is no ETag.
     version = "" if etag else meta.get("version") or ""
-    return ObjectInfo(meta["path"], meta["size"], etag, version, seconds)
+    return Stamp((etag, version), meta["size"], seconds * NANOSECONDS)
 
 
 def _without_values(text: str, options: Mapping[str, Any]) -> str:

@@ -11,8 +11,8 @@ from .option_names import is_public
 from .urls import is_web_url, public_url
 
 if TYPE_CHECKING:
-    from ..byte_source import Stamp
     from ..cache.block_cache import BlockCache
+    from ..stamp import Stamp
 
 DEFAULT_FETCH_BYTES = 256 << 20
 LEAST_FETCH_BYTES = 1 << 20

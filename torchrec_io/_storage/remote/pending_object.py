@@ -11,17 +11,16 @@ import tempfile
 import weakref
 from typing import Literal
 
-from ..byte_source import ByteSource, Stamp
+from ..byte_source import ByteSource
 from ..pending_file import output_exists
+from ..stamp import Stamp
 from ..temporary import temporary_name
-from .client import HelperError
-from .failures import RequestError, error_of
-from .large_uploads import PART_BYTES, SECONDS_TO_GIVE_UP
+from .failures import HelperError, RequestError, error_of
+from .messages import PART_BYTES, SECONDS_TO_GIVE_UP
 from .options import RemoteOptions
 from .process import ObjectAccess, access, ask
 from .upload import WRITE, check_writable, copy_object, delete_objects, exists, put_object
 from .urls import can_pin
-from .web import store_of
 
 # The most that stores take.
 MOST_PARTS = 10_000
@@ -120,14 +119,16 @@ class PendingObject:
             if must_be_new and exists(url, self._options):
                 raise output_exists(url)
             if can_pin(url):
-                self._send("finish")
-                if self._upload_url != url:
-                    copy_object(self._upload_url, url, self._options)
-                    delete_objects([self._upload_url], self._options)
+                hidden = [] if self._upload_url == url else [self._upload_url]
+                try:
+                    self._send("finish")
+                    for name in hidden:
+                        copy_object(name, url, self._options)
+                finally:
+                    delete_objects(hidden, self._options)
             else:
                 local = f"/dev/fd/{self._file.fileno()}"
-                key = store_of(url, self._options).key
-                ask(url, self._options, "put_file", key, local, needs=WRITE)
+                ask(url, self._options, "put_file", local, needs=WRITE)
         if self._drop is not None:
             self._drop.detach()
         self._file.close()
@@ -150,10 +151,8 @@ class PendingObject:
     def _send(self, name: Literal["write", "finish"]) -> None:
         """Send the gathered bytes to the store: a part, or the last part, which finishes it."""
         if self._way is None:
-            url, options = self._upload_url, self._options
-            self._way = access(url, options)
-            hidden = [] if url == self.path else [url]
-            self._drop = weakref.finalize(self, _give_up, self._way, self._number, hidden, options)
+            self._way = access(self._upload_url, self._options)
+            self._drop = weakref.finalize(self, _give_up, self._way, self._number)
         way = self._way
         try:
             way.client.ask(way.store, name, way.key, self._number, self._rest())
@@ -166,19 +165,16 @@ class PendingObject:
         return os.pread(self._file.fileno(), self._gathered, 0)
 
 
-def _give_up(way: ObjectAccess, number: int, hidden: list[str], options: RemoteOptions) -> None:
+def _give_up(way: ObjectAccess, number: int) -> None:
     """Drop the parts of an upload, in the process that sends it.
 
     Args:
         way: Where the parts were sent.
         number: Number of the upload.
-        hidden: Public URL of the object, if it has another name than it gets in the end.
-        options: Options for remote objects.
     """
     if os.getpid() == way.pid:
         with contextlib.suppress(OSError, RequestError, TimeoutError):
             way.client.ask(way.store, "give_up", number, timeout=SECONDS_TO_GIVE_UP)
-            delete_objects(hidden, options)
 
 
 class _WrittenEnds(ByteSource):

@@ -7,15 +7,20 @@ import importlib.util
 import os
 import re
 import threading
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from .client import Client, HelperError
-from .connection import HelperConnection
-from .failures import RequestError, error_of
+from .failures import HelperError, RequestError, error_of
 from .messages import StoreAddress
 from .options import RemoteOptions
 from .urls import OBJECT_STORES, scheme_of
 from .web import store_of
+
+if TYPE_CHECKING:
+    from .connection import HelperConnection
+    from .filesystem import FilesystemClient
+
+    # Makes requests to stores.
+    Client: TypeAlias = HelperConnection | FilesystemClient
 
 _USED_VARIABLES = re.compile(
     r"AWS_|GOOGLE_|GCS_|GCLOUD|AZURE_|AZ_|SSL_|HOME$|(HTTPS?|ALL|NO)_PROXY$", re.IGNORECASE
@@ -23,7 +28,7 @@ _USED_VARIABLES = re.compile(
 
 _lock = threading.Lock()  # held while the clients are changed
 _helper: HelperConnection | None = None  # for objects of stores
-_filesystems: Client | None = None  # for files of fsspec
+_filesystems: FilesystemClient | None = None  # for files of fsspec
 
 
 class ObjectAccess(NamedTuple):
@@ -73,7 +78,7 @@ def ask(
         url: Public URL.
         options: Options for remote objects.
         name: Name of the request; see :class:`ObjectStore`.
-        arguments: Its arguments. Default: the name of the object in the store.
+        arguments: Its arguments after the name of the object in the store.
         needs: Actions that the credentials must allow.
 
     Raises:
@@ -82,7 +87,7 @@ def ask(
     for _ in range(2):
         way = access(url, options)
         try:
-            return way.client.ask(way.store, name, *(arguments or [way.key]))
+            return way.client.ask(way.store, name, way.key, *arguments)
         except RequestError as error:
             raise error_of(error.failure, url, needs) from None
         except HelperError as error:
@@ -107,6 +112,8 @@ def _client_for(scheme: str, memory_bytes: int) -> Client:
         _helper = None
     if _helper is None:
         _check_package("obstore", scheme, "torchrec-io[remote]")
+        from .connection import HelperConnection  # noqa: PLC0415  # not for local files
+
         _helper = HelperConnection(memory_bytes, environment)
     _helper.grow(memory_bytes)
     return _helper

@@ -9,24 +9,24 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 
 from ... import _core
-from ..byte_source import ByteBuffer, Ints, Stamp
+from ..byte_source import ByteBuffer, Ints
+from ..cache.stored_chunks import StoredChunks
 from ..chunk_cache import Chunk, process_cache
 from ..chunked_file import ChunkedFile
 from ..digest import digest_text
+from ..stamp import NANOSECONDS, Stamp
 from ..thread_pool import REMOTE_THREADS, shared_pool
-from .client import FetchError, HelperError
-from .failures import error_of
-from .messages import ObjectInfo, is_strong
+from .failures import FetchError, HelperError, error_of
+from .messages import is_strong
 from .options import RemoteOptions
 from .process import ObjectAccess, access
 from .ranges import GAP_BYTES, MOST_PART_BYTES, plan_requests
 from .urls import OBJECT_STORES, can_pin, scheme_of
 
-# Without a cache on the local disk the first chunks are small, so that the first bytes come soon.
+# Without a cache on the local disk the first chunk is small, so that the first bytes come soon.
 _FIRST_CHUNK_BYTES = 1 << 20
 _MOST_BYTES_AHEAD = 64 << 20
 _LEAST_SHARE_AHEAD = 3  # one part of so many of the memory is for chunks that are read ahead
-_NANOSECONDS = 1_000_000_000
 # A time of the last change identifies content once it is this old: it may have a resolution of
 # seconds, and an object may be replaced twice within one.
 _SECONDS_UNTIL_SURE = 60
@@ -49,14 +49,12 @@ class RemoteFile(ChunkedFile):
         stored = None
         identity = None if options.cache is None else identity_of(url, stamp, options)
         ahead_bytes = min(_MOST_BYTES_AHEAD, options.fetch_bytes // _LEAST_SHARE_AHEAD)
-        if options.cache is None or identity is None:
-            chunk_bytes = min(MOST_PART_BYTES, max(1, ahead_bytes // 8))
-            starts = _chunk_starts(stamp.size, chunk_bytes, _FIRST_CHUNK_BYTES)
-        else:
-            from ..cache.stored_chunks import StoredChunks  # noqa: PLC0415  # not without a cache
-
-            chunk_bytes = options.cache.block_bytes
-            starts = _chunk_starts(stamp.size, chunk_bytes, chunk_bytes)
+        chunk_bytes = min(MOST_PART_BYTES, max(1, ahead_bytes // 8))
+        first_bytes = min(_FIRST_CHUNK_BYTES, chunk_bytes)
+        if options.cache is not None and identity is not None:
+            first_bytes = chunk_bytes = options.cache.block_bytes
+        starts = np.unique([0, *range(first_bytes, stamp.size, chunk_bytes), stamp.size])
+        if options.cache is not None and identity is not None:
             stored = StoredChunks.of(options.cache, identity, starts)
         cache = process_cache(options.fetch_bytes)
         super().__init__(url, stamp, starts, stored or object(), cache=cache, stored=stored)
@@ -149,7 +147,7 @@ class RemoteFile(ChunkedFile):
             if way is None or way.pid != os.getpid():
                 way = self._way = access(self.path, self._options)
             try:
-                way.client.fetch(way.store, info_of(self.stamp, way.key), requests, out)
+                way.client.fetch(way.store, way.key, self.stamp, requests, out)
                 break
             except FetchError as error:
                 self._way = None  # the next request finds its credentials again
@@ -160,22 +158,6 @@ class RemoteFile(ChunkedFile):
                 self._way = None
                 if is_last:
                     raise
-
-
-def _chunk_starts(size: int, chunk_bytes: int, first_bytes: int) -> Ints:
-    """Return the start of each chunk of an object, and its end; int64 ``[chunks + 1]``.
-
-    Args:
-        size: Size of the object in bytes.
-        chunk_bytes: Size of most chunks.
-        first_bytes: Size of the first one; each of those after it is twice as large.
-    """
-    starts = [0]
-    while first_bytes < chunk_bytes:
-        starts.append(starts[-1] + first_bytes)
-        first_bytes *= 2
-    found = np.append(starts[:-1], np.arange(starts[-1], size, chunk_bytes))
-    return np.append(found[found < size], size).astype(np.int64)
 
 
 def identity_of(url: str, stamp: Stamp, options: RemoteOptions) -> str | None:
@@ -190,7 +172,7 @@ def identity_of(url: str, stamp: Stamp, options: RemoteOptions) -> str | None:
         None if it has no identity that is sure to change with its content.
     """
     etag, version = map(str, stamp.file)
-    seconds = stamp.mtime_ns // _NANOSECONDS
+    seconds = stamp.mtime_ns // NANOSECONDS
     if not is_strong(etag) and not version:
         if not seconds or time.time() - seconds < _SECONDS_UNTIL_SURE:
             return None
@@ -198,14 +180,3 @@ def identity_of(url: str, stamp: Stamp, options: RemoteOptions) -> str | None:
     scheme = scheme_of(url)
     where = options.place(scheme) if scheme in OBJECT_STORES else options.identity
     return digest_text(repr((url, where, etag, version, stamp.size)), size=16)
-
-
-def stamp_of_info(info: ObjectInfo) -> Stamp:
-    """Return the stamp of an object."""
-    return Stamp((info.etag, info.version), info.size, info.mtime * _NANOSECONDS)
-
-
-def info_of(stamp: Stamp, key: str) -> ObjectInfo:
-    """Return the size and version of an object of a name, from its stamp."""
-    etag, version = map(str, stamp.file)
-    return ObjectInfo(key, stamp.size, etag, version, stamp.mtime_ns // _NANOSECONDS)

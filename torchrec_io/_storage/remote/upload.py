@@ -6,10 +6,9 @@ import errno
 from collections.abc import Sequence
 from typing import Literal
 
-from ..byte_source import Stamp
+from ..stamp import Stamp
 from .options import RemoteOptions
 from .process import ask
-from .remote_file import info_of, stamp_of_info
 from .urls import is_web_url
 from .web import store_of
 
@@ -45,9 +44,8 @@ def put_object(
         OSError: If the request failed, or if the URL is one of HTTP, which cannot be written.
     """
     check_writable(url)
-    key = store_of(url, options).key
-    condition = info_of(only_if, key) if isinstance(only_if, Stamp) else only_if
-    return stamp_of_info(ask(url, options, "put", key, data, condition, needs="write objects"))
+    stamp: Stamp = ask(url, options, "put", data, only_if, needs="write objects")
+    return stamp
 
 
 def exists(url: str, options: RemoteOptions) -> bool:
@@ -62,8 +60,8 @@ def exists(url: str, options: RemoteOptions) -> bool:
 def delete_objects(urls: Sequence[str], options: RemoteOptions) -> None:
     """Delete objects of one store. Those that do not exist are no error."""
     if urls:
-        keys = [store_of(url, options).key for url in urls]
-        ask(urls[0], options, "delete", keys, needs=WRITE)
+        others = [store_of(url, options).key for url in urls[1:]]
+        ask(urls[0], options, "delete", *others, needs=WRITE)
 
 
 def copy_object(source: str, target: str, options: RemoteOptions) -> None:
@@ -74,8 +72,7 @@ def copy_object(source: str, target: str, options: RemoteOptions) -> None:
         target: Public URL of the copy.
         options: Options for remote objects.
     """
-    keys = [store_of(url, options).key for url in (source, target)]
-    ask(target, options, "copy", *keys, needs=WRITE)
+    ask(target, options, "copy", store_of(source, options).key, needs=WRITE)
 
 
 def check_writable(url: str) -> None:
