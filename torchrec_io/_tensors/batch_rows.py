@@ -42,7 +42,6 @@ class BatchRows(Rows):
         columns: Columns of the batch.
         origins: Source of the random numbers of its records, and their numbers, if known.
         schema: Schema that the records were parsed with; None if it is not known.
-        names: Top-level keys of each record, if they are known already.
     """
 
     __slots__ = ("_form_of_one", "_is_ordered", "_leaves", "_origins", "columns")
@@ -53,11 +52,10 @@ class BatchRows(Rows):
         origins: tuple[RecordRandom, Sequence[Any] | npt.NDArray[Any]] | None = None,
         *,
         schema: Any = None,
-        names: tuple[str, ...] | None = None,
     ) -> None:
         dict.__init__(self)
         self.columns = columns
-        self.names = columns.keys if names is None else names
+        self.names = columns.keys
         self.schema = schema
         self._origins = origins
         self._hints = None
@@ -127,7 +125,7 @@ class BatchRows(Rows):
             return Rows(values, self.hints, self.schema)
         origin = self.origin(row)
         origins = None if origin is None else (origin.random, (origin.number,))
-        return BatchRows(copied, origins, schema=self.schema, names=self.names)
+        return BatchRows(copied, origins, schema=self.schema)
 
     def reduce(self, row: int) -> tuple[Any, ...]:
         copied = self._copy(row)

@@ -106,7 +106,10 @@ class Columns:
     @property
     def keys(self) -> tuple[str, ...]:
         """Names of the columns that are in no dict, and of the outermost dicts."""
-        return top_keys(self.names, self.paths)
+        if not self.paths:
+            return self.names
+        tops = (self.paths[name][0] if name in self.paths else name for name in self.names)
+        return tuple(dict.fromkeys(tops))
 
     @property
     def is_in_memory(self) -> bool:
@@ -226,13 +229,6 @@ def columns_from_bytes(data: bytes, *form: Any) -> Columns:
     # Copied because the memory of a bytes object must not be written to.
     np.copyto(arena.numpy(), np.frombuffer(data, np.uint8))
     return Columns(arena, *form)
-
-
-def top_keys(names: Sequence[str], paths: Mapping[str, Path]) -> tuple[str, ...]:
-    """Return the keys of a batch: the names of its columns and dicts of columns."""
-    if not paths:
-        return tuple(names)
-    return tuple(dict.fromkeys(paths[name][0] if name in paths else name for name in names))
 
 
 def are_same(values: Iterable[Any], others: Iterable[Any]) -> bool:
