@@ -152,69 +152,6 @@ def test_mixtures_are_stable_between_releases() -> None:
 # ---- guarantees ----
 
 
-@given(weight_lists, seeds, st.data())
-def test_every_record_comes_once_with_all_exhausted(
-    weights: list[float], seed: int, data: st.DataObject
-) -> None:
-    count = len(weights)
-    sizes = data.draw(st.lists(st.integers(0, 200), min_size=count, max_size=count))
-    assert sorted(whole(mix_of(sizes, weights, seed))) == list(range(sum(sizes)))
-
-
-def test_every_record_of_large_parts_comes_once() -> None:
-    sizes = [300_000, 50_000, 200_000]
-    records = whole(mix_of(sizes, [0.1, 0.4, 0.5], 2))
-    assert np.array_equal(np.sort(records), np.arange(sum(sizes)))
-
-
-@given(weight_lists, seeds, stops, st.integers(0, 100))
-def test_parts_keep_their_own_order(
-    weights: list[float], seed: int, stop: Stop, epoch: int
-) -> None:
-    sizes = [40, 70, 10, 25][: len(weights)]
-    mix = mix_of(sizes, weights, seed, stop)
-    records = mix.at(np.arange(min(len(mix), 200)), epoch)
-    for part, size in enumerate(sizes):
-        base = sum(sizes[:part])
-        own = records[(records >= base) & (records < base + size)] - base
-        cycles = range(-(-len(own) // size))
-        expected = [Shuffled(size, part).at(np.arange(size), epoch + cycle) for cycle in cycles]
-        assert own.tolist() == list(itertools.chain(*expected))[: len(own)]
-
-
-def test_first_exhausted_part_ends_the_epoch() -> None:
-    sizes, weights = [1000, 100], [0.5, 0.5]
-    mix = mix_of(sizes, weights, 1, "first_exhausted")
-    chosen, _ = mix.choices(np.arange(len(mix)))
-    counts = np.bincount(chosen)
-    assert counts[1] == 100
-    assert 50 < counts[0] < 200
-    # The next choice would be the exhausted part.
-    next_choice, _ = mix_of(sizes, weights, 1, "endless").choices(np.array([len(mix)]))
-    assert next_choice.tolist() == [1]
-
-
-def test_empty_part_ends_the_epoch_before_its_first_choice() -> None:
-    mix = mix_of([10**6, 0], [0.9, 0.1], 0, "first_exhausted")
-    assert 0 < len(mix) < 200
-    assert set(mix.choices(np.arange(len(mix)))[0].tolist()) == {0}
-
-
-def test_empty_part_is_ignored_with_all_exhausted() -> None:
-    with_empty = mix_of([30, 0, 20], [0.2, 0.5, 0.3])
-    without = mix_of([30, 20], [0.2, 0.3])
-    assert (
-        with_empty.choices(np.arange(50))[1].tolist() == without.choices(np.arange(50))[1].tolist()
-    )
-
-
-@pytest.mark.parametrize("stop", ["first_exhausted", "all_exhausted"])
-def test_mixture_of_empty_parts_is_empty(stop: Stop) -> None:
-    mix = mix_of([0, 0], [1, 1], 0, stop)
-    assert len(mix) == 0
-    assert mix.at(np.empty(0, np.int64), 0).tolist() == []
-
-
 def test_parts_are_chosen_by_their_weights() -> None:
     weights = [0.62, 0.3, 0.05, 0.03]
     mix = mix_of([10] * 4, weights, 0, "endless")
@@ -239,13 +176,6 @@ def test_cells_and_seeds_have_different_choices() -> None:
 
     cells = {cell(seed, number) for seed in (-1, 0, 1, 2**64) for number in (0, 1, 2, 2**40)}
     assert len(cells) == 16
-
-
-def test_epochs_choose_the_same_parts_but_different_records() -> None:
-    mix = mix_of([50, 50], [0.5, 0.5])
-    first, second = np.array(whole(mix, 0)), np.array(whole(mix, 1))
-    assert np.array_equal(first // 50, second // 50)
-    assert not np.array_equal(first, second)
 
 
 def test_bases_number_the_records() -> None:

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchrec_io import _core
 from torchrec_io._order import selection as subset
 from torchrec_io._order.selection import (
     Mask,
@@ -162,20 +161,6 @@ def test_positions_out_of_range_are_rejected(selection: Selection, position: int
 def test_numbers_out_of_range_are_rejected(selection: Selection, number: int) -> None:
     with pytest.raises(IndexError, match=r"outside 0\.\.20"):
         selection.positions_of(np.array([0, number]))
-
-
-def test_the_core_refuses_positions_out_of_range() -> None:
-    words = np.ones(3, np.uint64)
-    counts = _core.count_bits(words)
-    assert counts.tolist() == [0, 3]
-    with pytest.raises(IndexError):
-        _core.select_bits(words, counts, np.array([3]))
-    with pytest.raises(IndexError):
-        _core.count_bits_below(words, counts, np.array([193]))
-    with pytest.raises(ValueError, match="result of count_bits"):
-        _core.select_bits(words, np.zeros(3, np.int64), np.array([0]))
-    with pytest.raises(ValueError, match="result of count_bits"):
-        _core.count_bits_below(words, counts[:1], np.array([0]))
 
 
 # ---- pickling and fingerprints ----
