@@ -28,8 +28,6 @@ from tests.support.documents import (
 )
 from tests.support.examples import example_of, sequence_example_of
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io import _core
-from torchrec_io._datasets.packing import RowAssembler
 from torchrec_io._records.record_reader import RecordReader
 
 
@@ -221,28 +219,6 @@ class TestRows:
         assert batch["meta"]["url"].tolist() == [[[b"u%d" % n] for n in row] for row in numbers]
         assert batch["meta"]["tags"].tolist() == [[[n, n] for n in row] for row in numbers]
         assert batch["box"].tolist() == [[[[n, n], [n, n]] for n in row] for row in numbers]
-
-    @pytest.mark.parametrize("mode", MODES)
-    def test_rows_do_not_depend_on_how_they_are_loaded(
-        self, paths: list[str], mode: Any, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        pack = packed(mode=mode, also=["weights"], labels="next")
-        calls = []
-
-        def load_rows(*args: Any) -> Any:
-            calls.append(args)
-            return original(*args)
-
-        def read() -> list[dict[str, Any]]:
-            batches = [*make(paths, pack, shuffle=True)]
-            return [{name: batch[name].tolist() for name in batch} for batch in batches]
-
-        original = _core.load_rows
-        monkeypatch.setattr(_core, "load_rows", load_rows)
-        together = read()
-        assert calls
-        monkeypatch.setattr(RowAssembler, "load_run", lambda *_: [])
-        assert read() == together
 
     @pytest.mark.parametrize("mode", MODES)
     @pytest.mark.parametrize("also", [[], ["weights"]])  # "id" has a fixed size, "weights" has not
