@@ -6,7 +6,6 @@ import dataclasses
 import hashlib
 import itertools
 import math
-import pickle
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -178,26 +177,10 @@ def test_cells_and_seeds_have_different_choices() -> None:
     assert len(cells) == 16
 
 
-def test_bases_number_the_records() -> None:
-    mix = MixedOrder([Shuffled(3), Shuffled(2)], [1, 1], 0, "all_exhausted", bases=[100, 7])
-    assert sorted(whole(mix)) == [7, 8, 100, 101, 102]
-
-
 def test_mixtures_of_mixtures() -> None:
     inner = mix_of([30, 40], [0.5, 0.5], 1)
     mix = MixedOrder([inner, Shuffled(30)], [0.5, 0.5], 2, "all_exhausted", bases=[0, 70])
     assert sorted(whole(mix)) == list(range(100))
-
-
-@pytest.mark.parametrize("stop", STOP_CHOICES)
-def test_mixtures_can_be_pickled(stop: Stop) -> None:
-    mix = mix_of([500, 300], [0.5, 0.5], 4, stop)
-    positions = np.arange(min(len(mix), 500))
-    records = mix.at(positions, 3).tolist()
-    again = pickle.loads(pickle.dumps(mix))
-    assert len(again) == len(mix)
-    assert again.at(positions, 3).tolist() == records
-    assert len(pickle.dumps(mix)) < 2000
 
 
 def test_concurrent_access() -> None:
@@ -248,44 +231,3 @@ def test_counts_of_a_cell_are_closest_to_the_weights(weights: list[float]) -> No
 )
 def test_counts_of_a_cell_examples(weights: list[float], counts: list[int]) -> None:
     assert cell_counts(weights) == counts
-
-
-# ---- invalid arguments ----
-
-
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"parts": [], "weights": [], "bases": []}, "parts must be from 1 to 65536, got 0"),
-        ({"weights": [1.0]}, "for each of 2 parts, got 1 and 2"),
-        ({"bases": [0, 1, 2]}, "for each of 2 parts, got 2 and 3"),
-        ({"weights": [1.0, 0.0]}, "weight 1 must be positive and finite, got 0.0"),
-        ({"weights": [-1.0, 1.0]}, "weight 0 must be"),
-        ({"weights": [math.nan, 1.0]}, "weight 0 must be"),
-        ({"weights": [1.0, math.inf]}, "weight 1 must be"),
-        ({"stop": "never"}, "one of 'first_exhausted', 'all_exhausted', 'endless', got 'never'"),
-        (
-            {"stop": "endless", "parts": [Shuffled(1), Shuffled(0)]},
-            "must have records, part 1 has none",
-        ),
-    ],
-)
-def test_invalid_mixtures_are_rejected(changes: dict[str, Any], reason: str) -> None:
-    good: dict[str, Any] = {
-        "parts": [Shuffled(5), Shuffled(6)],
-        "weights": [1.0, 2.0],
-        "seed": 0,
-        "stop": "all_exhausted",
-        "bases": [0, 5],
-    }
-    MixedOrder(**good)
-    with pytest.raises(ValueError, match=reason):
-        MixedOrder(**{**good, **changes})
-
-
-@pytest.mark.parametrize("stop", STOP_CHOICES)
-def test_positions_out_of_range_are_rejected(stop: Stop) -> None:
-    mix = mix_of([5, 5], [1, 1], 0, stop)
-    for position in (-1, len(mix), 2**62 + 1):
-        with pytest.raises(IndexError, match="outside"):
-            mix.at(np.array([0, position]), 0)

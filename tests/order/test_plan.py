@@ -132,30 +132,3 @@ def test_ten_thousand_million_records(uneven: Uneven, begin: int) -> None:
     assert max(seen) < 10**10
     if uneven != "pad":
         assert len(set(seen)) == len(seen)
-
-
-def test_the_default_reader_reads_single_records() -> None:
-    assert batches_of(EpochPlan(3)) == [[0], [1], [2]]
-    assert [batch.tolist() for batch in EpochPlan(3, 2).batches()] == [[0, 1], [2]]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        ({"num_records": -1}, "num_records"),
-        ({"batch_size": 0}, "batch_size"),
-        ({"batch_size": -3}, "batch_size"),
-        ({"begin": -1}, "begin must be an integer from 0 to 10, got -1"),
-        ({"begin": 11}, "begin must be an integer from 0 to 10, got 11"),
-        ({"uneven": "even"}, r"keep.*drop.*pad"),
-        ({"rank": -1}, "rank"),
-        ({"rank": 2, "world_size": 2}, "rank must be an integer from 0 to 1, got 2"),
-        ({"world_size": 0}, "world_size must be a positive integer, got 0"),
-        ({"worker": -1}, "worker"),
-        ({"worker": 1}, "worker must be an integer from 0 to 0, got 1"),
-        ({"num_workers": 0}, "num_workers must be"),
-    ],
-)
-def test_values_out_of_range_are_rejected(arguments: dict[str, Any], reason: str) -> None:
-    with pytest.raises(ValueError, match=reason):
-        EpochPlan(**{"num_records": 10, **arguments})

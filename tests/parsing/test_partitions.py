@@ -154,16 +154,6 @@ def parts_of(unit: Unit, as_value: Callable[[int], Any] = int) -> dict[str, list
     return {**values, **stored}
 
 
-def rebuilt(splits: list[Any], inner: tuple[int, ...], values: list[int]) -> list[Any]:
-    """Nested lists from offsets."""
-    rows: list[Any] = values
-    for size in reversed(inner):
-        rows = [rows[at : at + size] for at in range(0, len(rows), size)]
-    for level in reversed(splits):
-        rows = [rows[begin:end] for begin, end in itertools.pairwise(level.tolist())]
-    return rows
-
-
 # ---- rows that tally ----
 
 sound_batches = kinds_of_partitions.flatmap(
