@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from torch.utils.data import DataLoader
 
 import torchrec_io as tio
@@ -47,12 +46,6 @@ class TestEachRecordOnce:
         for _ in range(2):
             assert ids_of(got) == ids_of(own)
 
-    def test_default_collate(self, paths: list[str]) -> None:
-        fixed = {"id": SCHEMA["id"], "name": SCHEMA["name"]}
-        batches = list(DataLoader(tio.TFRecordDataset(paths, fixed), batch_size=16))
-        assert ids_of(batches) == [list(range(i, min(i + 16, COUNT))) for i in range(0, COUNT, 16)]
-        assert batches[0]["name"][3] == b"record 3"
-
     def test_usual_batch_sizes_cause_no_warnings(self, tmp_path: Path) -> None:
         write_files(tmp_path, [1000])
         dataset = tio.TFRecordDataset(tmp_path, {"id": SCHEMA["id"]})
@@ -61,31 +54,6 @@ class TestEachRecordOnce:
                 dataset, batch_size=batch_size, num_workers=2, multiprocessing_context="fork"
             )
             assert len(list(got)) == len(got)
-
-
-class TestBatchCrosses:
-    @pytest.mark.parametrize(
-        ("size", "method"), [(1, "fork"), (1000, "fork"), (1000, "forkserver")]
-    )  # small batches are sent inline, large ones as a storage
-    def test_from_a_worker(self, tmp_path: Path, method: str, size: int) -> None:
-        write_files(tmp_path, [3 * size])
-        schema = {**SCHEMA, "wide": tio.FixedLenFeature([64], "int64", default_value=[*range(64)])}
-        dataset = tio.TFRecordDataset(tmp_path, schema, batch_size=size)
-        batches = list(
-            loader(dataset, batch_size=None, num_workers=1, multiprocessing_context=method)
-        )
-        for batch, expected in zip(batches, dataset, strict=True):
-            assert isinstance(batch, tio.Batch)
-            assert batch["tokens"].tolist() == expected["tokens"].tolist()
-            assert batch["name"].tolist() == expected["name"].tolist()
-            assert torch.equal(batch["wide"], expected["wide"])
-            assert batch["id"].untyped_storage().data_ptr() == batch.arena.data_ptr()
-
-    def test_pad_collate_in_a_worker(self, paths: list[str]) -> None:
-        dataset = tio.TFRecordDataset(paths, SCHEMA)
-        (batch, *_) = loader(dataset, batch_size=10, num_workers=1, collate_fn=tio.pad_collate)
-        assert batch["tokens"].shape == (10, 4)
-        assert batch.lengths["tokens"].tolist() == [i % 5 for i in range(10)]
 
 
 def test_workers_do_not_build_indexes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

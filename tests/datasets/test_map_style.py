@@ -12,9 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import (
     DataLoader,
-    RandomSampler,
     Subset,
-    WeightedRandomSampler,
     random_split,
 )
 
@@ -113,22 +111,6 @@ class TestPyTorch:
         loader = DataLoader(dataset, 16, num_workers=2, multiprocessing_context="forkserver")
         assert [n for batch in loader for n in batch["id"].tolist()] == list(range(COUNT))
 
-    def test_random_sampler(self, paths: list[str]) -> None:
-        dataset = tio.TFRecordMapDataset(paths, FIXED)
-        generator = torch.Generator().manual_seed(0)
-        loader = DataLoader(dataset, 8, sampler=RandomSampler(dataset, generator=generator))
-        seen = [n for batch in loader for n in batch["id"].tolist()]
-        assert seen != sorted(seen)
-        assert sorted(seen) == list(range(COUNT))
-
-    def test_weighted_sampler(self, paths: list[str]) -> None:
-        dataset = tio.TFRecordMapDataset(paths, FIXED)
-        weights = [1.0 if i % 10 == 3 else 0.0 for i in range(COUNT)]
-        loader = DataLoader(dataset, 8, sampler=WeightedRandomSampler(weights, 100))
-        seen = [n for batch in loader for n in batch["id"].tolist()]
-        assert len(seen) == 100
-        assert {n % 10 for n in seen} == {3}
-
     def test_subset_and_random_split(self, paths: list[str]) -> None:
         dataset = tio.TFRecordMapDataset(paths, FIXED)
         subset = Subset(dataset, [4, 40, 2])
@@ -162,9 +144,3 @@ class TestDamage:
         with pytest.raises(tio.DecodeError, match="required") as caught:
             dataset[31]
         assert (caught.value.path, caught.value.record) == (paths[2], 1)
-
-    def test_a_file_that_cannot_be_indexed(self, tmp_path: Path) -> None:
-        path = tmp_path / "a.tfrecord"
-        path.write_bytes(b"\0" * 100)
-        with pytest.raises(tio.CorruptRecordError):
-            tio.TFRecordMapDataset(path)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from torch.utils.data import DataLoader
 
@@ -17,7 +16,7 @@ import torchrec_io as tio
 from tests.support.examples import example_of
 from tests.support.loading import error_of
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io._records import open_files, record_reader
+from torchrec_io._records import open_files
 
 COUNT = 4000
 BATCH = 8
@@ -263,15 +262,3 @@ def test_index_changed_before_a_spawned_worker_starts(large: Path, change: str) 
     kind = tio.IndexFormatError if change in {"other", "cut"} else tio.StaleIndexError
     assert isinstance(error, kind), error
     assert str(index) in str(error)
-
-
-def test_pages_in_memory_outlive_the_index(large: Path) -> None:
-    reader = record_reader.RecordReader([tio.RecordIndex.load(large)])
-    numbers = np.array([0, 1, 50_000])
-    before = reader.locate(numbers)
-    large.with_name("x.tfidx").unlink()
-    assert reader.locate(numbers) == before
-    reader.begin_epoch()
-    assert reader.locate(numbers) == before
-    with pytest.raises(tio.StaleIndexError, match="index file was removed"):
-        reader.locate(np.array([99_999]))

@@ -28,7 +28,6 @@ from tests.support.documents import (
 )
 from tests.support.examples import example_of, sequence_example_of
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io._datasets.packing import RowAssembler
 from torchrec_io._records.record_reader import RecordReader
 
 
@@ -220,20 +219,6 @@ class TestRows:
         assert batch["meta"]["url"].tolist() == [[[b"u%d" % n] for n in row] for row in numbers]
         assert batch["meta"]["tags"].tolist() == [[[n, n] for n in row] for row in numbers]
         assert batch["box"].tolist() == [[[[n, n], [n, n]] for n in row] for row in numbers]
-
-    @pytest.mark.parametrize("mode", MODES)
-    def test_rows_do_not_depend_on_how_they_are_loaded(
-        self, paths: list[str], mode: Any, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        pack = packed(mode=mode, also=["weights"], labels="next")
-
-        def read() -> list[dict[str, Any]]:
-            batches = [*make(paths, pack, shuffle=True)]
-            return [{name: batch[name].tolist() for name in batch} for batch in batches]
-
-        together = read()
-        monkeypatch.setattr(RowAssembler, "load_run", lambda *_: [])
-        assert read() == together
 
     @pytest.mark.parametrize("mode", MODES)
     @pytest.mark.parametrize("also", [[], ["weights"]])  # "id" has a fixed size, "weights" has not

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import json
 import multiprocessing
 import os
-import pickle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from torch import distributed
 from torch.utils.data import DataLoader
 
 import torchrec_io as tio
 from tests.support.datasets import open_records, record, write_files
-from tests.support.states import iterations_of
 from tests.support.tfrecord import write_tfrecord
 
 # torchdata 0.11 causes this warning when it creates a loader.
@@ -87,65 +83,7 @@ class TestRanksThatInheritADataset:
         assert sorted(flat([flat(whole) for *_, whole in found])) == list(range(COUNT))
 
 
-class TestCopies:
-    @pytest.mark.parametrize(
-        "copied", [copy.copy, copy.deepcopy, lambda ds: pickle.loads(pickle.dumps(ds))]
-    )
-    def test_copy_is_independent(self, paths: list[str], copied: Any) -> None:
-        dataset = copied(make(paths, shuffle=True))
-        dataset.resume(epoch=0, batches=3)
-        loader = load(dataset, 2)
-        whole, following, third = iterations_of(make(paths, shuffle=True), 3)
-        assert ids_of(loader) == whole[3:]
-        assert ids_of(loader) == following
-        with pytest.raises(RuntimeError, match="DataLoader workers read this dataset"):
-            dataset.state_dict()
-        persistent = load(dataset, 2, persistent_workers=True)
-        assert ids_of(persistent) == third
-        dataset.set_epoch(1)
-        assert ids_of(persistent) == following
-
-    def test_copy_uses_the_rank_of_its_process(
-        self, paths: list[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        dataset = pickle.loads(pickle.dumps(make(paths)))
-        monkeypatch.setattr(distributed, "is_initialized", lambda: True)
-        monkeypatch.setattr(distributed, "get_rank", lambda: 1)
-        monkeypatch.setattr(distributed, "get_world_size", lambda: 2)
-        assert ids_of(dataset)[0] == [2, 3]
-
-
-@pytest.mark.parametrize("workers", [0, 2])
-def test_loading_an_older_state(paths: list[str], workers: int) -> None:
-    dataset = make(paths, shuffle=True)
-    whole = ids_of(dataset)
-    place = dataset.replace()
-    place.resume(epoch=0, batches=3)
-    loader = load(dataset, workers)
-    for epoch in range(2):
-        dataset.set_epoch(epoch)
-        list(loader)
-    dataset.load_state_dict(place.state_dict())
-    assert ids_of(loader) == whole[3:]
-
-
 class TestErrorsInTheirTurn:
-    @pytest.mark.parametrize("threads", [1, 3])
-    @pytest.mark.parametrize("stream", [False, True])
-    @pytest.mark.parametrize("batch_size", [4, None])
-    def test_a_removed_file(
-        self, tmp_path: Path, threads: int, stream: bool, batch_size: int | None
-    ) -> None:
-        paths = write_files(tmp_path, [13, 10])
-        dataset = make(paths, stream=stream, batch_size=batch_size, num_threads=threads)
-        os.unlink(paths[1])
-        seen: list[int] = []
-        with pytest.raises((FileNotFoundError, tio.StaleIndexError)):
-            for item in dataset:
-                seen += item["id"].reshape(-1).tolist()
-        assert seen == list(range(len(seen)))
-        assert len(seen) >= (12 if batch_size else 8)
-
     @pytest.mark.parametrize("threads", [1, 3])
     @pytest.mark.parametrize("stream", [False, True])
     def test_samples_before_an_invalid_record(

@@ -69,16 +69,6 @@ class TestRanks:
         assert sorted(seen[0] + seen[1]) == list(range(COUNT))
         assert seen[0][:8] == [0, 1, 2, 3, 8, 9, 10, 11]
 
-    def test_rank_outside_the_world_size(
-        self, paths: list[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        with pytest.raises(ValueError, match=r"rank must be an integer from 0 to 1, got 3"):
-            make(paths, rank=3, world_size=2)
-        monkeypatch.setenv("RANK", "3")
-        monkeypatch.setenv("WORLD_SIZE", "2")
-        with pytest.raises(ValueError, match=r"rank must be an integer from 0 to 1, got 3"):
-            make(paths)
-
     @pytest.mark.parametrize("uneven", ["keep", "drop", "pad"])
     @pytest.mark.parametrize("workers", [0, 3])
     def test_len_is_exact_for_each_rank(self, paths: list[str], uneven: Any, workers: int) -> None:

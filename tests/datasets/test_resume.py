@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -146,14 +145,6 @@ class TestInOneProcess:
             assert first == rest_of(whole, following, given_)[:1]
             assert read == flat(first)
 
-    def test_state_before_any_iteration(self, paths: list[str]) -> None:
-        dataset = make(paths, shuffle=True)
-        dataset.set_epoch(4)
-        state = dataset.state_dict()
-        other = make(paths, shuffle=True)
-        other.load_state_dict(state)
-        assert ids_of(other) == ids_of(dataset)
-
 
 class TestEpochs:
     def test_set_epoch_keeps_a_position_only_in_that_epoch(self, paths: list[str]) -> None:
@@ -190,46 +181,10 @@ class TestEpochs:
         dataset.set_epoch(5)
         assert ids_of(other) == ids_of(dataset)
 
-    def test_a_training_loop_resumes(self, paths: list[str]) -> None:
-        def run(dataset: tio.TFRecordDataset, first: int) -> Iterator[tuple[int, list[int]]]:
-            for epoch in range(first, 4):
-                dataset.set_epoch(epoch)
-                for batch in dataset:
-                    yield epoch, batch["id"].tolist()
-
-        dataset = make(paths, shuffle=10)
-        whole = list(run(dataset, 0))
-        for stop in range(len(whole)):
-            dataset = make(paths, shuffle=10)
-            *_, (epoch, _) = itertools.islice(run(dataset, 0), stop + 1)
-            other = make(paths, shuffle=10)
-            other.load_state_dict(dataset.state_dict())
-            assert list(run(other, epoch)) == whole[stop + 1 :]
-
 
 @pytest.mark.parametrize("batch_size", [4, None])
 class TestSeveralIterators:
     """The state is that of the iterator that yielded last; each iterator is independent."""
-
-    def test_a_look_at_the_first_item_in_a_loop(
-        self, paths: list[str], batch_size: int | None
-    ) -> None:
-        dataset = make(paths, shuffle=True, batch_size=batch_size)
-        whole, following = iterations_of(dataset.replace(), 2)
-        states = []
-        for _ in (plain := dataset.replace()):
-            states.append(plain.state_dict())
-        found, looked = [], []
-        for item in dataset:
-            found.append(item["id"].tolist())
-            assert dataset.state_dict() == states[len(found) - 1]
-            looked.append(next(iter(dataset))["id"].tolist())
-            epoch = int(len(found) == len(states))  # the loop has the last item
-            first = {**states[0], "epoch": epoch, "first_epoch": epoch}
-            assert dataset.state_dict() == first
-        assert found == whole
-        assert looked == [whole[0]] * (len(whole) - 1) + [following[0]]
-        assert ids_of(dataset) == following
 
     def test_the_iterator_that_yielded_last(self, paths: list[str], batch_size: int | None) -> None:
         dataset = make(paths, shuffle=True, batch_size=batch_size)
@@ -249,17 +204,6 @@ class TestSeveralIterators:
         del iterators
         next(last)
         assert dataset.state_dict() == states[1]
-
-    def test_zip(self, paths: list[str], batch_size: int | None) -> None:
-        dataset = make(paths, shuffle=True, batch_size=batch_size)
-        whole, following = iterations_of(dataset.replace(), 2)
-        for first, second in zip(dataset, dataset, strict=True):
-            assert first["id"].tolist() == second["id"].tolist() == whole.pop(0)
-            if whole:
-                other = dataset.replace()
-                other.load_state_dict(dataset.state_dict())
-                assert ids_of(other) == whole
-        assert ids_of(dataset) == following
 
     def test_a_state_that_is_loaded_in_a_loop(
         self, paths: list[str], batch_size: int | None
@@ -317,30 +261,6 @@ class TestOtherWorlds:
         every = sorted(n for rank in ranks for batch in rank for n in batch)
         assert every == sorted(first + list(range(COUNT)))
 
-    @given(steps=st.integers(0, 3), worlds=st.permutations([1, 2, 3, 4, 6]))
-    def test_unchanged_global_batch(self, paths: list[str], steps: int, worlds: list[int]) -> None:
-        before, after = worlds[:2]
-        state = state_after(steps, paths, rank=0, world_size=before, batch_size=12 // before)
-        seen = []
-        for rank in range(after):
-            dataset = make(paths, rank=rank, world_size=after, batch_size=12 // after)
-            dataset.load_state_dict(state)
-            seen += flat(ids_of(dataset))
-        assert sorted(seen) == rest_of([*range(COUNT)], [*range(COUNT)], 12 * steps)
-
-    @given(given_=st.integers(0, COUNT))
-    def test_samples_of_one_rank_resume_with_any_world_size(
-        self, paths: list[str], given_: int
-    ) -> None:
-        state = state_after(given_, paths, batch_size=None, shuffle=True)
-        order, following = iterations_of(make(paths, batch_size=None, shuffle=True), 2)
-        seen = []
-        for rank in range(3):
-            dataset = make(paths, batch_size=None, shuffle=True, rank=rank, world_size=3)
-            dataset.load_state_dict(state)
-            seen += ids_of(dataset)
-        assert sorted(seen) == sorted(rest_of(order, following, given_))
-
     def test_inside_a_global_step_only_the_same_world_size_can_resume(self, tmp_path: Path) -> None:
         paths = write_files(tmp_path, [300])
         common = {"batch_size": None, "world_size": 2}
@@ -353,23 +273,10 @@ class TestOtherWorlds:
         with pytest.raises(tio.StateMismatchError, match="inside a global step of 2 x 8"):
             iter(other)
 
-    def test_state_of_a_rank_with_lost_records_is_only_for_that_rank(self, tmp_path: Path) -> None:
-        path = str(tmp_path / "a.tfrecord")
-        write_tfrecord(path, [b"\xff" if i == 0 else record(i) for i in range(COUNT)])
-        options: dict[str, Any] = {"on_error": "skip", "world_size": 2}
-        dataset = make(path, rank=0, **options)
-        next(iter(dataset))
-        state = dataset.state_dict()
-        other = make(path, rank=1, **options)
-        other.load_state_dict(state)
-        with pytest.raises(tio.StateMismatchError, match="rank 0 of 2 lost records"):
-            iter(other)
-        same = make(path, rank=0, **options)
-        same.load_state_dict(state)
-        assert ids_of(same) == ids_of(make(path, rank=0, **options))[1:]
-
     @pytest.mark.parametrize("batch_size", [2, None])
-    def test_any_number_of_lost_records(self, tmp_path: Path, batch_size: int | None) -> None:
+    def test_state_of_a_rank_with_lost_records_is_only_for_that_rank(
+        self, tmp_path: Path, batch_size: int | None
+    ) -> None:
         path = str(tmp_path / "a.tfrecord")
         write_tfrecord(path, [b"\xff" if i in (0, 1) else record(i) for i in range(16)])
         options: dict[str, Any] = {"on_error": "skip", "batch_size": batch_size}
@@ -380,6 +287,9 @@ class TestOtherWorlds:
             other.load_state_dict(dataset.state_dict())
             with pytest.raises(tio.StateMismatchError, match="rank 0 of 2 lost records"):
                 iter(other)
+        same = make(path, rank=0, world_size=2, **options)
+        same.load_state_dict(dataset.state_dict())
+        assert ids_of(same) == ids_of(make(path, rank=0, world_size=2, **options))[1:]
 
     def test_single_rank_may_lose_records(self, tmp_path: Path) -> None:
         path = str(tmp_path / "a.tfrecord")
@@ -427,25 +337,6 @@ class TestPlainDataLoader:
         dataset.resume(epoch=3, batches=len(whole[3]))
         assert ids_of(loader) == whole[4]
         assert ids_of(loader) == whole[5]
-
-    @pytest.mark.slow
-    def test_workers_that_receive_the_dataset(self, paths: list[str]) -> None:
-        whole = ids_of(make(paths, shuffle=True))
-        dataset = make(paths, shuffle=True)
-        dataset.resume(epoch=0, batches=3)
-        loader = DataLoader(
-            dataset, batch_size=None, num_workers=2, multiprocessing_context="forkserver"
-        )
-        assert ids_of(loader) == whole[3:]
-
-    def test_ranks(self, paths: list[str]) -> None:
-        for rank in range(2):
-            ranked = make(paths, rank=rank, world_size=2, shuffle=7)
-            whole, following = iterations_of(ranked, 2)
-            for batches in range(len(whole) + 1):
-                dataset = make(paths, rank=rank, world_size=2, shuffle=7)
-                dataset.resume(epoch=0, batches=batches)
-                assert ids_of(dataset) == rest_of(whole, following, batches)
 
     def test_a_state_of_one_process_resumes_in_workers(self, paths: list[str]) -> None:
         whole = ids_of(make(paths, shuffle=True))

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 import torchrec_io as tio
 from tests.support.examples import sequence_example_of
@@ -112,22 +111,6 @@ def test_batches(paths: list[str], size: int, threads: int) -> None:
         check_batch(batch, numbers)
 
 
-@pytest.mark.parametrize("compression", [None, "gzip"])
-def test_samples(paths: list[str], tmp_path: Path, compression: str | None) -> None:
-    if compression:
-        paths = [str(write_tfrecord(tmp_path / "all", map(record, range(COUNT)), compression))]
-    samples = list(tio.TFRecordDataset(paths, SCHEMA))
-    assert [int(sample["id"]) for sample in samples] == list(range(COUNT))
-    for number, sample in enumerate(samples):
-        assert isinstance(sample, tio.Sample)
-        assert plain(sample) == expected(number)
-        assert tuple(sample["frames"].shape) == (steps_of(number), 2)
-    check_batch(tio.collate(samples), list(range(COUNT)))
-
-
-# ---- DataLoader ----
-
-
 # ---- invalid records ----
 
 
@@ -170,25 +153,3 @@ def test_invalid_record_is_named(tmp_path: Path, kind: str, size: int | None) ->
     offset = sum(len(frame(record(number))) for number in range(3))
     assert (error.path, error.record, error.offset) == (paths[0], 3, offset)
     assert error.feature == feature
-
-
-def test_invalid_byte_of_the_record_is_named(tmp_path: Path) -> None:
-    bad, _, _ = BAD["count of a step"]
-    paths = damaged_files(tmp_path, bad)
-    with pytest.raises(tio.DecodeError) as alone:
-        tio.parse_sequence_example(bad, SCHEMA)
-    assert alone.value.offset is not None
-    assert 0 < alone.value.offset < len(bad)
-    with pytest.raises(tio.DecodeError, match=f"at byte {alone.value.offset} of the record"):
-        list(tio.TFRecordDataset(paths, SCHEMA, batch_size=6))
-
-
-def test_packing_padded_steps(paths: list[str]) -> None:
-    # Models pack the padded steps by their lengths.
-    [batch] = tio.TFRecordDataset(paths, SCHEMA, batch_size=COUNT)
-    lengths = batch.lengths["frames"]
-    has_steps = lengths > 0
-    packed = torch.nn.utils.rnn.pack_padded_sequence(
-        batch["frames"][has_steps], lengths[has_steps], batch_first=True, enforce_sorted=False
-    )
-    assert packed.data.shape == (sum(map(steps_of, range(COUNT))), 2)

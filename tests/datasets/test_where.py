@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import threading
 from pathlib import Path
@@ -25,7 +24,6 @@ SIZES = [30, 0, 7, 13]
 COUNT = sum(SIZES)
 
 residues = st.sets(st.integers(0, 6))
-shuffles = st.sampled_from([False, True, 5, tio.Shuffle(block=3, window=6)])
 
 
 @pytest.fixture(scope="module")
@@ -74,36 +72,6 @@ class TestRecords:
         assert ids_of(where(make(paths).take(begin), kept)) == chosen(kept, range(begin))
         part, _ = make(paths).split(0.6, 0.4, seed=begin)
         assert ids_of(where(part, kept)) == chosen(kept, ids_of(part))
-
-    @given(residues, st.integers(1, 4), st.sampled_from(["keep", "drop", "pad"]), shuffles)
-    def test_ranks(
-        self, paths: list[str], kept: set[int], world_size: int, uneven: Any, shuffle: Any
-    ) -> None:
-        parts = [
-            where(make(paths, rank=rank, world_size=world_size, uneven=uneven), kept)
-            for rank in range(world_size)
-        ]
-        found = [ids_of(part.replace(shuffle=shuffle)) for part in parts]
-        together = [*itertools.chain(*found)]
-        if uneven == "keep":
-            assert sorted(together) == chosen(kept)
-        else:
-            assert len({len(ids) for ids in found}) == 1
-            assert set(together) <= set(chosen(kept))
-        if uneven == "pad":
-            assert set(together) == set(chosen(kept))
-
-    @given(residues, residues)
-    def test_states_of_other_records(
-        self, paths: list[str], first: set[int], then: set[int]
-    ) -> None:
-        state = where(make(paths), first).state_dict()
-        other = where(make(paths), then)
-        if chosen(first) == chosen(then):
-            other.load_state_dict(state)
-            return
-        with pytest.raises(tio.StateMismatchError, match="split is"):
-            other.load_state_dict(state)
 
     @given(residues)
     def test_random_access(self, paths: list[str], kept: set[int]) -> None:

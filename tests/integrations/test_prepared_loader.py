@@ -13,8 +13,6 @@ from torch.utils.data import ChainDataset, DataLoader
 
 import torchrec_io as tio
 from tests.support.datasets import write_files
-from torchrec_io._tensors.trainers import ReadDataset
-from torchrec_io.integrations.prepared_loader import PreparedLoader
 
 NUMBERS = {"id": tio.FixedLenFeature([], "int64")}
 STRINGS = {**NUMBERS, "name": tio.FixedLenFeature([], "string")}
@@ -115,32 +113,3 @@ def test_what_cannot_be_divided_is_an_error_that_says_what_to_write(
 ) -> None:
     assert outcomes[name].startswith(problem)
     assert "tio.make_loader(dataset" in outcomes[name]
-
-
-DATASET = ReadDataset(
-    part=object(), has_own_share=False, world_size=None, in_batches=False, other_columns=list
-)
-
-
-@pytest.mark.parametrize(
-    ("loader", "expected"),
-    [
-        (PreparedLoader(2, 6), 12),
-        (PreparedLoader(2, 6, split_batches=True), 6),
-        (PreparedLoader(2, 6, is_dispatcher=True), 6),
-        (PreparedLoader(2, None), None),
-        (PreparedLoader(1, 6), None),
-    ],
-)
-def test_workers_yield_what_is_divided_at_once(
-    loader: PreparedLoader, expected: int | None
-) -> None:
-    assert loader.reading(DATASET).samples_at_once == expected
-
-
-def test_a_rank_of_its_own_is_refused() -> None:
-    loader = PreparedLoader(2, 6)
-    problem = loader.reading(DATASET._replace(world_size=2)).problem
-    assert problem is not None
-    assert problem.startswith("world_size must be None")
-    assert loader.reading(DATASET._replace(world_size=1)).problem is None

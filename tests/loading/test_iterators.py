@@ -185,52 +185,6 @@ def test_dataset_and_loader_at_once(paths: list[str]) -> None:
     assert ids(dataset) == following
 
 
-class Copies:
-    """Copies of batches, as those to a CUDA device are handed out."""
-
-    def __init__(self, device: torch.device) -> None:
-        del device
-
-    def start(self, data: Any) -> Any:
-        return data
-
-    def finish(self, copied: Any) -> Any:
-        return copied
-
-    def close(self, waiting: Any) -> None:
-        del waiting
-
-
-@pytest.mark.parametrize("kind", ["batches", "by number", "samples"])
-@pytest.mark.parametrize("workers", [0, 2])
-def test_copies_ahead_of_loops(
-    paths: list[str], kind: str, workers: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A prefetcher is ahead of its loops, which have states of their own."""
-    monkeypatch.setattr("torchrec_io._tensors.device._Copies", Copies)
-    plain = make(paths, kind, workers)
-    whole, states = [], []
-    for item in plain:
-        whole.append(item["id"].tolist())
-        states.append(plain.state_dict())
-    following = ids(plain)
-    loader = make(paths, kind, workers)
-    prefetcher = tio.DevicePrefetcher(loader, "cpu")
-    prefetcher.device = torch.device("cuda")
-    found: list[Any] = []
-    for item in prefetcher:
-        assert prefetcher.state_dict() == states[len(found)]
-        found.append(item["id"].tolist())
-        if len(found) < len(whole) - 3 or workers == 0:
-            look(prefetcher, workers)
-    assert found == whole
-    assert prefetcher.state_dict() == states[-1]
-    assert ids(loader) == following
-    prefetcher.load_state_dict(states[2])
-    assert prefetcher.state_dict() == states[2]
-    assert ids(prefetcher) == whole[3:]
-
-
 def test_workers_that_are_forked_in_a_loop(paths: list[str]) -> None:
     dataset: Any = open_records(paths, batch_size=BATCH)
     whole = ids(dataset)

@@ -215,14 +215,6 @@ def test_set_epoch_of_a_sampler(paths: list[str]) -> None:
 
 
 @pytest.mark.parametrize("workers", WORKERS)
-@pytest.mark.parametrize("sort", ["batch size given", "by number"])
-def test_batches_are_one_allocation(paths: list[str], sort: str, workers: int) -> None:
-    for batch in make(paths, sort, workers):
-        assert isinstance(batch, tio.Batch)
-        assert isinstance(batch["tokens"], tio.Ragged)
-
-
-@pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("sort", ["batches", "by number"])
 def test_padding_of_all_kinds_of_items(paths: list[str], sort: str, workers: int) -> None:
     pad = tio.pad_collate(max_len=3, buckets=(2, 8), fill=-1)
@@ -342,22 +334,6 @@ def test_interrupted_training_loop(paths: list[str], sort: str, workers: int) ->
         loader = make(paths, sort, workers)
         loader.load_state_dict(state)
         assert seen + list(train(loader, seen[-1][0])) == whole
-
-
-@pytest.mark.parametrize("workers", WORKERS)
-def test_resuming_with_another_world_size(paths: list[str], workers: int) -> None:
-    loader = make(paths, "batches", workers)
-    seen = ids_of(itertools.islice(loader, 2))
-    state = loader.state_dict()
-    rest = []
-    for rank in range(2):
-        dataset = tio.TFRecordDataset(
-            paths, SCHEMA, batch_size=2, shuffle=True, seed=5, rank=rank, world_size=2
-        )
-        other = tio.make_loader(dataset, num_workers=workers)
-        other.load_state_dict(state)
-        rest += ids_of(other)
-    assert sorted(itertools.chain(*seen, *rest)) == list(range(sum(SIZES)))
 
 
 def test_mismatched_states(paths: list[str]) -> None:

@@ -122,16 +122,6 @@ def make_again(paths: list[str], loader: StatefulDataLoader[Any]) -> StatefulDat
     return other
 
 
-@pytest.mark.slow
-def test_workers_that_receive_the_dataset(paths: list[str]) -> None:
-    whole = ids_of(make(paths, 0, shuffle=True)[1])
-    _, loader = make(paths, 2, "forkserver", shuffle=True)
-    seen = ids_of(itertools.islice(iter(loader), 3))
-    _, other = make(paths, 2, "forkserver", shuffle=True)
-    other.load_state_dict(through_json(loader.state_dict()))
-    assert seen + ids_of(other) == whole
-
-
 @pytest.mark.parametrize("workers", [0, 2])
 def test_samples(paths: list[str], workers: int) -> None:
     def loader_of() -> StatefulDataLoader[Any]:

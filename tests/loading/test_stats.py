@@ -154,12 +154,6 @@ def test_the_sentence() -> None:
     assert describe_bottleneck(stats) == f"{waits}{copies}; the transform takes 100 % of loading"
 
 
-def test_describe_during_a_loop(paths: list[str]) -> None:
-    loader = tio.make_loader(tio.TFRecordDataset(paths, SCHEMA, batch_size=4))
-    for _ in loader:
-        assert "; " in loader.describe().split("\n")[-1]
-
-
 # ---- profilers ----
 
 

@@ -115,14 +115,6 @@ def test_longer_pieces_stay_in_the_first_lanes() -> None:
         assert [len(records) for records in lanes_of(order, 4)] == [5, 5, 4, 4]
 
 
-@given(sizes, blocks, seeds)
-def test_more_lanes_than_blocks(size: int, block: int, seed: int) -> None:
-    lanes = size // block + 1
-    order = whole_order(size, Shuffle(block=block, window=1, lanes=lanes), seed)
-    for records in lanes_of(order, lanes):
-        assert records == list(range(records[0], records[0] + len(records))) if records else True
-
-
 def test_ten_thousand_million_records() -> None:
     size = 10**10 + 7
     positions = np.random.default_rng(0).integers(0, size, 50_000)
@@ -239,39 +231,6 @@ def test_every_rank_gets_its_lanes(plan: EpochPlan) -> None:
         assert batches_of(rank) == expected
         assert rank.num_rank_batches == len(expected)
         assert rank.num_rank_records == sum(map(len, expected))
-
-
-@given(plans())
-def test_steps_hold_the_same_records_for_any_number_of_ranks(plan: EpochPlan) -> None:
-    lanes = plan.lanes or 1
-    plan = dataclasses.replace(plan, drop_last=False)
-    whole = plan.world_size * plan.batch_size
-    found = []
-    for world in range(1, lanes + 1):
-        if lanes % world == 0:
-            other = dataclasses.replace(plan, world_size=world, batch_size=whole // world)
-            ranks = [batches_of(rank) for rank in ranks_of(other)]
-            turns = itertools.zip_longest(*ranks, fillvalue=[])
-            found.append([sorted(itertools.chain(*turn)) for turn in turns])
-    assert all(steps == found[0] for steps in found)
-
-
-@given(plans(drop_last=False))
-def test_fewer_records_than_lanes_are_left_out_or_repeated(plan: EpochPlan) -> None:
-    assert plan.lanes is not None
-    seen = [n for rank in ranks_of(plan) for batch in batches_of(rank) for n in batch]
-    extra = len(seen) - (plan.num_records - plan.begin)
-    assert abs(extra) < plan.lanes
-    if plan.uneven == "keep":
-        assert sorted(seen) == list(range(plan.begin, plan.num_records))
-    elif plan.uneven == "drop":
-        assert extra <= 0
-        assert len(set(seen)) == len(seen)
-        assert len({rank.num_rank_records for rank in ranks_of(plan)}) == 1
-    else:
-        assert extra >= 0
-        assert set(seen) >= set(range(plan.begin, plan.num_records))
-        assert len({rank.num_rank_records for rank in ranks_of(plan)}) == 1
 
 
 @given(plans(begin=0), st.integers(0, 60))

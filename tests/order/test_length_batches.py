@@ -120,21 +120,6 @@ def test_windows_are_sorted_and_split(order: LengthBatchedOrder, epoch: int) -> 
     assert next(found, None) is None
 
 
-@given(orders(), st.integers(0, 3))
-def test_each_record_comes_once_within_the_budget(order: LengthBatchedOrder, epoch: int) -> None:
-    batches = batches_of(order, epoch)
-    lengths = order.lengths.values
-    selected = np.flatnonzero(order.whole.selection.mask(0, len(lengths))).tolist()
-    assert sorted([*itertools.chain(*batches), *order.too_long.tolist()]) == selected
-    assert len(order) == sum(map(len, batches))
-    for batch in batches:
-        assert 0 < len(batch) <= (order.batch_size or len(batch))
-        if order.batch_tokens is not None:
-            assert len(batch) * max(lengths[batch]) <= order.batch_tokens
-    if order.batch_tokens is not None:
-        assert (lengths[order.too_long] > order.batch_tokens).all()
-
-
 @given(orders(), st.integers(0, 3), st.randoms(use_true_random=False))
 def test_all_access_methods_agree(order: LengthBatchedOrder, epoch: int, random: Any) -> None:
     whole = batches_of(order, epoch)
@@ -158,13 +143,6 @@ def many(shuffle: Any, seed: int = 1) -> LengthBatchedOrder:
     return LengthBatchedOrder(RecordOrder(Span(0, 300, 300), shuffle, seed), Lengths(lengths), 90)
 
 
-def test_epochs_and_seeds_have_different_orders() -> None:
-    order = many(True)
-    assert batches_of(order, 0) != batches_of(order, 1)
-    assert batches_of(order, 0) != batches_of(many(True, seed=2), 0)
-    assert batches_of(many(False), 0) == batches_of(many(False, seed=2), 1)
-
-
 def test_batches_of_a_window_are_shuffled() -> None:
     order = many(True)
     lengths = order.lengths.values
@@ -173,14 +151,6 @@ def test_batches_of_a_window_are_shuffled() -> None:
         longest = [lengths[batch[0]] for batch in batches_of(order, epoch)]
         rising += sum(first < second for first, second in itertools.pairwise(longest))
     assert rising > 100  # lengths of sorted windows only rise at their borders
-
-
-@pytest.mark.parametrize("size", [1, 4, 7])
-def test_only_one_batch_is_short_without_a_budget(size: int) -> None:
-    whole = RecordOrder(Span(0, 200, 200), True, 1)
-    order = LengthBatchedOrder(whole, Lengths(np.arange(200) % 17), None, size)
-    sizes = sorted(map(len, batches_of(order, 0)))
-    assert sizes == sorted([*([size] * (200 // size)), *([200 % size] if 200 % size else [])])
 
 
 def test_only_requested_windows_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,31 +171,6 @@ def test_only_requested_windows_are_computed(monkeypatch: pytest.MonkeyPatch) ->
     assert order.count(0) == count
     batch_of(order, 0, count - 1)
     assert asked == windows
-
-
-class TestLengths:
-    @pytest.mark.parametrize(("most", "dtype"), [(2**31 - 1, np.int32), (2**31, np.int64)])
-    def test_lengths_use_four_bytes_if_possible(self, most: int, dtype: Any) -> None:
-        assert Lengths(np.array([1, most])).values.dtype == dtype
-
-    def test_lengths_are_read_only(self) -> None:
-        given_ = np.array([1, 2], np.int32)
-        lengths = Lengths(given_)
-        given_[0] = 7
-        assert lengths.values.tolist() == [1, 2]
-
-    def test_fingerprint_depends_on_the_values(self) -> None:
-        narrow = Lengths(np.array([1, 2], np.uint8))
-        assert Lengths(np.array([1, 2])).fingerprint() == narrow.fingerprint()
-        assert Lengths(np.array([1, 2])).fingerprint() != Lengths(np.array([2, 1])).fingerprint()
-
-    def test_negative_lengths_are_rejected(self) -> None:
-        with pytest.raises(ValueError, match="must not be negative, got -3 for record 1"):
-            Lengths(np.array([1, -3]))
-
-    def test_number_of_lengths_must_match_the_records(self) -> None:
-        with pytest.raises(ValueError, match="one value for each of 3 records, got 2"):
-            LengthBatchedOrder(RecordOrder(Span(0, 3, 3)), Lengths(np.array([1, 2])), 4)
 
 
 # ---- ranks and workers ----

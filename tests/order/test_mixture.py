@@ -6,7 +6,6 @@ import dataclasses
 import hashlib
 import itertools
 import math
-import pickle
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -152,69 +151,6 @@ def test_mixtures_are_stable_between_releases() -> None:
 # ---- guarantees ----
 
 
-@given(weight_lists, seeds, st.data())
-def test_every_record_comes_once_with_all_exhausted(
-    weights: list[float], seed: int, data: st.DataObject
-) -> None:
-    count = len(weights)
-    sizes = data.draw(st.lists(st.integers(0, 200), min_size=count, max_size=count))
-    assert sorted(whole(mix_of(sizes, weights, seed))) == list(range(sum(sizes)))
-
-
-def test_every_record_of_large_parts_comes_once() -> None:
-    sizes = [300_000, 50_000, 200_000]
-    records = whole(mix_of(sizes, [0.1, 0.4, 0.5], 2))
-    assert np.array_equal(np.sort(records), np.arange(sum(sizes)))
-
-
-@given(weight_lists, seeds, stops, st.integers(0, 100))
-def test_parts_keep_their_own_order(
-    weights: list[float], seed: int, stop: Stop, epoch: int
-) -> None:
-    sizes = [40, 70, 10, 25][: len(weights)]
-    mix = mix_of(sizes, weights, seed, stop)
-    records = mix.at(np.arange(min(len(mix), 200)), epoch)
-    for part, size in enumerate(sizes):
-        base = sum(sizes[:part])
-        own = records[(records >= base) & (records < base + size)] - base
-        cycles = range(-(-len(own) // size))
-        expected = [Shuffled(size, part).at(np.arange(size), epoch + cycle) for cycle in cycles]
-        assert own.tolist() == list(itertools.chain(*expected))[: len(own)]
-
-
-def test_first_exhausted_part_ends_the_epoch() -> None:
-    sizes, weights = [1000, 100], [0.5, 0.5]
-    mix = mix_of(sizes, weights, 1, "first_exhausted")
-    chosen, _ = mix.choices(np.arange(len(mix)))
-    counts = np.bincount(chosen)
-    assert counts[1] == 100
-    assert 50 < counts[0] < 200
-    # The next choice would be the exhausted part.
-    next_choice, _ = mix_of(sizes, weights, 1, "endless").choices(np.array([len(mix)]))
-    assert next_choice.tolist() == [1]
-
-
-def test_empty_part_ends_the_epoch_before_its_first_choice() -> None:
-    mix = mix_of([10**6, 0], [0.9, 0.1], 0, "first_exhausted")
-    assert 0 < len(mix) < 200
-    assert set(mix.choices(np.arange(len(mix)))[0].tolist()) == {0}
-
-
-def test_empty_part_is_ignored_with_all_exhausted() -> None:
-    with_empty = mix_of([30, 0, 20], [0.2, 0.5, 0.3])
-    without = mix_of([30, 20], [0.2, 0.3])
-    assert (
-        with_empty.choices(np.arange(50))[1].tolist() == without.choices(np.arange(50))[1].tolist()
-    )
-
-
-@pytest.mark.parametrize("stop", ["first_exhausted", "all_exhausted"])
-def test_mixture_of_empty_parts_is_empty(stop: Stop) -> None:
-    mix = mix_of([0, 0], [1, 1], 0, stop)
-    assert len(mix) == 0
-    assert mix.at(np.empty(0, np.int64), 0).tolist() == []
-
-
 def test_parts_are_chosen_by_their_weights() -> None:
     weights = [0.62, 0.3, 0.05, 0.03]
     mix = mix_of([10] * 4, weights, 0, "endless")
@@ -241,33 +177,10 @@ def test_cells_and_seeds_have_different_choices() -> None:
     assert len(cells) == 16
 
 
-def test_epochs_choose_the_same_parts_but_different_records() -> None:
-    mix = mix_of([50, 50], [0.5, 0.5])
-    first, second = np.array(whole(mix, 0)), np.array(whole(mix, 1))
-    assert np.array_equal(first // 50, second // 50)
-    assert not np.array_equal(first, second)
-
-
-def test_bases_number_the_records() -> None:
-    mix = MixedOrder([Shuffled(3), Shuffled(2)], [1, 1], 0, "all_exhausted", bases=[100, 7])
-    assert sorted(whole(mix)) == [7, 8, 100, 101, 102]
-
-
 def test_mixtures_of_mixtures() -> None:
     inner = mix_of([30, 40], [0.5, 0.5], 1)
     mix = MixedOrder([inner, Shuffled(30)], [0.5, 0.5], 2, "all_exhausted", bases=[0, 70])
     assert sorted(whole(mix)) == list(range(100))
-
-
-@pytest.mark.parametrize("stop", STOP_CHOICES)
-def test_mixtures_can_be_pickled(stop: Stop) -> None:
-    mix = mix_of([500, 300], [0.5, 0.5], 4, stop)
-    positions = np.arange(min(len(mix), 500))
-    records = mix.at(positions, 3).tolist()
-    again = pickle.loads(pickle.dumps(mix))
-    assert len(again) == len(mix)
-    assert again.at(positions, 3).tolist() == records
-    assert len(pickle.dumps(mix)) < 2000
 
 
 def test_concurrent_access() -> None:
@@ -318,44 +231,3 @@ def test_counts_of_a_cell_are_closest_to_the_weights(weights: list[float]) -> No
 )
 def test_counts_of_a_cell_examples(weights: list[float], counts: list[int]) -> None:
     assert cell_counts(weights) == counts
-
-
-# ---- invalid arguments ----
-
-
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"parts": [], "weights": [], "bases": []}, "parts must be from 1 to 65536, got 0"),
-        ({"weights": [1.0]}, "for each of 2 parts, got 1 and 2"),
-        ({"bases": [0, 1, 2]}, "for each of 2 parts, got 2 and 3"),
-        ({"weights": [1.0, 0.0]}, "weight 1 must be positive and finite, got 0.0"),
-        ({"weights": [-1.0, 1.0]}, "weight 0 must be"),
-        ({"weights": [math.nan, 1.0]}, "weight 0 must be"),
-        ({"weights": [1.0, math.inf]}, "weight 1 must be"),
-        ({"stop": "never"}, "one of 'first_exhausted', 'all_exhausted', 'endless', got 'never'"),
-        (
-            {"stop": "endless", "parts": [Shuffled(1), Shuffled(0)]},
-            "must have records, part 1 has none",
-        ),
-    ],
-)
-def test_invalid_mixtures_are_rejected(changes: dict[str, Any], reason: str) -> None:
-    good: dict[str, Any] = {
-        "parts": [Shuffled(5), Shuffled(6)],
-        "weights": [1.0, 2.0],
-        "seed": 0,
-        "stop": "all_exhausted",
-        "bases": [0, 5],
-    }
-    MixedOrder(**good)
-    with pytest.raises(ValueError, match=reason):
-        MixedOrder(**{**good, **changes})
-
-
-@pytest.mark.parametrize("stop", STOP_CHOICES)
-def test_positions_out_of_range_are_rejected(stop: Stop) -> None:
-    mix = mix_of([5, 5], [1, 1], 0, stop)
-    for position in (-1, len(mix), 2**62 + 1):
-        with pytest.raises(IndexError, match="outside"):
-            mix.at(np.array([0, position]), 0)

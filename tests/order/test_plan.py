@@ -77,12 +77,6 @@ def test_every_rank_gets_its_slices_of_the_global_order(plan: EpochPlan) -> None
         assert rank.num_rank_records == sum(map(len, expected))
 
 
-@given(plans(uneven="keep", drop_last=False))
-def test_every_record_comes_exactly_once(plan: EpochPlan) -> None:
-    seen = [n for rank in ranks_of(plan) for batch in batches_of(rank) for n in batch]
-    assert sorted(seen) == list(range(plan.begin, plan.num_records))
-
-
 @given(plans(drop_last=False))
 def test_records_that_do_not_divide_evenly(plan: EpochPlan) -> None:
     seen = Counter(n for rank in ranks_of(plan) for batch in batches_of(rank) for n in batch)
@@ -105,31 +99,6 @@ def test_records_that_do_not_divide_evenly(plan: EpochPlan) -> None:
         assert set(seen) >= set(range(plan.begin, plan.num_records))
 
 
-@given(plans(drop_last=True))
-def test_drop_last_leaves_full_batches_only(plan: EpochPlan) -> None:
-    for rank in ranks_of(plan):
-        kept = batches_of(rank)
-        assert {len(batch) for batch in kept} <= {plan.batch_size}
-        all_batches = batches_of(dataclasses.replace(rank, drop_last=False))
-        assert kept == [batch for batch in all_batches if len(batch) == plan.batch_size]
-
-
-@given(plans(), st.integers(1, 9))
-def test_batches_do_not_depend_on_the_number_of_workers(plan: EpochPlan, workers: int) -> None:
-    assert batches_of(dataclasses.replace(plan, num_workers=workers)) == batches_of(plan)
-
-
-@given(st.integers(0, 300), st.integers(0, 300))
-def test_global_step_does_not_depend_on_the_number_of_ranks(records: int, begin: int) -> None:
-    def steps(world: int) -> list[set[int]]:
-        plan = EpochPlan(records, 12 // world, min(begin, records), world_size=world)
-        ranks = [batches_of(rank) for rank in ranks_of(plan)]
-        turns = itertools.zip_longest(*ranks, fillvalue=[])
-        return [set().union(*turn) for turn in turns]
-
-    assert steps(1) == steps(2) == steps(3) == steps(4) == steps(12)
-
-
 @given(plans(), st.integers(0, 3), st.integers(0, 200))
 def test_consumed_records_are_skipped(plan: EpochPlan, worker: int, consumed: int) -> None:
     one = dataclasses.replace(plan, worker=worker % plan.num_workers)
@@ -138,20 +107,6 @@ def test_consumed_records_are_skipped(plan: EpochPlan, worker: int, consumed: in
     assert [position for batch in rest for position in batch.tolist()] == whole[consumed:]
     assert one.num_worker_records == len(whole)
     assert all(len(batch) == plan.batch_size for batch in rest[1:-1])
-
-
-@given(plans(), plans(), st.integers(0, 50))
-def test_other_ranks_can_resume(before: EpochPlan, after: EpochPlan, steps: int) -> None:
-    """If another number of ranks resumes after whole steps, each record still comes once."""
-    before = dataclasses.replace(before, begin=0, uneven="keep", drop_last=False)
-    seen = [n for r in ranks_of(before) for batch in batches_of(r)[:steps] for n in batch]
-    begin = min(steps * before.world_size * before.batch_size, before.num_records)
-    after = dataclasses.replace(
-        after, num_records=before.num_records, begin=begin, uneven="keep", drop_last=False
-    )
-    rest = [n for r in ranks_of(after) for batch in batches_of(r) for n in batch]
-    assert sorted(seen) == list(range(begin))
-    assert sorted(rest) == list(range(begin, before.num_records))
 
 
 @given(plans(), st.integers(0, 50))
@@ -177,30 +132,3 @@ def test_ten_thousand_million_records(uneven: Uneven, begin: int) -> None:
     assert max(seen) < 10**10
     if uneven != "pad":
         assert len(set(seen)) == len(seen)
-
-
-def test_the_default_reader_reads_single_records() -> None:
-    assert batches_of(EpochPlan(3)) == [[0], [1], [2]]
-    assert [batch.tolist() for batch in EpochPlan(3, 2).batches()] == [[0, 1], [2]]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        ({"num_records": -1}, "num_records"),
-        ({"batch_size": 0}, "batch_size"),
-        ({"batch_size": -3}, "batch_size"),
-        ({"begin": -1}, "begin must be an integer from 0 to 10, got -1"),
-        ({"begin": 11}, "begin must be an integer from 0 to 10, got 11"),
-        ({"uneven": "even"}, r"keep.*drop.*pad"),
-        ({"rank": -1}, "rank"),
-        ({"rank": 2, "world_size": 2}, "rank must be an integer from 0 to 1, got 2"),
-        ({"world_size": 0}, "world_size must be a positive integer, got 0"),
-        ({"worker": -1}, "worker"),
-        ({"worker": 1}, "worker must be an integer from 0 to 0, got 1"),
-        ({"num_workers": 0}, "num_workers must be"),
-    ],
-)
-def test_values_out_of_range_are_rejected(arguments: dict[str, Any], reason: str) -> None:
-    with pytest.raises(ValueError, match=reason):
-        EpochPlan(**{"num_records": 10, **arguments})

@@ -40,11 +40,6 @@ def test_single_positions(
     assert np.array_equal(records_at(positions, size, shuffle, seed, epoch), order[positions])
 
 
-def test_order_without_shuffle_is_that_of_the_files() -> None:
-    for seed, epoch in ((0, 0), (1, 5)):
-        assert np.array_equal(whole_order(50, False, seed, epoch), np.arange(50))
-
-
 @pytest.mark.parametrize(
     "shuffle",
     [True, 64, Shuffle(block=10, window=30), Shuffle(block=10, window=30, lanes=4)],
@@ -171,20 +166,6 @@ def test_blocks_are_permuted_and_then_windows_are_shuffled(
         assert np.array_equal(np.sort(mixed), np.sort(plain))
 
 
-@given(sizes, counts, counts, seeds)
-def test_window_contains_few_blocks(size: int, block: int, window: int, seed: int) -> None:
-    blocks = whole_order(size, Shuffle(block=block, window=window), seed) // block
-    for begin in range(0, size, window):
-        # Parts of blocks at both ends, and the last block, which may be short.
-        assert len(np.unique(blocks[begin : begin + window])) <= -(-window // block) + 2
-
-
-@given(sizes, counts, seeds)
-def test_single_block_is_shuffled_only_within_windows(size: int, window: int, seed: int) -> None:
-    order = whole_order(size, Shuffle(block=size, window=window), seed)
-    assert np.array_equal(order // window, np.arange(size) // window)
-
-
 # ---- many records ----
 
 
@@ -211,17 +192,6 @@ def test_numpy_flags_are_accepted(flag: bool) -> None:
     check_shuffle(np.bool_(flag))  # type: ignore[arg-type]  # accepted in addition to the type
     order = whole_order(50, np.bool_(flag), 1)  # type: ignore[arg-type]  # as above
     assert np.array_equal(order, whole_order(50, flag, 1))
-
-
-def test_numpy_windows_are_accepted() -> None:
-    check_shuffle(np.int32(7))  # type: ignore[arg-type]  # accepted in addition to the type
-    order = whole_order(50, np.int32(7), 1)  # type: ignore[arg-type]  # as above
-    assert np.array_equal(order, whole_order(50, 7, 1))
-
-
-@pytest.mark.parametrize("good", [False, True, 1, 2, 10**30, Shuffle(block=1, window=1)])
-def test_flags_and_windows_are_accepted(good: Any) -> None:
-    check_shuffle(good)
 
 
 @pytest.mark.parametrize("bad", [0, -1, 1.5, "yes", None])

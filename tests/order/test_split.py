@@ -203,18 +203,6 @@ def members(
     return [sorted(listed[number] for number in numbers_of(part)) for part in parts]
 
 
-@given(files, fraction_lists, seeds, st.data())
-def test_membership_does_not_depend_on_the_order_of_files(
-    records: list[int], fractions: list[float], seed: int, data: st.DataObject
-) -> None:
-    names = names_of(len(records))
-    random = np.random.default_rng(data.draw(st.integers(0, 99)))
-    masks = [random.random(size) < 0.7 for size in records]
-    order = data.draw(st.permutations(range(len(records))))
-    again = members([masks[i] for i in order], [names[i] for i in order], fractions, seed)
-    assert again == members(masks, names, fractions, seed)
-
-
 @given(files, st.integers(1, 60), seeds)
 def test_copies_of_a_file_are_split_alike_in_any_order(
     records: list[int], size: int, seed: int
@@ -224,24 +212,6 @@ def test_copies_of_a_file_are_split_alike_in_any_order(
     names = [("a", "copy"), *names_of(len(records)), ("a", "copy")]
     again = members(masks[::-1], names[::-1], [0.5, 0.5], seed)
     assert again == members(masks, names, [0.5, 0.5], seed)
-
-
-@given(files, fraction_lists, seeds, seeds)
-def test_a_split_of_a_split(
-    records: list[int], fractions: list[float], seed: int, again: int
-) -> None:
-    names = names_of(len(records))
-    for part in split_records(records, names, None, fractions, seed):
-        parts = split_records(records, names, part, fractions, again)
-        check_parts(parts, numbers_of(part), fractions_to_counts(fractions, len(part)))
-
-
-@given(st.integers(1, 200), st.data())
-def test_a_split_of_a_slice(total: int, data: st.DataObject) -> None:
-    begin = data.draw(st.integers(0, total))
-    span = Span(begin, data.draw(st.integers(0, total - begin)), total)
-    parts = split_records([total], [("a", "1")], span, [0.5, 0.5], 3)
-    check_parts(parts, numbers_of(span), fractions_to_counts([0.5, 0.5], len(span)))
 
 
 def test_chunk_size_has_no_effect(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -278,16 +278,7 @@ def test_but_their_framing_is_checked() -> None:
     refuses(example(entry("x", int_feature(1)), b"\x0a\x09\x0a\x06unread"))
 
 
-# ---- missing and empty ----
-
-MISSING = {
-    "no feature": example(),
-    "an empty record": b"",
-    "no kind set": example(entry("x", b"")),
-    "only unknown fields": example(entry("x", delimited(9, b"abc"))),
-    "another feature": example(entry("y", int_feature(1))),
-}
-
+# ---- empty ----
 
 EMPTY = {
     "string": {"empty": delimited(1, b"")},

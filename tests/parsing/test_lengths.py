@@ -19,7 +19,6 @@ from torchrec_io._parsing import lengths as module
 from torchrec_io._parsing.lengths import LengthFeature, find_lengths
 from torchrec_io._records.index_cache import cache_path, open_indexes
 from torchrec_io._records.record_reader import RecordReader
-from torchrec_io._schema.schema import Schema
 from torchrec_io._storage.location import Location
 
 TOKENS = LengthFeature("tokens", "int64", "example")
@@ -59,38 +58,6 @@ def kept(path: Path) -> list[Path]:
 
 
 class TestFeatures:
-    def test_which_ones_an_example_has(self) -> None:
-        schema = Schema(
-            {
-                "a": tio.VarLenFeature("int32"),
-                "b": tio.RaggedFeature("float32", value_key="stored"),
-                "c": tio.FixedLenSequenceFeature([2, 3], "string", allow_missing=True),
-                "d": tio.FixedLenFeature([3], "int64"),
-                "e": tio.RawFeature("uint8", [4]),
-            }
-        )
-        assert LengthFeature.all_of(schema) == {
-            "a": LengthFeature("a", "int32", "example"),
-            "b": LengthFeature("stored", "float32", "example"),
-            "c": LengthFeature("c", "string", "example", 6),
-        }
-
-    def test_which_ones_a_sequence_example_has(self) -> None:
-        schema = Schema(
-            context={"a": tio.VarLenFeature("int64"), "b": tio.FixedLenFeature([], "int64")},
-            sequence={
-                "c": tio.VarLenFeature("int64"),
-                "d": tio.FixedLenSequenceFeature([2], "float32"),
-                "e": tio.RaggedFeature("string"),
-            },
-        )
-        assert LengthFeature.all_of(schema) == {
-            "a": LengthFeature("a", "int64", "context"),
-            "c": LengthFeature("c", "int64", "sequence"),
-            "d": LengthFeature("d", "float32", "sequence"),
-            "e": LengthFeature("e", "string", "sequence"),
-        }
-
     @given(
         st.lists(
             st.tuples(
@@ -121,14 +88,6 @@ class TestFeatures:
         steps = LengthFeature("steps", "float32", "sequence")
         assert lengths_of(path, feature=words) == [values or 0 for values, _ in records]
         assert lengths_of(path, feature=steps) == [len(counts or []) for _, counts in records]
-
-    def test_lengths_match_the_batch(self, tmp_path: Path) -> None:
-        counts = [0, 6, 2, 4]
-        path = write(tmp_path / "data", counts)
-        schema = {"tokens": tio.FixedLenSequenceFeature([2], "int64", allow_missing=True)}
-        [batch] = tio.TFRecordDataset(path, schema, batch_size=4)
-        feature = LengthFeature.all_of(Schema(schema))["tokens"]
-        assert lengths_of(path, feature=feature) == batch.lengths["tokens"].tolist() == [0, 3, 1, 2]
 
 
 class TestManyFiles:
@@ -241,15 +200,6 @@ class TestCache:
         [of_second] = [one for one in kept(first) if one.name.startswith("b-")]
         os.replace(of_first, of_second)
         assert lengths_of(second) == [5, 6]
-
-    @pytest.mark.parametrize("most", [2**31 - 1, 2**31])
-    def test_wide_lengths(self, tmp_path: Path, most: int) -> None:
-        index = tio.RecordIndex.build(write(tmp_path / "data", [1, 2]))
-        file = module._FileLengths(index, 1, TOKENS, RecordReader([index]))
-        file.save(np.array([0, 7, most, 9]))
-        found = np.zeros(4, np.int64)
-        assert file.load(found)
-        assert found.tolist() == [0, 7, most, 0]
 
     def test_a_cache_that_cannot_be_written(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 from typing import Any
 
 import pytest
@@ -246,14 +245,6 @@ def test_a_block_without_its_bad_records_is_parsed() -> None:
     ]
 
 
-def test_a_parser_can_be_pickled() -> None:
-    parser = ExampleParser(tio.Schema(FEATURES))
-    again = pickle.loads(pickle.dumps(parser))
-    batch, failures = parse_block(again, RecordList.of([RECORD]))
-    assert not failures
-    assert batch["i"].tolist() == [[1, 2]]
-
-
 # ---- prediction ----
 
 keys = st.lists(
@@ -355,9 +346,7 @@ def test_prediction_looks_at_every_byte_of_a_header() -> None:
                     assert after[name]["values"][1:] == alone[name]["values"]
 
 
-@pytest.mark.parametrize(
-    "rows", [1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 129, 257, 1000]
-)
+@pytest.mark.parametrize("rows", [1, 7, 8, 9, 64, 1000])
 def test_columns_of_batches_of_any_size(rows: int) -> None:
     def value(row: int, column: int) -> int:
         return (row * 7919 + column * 104729) % 100  # fits every dtype

@@ -142,28 +142,6 @@ def test_offsets_of_a_batch_that_pass_int32_are_refused() -> None:
         assert caught.value.record == 1
 
 
-@pytest.mark.parametrize("kinds", [["lengths", "lengths"], ["splits", 2], [2, "limits"]])
-def test_a_misfit_further_out_is_found(kinds: list[Any]) -> None:
-    valid = {
-        "lengths": [1, 1],
-        "splits": [0, 1, 2],
-        "limits": [2, 4],
-    }
-    stored = {f"p{i}": valid[kind] for i, kind in enumerate(kinds) if isinstance(kind, str)}
-    good = example_of(values=[1, 2, 3, 4] if 2 in kinds else [1, 2], **stored)
-    if kinds == ["lengths", "lengths"]:
-        bad = example_of(values=[1, 2], p0=[3], p1=[1, 1])
-    elif kinds == ["splits", 2]:
-        bad = example_of(values=[1, 2, 3, 4], p0=[0, 3])
-    else:
-        bad = example_of(values=[1, 2, 3], p1=[1, 2, 3])
-    schema = {"y": tio.VarLenFeature("int64"), "x": feature_of(kinds)}
-    assert len(tio.parse_examples([good, good], schema)["x"]) == 2
-    with pytest.raises(DecodeError) as caught:
-        tio.parse_examples([good, good, bad], schema)
-    assert (caught.value.record, caught.value.feature) == (2, "x")
-
-
 @pytest.mark.parametrize("validate", [False, True])
 @pytest.mark.parametrize(
     "lists",

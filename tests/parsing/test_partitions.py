@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.support.examples import example_of, sequence_example_of
-from torchrec_io._parsing.arrays import offsets_of
-from torchrec_io._parsing.columns.partitions import StoredNumbers, divide
 from torchrec_io._parsing.parser import ExampleParser
 from torchrec_io._records.record_block import RecordList
 from torchrec_io._tensors.parse import parse_block
@@ -156,16 +154,6 @@ def parts_of(unit: Unit, as_value: Callable[[int], Any] = int) -> dict[str, list
     return {**values, **stored}
 
 
-def rebuilt(splits: list[Any], inner: tuple[int, ...], values: list[int]) -> list[Any]:
-    """Nested lists from offsets."""
-    rows: list[Any] = values
-    for size in reversed(inner):
-        rows = [rows[at : at + size] for at in range(0, len(rows), size)]
-    for level in reversed(splits):
-        rows = [rows[begin:end] for begin, end in itertools.pairwise(level.tolist())]
-    return rows
-
-
 # ---- rows that tally ----
 
 sound_batches = kinds_of_partitions.flatmap(
@@ -174,26 +162,6 @@ sound_batches = kinds_of_partitions.flatmap(
 options = st.fixed_dictionaries(
     {"row_splits_dtype": st.sampled_from(["int32", "int64"]), "validate": st.booleans()}
 )
-
-
-@given(sound_batches, st.sampled_from(["int32", "int64"]), st.booleans())
-def test_dividing_values(batch: Any, splits_dtype: str, validate: bool) -> None:
-    kinds, pairs = batch
-    units = [unit for unit, _ in pairs]
-    partitions: list[tuple[Any, StoredNumbers | None]] = []
-    for number, partition in enumerate(partitions_of(kinds)):
-        numbers = [unit.stored[number] for unit in units]
-        if isinstance(kinds[number], int):
-            partitions.append((partition, None))
-            continue
-        flat = [value for each in numbers if each is not None for value in each]
-        counts = np.array([len(each or []) for each in numbers], np.int64)
-        partitions.append((partition, StoredNumbers(np.array(flat, np.int64), offsets_of(counts))))
-    counts = np.array([len(unit.values) for unit in units], np.int64)
-    rows = divide(counts, partitions, splits_dtype, validate=validate)
-    assert rows.faults == []
-    values = [value for unit in units for value in unit.values]
-    assert rebuilt(rows.splits, rows.inner, values) == [nested for _, nested in pairs]
 
 
 DTYPES: dict[str, Callable[[int], Any]] = {

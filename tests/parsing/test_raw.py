@@ -191,7 +191,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("shape", [None, [2]])
-@pytest.mark.parametrize("dtype", ["int32", "int64", "string", "bool"])
+@pytest.mark.parametrize("dtype", ["int32", "string"])
 @pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_shapes_are_refused(hostile: bytes, dtype: str, shape: Any) -> None:
     # At once: nothing is allocated by a size that was only claimed.

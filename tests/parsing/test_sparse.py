@@ -103,12 +103,6 @@ def test_entries_that_are_sorted_already_stay() -> None:
     assert entries_of(sorted_) == [((0,), b""), ((1,), b"b"), ((1,), b"aa")]
 
 
-# ---- what is missing ----
-
-
-# ---- one stored feature, several columns ----
-
-
 # ---- what is refused ----
 
 

@@ -391,20 +391,3 @@ def test_the_error_names_the_place(path: str, workers: int, batch_size: int | No
     error = caught.value
     assert (error.path, error.record, error.offset, error.feature) == (path, 13, sum(frames), "x")
     assert "the value nan is outside the valid range [0, 1]" in str(error)
-
-
-def test_invalid_records_can_be_skipped(path: str) -> None:
-    told: list[Any] = []
-    dataset = tio.TFRecordDataset(path, SCHEMA, batch_size=5, on_error=told.append)
-    batches = [batch["n"].tolist() for batch in dataset]
-    good = [number for number in range(40) if number not in BAD]
-    assert batches == [good[at : at + 5] for at in range(0, 40, 5) if good[at : at + 5]]
-    assert [error.record for error in told] == BAD
-    assert dataset.skipped == len(BAD)
-
-
-def test_records_by_number(path: str) -> None:
-    records = tio.TFRecordMapDataset(path, SCHEMA)
-    assert records[12]["n"] == 12
-    with pytest.raises(tio.DecodeError, match="the value nan"):
-        records[13]

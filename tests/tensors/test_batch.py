@@ -7,7 +7,6 @@ import gc
 import io
 import itertools
 import multiprocessing
-import pickle
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -32,7 +31,6 @@ from tests.support.wire import (
 from torchrec_io import _core
 from torchrec_io._tensors import columns as columns_module
 from torchrec_io._tensors.arena import allocate_arena
-from torchrec_io._tensors.columns import Columns
 
 # A column of every kind.
 SCHEMA: dict[str, Any] = {
@@ -171,18 +169,6 @@ def test_repr_of_a_batch() -> None:
 # ---- elsewhere ----
 
 
-@pytest.mark.parametrize("large", [False, True])
-def test_both_sides_of_the_real_threshold(large: bool) -> None:
-    threshold = columns_module._INLINE_BYTES
-    assert 1 << 16 <= threshold <= 1 << 22
-    array = np.arange(threshold // 8 + (1 if large else 0), dtype=np.int64)
-    feature = {"x": tio.RawFeature("int64", [len(array)])}
-    batch = tio.parse_examples([example(entry("x", bytes_feature(array.tobytes())))], feature)
-    kind = batch.columns.__reduce__()[0]
-    assert (kind is Columns) == large
-    assert pickle.loads(pickle.dumps(batch))["x"][0].tolist() == array.tolist()
-
-
 @pytest.mark.parametrize("inline", [False, True])
 def test_copies(inline: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = make_batch(4)
@@ -207,9 +193,6 @@ def test_a_batch_is_moved_in_one_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Tensor, "to", counting)
     batch.to("meta")
     assert moves == [batch.arena.numel()]
-
-
-# ---- samples ----
 
 
 # ---- memory that is reused ----

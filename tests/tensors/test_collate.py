@@ -8,11 +8,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.utils.data import default_collate
 
 import torchrec_io as tio
 from tests.support.every_kind import tensors_of
-from tests.tensors.test_batch import SCHEMA, make_batch, plain
+from tests.tensors.test_batch import plain
 from torchrec_io import BytesArray, Ragged, Sample
 
 DTYPES = [
@@ -209,17 +208,3 @@ def test_sparse_arrays_of_different_shapes_are_rejected() -> None:
 
 
 # ---- in a loader ----
-
-
-def test_the_default_collate_takes_samples_and_dicts_of_tensors_and_bytes() -> None:
-    schema = {name: SCHEMA[name] for name in ("label", "matrix", "name")}
-    batch = tio.parse_examples([], schema)
-    assert batch.samples() == []
-    dicts = [{name: sample[name] for name in schema} for sample in make_batch(3).samples()]
-    joined = default_collate([Sample(each) for each in dicts])
-    assert type(joined) is tio.Batch
-    stacked = default_collate(dicts)
-    for found, names in ((joined, joined["name"].tolist()), (stacked, stacked["name"])):
-        assert found["label"].tolist() == [0, 1, 2]
-        assert tuple(found["matrix"].shape) == (3, 2, 2)
-        assert names == [b"n0", b"n1", b"n2"]

@@ -362,18 +362,6 @@ def test_a_state_of_a_loop_that_was_left(paths: list[str], kind: str) -> None:
 
 
 @pytest.mark.usefixtures("any_device")
-@pytest.mark.parametrize("kind", ["dataset", "DataLoader", "make_loader"])
-def test_another_epoch_after_a_loop_that_was_left(paths: list[str], kind: str) -> None:
-    prefetcher = tio.DevicePrefetcher(loader_of(paths, kind), "cuda", 3)
-    next(iter(prefetcher))
-    prefetcher.set_epoch(2)
-    assert prefetcher.state_dict()["epoch"] == 2
-    dataset = loader_of(paths, "dataset")
-    dataset.set_epoch(2)
-    assert ids_of(prefetcher) == ids_of(dataset)
-
-
-@pytest.mark.usefixtures("any_device")
 @pytest.mark.parametrize(
     "kind", ["dataset", "DataLoader", "make_loader", "stateful 0", "by number"]
 )

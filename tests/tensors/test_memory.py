@@ -7,7 +7,6 @@ import subprocess
 import sys
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -156,13 +155,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("workers", "method", "threads"),
-    [
-        pytest.param(0, None, 1, marks=pytest.mark.slow),
-        (0, None, 2),
-        pytest.param(1, "fork", 1, marks=pytest.mark.slow),
-        (2, "fork", 2),
-        pytest.param(1, "spawn", 2, marks=pytest.mark.slow),
-    ],
+    [(0, None, 2), (2, "fork", 2)],
 )
 def test_the_error_is_raised_after_the_batches_before_it(
     path: str, workers: int, method: str | None, threads: int
@@ -221,14 +214,3 @@ def test_memory_that_parsing_itself_needs(monkeypatch: pytest.MonkeyPatch) -> No
         MemoryError, match=r"parse a batch of 1 record, [\d,]+ bytes as stored \(Unab"
     ):
         tio.parse_examples([record], schema)
-
-
-def test_a_word_is_exchanged_if_it_is_the_expected_one() -> None:
-    words = np.array([3, 4])
-    word = words[:1]
-    assert not _core.compare_exchange(word, 4, 5)
-    assert _core.compare_exchange(word, 3, 5)
-    assert words.tolist() == [5, 4]
-    misaligned = np.zeros(16, np.uint8)[4:12].view(np.int64)
-    with pytest.raises(ValueError, match="word must be aligned to its size"):
-        _core.compare_exchange(misaligned, 0, 1)

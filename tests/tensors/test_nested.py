@@ -160,14 +160,6 @@ def test_copies_of_rows_of_rows(again: Any) -> None:
     assert found.offsets.dtype == found.values.offsets.dtype == torch.int32
 
 
-def test_rows_of_rows_on_another_device() -> None:
-    moved = ragged_of([[[1, 2], []], [[3]]], 2).to("meta")
-    assert isinstance(moved.values, Ragged)
-    for tensor in (moved.offsets, moved.values.offsets, moved.flat_values):
-        assert isinstance(tensor, Tensor)
-        assert tensor.device.type == "meta"
-
-
 # ---- Sparse ----
 
 
@@ -235,29 +227,3 @@ def test_sparse_copies(values: Any) -> None:
         assert again.indices.tolist() == sparse.indices.tolist()
         assert again.values.tolist() == values.tolist()
     assert repr(sparse) == "Sparse(3 values in [3, 4])"
-
-
-@pytest.mark.parametrize("values", [NUMBERS, TEXTS], ids=["numbers", "bytes"])
-def test_sparse_on_another_device(values: Any) -> None:
-    moved = small_sparse(values).to("meta")
-    assert moved.indices.device.type == "meta"
-    data = moved.values if isinstance(moved.values, Tensor) else moved.values.data
-    assert data.device.type == "meta"
-    assert moved.dense_shape == (3, 4)
-
-
-def test_pinned_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    pinned: list[int] = []
-
-    def pin(self: Tensor) -> Tensor:
-        pinned.append(self.data_ptr())
-        return self.clone()
-
-    monkeypatch.setattr(Tensor, "pin_memory", pin)
-    sparse, ragged = small_sparse(NUMBERS), ragged_of([[[1]], [[2, 3]]], 2)
-    again = sparse.pin_memory()
-    assert pinned == [sparse.indices.data_ptr(), NUMBERS.data_ptr()]
-    assert torch.equal(again.to_coo().to_dense(), sparse.to_coo().to_dense())
-    pinned.clear()
-    assert ragged.pin_memory().tolist() == ragged.tolist()
-    assert len(pinned) == 3  # the values and both offsets

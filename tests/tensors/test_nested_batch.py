@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 from torch import Tensor
-from torch._dynamo.testing import CompileCounterWithBackend
 from torch.utils.data import DataLoader, default_collate, default_convert
 
 import torchrec_io as tio
@@ -283,21 +282,3 @@ def test_errors_have_the_flat_name() -> None:
     with pytest.raises(tio.DecodeError) as caught:
         tio.parse_examples([record({"a": {"b": "text"}}, 0)], specs_of({"a": {"b": "number"}}))
     assert caught.value.feature == "a/b"
-
-
-# ---- torch.compile ----
-
-
-def use(batch: tio.Batch) -> Any:
-    objects = batch["objects"]
-    return objects["deep"]["score"].sum() + objects["label"].values.sum() + batch["id"].sum()
-
-
-def test_compiled_functions_accept_them() -> None:
-    torch._dynamo.reset()
-    counter = CompileCounterWithBackend("eager")
-    compiled = torch.compile(use, backend=counter, fullgraph=True)
-    for first in range(5):
-        batch = make_batch(4, first=first)
-        assert compiled(batch) == use(batch)
-    assert counter.frame_count <= 2  # see test_one_arena.py

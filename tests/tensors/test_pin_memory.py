@@ -88,14 +88,6 @@ def test_a_pinned_batch_is_page_locked() -> None:
 
 @gpu
 @needs_cuda
-def test_columns_are_page_locked() -> None:
-    batch = make_batch(4)
-    assert batch["names"].pin_memory().data.is_pinned()
-    assert batch["ids"].pin_memory().offsets.is_pinned()
-
-
-@gpu
-@needs_cuda
 @pytest.mark.parametrize("non_blocking", [False, True])
 def test_moving_a_batch_to_a_device_and_back(non_blocking: bool) -> None:
     batch = tio.pad_collate(make_batch(50).samples())

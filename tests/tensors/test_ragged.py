@@ -129,9 +129,6 @@ def test_from_list_and_back(values: list[bytes]) -> None:
 
 # ---- Ragged ----
 
-rows_of_numbers = st.lists(st.lists(st.integers(0, 100), max_size=5), max_size=6)
-DTYPES = [torch.int64, torch.int32, torch.uint8, torch.float32, torch.float16, torch.bool]
-
 
 def ragged_of(rows: list[list[Any]], dtype: torch.dtype = torch.int64) -> Ragged:
     values = torch.tensor(list(itertools.chain(*rows)), dtype=dtype)

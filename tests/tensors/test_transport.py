@@ -14,7 +14,6 @@ from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -22,7 +21,6 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 import torchrec_io as tio
-from torchrec_io import _core
 from torchrec_io._tensors import transport
 
 MAPPED = "memfd:torchrec_io_slot"
@@ -201,16 +199,6 @@ def test_layouts_that_are_equal_but_not_the_same() -> None:
     assert list(map(repr, fills)) == ["0", "0.0", "False"]
 
 
-class TestSlots:
-    def test_memory_that_is_not_a_slot_is_rejected(self) -> None:
-        slot = _core.allocate(1 << 12)
-        for wrong in (slot[:60], slot[8:200], np.zeros(0, np.uint8)):
-            with pytest.raises(ValueError, match="aligned"):
-                _core.take_slot(wrong)
-        with pytest.raises(ValueError, match="content of the slot"):
-            _core.lend_slot(slot, (1 << 12) - 63)
-
-
 # ---- both ends in one process, to say what happens when ----
 
 
@@ -382,15 +370,3 @@ def test_slots_that_children_keep_are_replaced() -> None:
         os.waitpid(child, 0)
         check(batch, number, 5000)
         assert is_mapped(batch)
-
-
-def test_the_content_of_a_slot_is_lent_once() -> None:
-    slot = transport._Slot(0, 5000, None)
-    assert slot.take()
-    lent = _core.lend_slot(slot.memory, 5000)
-    with pytest.raises(ValueError, match="read twice"):
-        _core.lend_slot(slot.memory, 5000)
-    assert not slot.take()
-    del lent
-    assert slot.take()
-    slot.close()

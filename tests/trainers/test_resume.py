@@ -58,15 +58,6 @@ def jobs_of(cell: Cell, folder: Path) -> list[dict[str, Any]]:
     return [{"folder": str(folder), **job} for job in jobs]
 
 
-def _places(runs: list[list[list[int]]], whole: list[list[list[int]]]) -> str:
-    """Return where the steps of resumed runs are in the whole runs of their ranks."""
-    places = [
-        [run.index(numbers) if numbers in run else None for numbers in steps]
-        for run, steps in zip(whole, runs, strict=True)
-    ]
-    return f"has steps {places}"
-
-
 @pytest.mark.parametrize(
     "world_size",
     [pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.long)],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.trainers.cells import LOADERS, TRAINERS, covering_cells
+from tests.trainers.cells import TRAINERS, covering_cells
 from tests.trainers.expected import expected
 from tests.trainers.full import PAGE, RESULTS
 from tests.trainers.table import make_table
@@ -25,20 +25,3 @@ def test_the_results_are_as_expected() -> None:
                 cell.name
             )
     assert not [name for name, text in CELLS.items() if text.startswith("WRONG")]
-
-
-def test_modes_with_the_same_outcomes_share_a_row() -> None:
-    prefix = "lightning / {} / {} / iterable / dataset / 2 / {}"
-    names = [
-        prefix.format(mode, loader, workers)
-        for mode in ("fit", "validate")
-        for loader in LOADERS
-        for workers in ("none", "2 fork")
-    ]
-    results = dict.fromkeys(names, "once")
-    results[prefix.format("fit", "make_loader", "none")] = "error"
-    rows = [row for row in make_table(results).splitlines() if "once" in row]
-    assert rows == [
-        "| Lightning | fit | batches | once | error or once | once |",
-        "| Lightning | validate | batches | once | once | once |",
-    ]

@@ -14,7 +14,7 @@ from tests.support.stores import S3Server
 from torchrec_io._storage.folders import stamps_in
 from torchrec_io._storage.location import Location
 from torchrec_io._storage.remote import pending_object
-from torchrec_io._storage.remote.large_uploads import PART_BYTES
+from torchrec_io._storage.remote.messages import PART_BYTES
 from torchrec_io._storage.remote.options import RemoteOptions
 from torchrec_io._storage.remote.process import access
 

@@ -1,0 +1,81 @@
+"""Iterators whose threads cannot start, and iterators in forked children and loading threads."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import torchrec_io as tio
+from tests.support.datasets import SCHEMA, write_files
+from tests.support.threads import wait_until_no_thread_loads
+
+COUNT = 4000
+WHOLE = list(range(COUNT))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return write_files(tmp_path, [COUNT])[0]
+
+
+def open_batches(path: str, **options: Any) -> Any:
+    return tio.TFRecordDataset(path, SCHEMA, batch_size=2, num_threads=3, **options)
+
+
+def ids_of(batches: Any) -> list[int]:
+    return [number for batch in batches for number in batch["id"].tolist()]
+
+
+@pytest.mark.parametrize("which", [1, 2, 3])
+def test_the_caller_loads_if_threads_cannot_start(
+    path: str, monkeypatch: pytest.MonkeyPatch, which: int
+) -> None:
+    """One of ``which`` threads fails to start."""
+    start, asked = threading.Thread.start, []
+
+    def start_some(thread: threading.Thread) -> None:
+        asked.append(thread)
+        if len(asked) % which == 0:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    dataset = open_batches(path)
+    monkeypatch.setattr(threading.Thread, "start", start_some)
+    assert ids_of(dataset) == WHOLE
+    assert len(asked) >= which
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_a_forked_child_continues(path: str, is_closed: bool) -> None:
+    """It has none of its parent's threads, although these are loading."""
+    batches = iter(open_batches(path))
+    first = next(batches)["id"].tolist()
+    child = os.fork()
+    if child == 0:
+        if is_closed:
+            batches.close()
+        rest = [] if is_closed else WHOLE[2:]
+        os._exit(ids_of(batches) != rest)
+    assert [*first, *ids_of(batches)] == WHOLE
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_loading_thread_can_close(path: str) -> None:
+    """This happens if the garbage collector frees an iterator in that thread."""
+    left = iter(open_batches(path))
+    next(left)
+    calls = iter([left.close])
+
+    def close(batch: Any) -> Any:
+        for call in calls:
+            call()
+        return batch
+
+    assert ids_of(open_batches(path, transform=close)) == WHOLE
+    assert next(left, None) is None
+    wait_until_no_thread_loads()
