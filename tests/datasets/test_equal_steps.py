@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import itertools
 import logging
 import multiprocessing
@@ -339,6 +340,10 @@ def train(rank: int, folder: str) -> None:
     counts = torch.tensor([steps, dataset.skipped, dataset.repeated])
     Path(folder, f"rank {rank}").write_text(repr(counts.tolist()))
     distributed.barrier()
+    # The model is a cycle that holds the process group. Threads of gloo that are left when the
+    # interpreter ends abort it (https://github.com/pytorch/pytorch/issues/190489).
+    del model
+    gc.collect()
     distributed.destroy_process_group()
 
 
