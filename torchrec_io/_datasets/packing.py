@@ -14,7 +14,7 @@ from .._order.packed_rows import PackedOrder, pack_rows
 from .._order.selection import Numbers
 from .._order.windows import Lengths
 from .._parsing.columns.base import LocatedBlock
-from .._parsing.failures import Ints, RecordFailure
+from .._parsing.failures import Failures, Ints, RecordFailure
 from .._parsing.lengths import LengthFeature, find_lengths
 from .._parsing.parser import ExampleParser
 from .._parsing.record_random import DEFAULT_RANDOM, RecordRandom
@@ -232,7 +232,7 @@ class RowAssembler:
         if self._checked is None:
             return False
         assert isinstance(located.block, RecordBlock)
-        return bool(parse_rows(self._checked, located.block, DEFAULT_RANDOM).failures)
+        return len(parse_rows(self._checked, located.block, DEFAULT_RANDOM).failures) > 0
 
     def _rows_of_valid(
         self, documents: Loaded, batch: _core.RowPlan, random: RecordRandom
@@ -260,7 +260,7 @@ class RowAssembler:
             rows,
             batch.first_numbers(),
             documents.errors,
-            failures=[*documents.failures, *failures],
+            failures=_joined(documents.failures, failures),
             failed=np.concatenate((documents.failed, batch.numbers[bad])),
             valid_items=int(np.searchsorted(batch.row_begins, lost[0], side="right")) - 1,
         )
@@ -277,9 +277,10 @@ class RowAssembler:
             return loaded
         kept = np.flatnonzero(~np.isin(loaded.failed, others))
         places = {place[:2] for place in self._loader.reader.locate(others)}
+        failures = loaded.failures
         return loaded._replace(
             errors=[each for each in loaded.errors if (each.path, each.record) not in places],
-            failures=[loaded.failures[index] for index in kept.tolist()],
+            failures=Failures(failures.positions[kept], lambda index: failures[int(kept[index])]),
             failed=loaded.failed[kept],
         )
 
@@ -313,3 +314,13 @@ class RowAssembler:
         return (
             f"the feature must have one value for each of {counted(planned, 'token')}, got {got:,}"
         )
+
+
+def _joined(first: Failures, others: list[RecordFailure]) -> Failures:
+    if not others:
+        return first
+    count = len(first)
+    positions = np.concatenate((first.positions, [each.position for each in others]))
+    return Failures(
+        positions, lambda index: first[index] if index < count else others[index - count]
+    )

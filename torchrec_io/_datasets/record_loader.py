@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from .._parsing.failures import Ints, RecordFailure, positions_of, valid_positions
+from .._parsing.failures import NO_FAILURES, Failures, Ints, complement
 from .._parsing.record_random import DEFAULT_RANDOM, RecordRandom
 from .._records.reader import Reader
 from .._records.record_block import RecordBlock
@@ -61,7 +61,7 @@ class Loaded(NamedTuple):
     block: RecordBlock | None = None
     rows: Ints | None = None
     positions: Ints | None = None
-    failures: Sequence[RecordFailure] = ()
+    failures: Failures = NO_FAILURES
     failed: npt.NDArray[Any] = np.empty(0, np.int64)
     made: list[Any] | None = None
     transformed: Transformed | None = None
@@ -238,10 +238,10 @@ def _loaded(parsed: ParsedRows, numbers: npt.NDArray[Any], block: RecordBlock | 
     items, failures, kept, _ = parsed
     if len(failures) == 0:
         return Loaded(items, numbers, [], block)
-    valid = valid_positions(failures, len(numbers))
+    valid = complement(failures.positions, len(numbers))
     rows: Ints | None = valid
     if kept is not None:
         block = None if block is None else block.rows(kept)
         rows = None if len(kept) == len(valid) else np.searchsorted(kept, valid)
-    failed = numbers[positions_of(failures)]
+    failed = numbers[failures.positions]
     return Loaded(items, numbers[valid], [], block, rows, valid, failures, failed)

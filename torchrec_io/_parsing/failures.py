@@ -1,4 +1,4 @@
-"""Records that cannot be parsed."""
+"""Records that cannot be parsed: where they are, and details that are made on request."""
 
 from __future__ import annotations
 
@@ -38,11 +38,80 @@ class RecordFailure(NamedTuple):
         return reason if self.hint is None else reason + self.hint()
 
 
-def positions_of(failures: Sequence[RecordFailure]) -> Ints:
-    """Return the positions of the records that cannot be parsed; int64 ``[n]``."""
-    return np.array([failure.position for failure in failures], np.int64)
+class Failures:
+    """Records of a block that cannot be parsed.
+
+    There may be many of them, and most readers only count them. So the details of each are made
+    when they are asked for.
+
+    Args:
+        positions: Positions of the records in the block; int64 ``[n]``, ascending.
+        failure_of: Function that returns the failure of one of them; its position may be of
+            another block.
+
+    Attributes:
+        positions: Positions of the records in the block; int64 ``[n]``, ascending.
+    """
+
+    def __init__(self, positions: Ints, failure_of: Callable[[int], RecordFailure]) -> None:
+        self.positions = positions
+        self._failure_of = failure_of
+
+    @classmethod
+    def of(cls, failures: Sequence[RecordFailure]) -> Failures:
+        """Return failures that are known, in ascending order of their positions."""
+        positions = np.array([failure.position for failure in failures], np.int64)
+        return cls(positions, failures.__getitem__)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Failures]) -> Failures:
+        """Return the failures of all parts. The first one of a record is its failure."""
+        if len(parts) < 2:
+            return parts[0] if parts else NO_FAILURES
+        ends = np.cumsum([len(part) for part in parts])
+        records = np.concatenate([part.positions for part in parts])
+        positions, firsts = np.unique(records, return_index=True)
+
+        def failure_of(index: int) -> RecordFailure:
+            number = int(np.searchsorted(ends, firsts[index], side="right"))
+            begin = int(ends[number]) - len(parts[number])
+            return parts[number][int(firsts[index]) - begin]
+
+        return cls(positions, failure_of)
+
+    def merged(self, others: Failures, kept: Ints) -> Failures:
+        """Add failures that were found in a block without the records of this object.
+
+        Args:
+            others: Failures of that block.
+            kept: Position in this block of each record of that block.
+        """
+        positions = np.concatenate((self.positions, kept[others.positions]))
+        ascending = np.argsort(positions)
+        count = len(self.positions)
+
+        def failure_of(index: int) -> RecordFailure:
+            source = int(ascending[index])
+            return self[source] if source < count else others[source - count]
+
+        return Failures(positions[ascending], failure_of)
+
+    def listed(self) -> list[RecordFailure]:
+        """Return all failures, with their details."""
+        return [self[index] for index in range(len(self))]
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def __getitem__(self, index: int) -> RecordFailure:
+        return self._failure_of(index)._replace(position=int(self.positions[index]))
 
 
-def valid_positions(failures: Sequence[RecordFailure], count: int) -> Ints:
-    """Return the positions of the other records of a block of ``count`` records, ascending."""
-    return np.delete(np.arange(count), positions_of(failures))
+NO_FAILURES = Failures.of(())
+
+
+def complement(positions: Ints, count: int) -> Ints:
+    """Return the positions from 0 to ``count - 1`` that are not among the given ones."""
+    is_other = np.ones(count, bool)
+    is_other[positions] = False
+    return np.flatnonzero(is_other)

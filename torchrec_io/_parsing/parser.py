@@ -24,7 +24,7 @@ from .columns.base import (
     ElementSelection,
     LocatedBlock,
 )
-from .failures import RecordFailure
+from .failures import Failures, RecordFailure
 from .layout import ArenaLayout, Column
 from .ranges import first_outside
 from .record_random import DEFAULT_RANDOM, RecordRandom
@@ -234,19 +234,22 @@ class ExampleParser:
         if self.checked_builders:
             block.refused = self.find_refused(block.columns, arena)
 
-    def find_refused(self, columns: Sequence[Column], arena: Arena) -> list[RecordFailure]:
-        """Return the records that have a value out of range in a finished column, ascending."""
-        found: dict[int, RecordFailure] = {}
-        for builder in self.checked_builders:
-            limits, spec = builder.limits, builder.first_spec
-            assert limits is not None
-            lengths = None if builder.padding is None else builder.padding.lengths
-            records, values = first_outside(arena, columns, builder.name, limits, lengths)
-            for record, value in zip(records.tolist(), values, strict=True):
-                if record not in found:
-                    reason = limits.reason(value)
-                    found[record] = self._failure_of(None, record, spec, None, reason)
-        return [found[record] for record in sorted(found)]
+    def find_refused(self, columns: Sequence[Column], arena: Arena) -> Failures:
+        """Return the records that have a value out of range in a finished column."""
+        found = (self._outside(builder, columns, arena) for builder in self.checked_builders)
+        return Failures.joined([each for each in found if len(each)])
+
+    def _outside(self, builder: ColumnBuilder, columns: Sequence[Column], arena: Arena) -> Failures:
+        limits, spec = builder.limits, builder.first_spec
+        assert limits is not None
+        lengths = None if builder.padding is None else builder.padding.lengths
+        records, values = first_outside(arena, columns, builder.name, limits, lengths)
+
+        def failure_of(index: int) -> RecordFailure:
+            reason = limits.reason(values[index])
+            return self._failure_of(None, int(records[index]), spec, None, reason)
+
+        return Failures(records, failure_of)
 
     def _make_dense_layout(self, rows: int) -> DenseLayout:
         """Return the layout of the dense columns of a block of that many records."""

@@ -78,7 +78,7 @@ def parse_columns(
             return located.failures
         arena = _core.allocate(located.layout.size)
         parser.fill([located], [arena])
-        failures = located.failures or located.refused
+        failures = located.failures or located.refused.listed()
         return failures or ParsedBlock(part, located.columns, arena)
 
     return parse_valid(block, parse)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .._parsing.failures import RecordFailure, valid_positions
+from .._parsing.failures import Failures, RecordFailure, complement
 from .._parsing.parser import ExampleParser
 from .._parsing.record_random import RecordRandom
 from .._records.record_block import RecordBlock
@@ -87,7 +87,8 @@ class BlockParser:
         items, failed = self.parse(block, random)
         if not failed:
             return ParsedRows(items)
-        return ParsedRows(items, failed, valid_positions(failed, len(block)))
+        failures = Failures.of(failed)
+        return ParsedRows(items, failures, complement(failures.positions, len(block)))
 
     def parse_run(
         self, reader: Any, plans: Sequence[Any], randoms: Sequence[RecordRandom]
@@ -206,7 +207,7 @@ class FunctionParser(BytesParser):
         # A change of an item must not change its repeats.
         sources = [(part, row) for part in parts for row in part.rows.tolist()]
         _, firsts = np.unique(order, return_index=True)
-        for repeat in np.delete(np.arange(len(order)), firsts).tolist():
+        for repeat in complement(firsts, len(order)).tolist():
             part, row = sources[int(order[repeat])]
             assert part.block is not None
             items[repeat] = self._decode(part.block[row])

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from .. import _core
 from .._parsing.columns.base import LocatedBlock
-from .._parsing.failures import Ints
+from .._parsing.failures import NO_FAILURES, Ints
 from .._parsing.parser import ExampleParser
 from .._parsing.record_random import RecordRandom
 from .._records.native_frames import Frames
@@ -145,7 +145,9 @@ def _load_fixed(
     return [
         ParsedRows(
             batch_of(parser, layout.columns, arena),
-            parser.find_refused(layout.columns, arena.numpy()),
+            parser.find_refused(layout.columns, arena.numpy())
+            if parser.checked_builders
+            else NO_FAILURES,
         )
         for layout, arena in zip(layouts[:done], arenas, strict=False)
     ]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from torch import Tensor
 from torch.utils.data import get_worker_info
 
 from .._parsing.columns.base import ElementSelection
-from .._parsing.failures import Ints, RecordFailure, valid_positions
+from .._parsing.failures import NO_FAILURES, Failures, Ints, RecordFailure, complement
 from .._parsing.layout import Column
 from .._parsing.parser import ExampleParser
 from .._parsing.record_random import DEFAULT_RANDOM, RecordRandom
@@ -33,13 +32,13 @@ class ParsedRows(NamedTuple):
 
     Attributes:
         items: A :class:`Batch` or a list of items. Rows of failed records are not to be used.
-        failures: The failed records, ascending by their positions in the block.
+        failures: The failed records, by their positions in the block.
         kept: Position in the block of each row of ``items``; None if all records have a row.
         block: The records; None if their buffer is used again.
     """
 
     items: Any
-    failures: Sequence[RecordFailure] = ()
+    failures: Failures = NO_FAILURES
     kept: Ints | None = None
     block: RecordBlock | None = None
 
@@ -82,10 +81,9 @@ def parse_rows(parser: ExampleParser, block: RecordBlock, random: RecordRandom) 
     parsed, failed = parse_valid(block, parse)
     if not failed:
         return parsed
-    kept = valid_positions(failed, len(block))
-    refused = [each._replace(position=int(kept[each.position])) for each in parsed.failures]
-    failures = sorted([*failed, *refused], key=attrgetter("position"))
-    return parsed._replace(failures=failures, kept=kept)
+    failures = Failures.of(failed)
+    kept = complement(failures.positions, len(block))
+    return parsed._replace(failures=failures.merged(parsed.failures, kept), kept=kept)
 
 
 def parse_all(
@@ -108,7 +106,7 @@ def parse_all(
     found = _parse_refusing(parser, block, random, selection)
     if isinstance(found, list):
         return found
-    return list(found.failures) or found.items
+    return found.failures.listed() or found.items
 
 
 def _parse_refusing(

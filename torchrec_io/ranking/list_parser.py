@@ -93,7 +93,7 @@ class ExampleListParser(BlockParser):
         arena = tensor.numpy()
         for parser, part, start in zip(parsers, located, starts, strict=True):
             parser.fill([part], [arena[start : start + part.layout.size]])
-            part.failures += part.refused
+            part.failures += part.refused.listed()
         if failures := _failures(lists, located):
             return failures
         view_of(arena, splits)[...] = lists.offsets

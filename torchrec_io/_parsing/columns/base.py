@@ -13,7 +13,7 @@ from ..._schema.dtypes import numeric_bytes
 from ..._schema.stored_keys import StoredKey
 from ..._schema.valid_range import Limits
 from ..arrays import Arena, Ints
-from ..failures import RecordFailure
+from ..failures import NO_FAILURES, Failures, RecordFailure
 from ..layout import ArenaLayout, Column, Numbers, Padding, Values
 from ..record_random import DEFAULT_RANDOM, RecordRandom
 from ..threads import default_threads
@@ -177,7 +177,7 @@ class LocatedBlock:
         self.builders = builders
         self.selection: ElementSelection | None = None
         self.failures: list[RecordFailure] = []
-        self.refused: list[RecordFailure] = []
+        self.refused: Failures = NO_FAILURES
         self.is_located = False
         self.layout = ArenaLayout(dense.size)
         self.columns = dense.columns
