@@ -124,8 +124,11 @@ class PendingObject:
                     self._send("finish")
                     for name in hidden:
                         copy_object(name, url, self._options)
-                finally:
-                    delete_objects(hidden, self._options)
+                except BaseException:
+                    with contextlib.suppress(OSError):
+                        delete_objects(hidden, self._options)
+                    raise
+                delete_objects(hidden, self._options)
             else:
                 local = f"/dev/fd/{self._file.fileno()}"
                 ask(url, self._options, "put_file", local, needs=WRITE)

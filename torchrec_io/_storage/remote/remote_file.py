@@ -53,7 +53,7 @@ class RemoteFile(ChunkedFile):
         first_bytes = min(_FIRST_CHUNK_BYTES, chunk_bytes)
         if options.cache is not None and identity is not None:
             first_bytes = chunk_bytes = options.cache.block_bytes
-        starts = np.unique([0, *range(first_bytes, stamp.size, chunk_bytes), stamp.size])
+        starts = np.unique(np.r_[0, np.arange(first_bytes, stamp.size, chunk_bytes), stamp.size])
         if options.cache is not None and identity is not None:
             stored = StoredChunks.of(options.cache, identity, starts)
         cache = process_cache(options.fetch_bytes)
