@@ -197,7 +197,7 @@ def test_a_failed_commit_leaves_nothing_visible(
     ask = HelperConnection.ask
 
     def failing(client: HelperConnection, store: Any, name: str, *rest: Any) -> Any:
-        if name == "copy" and rest[1].endswith("x-00001-of-00002"):
+        if name == "copy" and rest[0].endswith("x-00001-of-00002"):
             raise OSError(5, "a fault of the test")
         return ask(client, store, name, *rest)
 
