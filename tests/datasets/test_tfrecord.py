@@ -16,7 +16,7 @@ import torch
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, record, write_files
 from tests.support.tfrecord import frame, write_tfrecord
-from tests.support.threads import wait_until_no_thread_loads
+from tests.support.threads import wait_until_no_thread_loads, wait_until_threads_end
 from torchrec_io._records import open_files
 from torchrec_io._records.record_reader import ReadPlan, RecordReader
 
@@ -107,7 +107,7 @@ class TestOrder:
         assert sorted(reads) == [(offsets[i], offsets[i + 10]) for i in range(0, 100, 10)]
 
     def test_dropped_iterator_leaves_no_thread_or_file(self, paths: list[str]) -> None:
-        gc.collect()
+        wait_until_no_thread_loads()
         threads, files = threading.active_count(), len(os.listdir("/proc/self/fd"))
         dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=2, num_threads=3)
         iterator = iter(dataset)
@@ -181,7 +181,7 @@ class TestDamage:
         assert (error.path, error.record, error.offset) == (damaged[2], 3, self.offset)
 
     def test_raised_errors_keep_no_file_open(self, damaged: list[str]) -> None:
-        gc.collect()
+        wait_until_no_thread_loads()
         gc.disable()  # objects are only freed by their reference counts
         try:
             files = len(os.listdir("/proc/self/fd"))
@@ -193,6 +193,7 @@ class TestDamage:
             with pytest.raises(tio.CorruptRecordError) as caught:
                 mapped[33]
             del dataset, mapped, caught
+            wait_until_threads_end()  # they were reading ahead
             assert len(os.listdir("/proc/self/fd")) == files
         finally:
             gc.enable()
