@@ -7,11 +7,13 @@ import logging
 import multiprocessing
 import pickle
 import random
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from torch.utils.data import DataLoader
 
 import torchrec_io as tio
@@ -27,6 +29,10 @@ from tests.support.epochs import (
     write_numbers,
 )
 from tests.support.states import through_json
+from torchrec_io._datasets.epoch_clock import CLOCK_NUMBERS, EpochClock
+from torchrec_io._datasets.iteration import Position
+from torchrec_io._datasets.iteration_clock import IterationClock
+from torchrec_io._order.progress import Progress
 
 TIMES = 50
 
@@ -338,3 +344,131 @@ class TestWarning:
             for each in (loader, alone, made):
                 list(each)
         assert log.read_text("utf-8") == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_the_same_seed_in_each_epoch(path: str, epochs: list[list[Any]], method: str) -> None:
+    """The seed of DataLoader tells iterations apart; those of two that are equal do not last."""
+    loader = DataLoader(
+        open_numbers(path), batch_size=None, num_workers=2, multiprocessing_context=method
+    )
+    found = []
+    for number in range(4):
+        torch.manual_seed(0)
+        if number == 1:
+            next(iter(loader))  # is left early
+            torch.manual_seed(0)
+        found.append(list(loader))
+    assert found == epochs[:4]
+
+
+# ---- the clock ----
+
+
+def new_clock() -> tuple[EpochClock, torch.Tensor]:
+    numbers = torch.zeros(CLOCK_NUMBERS, dtype=torch.int64)
+    numbers.share_memory_()  # type: ignore[no-untyped-call]
+    return EpochClock(numbers), numbers
+
+
+WORKERS = 4
+ROUNDS = 200
+
+
+def _hammer(numbers: torch.Tensor, barrier: Any, seen: torch.Tensor, worker: int) -> None:
+    clock = EpochClock(numbers)
+    for number in range(1, ROUNDS + 1):
+        barrier.wait()
+        epoch, _ = clock.begin(number)
+        seen[worker, number - 1] = epoch
+        clock.end(number - 1, 10**6, WORKERS)  # an earlier iteration no longer counts
+        clock.end(number, epoch + 1, WORKERS)
+        barrier.wait()
+
+
+def test_processes_that_begin_and_end_at_once() -> None:
+    """All workers of an iteration get one epoch, and only the last end moves the clock."""
+    context = multiprocessing.get_context("fork")
+    clock, numbers = new_clock()
+    seen = torch.zeros((WORKERS, ROUNDS), dtype=torch.int64)
+    seen.share_memory_()  # type: ignore[no-untyped-call]
+    barrier = context.Barrier(WORKERS)
+    processes = [
+        context.Process(target=_hammer, args=(numbers, barrier, seen, worker))
+        for worker in range(WORKERS)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(timeout=120)
+        assert process.exitcode == 0
+    assert seen.tolist() == [list(range(ROUNDS))] * WORKERS
+    assert clock.epoch == ROUNDS
+
+
+def test_an_epoch_that_is_set_during_ends_stays() -> None:
+    for number in range(1, 100):
+        clock, _ = new_clock()
+        clock.begin(number)
+        start = threading.Barrier(3)
+
+        def end(clock: EpochClock = clock, number: int = number, start: Any = start) -> None:
+            start.wait()
+            clock.end(number, 1, 2)
+
+        threads = [threading.Thread(target=end) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        start.wait()
+        clock.set(100)
+        for thread in threads:
+            thread.join()
+        assert clock.epoch == 100
+
+
+def test_a_worker_at_its_end_does_not_go_on_if_others_are_not(path: str) -> None:
+    """It may get its first request after the others have reached their ends."""
+    dataset = open_numbers(path)
+    partition, clock = dataset._session.partition, dataset._session.state.clock
+    at_end, inside = (IterationClock(clock, 9, 2, 0) for _ in range(2))
+    position = Position.at(Progress(consumed=1), partition.layout(0, 2), at_end)
+    for turn in (at_end, inside):
+        turn.begin_at(0)
+        turn.resume(partition, position, is_at_end=turn is at_end)
+    inside.expect(partition, position)
+    inside.end()
+    assert clock.epoch == 1
+    assert not at_end.starts_after(position)
+
+
+def test_iterations_of_this_process_that_end() -> None:
+    clock, _ = new_clock()
+    for number in (5, 6):
+        clock.begin(number)
+    clock.move(clock.times_set, 0, 3)
+    assert clock.epoch == 3
+    clock.move(clock.times_set, 0, 1)
+    assert clock.epoch == 3
+    times_set = clock.times_set
+    clock.set(3)
+    clock.begin(7)
+    clock.move(times_set, 3, 4)
+    assert clock.epoch == 3
+    clock.move(clock.times_set, 3, 4)
+    assert clock.epoch == 4
+
+
+def test_an_end_is_taken_back_unless_something_has_happened() -> None:
+    clock, _ = new_clock()
+    clock.begin(1)
+    clock.end(1, 1, 1)
+    clock.repeat_epoch(0, 1)
+    assert clock.epoch == 0
+    for change in (lambda: clock.begin(3), lambda: clock.set(1)):
+        clock.begin(2)
+        clock.end(2, 1, 1)
+        change()
+        clock.repeat_epoch(0, 1)
+        assert clock.epoch == 1
+        clock.set(0)

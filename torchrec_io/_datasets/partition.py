@@ -93,8 +93,7 @@ class RecordPartition:
     ) -> Iterator[tuple[int, Any]]:
         """Yield the epoch and the units of each remaining batch of an iteration.
 
-        Units are int64 ``[n]`` of record numbers, a
-        a ``_core.RowPlan``, or a chunk of a stream.
+        Units are int64 ``[n]`` of record numbers, a ``_core.RowPlan``, or a chunk of a stream.
 
         Raises:
             ValueError: If ranks would get different numbers of batches and ``uneven`` is None.

@@ -20,7 +20,7 @@ def open_binary(location: Location) -> BinaryIO:
     """
     if location.local_path is not None:
         return open(location.local_path, "rb")
-    return io.BufferedReader(SourceReader(location.open()), _BUFFER_BYTES)
+    return io.BufferedReader(_OwningReader(location.open()), _BUFFER_BYTES)
 
 
 class SourceReader(io.RawIOBase):
@@ -56,3 +56,12 @@ class SourceReader(io.RawIOBase):
         got = self._source.read_into(self._offset, out)
         self._offset += got
         return got
+
+
+class _OwningReader(SourceReader):
+    """A reader that closes its source."""
+
+    def close(self) -> None:
+        if not self.closed:
+            self._source.close()
+        super().close()
