@@ -20,7 +20,8 @@ from ..._schema.specs import FixedLenFeature
 from ..arrays import Arena, view_of
 from ..layout import Column, Numbers, Padding
 from .base import ColumnBuilder, LocatedBlock
-from .decoded import DecodedListBuilder, ElementDecoder, Elements, build_decoded
+from .decoded import DecodedBuilder, build_decoded
+from .elements import ElementDecoder, Elements
 from .plain import FixedBuilder
 
 Pixels: TypeAlias = npt.NDArray[Any]
@@ -171,7 +172,7 @@ def _groups(positions: Sequence[int], threads: int) -> list[Sequence[int]]:
     return groups
 
 
-class _PaddedImageBuilder(DecodedListBuilder):
+class _PaddedImageBuilder(DecodedBuilder):
     """Builder of one column of images of different sizes, padded to the largest."""
 
     feature: ImageFeature
