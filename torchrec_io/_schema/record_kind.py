@@ -249,7 +249,7 @@ def _are_empty_examples(records: Sequence[bytes]) -> bool:
 
 @functools.cache
 def _known_kinds() -> tuple[RecordKind, ...]:
-    from .known_messages import KNOWN_NAMES, read_known  # noqa: PLC0415  # Examples need no protobuf
+    from .known_messages import KNOWN_NAMES, read_known  # noqa: PLC0415  # rarely needed
 
     def kind_of(name: str) -> RecordKind:
         return RecordKind(name, lambda record: _message(read_known(record, name)))
@@ -258,7 +258,7 @@ def _known_kinds() -> tuple[RecordKind, ...]:
 
 
 def _read_unknown(record: bytes) -> Parts | None:
-    from .known_messages import read_unknown  # noqa: PLC0415  # Examples need no protobuf
+    from .known_messages import read_unknown  # noqa: PLC0415  # rarely needed
 
     return _message(read_unknown(record))
 
