@@ -20,7 +20,6 @@ from .arrays import Arena, view_of
 from .columns.base import (
     MAX_ARENA_BYTES,
     ColumnBuilder,
-    DeferredBuilder,
     DenseLayout,
     ElementSelection,
     LocatedBlock,
@@ -46,7 +45,6 @@ class ExampleParser:
         schema: Schema of the records.
         native: Parser of the native core.
         builders: Builder of each feature's column, in the order of the schema.
-        located_builders: Builders of the columns that are laid out once values are located.
         is_fixed: Whether the native core alone makes all columns, and no size depends on the
             records. Values are then located as they are written, in one pass.
         names: Flat names of the features that have a column.
@@ -61,29 +59,29 @@ class ExampleParser:
         features = [(name, spec, False) for name, spec in schema.context.items()]
         features += [(name, spec, True) for name, spec in (schema.sequence or {}).items()]
         self.builders: list[ColumnBuilder] = [
-            self._builder_of(name, spec, in_lists=in_lists) for name, spec, in_lists in features
+            pkgutil.resolve_name(spec.column)(name, spec, in_lists=in_lists)
+            for name, spec, in_lists in features
         ]
+        made = [builder for builder in self.builders if builder.name not in self._deferred]
         # Name of the feature and of the stored feature of each native spec.
         self._owners: list[tuple[str, str]] = []
         specs: list[_core.FeatureSpec] = []
         for builder in self.builders:
             builder.first_spec = len(specs)
-            specs += builder.specs
+            is_deferred = builder.name in self._deferred
+            specs += [spec.without_column() if is_deferred else spec for spec in builder.specs]
             self._owners += [(builder.name, spec.key.decode()) for spec in builder.specs]
         self.native = _core.ExampleParser(specs, schema.is_sequence)
-        self.located_builders = [
-            b for b in self.builders if b.dense is None and not isinstance(b, DeferredBuilder)
-        ]
-        self._unfinished = [builder for builder in self.builders if builder.needs_finish]
+        self._located = [builder for builder in made if builder.dense is None]
+        self._unfinished = [builder for builder in made if builder.needs_finish]
         self.is_fixed = self.native.is_fixed and not self._unfinished
-        self._checked = [b for b in self.builders if b.limits is not None]
-        self._dense_groups = _group_dense(self.builders)
+        self._checked = [builder for builder in made if builder.limits is not None]
+        self._dense_groups = _group_dense(made)
         # Batches usually have two sizes; other sizes must not fill the memory.
         self._dense_layout = functools.lru_cache(maxsize=8)(self._make_dense_layout)
-        without = {b.name for b in self.builders if isinstance(b, DeferredBuilder)}
-        self.names = tuple(name for name in schema if name not in without)
+        self.names = tuple(name for name in schema if name not in self._deferred)
         self.paths = dict(schema.paths)
-        self.padded = {b.name: b.padding for b in self.builders if b.padding is not None}
+        self.padded = {b.name: b.padding for b in made if b.padding is not None}
         self.selectable = frozenset(b.name for b in self.builders if b.takes_selection)
 
     @classmethod
@@ -96,10 +94,6 @@ class ExampleParser:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ExampleParser, (self.schema, self._deferred)
-
-    def _builder_of(self, name: str, spec: Any, *, in_lists: bool) -> ColumnBuilder:
-        builder: ColumnBuilder = pkgutil.resolve_name(spec.column)(name, spec, in_lists=in_lists)
-        return DeferredBuilder(builder) if name in self._deferred else builder
 
     def builder(self, name: str) -> ColumnBuilder:
         """Return the builder of a feature's column, by its flat name."""
@@ -216,10 +210,10 @@ class ExampleParser:
         block.located = located
         if failures := located.failures:
             block.add_failures(failures)
-        if failures or not self.located_builders:
+        if failures or not self._located:
             return
         block.targets = block.targets.copy()
-        for builder in self.located_builders:
+        for builder in self._located:
             block.columns += tuple(builder.lay_out(block))
 
     def _finish(self, block: LocatedBlock, arena: Arena) -> None:

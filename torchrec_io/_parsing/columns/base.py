@@ -88,22 +88,6 @@ class ColumnBuilder:
         """Complete the column after the native parser has filled the arena."""
 
 
-class DeferredBuilder(ColumnBuilder):
-    """Builder of no column: the values are located, and decoded by others.
-
-    Args:
-        builder: Builder of the column that the feature would have, a list of numbers.
-    """
-
-    def __init__(self, builder: ColumnBuilder) -> None:
-        self._builder = builder
-        super().__init__(builder.name, builder.feature, in_lists=builder.in_lists)
-        self.limits = None  # there are no values to check
-
-    def native_specs(self) -> list[_core.FeatureSpec]:
-        return [spec.without_column() for spec in self._builder.specs]
-
-
 class ElementSelection(NamedTuple):
     """Some elements of each record's sequences.
 
@@ -258,17 +242,9 @@ class LocatedBlock:
         spans = self.located.spans(spec)
         return spans.offsets, spans.sizes, spans.units.values, spans.units.records
 
-    def record_bytes(self, record: int) -> memoryview:
-        """Return the bytes of a record, in the memory of the block."""
-        return self.block.view(record)
-
     def random_key(self, record: int, feature: str) -> bytes:
         """Return the key of the random numbers of a record's feature; 16 bytes."""
         return self._random.key(self.block.numbers[record], feature)
-
-    def random_keys(self, records: Ints, feature: str) -> bytes:
-        """Return the keys of the random numbers of several records' feature; 16 bytes each."""
-        return self._random.keys(self.block.numbers[records], feature)
 
     def set_target(self, spec: int, values: Values, rows: int = 0, steps: int = 0) -> None:
         """Set the memory that the native core writes to.

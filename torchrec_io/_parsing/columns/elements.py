@@ -90,7 +90,7 @@ class Elements(NamedTuple):
         positions = zip(
             self.records.tolist(), self.offsets.tolist(), self.sizes.tolist(), strict=True
         )
-        return [block.record_bytes(record)[at : at + size] for record, at, size in positions]
+        return [block.block.view(record)[at : at + size] for record, at, size in positions]
 
     def each(
         self,

@@ -87,9 +87,9 @@ class ImageDecoder(ElementDecoder):
         def decode(group: Sequence[int]) -> list[tuple[int, str]]:
             part = slice(group[0], group[-1] + 1)
             which = elements.records[part]
-            keys = (
-                None if self.feature.augment is None else block.random_keys(which, self.random_name)
-            )
+            keys = None
+            if self.feature.augment is not None:
+                keys = b"".join(block.random_key(each, self.random_name) for each in which.tolist())
             offsets, sizes = elements.offsets[part], elements.sizes[part]
             images = StoredImages(block.records, which, offsets, sizes, keys)
             values = _channels_last(out[part], self.feature)
@@ -140,7 +140,8 @@ class ImageDecoder(ElementDecoder):
             if first is None:
                 return CropKey(key)
             offsets, sizes, _, _ = block.spans(first.first_spec)
-            value = block.record_bytes(record)[offsets[record] : offsets[record] + sizes[record]]
+            at, size = offsets[record], sizes[record]
+            value = block.block.view(record)[at : at + size]
             try:
                 return CropKey(key, read_size(value, first.feature))
             except BadValueError as error:
