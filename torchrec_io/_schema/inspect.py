@@ -92,19 +92,9 @@ def inspect_sequence_example(
     return _features_of(example.context), lists
 
 
-class InspectedExampleList(NamedTuple):
-    """A list of Examples that share a context.
-
-    Attributes:
-        context: Features of the context.
-        examples: Features of each Example.
-    """
-
-    context: dict[str, InspectedFeature]
-    examples: list[dict[str, InspectedFeature]]
-
-
-def inspect_example_list(record: bytes) -> InspectedExampleList | None:
+def inspect_example_list(
+    record: bytes,
+) -> tuple[dict[str, InspectedFeature], list[dict[str, InspectedFeature]]] | None:
     """Return the context and the examples of a serialized ``ExampleListWithContext``.
 
     Returns:
@@ -114,7 +104,7 @@ def inspect_example_list(record: bytes) -> InspectedExampleList | None:
     if found is None:
         return None
     examples = [_features_of(example.features) for example in found.examples]
-    return InspectedExampleList(_features_of(found.context.features), examples)
+    return _features_of(found.context.features), examples
 
 
 def name_of(key: bytes) -> str:
