@@ -7,7 +7,6 @@ second pass fills it. Both run in the native core for a whole block at once.
 from __future__ import annotations
 
 import functools
-import itertools
 import pkgutil
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -150,9 +149,11 @@ class ExampleParser:
         ]
         stored = [read.for_core(block.records) for read, block in zip(reads, blocks, strict=True)]
         if self.is_fixed:
-            for block, read_natively in zip(blocks, stored, strict=True):
-                block.reads, block.verify_crc = read_natively, verify_crc
-            return [*itertools.takewhile(lambda block: block.is_plausible, blocks)]
+            for number, block in enumerate(blocks):
+                if not block.is_plausible:
+                    return blocks[:number]
+                block.reads, block.verify_crc = stored[number], verify_crc
+            return blocks
         found = _core.load_batches(self.native, stored, verify_crc)
         for number, located in enumerate(found):
             self._lay_out(blocks[number], located)
@@ -182,7 +183,12 @@ class ExampleParser:
             located = [block.located for block in blocks]
             done, found = _core.fill_batches(located, targets, arenas)
         for number, (block, arena) in enumerate(zip(blocks[:done], arenas, strict=False)):
-            self._finish(block, arena)
+            for numbers, values in block.writes:
+                view_of(arena, numbers)[...] = values
+            for builder in self._unfinished:
+                builder.finish(block, arena)
+            if self._checked:
+                block.refused = self._find_refused(block.columns, arena)
             if block.failures:
                 return number
         if done < len(blocks):
@@ -216,18 +222,12 @@ class ExampleParser:
         for builder in self._located:
             block.columns += tuple(builder.lay_out(block))
 
-    def _finish(self, block: LocatedBlock, arena: Arena) -> None:
-        """Complete the columns after the native core has filled the arena."""
-        for numbers, values in block.writes:
-            view_of(arena, numbers)[...] = values
-        for builder in self._unfinished:
-            builder.finish(block, arena)
-        if self._checked:
-            found = [self._outside(builder, block.columns, arena) for builder in self._checked]
-            block.refused = Failures.joined([each for each in found if len(each)])
+    def _find_refused(self, columns: Sequence[Column], arena: Arena) -> Failures:
+        """Return the records that have a value out of range in a finished column."""
+        found = [self._outside(builder, columns, arena) for builder in self._checked]
+        return Failures.joined([each for each in found if len(each)])
 
     def _outside(self, builder: ColumnBuilder, columns: Sequence[Column], arena: Arena) -> Failures:
-        """Return the records that have a value out of range in a finished column."""
         limits, spec = builder.limits, builder.first_spec
         assert limits is not None
         lengths = None if builder.padding is None else builder.padding.lengths

@@ -69,7 +69,8 @@ class Frames:
         Args:
             records: The records of the block, as the core has them.
         """
-        buffer = self.records.buffer
+        assert self.block is not None
+        buffer = self.block.buffer
         if not self.files:
             return _core.BatchReads.of_buffer(self.plan, buffer, records)
         return _core.BatchReads(self.descriptors, self.plan, buffer, records)

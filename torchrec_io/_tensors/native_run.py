@@ -51,7 +51,9 @@ def load_run(
         located = parser.load(
             reads, randoms[: len(frames)], image_threads(), verify_crc=reader.verify_crc
         )
-        arenas = [allocate_for(block.layout.size, block.columns, len(block)) for block in located]
+        arenas = [
+            allocate_for(block.layout.size, block.columns, len(block.block)) for block in located
+        ]
         done = parser.fill(located, [arena.numpy() for arena in arenas])
         return [
             ParsedRows(

@@ -137,6 +137,8 @@ class LocatedBlock:
         failures: Records that cannot be parsed. If there are any, the block must not be filled:
             remove them from it and locate the others.
         refused: Records with values out of range. The other rows of the arena are valid.
+        is_plausible: Whether the dense columns are not much larger than the records. If they are,
+            the schema must be wrong: locate the values before the memory is allocated.
         reads: Reads of the records, whose values are located as the arena is filled, because no
             size depends on them; None if they are located already.
         verify_crc: Whether these reads check the CRCs of lengths and data.
@@ -169,6 +171,8 @@ class LocatedBlock:
         self.records = block.native()
         self.builders = builders
         self.failures: list[RecordFailure] = []
+        most_bytes = _PLAUSIBLE_BYTES + _PLAUSIBLE_GROWTH * self.records.total_bytes
+        self.is_plausible = dense.size <= most_bytes
         self.layout = ArenaLayout(dense.size)
         self.columns = dense.columns
         self.targets = dense.targets
@@ -180,14 +184,6 @@ class LocatedBlock:
 
     def __len__(self) -> int:
         return len(self.block)
-
-    @property
-    def is_plausible(self) -> bool:
-        """True if the columns so far are not much larger than the records.
-
-        If they are, the schema must be wrong: locate the values before the memory is allocated.
-        """
-        return self.layout.size <= _PLAUSIBLE_BYTES + _PLAUSIBLE_GROWTH * self.records.total_bytes
 
     @property
     def threads(self) -> int:
