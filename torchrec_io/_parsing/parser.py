@@ -58,7 +58,7 @@ class ExampleParser:
         features = [(name, spec, False) for name, spec in schema.context.items()]
         features += [(name, spec, True) for name, spec in (schema.sequence or {}).items()]
         self.builders: list[ColumnBuilder] = [
-            pkgutil.resolve_name(spec.column)(name, spec, in_lists=in_lists)
+            _builder_class(spec.column)(name, spec, in_lists=in_lists)
             for name, spec, in_lists in features
         ]
         made = [builder for builder in self.builders if builder.name not in self._deferred]
@@ -286,6 +286,13 @@ def _hint_at(
     from .hints import hint_at  # noqa: PLC0415  # only for errors
 
     return hint_at(schema, bytes(block.view(record)), name, key)
+
+
+@functools.cache
+def _builder_class(path: str) -> type[ColumnBuilder]:
+    """Return a class by its module and name. Modules are loaded with the first such feature."""
+    found: type[ColumnBuilder] = pkgutil.resolve_name(path)
+    return found
 
 
 def _group_dense(
