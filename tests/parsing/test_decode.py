@@ -28,17 +28,6 @@ def raw_example(data: bytes, *shape: int, key: str = "x") -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "size"), [("int32", 7), ("int32", 9), ("int32", 0), ("uint8", 3)]
-)
-def test_a_raw_array_of_another_size_is_refused(dtype: Any, size: int) -> None:
-    good, bad = raw_example(bytes(8)), raw_example(bytes(size))
-    shape = [2] if dtype == "int32" else [8]
-    with pytest.raises(DecodeError, match=f"has {size} bytes, the schema wants 8") as caught:
-        tio.parse_examples([good, bad], {"x": tio.RawFeature(dtype, shape)})
-    assert (caught.value.record, caught.value.feature) == (1, "x")
-
-
-@pytest.mark.parametrize(
     ("shape", "reason"),
     [
         ((3,), "has 8 bytes, its shape .3. of int32 needs 12"),

@@ -95,14 +95,6 @@ def test_the_sort_is_stable_for_any_number() -> None:
         assert entries_of(column) == sorted(stored, key=lambda pair: pair[0])
 
 
-def test_entries_that_are_sorted_already_stay() -> None:
-    entries: list[Entry] = [((1,), b"b"), ((0,), b""), ((1,), b"aa")]
-    loose = sparse_feature("string", (2,), already_sorted=True)
-    assert entries_of(tio.parse_example(record_of(entries, 1), {"x": loose})["x"]) == entries
-    sorted_ = tio.parse_example(record_of(entries, 1), {"x": sparse_feature("string", (2,))})["x"]
-    assert entries_of(sorted_) == [((0,), b""), ((1,), b"b"), ((1,), b"aa")]
-
-
 # ---- what is refused ----
 
 
@@ -160,15 +152,3 @@ def test_misfits_are_named(changed: dict[str, Any], reason: str, already_sorted:
     with pytest.raises(DecodeError, match=reason) as caught:
         tio.parse_examples([good, bad, good], {"x": feature})
     assert (caught.value.record, caught.value.feature) == (1, "x")
-
-
-@pytest.mark.parametrize("extent", [0, 1])
-def test_a_size_of_zero_holds_nothing(extent: int) -> None:
-    schema = {"x": sparse_feature("int64", (extent,))}
-    assert tio.parse_example(b"", schema)["x"].dense_shape == (extent,)
-    record = example_of(i0=[0], values=[1])
-    if extent:
-        assert entries_of(tio.parse_example(record, schema)["x"]) == [((0,), 1)]
-        return
-    with pytest.raises(DecodeError, match="outside of the size 0"):
-        tio.parse_example(record, schema)

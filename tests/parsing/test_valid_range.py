@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.utils.data import DataLoader
 
 import torchrec_io as tio
 from tests.support.examples import example_of, sequence_example_of
-from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io._parsing.parser import ExampleParser
 from torchrec_io._records.record_block import RecordList
 from torchrec_io._tensors.parse import parse_block
@@ -151,27 +148,6 @@ def test_in_feature_lists(data: st.DataObject, case: Any, kind: str) -> None:
     )
 
 
-@given(data=st.data(), case=cases(), in_lists=st.booleans())
-def test_with_partitions(data: st.DataObject, case: Any, in_lists: bool) -> None:
-    dtype, valid, numbers = case
-    parts = [tio.RaggedFeature.RowLengths("l"), tio.RaggedFeature.UniformRowLength(2)]
-    spec = tio.RaggedFeature(dtype, "v", parts, valid_range=valid)
-    plain = tio.RaggedFeature(dtype, "v", parts)
-    pairs = st.lists(st.tuples(numbers, numbers).map(list), max_size=3).map(flat)
-    units = data.draw(st.lists(st.lists(pairs, min_size=1, max_size=3), max_size=5))
-    if in_lists:
-        records = [
-            sequence_example_of({}, {"v": steps, "l": [[len(step) // 2] for step in steps]})
-            for steps in units
-        ]
-        schemas = [tio.Schema(context={}, sequence={"x": made}) for made in (spec, plain)]
-    else:
-        units = [steps[:1] for steps in units]
-        records = [example_of(v=row, l=[len(row) // 2]) for [row] in units]
-        schemas = [tio.Schema({"x": made}) for made in (spec, plain)]
-    check(schemas, records, [any_bad(flat(steps), valid) for steps in units])
-
-
 @given(data=st.data(), case=cases(), sorted_already=st.booleans())
 def test_sparse(data: st.DataObject, case: Any, sorted_already: bool) -> None:
     dtype, valid, numbers = case
@@ -261,12 +237,6 @@ def test_a_number_lies_between_itself_and_itself_however_it_is_rounded(dtype: An
         tio.parse_examples([example_of(x=[0.102])], schema)
 
 
-def test_a_float64_column_holds_what_float32_made_of_a_number() -> None:
-    schema = {"x": tio.FixedLenFeature([], "float64", valid_range=(0, 0.1))}
-    with pytest.raises(tio.DecodeError, match=r"the value 0.10000000149\d+ is outside"):
-        tio.parse_examples([example_of(x=[0.1])], schema)
-
-
 @pytest.mark.parametrize(
     ("dtype", "valid", "good", "bad"),
     [
@@ -354,40 +324,3 @@ def test_a_default_has_to_be_valid(dtype: Any, default: list[float]) -> None:
         tio.FixedLenFeature([2], dtype, default, valid_range=(0, 1))
     spec = tio.FixedLenFeature([2], dtype, [0.5, 1], valid_range=(0, 1))
     assert tio.parse_examples([b""], {"x": spec})["x"].tolist() == [[0.5, 1]]
-
-
-# ---- in datasets ----
-
-BAD = [13, 14, 37]
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    path = tmp_path / "data"
-    numbers = [math.nan if number in BAD else number / 40 for number in range(40)]
-    write_tfrecord(
-        path, [example_of(x=[number], n=[place]) for place, number in enumerate(numbers)]
-    )
-    return str(path)
-
-
-SCHEMA = {
-    "x": tio.FixedLenFeature([], "float32", valid_range=(0, 1)),
-    "n": tio.FixedLenFeature([], "int64"),
-}
-
-
-@pytest.mark.parametrize("workers", [0, 1])
-@pytest.mark.parametrize("batch_size", [5, None])
-def test_the_error_names_the_place(path: str, workers: int, batch_size: int | None) -> None:
-    dataset = tio.TFRecordDataset(path, SCHEMA, batch_size=batch_size)
-    loader: Any = DataLoader(dataset, batch_size=None, num_workers=workers)
-    seen: list[int] = []
-    with pytest.raises(tio.DecodeError) as caught:
-        for item in loader:
-            seen += np.ravel(item["n"]).tolist()
-    assert seen == list(range(13 if batch_size is None else 10))
-    frames = [len(frame(example_of(x=[0.5], n=[place]))) for place in range(13)]
-    error = caught.value
-    assert (error.path, error.record, error.offset, error.feature) == (path, 13, sum(frames), "x")
-    assert "the value nan is outside the valid range [0, 1]" in str(error)
