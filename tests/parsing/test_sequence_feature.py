@@ -16,12 +16,6 @@ from hypothesis import strategies as st
 import torchrec_io as tio
 from tests.support.examples import example_of, sequence_example_of
 from tests.support.images import decoded, encoded
-from torchrec_io import _core
-from torchrec_io._parsing.columns.base import ElementSelection
-from torchrec_io._parsing.parser import ExampleParser
-from torchrec_io._records.record_block import RecordList
-from torchrec_io._tensors.batch import Batch
-from torchrec_io._tensors.columns import Columns
 from torchrec_io.checks import counted
 from torchrec_io.errors import DecodeError, SchemaError
 
@@ -266,43 +260,6 @@ def test_shapes_of_steps_stand_in_a_list_of_their_own() -> None:
     schema = tio.Schema(context={}, sequence={"x": sequence(Raw("uint8", shape_key="s"))})
     [array] = tio.parse_sequence_examples([sequence_example_of({}, lists)], schema)["x"]
     assert array.tolist() == [[[97, 98, 99], [100, 101, 102]], [[103, 104, 105], [106, 107, 108]]]
-
-
-# ---- some elements of each record ----
-
-
-def picked(records: list[bytes], wanted: list[list[int]], **specs: Any) -> Any:
-    parser = ExampleParser.of(tio.Schema(specs))
-    starts = np.cumsum([0, *map(len, wanted)], dtype=np.int64)
-    elements = np.array([each for some in wanted for each in some], np.int64)
-    selection = ElementSelection({"x", "y"}, elements, starts)
-    located = parser.locate(RecordList.of(records), selection=selection)
-    if located.failures:
-        return located.failures
-    arena = _core.allocate(located.layout.size)
-    parser.fill([located], [arena])
-    columns, failures = located.columns, located.failures
-    return failures or Batch(Columns(torch.from_numpy(arena), columns, parser.names))
-
-
-def test_only_selected_elements_are_decoded() -> None:
-    bad = b"not two numbers"
-    records = [
-        example_of(x=[stored(1), stored(2), stored(3)], n=[1, 2, 3], s=[1, 1, 2, 2, 2]),
-        example_of(x=[bad, stored(5), stored(6), bad], n=[1]),
-    ]
-    batch = picked(
-        records,
-        [[0, 1], [1, 2]],
-        x=sequence(),
-        y=sequence(Raw("int16", [None]), value_key="x"),
-        n=tio.VarLenFeature("int64"),
-    )
-    assert batch["x"].tolist() == [[pair(1), pair(2)], [pair(5), pair(6)]]
-    assert [one.tolist() for one in batch["y"]] == batch["x"].tolist()
-    assert batch["n"].tolist() == [[1, 2, 3], [1]]
-    sized = picked([records[0], records[0]], [[2, 0], []], x=sequence(PAIR, 3))["x"]
-    assert sized.tolist() == [[pair(3), pair(1)], []]
 
 
 # ---- values ----

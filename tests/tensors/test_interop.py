@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -56,32 +54,11 @@ def alike(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(plain(one) == plain(other))
 
 
-def test_tensordict_of_some_records() -> None:
-    batch = make_batch(5)
-    part = batch.to_tensordict().exclude("tokens", "narrow")[1:3]
-    assert part.batch_size == torch.Size([2])
-    assert part["id"].tolist() == [1, 2]
-    assert list(part["name"]) == [b"n1", b"n2"]
-
-
-def test_tensordict_of_nothing() -> None:
-    schema = {"x": tio.FixedLenFeature([], "int64"), "b": tio.FixedLenFeature([], "string")}
-    found = tio.parse_examples([], schema).to_tensordict()
-    assert found.batch_size == torch.Size([0])
-    assert found["x"].shape == (0,)
-
-
 def test_a_column_named_lengths() -> None:
     batch = tio.collate([tio.Sample({"lengths": 1, "x": torch.ones(2)}, {"x": "int64"})])
     assert batch.to_tensordict()["lengths"].tolist() == [1]
     with pytest.raises(ValueError, match="must not have a column named 'lengths'"):
         tio.pad_collate(batch).to_tensordict()
-
-
-def test_tensordict_is_loaded_when_it_is_needed() -> None:
-    code = "import sys, torchrec_io; torchrec_io.Batch; print('tensordict' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert done.stdout.strip() == "False"
 
 
 # ---- jagged ----

@@ -56,10 +56,6 @@ def contents(batch: tio.Batch) -> Any:
     return plain(dict(batch)), plain(batch.lengths)
 
 
-def pickled(value: Any) -> Any:
-    return pickle.loads(pickle.dumps(value))
-
-
 # ---- taking apart and putting together ----
 
 
@@ -113,18 +109,6 @@ def test_a_structure_keeps_no_batch_in_memory() -> None:
     assert known() is None
     context: Any = structure._context
     assert pickle.loads(pickle.dumps(context)) == context
-
-
-def test_dtypes_follow_the_function() -> None:
-    batch = pytree.tree_map(lambda leaf: leaf.double(), numbers())
-    assert [batch[name].dtype for name in batch] == [torch.float64] * 2
-    assert repr(batch) == "Batch(x: float64[4], y: float64[4, 2])"
-    assert [sample["x"].item() for sample in batch.samples()] == [0, 1, 2, 3]
-
-
-def test_two_batches_in_one_call() -> None:
-    added = pytree.tree_map(torch.add, numbers(), numbers())
-    assert added["x"].tolist() == [0, 2, 4, 6]
 
 
 def test_batches_of_other_columns_differ_in_structure() -> None:
@@ -208,21 +192,6 @@ def test_parts_that_do_not_fit_are_refused() -> None:
 # ---- methods of batches that own their columns ----
 
 
-def tensors_of(batch: tio.Batch) -> list[Tensor]:
-    return list(pytree.tree_leaves(batch))
-
-
-def test_to() -> None:
-    own = clone(make_batch())
-    assert own.to("cpu") is own
-    moved = own.to("meta")
-    assert moved.device == torch.device("meta")
-    assert {leaf.device.type for leaf in tensors_of(moved)} == {"meta"}
-    assert moved.lengths["padded"].device.type == "meta"
-    assert own.device == torch.device("cpu")
-    assert not own.is_pinned()
-
-
 def test_columns_that_have_left_an_arena_are_what_moves() -> None:
     batch = numbers()
     leaves, structure = pytree.tree_flatten(batch)
@@ -231,16 +200,6 @@ def test_columns_that_have_left_an_arena_are_what_moves() -> None:
         assert again.arena is None
         assert again["x"].tolist() == [10, 11, 12, 13]
         assert again["y"].tolist() == batch["y"].tolist()
-
-
-@pytest.mark.parametrize(
-    "copies", [copy.copy, copy.deepcopy, lambda b: pickle.loads(pickle.dumps(b))]
-)
-def test_copies(copies: Callable[[tio.Batch], tio.Batch]) -> None:
-    own = clone(make_batch())
-    copied = copies(own)
-    assert copied.arena is None
-    assert contents(copied) == contents(own)
 
 
 def changed(batch: tio.Batch) -> Any:
@@ -257,18 +216,6 @@ def test_through_loaders(tmp_path: Path, workers: int) -> None:
     batches = list(loader)
     assert [batch.arena for batch in batches] == [None] * 4
     assert [batch.num_records for batch in batches] == [5] * 4
-
-
-def test_torch_compile() -> None:
-    def double(batch: tio.Batch) -> tuple[Tensor, Any]:
-        mapped = pytree.tree_map(lambda leaf: leaf * 2, batch)
-        return mapped["y"] + 1, batch["x"]
-
-    compiled = torch.compile(double, backend="eager", fullgraph=True)
-    for batch in (numbers(), clone(numbers())):
-        doubled, x = compiled(batch)
-        assert doubled.tolist() == (batch["y"] * 2 + 1).tolist()
-        assert x.tolist() == batch["x"].tolist()
 
 
 def test_torch_export() -> None:
