@@ -21,11 +21,9 @@ from hypothesis import strategies as st
 import torchrec_io as tio
 from tests.support.formats import Netstrings, netstring
 from torchrec_io._records.fixed_length import FixedLength
-from torchrec_io._records.index_cache import open_indexes
 from torchrec_io._records.lines import TextLines
 from torchrec_io._records.record_reader import RecordReader
 from torchrec_io._records.whole_file import WholeFile
-from torchrec_io._storage.location import Location
 
 NETSTRINGS = Netstrings()
 
@@ -72,31 +70,6 @@ def test_file_too_short_for_its_header(tmp_path: Path) -> None:
     path = stored(tmp_path / "x", b"abc")
     with pytest.raises(tio.TruncatedFileError, match="3 bytes, too few for a header of 2"):
         tio.RecordIndex.build(path, format=FixedLength(1, 2, 2))
-
-
-# ---- whole files ----
-
-
-@pytest.mark.parametrize("data", [b"", b"abc", gzip.compress(b"abc", mtime=0), bytes(1 << 20)])
-def test_whole_files(tmp_path: Path, data: bytes) -> None:
-    path = stored(tmp_path / "x", data)
-    assert read_all(tio.RecordIndex.build(path, format=WholeFile())) == ([data], [str(path)])
-
-
-def test_whole_files_are_not_read_before_they_are_needed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files = [Location.of(stored(tmp_path / f"{n}", b"%d" % n)) for n in range(5)]
-    pread, preadv = os.pread, os.preadv
-    monkeypatch.delattr(os, "pread")
-    monkeypatch.delattr(os, "preadv")
-    indexes, errors = open_indexes(files, "auto", "auto", WholeFile())
-    monkeypatch.setattr(os, "pread", pread, raising=False)
-    monkeypatch.setattr(os, "preadv", preadv, raising=False)
-    assert errors == []
-    reader = RecordReader(indexes)
-    block, _ = reader.fetch(reader.plan(np.array([3, 0, 3])))
-    assert [block[0], block[1], block[2]] == [b"3", b"0", b"3"]
 
 
 # ---- custom formats ----

@@ -81,16 +81,3 @@ def test_without_locks_the_block_runs(tmp_path: Path, monkeypatch: pytest.Monkey
     with file_lock(str(tmp_path / "lock"), never):
         pass
     assert not list(tmp_path.iterdir())
-
-
-def test_a_wait_can_be_interrupted(tmp_path: Path) -> None:
-    path = str(tmp_path / "lock")
-
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
-    with file_lock(path, never):
-        with pytest.raises(KeyboardInterrupt), file_lock(path, interrupt):
-            pass
-        assert os.path.exists(path)
-    assert not os.path.exists(path)

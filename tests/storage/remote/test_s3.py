@@ -139,39 +139,6 @@ def test_objects_are_found_where_listing_is_denied(
     assert [file.name for file in expand_paths(shards, storage_options=options)] == urls
 
 
-# ---- reading ----
-
-
-@pytest.mark.parametrize(
-    "order",
-    [
-        {"shuffle": True},
-        {"shuffle": tio.Shuffle(block=20, window=60)},
-        {"shuffle": 30, "rank": 1, "world_size": 3, "uneven": "keep"},
-    ],
-)
-def test_the_order_and_the_state_are_those_of_local_files(
-    bucket: S3Server, tmp_path: Path, order: dict[str, Any]
-) -> None:
-    for shard in range(SHARDS):
-        path = tmp_path / f"x-{shard:05d}-of-{SHARDS:05d}"
-        path.write_bytes(b"".join(map(frame, records_of(shard))))
-    options: dict[str, Any] = {"batch_size": 8, "seed": 3, "epochs": 2, **order}
-    local = TFRecordDataset(tmp_path, SCHEMA, **options)
-    remote = TFRecordDataset(PATTERN, SCHEMA, storage_options=bucket.options(), **options)
-    expected = [batch["n"].tolist() for batch in local]
-    assert [batch["n"].tolist() for batch in remote] == expected
-    interrupted = remote.replace()
-    items = iter(interrupted)
-    for _ in range(5):
-        next(items)
-    local.load_state_dict(interrupted.state_dict())
-    assert [batch["n"].tolist() for batch in local] == expected[5:]
-    again = remote.replace()
-    again.resume(epoch=0, batches=4)
-    assert [batch["n"].tolist() for batch in again][: len(expected) - 4] == expected[4:]
-
-
 # ---- credentials ----
 
 
