@@ -6,6 +6,7 @@ import gzip
 import zlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.support.inflated import read_all
@@ -84,16 +85,21 @@ def test_streams_with_a_dictionary_are_refused(tmp_path: Path) -> None:
 RECORDS = [b"first", b"", b"x" * 40, bytes(range(30)), b"last"]
 
 
-def compressed_at(kind: str, level: int, records: list[bytes]) -> bytes:
-    stream = b"".join(map(frame, records))
-    if kind == "gzip":
-        return gzip.compress(stream, level, mtime=0)
-    return zlib.compress(stream, level)
+@KINDS
+def test_damage_inside_keeps_the_records_before_it(tmp_path: Path, kind: str) -> None:
+    noise = [np.random.default_rng(number).bytes(1000) for number in range(300)]
+    whole = bytearray(compressed(kind, b"".join(map(frame, noise))))
+    whole[150_000:150_008] = b"\xff" * 8  # noise is stored as it is
+    (tmp_path / "x").write_bytes(whole)
+    found, error = read(tmp_path / "x")
+    assert isinstance(error, CorruptRecordError)
+    assert [data for _, data in found] == noise[: len(found)]
+    assert len(found) > 140
 
 
 @KINDS
 def test_damage_at_the_end_keeps_every_record(tmp_path: Path, kind: str) -> None:
-    whole = bytearray(compressed_at(kind, 6, RECORDS))
+    whole = bytearray(compressed(kind, b"".join(map(frame, RECORDS))))
     whole[-1] ^= 1
     file = tmp_path / "x"
     file.write_bytes(whole)
