@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import pickle
 from collections.abc import Sequence
 from typing import Any
@@ -133,18 +132,3 @@ def test_all_access_methods_agree(order: LengthBatchedOrder, epoch: int, random:
     for number in (-1, len(whole)):
         with pytest.raises(IndexError, match=f"no units {number}"):
             batch_of(other, epoch, number)
-
-
-def many(shuffle: Any, seed: int = 1) -> LengthBatchedOrder:
-    lengths = np.random.default_rng(0).integers(1, 30, 300)
-    return LengthBatchedOrder(RecordOrder(Span(0, 300, 300), shuffle, seed), Lengths(lengths), 90)
-
-
-def test_batches_of_a_window_are_shuffled() -> None:
-    order = many(True)
-    lengths = order.lengths.values
-    rising = 0
-    for epoch in range(20):
-        longest = [lengths[batch[0]] for batch in batches_of(order, epoch)]
-        rising += sum(first < second for first, second in itertools.pairwise(longest))
-    assert rising > 100  # lengths of sorted windows only rise at their borders

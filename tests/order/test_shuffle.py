@@ -78,10 +78,6 @@ def test_window_limits_the_distance_of_a_record(
         assert moved.max() <= window
 
 
-def test_window_of_one_does_not_shuffle() -> None:
-    assert np.array_equal(whole_order(100, 1), np.arange(100))
-
-
 @pytest.mark.parametrize("window", [50, 51, 10**12])
 def test_window_of_all_records_is_a_uniform_shuffle(window: int) -> None:
     assert np.array_equal(whole_order(50, window, 3, 1), whole_order(50, True, 3, 1))
@@ -165,12 +161,3 @@ def test_invalid_blocks_and_windows_are_rejected(name: str, bad: Any) -> None:
 def test_positions_outside_the_order_are_rejected(shuffle: ShuffleChoice, position: int) -> None:
     with pytest.raises(IndexError):
         records_at(np.array([0, position]), 10, shuffle, 0, 0)
-
-
-@pytest.mark.parametrize(
-    "shuffle",
-    [False, True, 3, Shuffle(block=2, window=3), Shuffle(block=2, window=3, lanes=2)],
-    ids=str,
-)
-def test_empty_positions_of_an_empty_order(shuffle: ShuffleChoice) -> None:
-    assert len(records_at(np.empty(0, np.int64), 0, shuffle, 0, 0)) == 0

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.support.orders import chi_square_is_plausible
 from torchrec_io._order import split
-from torchrec_io._order.selection import Mask, Selection, Span, Subset
+from torchrec_io._order.selection import Selection, Span, Subset
 from torchrec_io._order.split import (
     fractions_to_counts,
     parse_slice,
@@ -145,6 +145,7 @@ def test_counts_are_complete_and_near_the_fractions(fractions: list[float], size
         ([0.1] * 10, 5, [1, 0, 1, 0, 1, 0, 1, 0, 1, 0]),
         ([0.999_999_5, 0.000_000_1], 3, [3, 0]),
         ([0.25, 0.75], 0, [0, 0]),
+        ([99.5, 0.5], 1000, [995, 5]),
     ],
 )
 def test_counts_examples(fractions: list[float], size: int, counts: list[int]) -> None:
@@ -155,10 +156,6 @@ def test_counts_examples(fractions: list[float], size: int, counts: list[int]) -
 @pytest.mark.parametrize("size", [0, 1, 7, 10, 12345])
 def test_percentages_and_weights(weights: list[float], size: int) -> None:
     assert fractions_to_counts(weights, size) == fractions_to_counts([0.8, 0.1, 0.1], size)
-
-
-def test_percentages_below_one() -> None:
-    assert fractions_to_counts([99.5, 0.5], 1000) == [995, 5]
 
 
 @pytest.mark.parametrize(
@@ -190,27 +187,6 @@ def test_parts_are_disjoint_and_exhaustive(
     parts = split_records(records, names_of(len(records)), None, fractions, seed)
     assert {part.total for part in parts} == {total}
     check_parts(parts, range(total), fractions_to_counts(fractions, total))
-
-
-def members(
-    masks: Sequence[Mask], names: Sequence[tuple[str, str]], fractions: list[float], seed: int
-) -> list[list[tuple[tuple[str, str], int]]]:
-    """Return the records of each part, as (name of the file, number in the file)."""
-    chosen = Subset.from_mask(np.concatenate([*masks, np.empty(0, np.bool_)]))
-    listed = [(name, n) for mask, name in zip(masks, names, strict=True) for n in range(len(mask))]
-    parts = split_records([len(mask) for mask in masks], names, chosen, fractions, seed)
-    return [sorted(listed[number] for number in numbers_of(part)) for part in parts]
-
-
-@given(files, st.integers(1, 60), seeds)
-def test_copies_of_a_file_are_split_alike_in_any_order(
-    records: list[int], size: int, seed: int
-) -> None:
-    # The content does not show which copy a record is from.
-    masks = [np.ones(n, np.bool_) for n in (size, *records, size)]
-    names = [("a", "copy"), *names_of(len(records)), ("a", "copy")]
-    again = members(masks[::-1], names[::-1], [0.5, 0.5], seed)
-    assert again == members(masks, names, [0.5, 0.5], seed)
 
 
 def test_chunk_size_has_no_effect(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from PIL import Image
 
 import torchrec_io as tio
@@ -187,14 +185,3 @@ def test_pillow_s_own_limit_holds_as_well(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 40)
     with pytest.raises(DecodeError, match="exceeds limit"):
         decode(data, feature)
-
-
-WHOLE = {
-    kind: encoded(Image.fromarray(pixels(40, 40)), kind) for kind in ("PNG", "JPEG", "BMP", "WEBP")
-}
-
-
-@given(st.binary(max_size=80), st.sampled_from([b"", *[data[:40] for data in WHOLE.values()]]))
-def test_garbage_is_refused(tail: bytes, head: bytes) -> None:
-    with pytest.raises(DecodeError, match="image"):
-        decode(head + tail, tio.ImageFeature())

@@ -62,19 +62,6 @@ def test_unknown_fields_are_skipped_everywhere(record: bytes) -> None:
     check_values(record, read_loosely(record, KEYS))
 
 
-@given(example_bytes(), example_bytes())
-def test_the_spelling_of_one_record_does_not_change_the_next(first: bytes, second: bytes) -> None:
-    schema = {key: tio.VarLenFeature("int64") for key in KEYS}
-    try:
-        rows = [tio.parse_examples([record], schema) for record in (first, second)]
-    except DecodeError:
-        return
-    together = tio.parse_examples([first, second, first], schema)
-    for key in KEYS:
-        one, two = (row[key].tolist() for row in rows)
-        assert together[key].tolist() == [*one, *two, *one]
-
-
 @given(example_bytes())
 def test_a_fixed_feature_takes_exactly_its_number_of_values(record: bytes) -> None:
     for key, (kind, values) in read_loosely(record, KEYS).items():

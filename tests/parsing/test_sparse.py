@@ -12,9 +12,6 @@ from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.support.examples import example_of
-from torchrec_io._parsing.parser import ExampleParser
-from torchrec_io._records.record_block import RecordList
-from torchrec_io._tensors.parse import parse_block
 from torchrec_io.errors import DecodeError
 
 DTYPES: dict[str, Callable[[int], Any]] = {
@@ -96,35 +93,6 @@ def test_the_sort_is_stable_for_any_number() -> None:
 
 
 # ---- what is refused ----
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.lists(st.integers(-1, 3), max_size=3),
-            st.lists(st.integers(-1, 3), max_size=3),
-            st.integers(0, 3),
-        ),
-        max_size=5,
-    )
-)
-def test_each_record_is_judged_by_itself(records: list[tuple[list[int], list[int], int]]) -> None:
-    schema = tio.Schema({"x": sparse_feature("int64", (3, 2))})
-    stored = [example_of(i0=one, i1=other, values=[7] * count) for one, other, count in records]
-    good = [
-        len(one) == len(other) == count
-        and all(0 <= index < 3 for index in one)
-        and all(0 <= index < 2 for index in other)
-        for one, other, count in records
-    ]
-    batch, failures = parse_block(ExampleParser.of(schema), RecordList.of(stored))
-    assert [failure.position for failure in failures] == [
-        position for position, is_good in enumerate(good) if not is_good
-    ]
-    assert all(failure.feature == "x" for failure in failures)
-    assert len(batch["x"].values) == sum(
-        record[2] for record, is_good in zip(records, good, strict=True) if is_good
-    )
 
 
 GOOD = {"i0": [0, 1], "i1": [1, 0], "values": [1, 2]}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import gc
-import multiprocessing
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -120,24 +119,6 @@ def large_batch(fill: int, rows: int = 24, size: int = 4096) -> tio.Batch:
         "text": tio.FixedLenFeature([], "string"),
     }
     return tio.parse_examples([row] * rows, schema)
-
-
-def count_arenas(batches: int) -> tuple[int, int]:
-    """Return the number of different arenas of some batches, and the kept bytes after them."""
-    places = set()
-    for fill in range(batches):
-        batch = large_batch(fill)
-        places.add(batch.arena.untyped_storage().data_ptr())
-        del batch
-    return len(places), _core.kept_bytes()
-
-
-def test_memory_is_reused() -> None:
-    # In a new process: other tests may have kept as much memory as is ever kept.
-    with multiprocessing.get_context("forkserver").Pool(1) as pool:
-        arenas, kept = pool.apply(count_arenas, (50,))
-    assert arenas < 15
-    assert kept > 0
 
 
 @pytest.mark.parametrize(

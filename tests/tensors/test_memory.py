@@ -105,11 +105,6 @@ class TestTheLargestColumnIsNamed:
         said = self.said([record] * 2, {"x": spec, "y": tio.VarLenFeature("int8")})
         assert f"its column 'x', {form}, needs {size:,} bytes" in said
 
-    def test_no_columns_that_need_anything(self) -> None:
-        assert "a batch of 0 records, which needs 0 bytes" in self.said(
-            [], {"x": tio.FixedLenFeature([], "int64")}
-        )
-
     def test_collating(self) -> None:
         samples = [{"x": torch.zeros(1000), "n": 1}] * 3
         with pytest.raises(MemoryError, match=r"of 3 records.* column 'x', float32\[3, 1000\]"):

@@ -14,7 +14,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from torch.utils.data import DataLoader, IterableDataset, _utils, default_collate
 
 import torchrec_io as tio
-from tests.support.every_kind import all_tensors, contents, make_batch
+from tests.support.every_kind import all_tensors, contents, make_batch, plain
 from torchrec_io._tensors import columns as columns_module
 from torchrec_io._tensors import device as device_module
 
@@ -93,17 +93,6 @@ def test_one_storage_from_workers(method: str, inline: bool) -> None:
         assert contents(batch) == contents(make_batch(4, first=number % 6))
 
 
-# ---- memory that is used again ----
-
-
-def contents_of(value: Any) -> Any:
-    return value.to_coo().to_dense().tolist() if isinstance(value, tio.Sparse) else plain(value)
-
-
-def plain(value: Any) -> Any:
-    return [plain(item) for item in value] if isinstance(value, list) else value.tolist()
-
-
 # ---- pinning ----
 
 
@@ -177,7 +166,7 @@ def test_default_collate_of_dicts() -> None:
     ours = tio.collate(samples)
     for name in ("words", "steps", "sparse"):
         assert type(found[name]) is type(ours[name])
-        assert contents_of(found[name]) == contents_of(ours[name]) == contents_of(batch[name])
+        assert plain(found[name]) == plain(ours[name]) == plain(batch[name])
     with pytest.raises(RuntimeError, match="equal size"):
         default_collate([{"tokens": row} for row in batch["tokens"]])
 

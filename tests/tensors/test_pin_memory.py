@@ -1,4 +1,4 @@
-"""Tests of page-locked memory, in which a batch is one allocation."""
+"""Tests of page-locked memory of a GPU, in which a batch is one allocation."""
 
 from __future__ import annotations
 
@@ -7,34 +7,16 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import DataLoader, _utils
+from torch.utils.data import DataLoader
 
 import torchrec_io as tio
 from tests.support.every_kind import SCHEMA, contents, make_batch, record, tensors_of
 from tests.support.tfrecord import write_tfrecord
 
-gpu = pytest.mark.gpu
-needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
-without_cuda = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-
-
-def pin(value: Any) -> Any:
-    """What DataLoader's pinning thread does to what it got."""
-    return _utils.pin_memory.pin_memory(value)  # type: ignore[no-untyped-call]
-
-
-# ---- anywhere ----
-
-
-@pytest.mark.usefixtures("fake_pinning")
-def test_a_pinned_sample_is_still_a_sample() -> None:
-    [sample] = make_batch(1, first=5).samples()
-    pinned = pin(sample)
-    assert type(pinned) is tio.Sample
-    assert pinned.ragged == sample.ragged
-    assert pinned["name"] == sample["name"]
-    assert pinned["tokens"].tolist() == sample["tokens"].tolist()
-    assert tio.collate([pinned])["tokens"].tolist() == [sample["tokens"].tolist()]
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
+]
 
 
 @pytest.fixture
@@ -43,23 +25,6 @@ def dataset(tmp_path: Path) -> tio.TFRecordDataset:
     return tio.TFRecordDataset(path, SCHEMA, batch_size=4)
 
 
-@without_cuda
-@pytest.mark.parametrize("workers", [0, 1])
-def test_pinning_without_cuda_changes_nothing(dataset: tio.TFRecordDataset, workers: int) -> None:
-    loader: DataLoader[Any] = DataLoader(
-        dataset, batch_size=None, num_workers=workers, pin_memory=True
-    )
-    with pytest.warns(UserWarning, match="pin_memory.*no accelerator"):
-        batches = list(loader)
-    assert [number for batch in batches for number in batch["id"].tolist()] == list(range(10))
-    assert not any(batch.is_pinned() for batch in batches)
-
-
-# ---- with CUDA ----
-
-
-@gpu
-@needs_cuda
 @pytest.mark.parametrize("non_blocking", [False, True])
 def test_moving_a_batch_to_a_device_and_back(non_blocking: bool) -> None:
     batch = tio.pad_collate(make_batch(50).samples())
@@ -76,8 +41,6 @@ def test_moving_a_batch_to_a_device_and_back(non_blocking: bool) -> None:
     assert [sample["name"] for sample in moved.samples()] == batch["name"].tolist()
 
 
-@gpu
-@needs_cuda
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_loader_pins_whole_batches(dataset: tio.TFRecordDataset, workers: int) -> None:
     loader: DataLoader[Any] = DataLoader(

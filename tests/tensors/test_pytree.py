@@ -95,11 +95,6 @@ def test_one_other_leaf_is_enough() -> None:
     assert pytree.tree_map(lambda leaf: leaf, batch) is batch
 
 
-def test_views_of_a_dropped_batch() -> None:
-    leaves, structure = pytree.tree_flatten(make_batch())
-    assert contents(pytree.tree_unflatten(leaves, structure)) == contents(make_batch())
-
-
 def test_a_structure_keeps_no_batch_in_memory() -> None:
     batch = make_batch()
     known = weakref.ref(batch)
@@ -170,17 +165,6 @@ def test_methods_need_tensors(method: str, leaf: Any) -> None:
         METHODS[method](batch)
 
 
-@pytest.mark.parametrize("name", ["tokens", "words", "name", "sparse"])
-def test_columns_need_tensors(name: str) -> None:
-    column = pytree.tree_map(lambda _: None, make_batch()[name])
-    with pytest.raises(TypeError, match="must be a Tensor, got NoneType"):
-        column.to("cpu")
-    column = pytree.tree_map(lambda leaf: leaf.float(), make_batch()[name])
-    if name != "sparse":
-        with pytest.raises(TypeError, match=r"offsets must be .* integers, got .*float32"):
-            column.tolist()
-
-
 def test_parts_that_do_not_fit_are_refused() -> None:
     batch = pytree.tree_map(lambda leaf: leaf[:2], make_batch())
     with pytest.raises(ValueError, match=r"shape must hold 1 value, got \(5,\)"):
@@ -200,22 +184,6 @@ def test_columns_that_have_left_an_arena_are_what_moves() -> None:
         assert again.arena is None
         assert again["x"].tolist() == [10, 11, 12, 13]
         assert again["y"].tolist() == batch["y"].tolist()
-
-
-def changed(batch: tio.Batch) -> Any:
-    return pytree.tree_map(lambda leaf: leaf * 2, batch)
-
-
-@pytest.mark.parametrize("workers", [0, 2])
-def test_through_loaders(tmp_path: Path, workers: int) -> None:
-    paths = write_files(tmp_path, [20])
-    dataset = open_records(paths, batch_size=5).replace(
-        schema={"missing": tio.FixedLenFeature([2000], "int64", [7] * 2000)}
-    )
-    loader = tio.make_loader(dataset, num_workers=workers, device="cpu", collate_fn=changed)
-    batches = list(loader)
-    assert [batch.arena for batch in batches] == [None] * 4
-    assert [batch.num_records for batch in batches] == [5] * 4
 
 
 def test_torch_export() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import gc
 import itertools
 import multiprocessing
@@ -85,19 +84,6 @@ def test_all_batches_arrive_unchanged(method: str, workers: int) -> None:
     for place, batch in enumerate(held):
         number = place // workers
         check(batch, number, SIZES[number])
-
-
-@pytest.mark.parametrize("held", [1, 3])
-def test_slots_are_reused_when_they_are_free(held: int) -> None:
-    places = set()
-    window: list[tio.Batch] = []
-    for number, batch in enumerate(loader_of(Source([5000] * 60))):
-        places.add(batch.arena.data_ptr())
-        window = [*window, batch][-held:]
-        for back, old in enumerate(reversed(window)):
-            check(old, number - back, 5000)
-    # Those that are held, are under way, and one that is just being let go of.
-    assert len(places) <= held + 4 + 2
 
 
 def test_a_child_that_lets_go_of_a_batch_does_not_free_its_slot() -> None:
@@ -238,32 +224,6 @@ def test_no_slot_is_lost(steps: list[tuple[str, int]]) -> None:
     held.clear()
     assert all(slot.take() for slot in sender._slots)
     sender.close()
-
-
-def test_no_descriptors_are_left(sender: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: Any) -> Any:
-        raise OSError(errno.EMFILE, "Too many open files")
-
-    with monkeypatch.context() as short:
-        short.setattr(os, "memfd_create", fail)
-        assert sender.send(batch_of(0, 5000)) is None
-    receiver = transport._Receiver()
-    with monkeypatch.context() as short:
-        short.setattr(os, "open", fail)
-        with pytest.raises(OSError, match="Too many"):
-            arrived(sender.send(batch_of(7, 5000)), receiver)
-    check(arrived(sender.send(batch_of(8, 5000)), receiver), 8, 5000)
-
-
-def test_a_worker_may_send_to_several_processes(sender: Any) -> None:
-    """As by a queue of its own: a slot that one of them knows is new to the other."""
-    receivers = [transport._Receiver(), transport._Receiver()]
-    kept_by(receivers[0], sender)  # the other one is not its parent
-    for number in range(20):
-        for size in (5000, 50_000 + 5000 * number):
-            for receiver in receivers:
-                check(arrived(sender.send(batch_of(number, size)), receiver), number, size)
-    assert receivers[1]._slots == {}
 
 
 def test_a_worker_that_ended_before_its_slot_had_arrived(
