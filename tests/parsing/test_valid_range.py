@@ -148,6 +148,22 @@ def test_in_feature_lists(data: st.DataObject, case: Any, kind: str) -> None:
     )
 
 
+@given(data=st.data(), case=cases())
+def test_with_partitions(data: st.DataObject, case: Any) -> None:
+    dtype, valid, numbers = case
+    parts = [tio.RaggedFeature.RowLengths("l"), tio.RaggedFeature.UniformRowLength(2)]
+    pairs = st.lists(st.tuples(numbers, numbers).map(list), max_size=3).map(flat)
+    rows = data.draw(st.lists(pairs, max_size=5))
+    check(
+        (
+            tio.Schema({"x": tio.RaggedFeature(dtype, "v", parts, **options)})
+            for options in ({"valid_range": valid}, {})
+        ),
+        [example_of(v=row, l=[len(row) // 2]) for row in rows],
+        [any_bad(row, valid) for row in rows],
+    )
+
+
 @given(data=st.data(), case=cases(), sorted_already=st.booleans())
 def test_sparse(data: st.DataObject, case: Any, sorted_already: bool) -> None:
     dtype, valid, numbers = case

@@ -317,9 +317,6 @@ def test_wrong_arguments(tmp_path: Path) -> None:
 
 def test_copies_are_equal(cache: tio.BlockCache) -> None:
     assert pickle.loads(pickle.dumps(cache)) == copy.copy(cache) == cache
-    remote = options_with(cache)
-    assert pickle.loads(pickle.dumps(RemoteOptions(None, 1 << 20, cache))).cache == cache
-    assert remote != RemoteOptions({"timeout": 20}, 4 << 20)
     assert repr(cache).endswith("blocks', max_bytes=8388608, block_bytes=65536)")
 
 

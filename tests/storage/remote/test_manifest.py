@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import fsspec  # type: ignore[import-untyped]
 import pytest
 from typer.testing import CliRunner
 
@@ -338,6 +339,16 @@ def test_an_http_server_is_asked_for_a_manifest(
     web.requests.clear()
     TFRecordDataset([web.url(f"{path}?signature=s") for path in paths], SCHEMA)
     assert not any(MANIFEST_NAME in request.path for request in web.requests)
+
+
+def test_objects_without_an_identity_have_no_manifest(index: Callable[..., str]) -> None:
+    filesystem = fsspec.filesystem("memory")
+    filesystem.pipe_file("/manifest/x.tfrecord", content_of(0))
+    try:
+        assert MANIFEST_NAME not in index("memory://manifest", "--upload")
+        assert filesystem.exists("/manifest/x.tfrecord.tfidx")
+    finally:
+        filesystem.rm("/manifest", recursive=True)
 
 
 @pytest.mark.slow
