@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import os
-import shutil
 import struct
 import zlib
 from collections.abc import Iterator
@@ -23,7 +22,6 @@ from tests.support.formats import Netstrings, netstring
 from torchrec_io._records.fixed_length import FixedLength
 from torchrec_io._records.lines import TextLines
 from torchrec_io._records.record_reader import RecordReader
-from torchrec_io._records.whole_file import WholeFile
 
 NETSTRINGS = Netstrings()
 
@@ -236,16 +234,3 @@ def test_only_gzip_is_detected(tmp_path: Path, data: bytes) -> None:
     assert b"".join(tio.TextLineDataset(path, compression=None)) != data
     stored(path, data, "zlib")
     assert list(tio.TextLineDataset(path, compression="zlib")) == [data.rstrip(b"\n")]
-
-
-def test_whole_files_are_identified_by_name(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"same")
-    (tmp_path / "b").write_bytes(b"same")
-    (tmp_path / "c").mkdir()
-    shutil.copy(tmp_path / "a", tmp_path / "c" / "a")
-    whole = WholeFile()
-    first, second, moved = (
-        tio.RecordIndex.build(tmp_path / name, format=whole).identity for name in ("a", "b", "c/a")
-    )
-    assert first != second
-    assert first == moved

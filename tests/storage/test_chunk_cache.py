@@ -87,3 +87,23 @@ def test_threads_that_want_the_same_chunk(error: BaseException) -> None:
         assert {len(other.result(30).data) for other in others} == {10}
         assert first.exception(30) is error
     assert loads == [1]
+
+
+def test_a_chunk_that_is_dropped_while_a_thread_loads_it_is_not_kept() -> None:
+    cache = ChunkCache(100)
+    has_begun, go_on = threading.Event(), threading.Event()
+
+    def load() -> Chunk:
+        has_begun.set()
+        assert go_on.wait(30)
+        return chunk(10)
+
+    with ThreadPoolExecutor(1) as pool:
+        dropped = pool.submit(cache.get, ("x", 0), 10, load)
+        assert has_begun.wait(30)
+        cache.drop(("x", 0))
+        again = cache.get(("x", 0), 10, lambda: chunk(20))  # does not wait for the other one
+        go_on.set()
+        assert len(dropped.result(30).data) == 10
+    assert len(again.data) == 20
+    assert cache.get(("x", 0), 10, lambda: pytest.fail("it was not kept")) is again

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import gzip
 import multiprocessing
 import pickle
 import re
@@ -14,10 +15,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import torchrec_io as tio
 from tests.support.tfrecord import frame
+from tests.support.threads import wait_until_no_thread_loads
 from tests.support.web import WebServer
 from torchrec_io import RecordIndex, StaleIndexError, TFRecordDataset, TFRecordStream
 from torchrec_io._storage.byte_source import read_bytes
@@ -259,6 +262,37 @@ def test_an_object_that_is_replaced_is_stale(web: WebServer, fields: dict[str, A
     for each in (dataset, skipping):
         with pytest.raises(StaleIndexError):
             list(each)
+
+
+@pytest.mark.parametrize(
+    ("case", "num_threads"), [("stored", 1), ("blocks", 2), ("gzip", 1), ("gzip", 2)]
+)
+def test_a_range_that_failed_for_good_is_not_asked_for_again(
+    web: WebServer, case: str, num_threads: int
+) -> None:
+    """Neither by other threads, nor for batches that are loaded together with others."""
+    noise = np.random.default_rng(0)
+    data = b"".join(frame(noise.bytes(40_000)) for _ in range(300))
+    dataset = TFRecordDataset(
+        web.put("/a.tfrecord", gzip.compress(data, 1) if case == "gzip" else data),
+        batch_size=2,
+        shuffle=tio.Shuffle(block=20, window=60) if case == "blocks" else False,
+        num_threads=num_threads,
+        storage_options=FEW,
+    )
+    web.lost_from = 5_000_000
+    for _ in range(2):  # another epoch asks again
+        wait_until_no_thread_loads()
+        web.requests.clear()
+        with pytest.raises(ConnectionError, match="after 3 attempts"):
+            list(dataset)
+        attempts = np.zeros(len(data) + (1 << 20), int)
+        for begin, end in (get.range or (0, 0) for get in web.gets()):
+            attempts[begin:end] += end > web.lost_from
+        # A request that is dropped, as its thread ends, has made up to two attempts.
+        assert 3 <= attempts.max() <= 8
+    web.lost_from = None
+    assert sum(map(len, dataset)) == 300
 
 
 def test_a_stream_reads_each_object_as_it_is(web: WebServer) -> None:
