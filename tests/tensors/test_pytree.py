@@ -165,6 +165,12 @@ def test_methods_need_tensors(method: str, leaf: Any) -> None:
         METHODS[method](batch)
 
 
+def test_offsets_must_be_integers() -> None:
+    words = pytree.tree_map(lambda leaf: leaf.float(), make_batch()["words"])
+    with pytest.raises(TypeError, match=r"offsets must be a Tensor of integers, got .*float32"):
+        words.tolist()
+
+
 def test_parts_that_do_not_fit_are_refused() -> None:
     batch = pytree.tree_map(lambda leaf: leaf[:2], make_batch())
     with pytest.raises(ValueError, match=r"shape must hold 1 value, got \(5,\)"):
