@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.support.examples import example_of, sequence_example_of
+from tests.support.plain import plain
 from torchrec_io._parsing.parser import ExampleParser
 from torchrec_io._records.record_block import RecordList
 from torchrec_io._tensors.parse import parse_block
@@ -53,7 +54,7 @@ def is_valid(number: float, valid: Any) -> bool:
 
 def check(schemas: Iterable[tio.Schema], records: Sequence[bytes], bad: Sequence[bool]) -> None:
     """Records that are bad are told and left out; the others are as by the plain schema."""
-    schema, plain = schemas
+    schema, without_range = schemas
     batch, failures = parse_block(ExampleParser.of(schema), RecordList.of(records))
     assert [failure.position for failure in failures] == [
         n for n, is_bad in enumerate(bad) if is_bad
@@ -62,18 +63,9 @@ def check(schemas: Iterable[tio.Schema], records: Sequence[bytes], bad: Sequence
         assert failure.feature == "x"
         assert failure.reason.startswith("the value ")
     good = [record for record, is_bad in zip(records, bad, strict=True) if not is_bad]
-    expected, none = parse_block(ExampleParser.of(plain), RecordList.of(good))
+    expected, none = parse_block(ExampleParser.of(without_range), RecordList.of(good))
     assert none == []
-    assert repr(plain_of(batch["x"])) == repr(plain_of(expected["x"]))
-
-
-def plain_of(value: Any) -> Any:
-    """A column as numbers; nan is no equal of itself, but looks the same."""
-    if isinstance(value, tio.Sparse):
-        return value.indices.tolist(), value.values.tolist(), value.dense_shape
-    if isinstance(value, list):
-        return [plain_of(item) for item in value]
-    return value.tolist()
+    assert repr(plain(batch["x"])) == repr(plain(expected["x"]))
 
 
 def any_bad(numbers: Sequence[float], valid: Any) -> bool:

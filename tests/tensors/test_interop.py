@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import pytest
@@ -63,23 +62,6 @@ def test_a_column_named_lengths() -> None:
 
 # ---- jagged ----
 
-rows_of_numbers = st.lists(st.lists(st.integers(0, 100), max_size=5), max_size=6)
-
-
-def ragged_of(rows: list[list[int]], dtype: torch.dtype = torch.int64) -> Ragged:
-    ends = [0, *itertools.accumulate(map(len, rows))]
-    flat = [value for row in rows for value in row]
-    return Ragged(torch.tensor(flat, dtype=dtype), torch.tensor(ends))
-
-
-@given(rows_of_numbers)
-def test_jagged(rows: list[list[int]]) -> None:
-    ragged = ragged_of(rows)
-    values, lengths = ragged.to_jagged()
-    assert values is ragged.values
-    assert lengths.tolist() == [len(row) for row in rows]
-    assert [part.tolist() for part in torch.split(values, lengths.tolist())] == rows
-
 
 def test_rows_that_are_not_contiguous() -> None:
     values = torch.arange(6)
@@ -89,7 +71,7 @@ def test_rows_that_are_not_contiguous() -> None:
             ragged.to_jagged()
         with pytest.raises(ValueError, match="not contiguous"):
             interop.to_keyed_jagged({"x": ragged}, ["x"], torch.int64)
-    for other in (BytesArray.from_list([b""]), ragged_of([[1]])):
+    for other in (BytesArray.from_list([b""]), Ragged(values[:1], torch.tensor([0, 1]))):
         with pytest.raises(TypeError, match="only a Ragged of numbers"):
             Ragged(other, torch.tensor([0, 1])).to_jagged()
 
@@ -107,6 +89,9 @@ def test_keyed_jagged(count: int, data: st.DataObject, dtype: torch.dtype) -> No
         for i in range(count)
     ]
     batch = tio.parse_examples(records, schema)
+    values, lengths = batch["a"].to_jagged()
+    assert values is batch["a"].values
+    assert lengths.tolist() == [len(row) for row in columns["a"]]
     columns |= {
         "one": [[i] for i in range(count)],
         "two": [[i, -i] for i in range(count)],

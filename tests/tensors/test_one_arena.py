@@ -24,6 +24,19 @@ def storages_of(batch: tio.Batch) -> set[int]:
     return {tensor.untyped_storage()._cdata for tensor in tensors}
 
 
+@pytest.fixture
+def fake_pinning(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
+    """Stands in for page-locked memory; lists the tensors that were put there."""
+    pinned: list[Tensor] = []
+
+    def pin_tensor(self: Tensor) -> Tensor:
+        pinned.append(self)
+        return self.clone()
+
+    monkeypatch.setattr(Tensor, "pin_memory", pin_tensor)
+    return pinned
+
+
 WAYS: dict[str, Callable[[tio.Batch], tio.Batch]] = {
     "collated": lambda batch: tio.collate(batch.samples()),
     "padded": tio.pad_collate,

@@ -20,6 +20,7 @@ import torchrec_io as tio
 from tests.support.datasets import open_records, write_files
 from tests.support.every_kind import make_batch
 from tests.support.examples import example_of
+from tests.support.plain import plain
 
 NUMBERS = {"x": tio.FixedLenFeature([], "int64"), "y": tio.FixedLenFeature([2], "float32")}
 
@@ -40,16 +41,6 @@ def nested() -> tio.Batch:
 
 def clone(tree: Any) -> Any:
     return pytree.tree_map(torch.clone, tree)
-
-
-def plain(value: Any) -> Any:
-    if isinstance(value, tio.Sparse):
-        return value.indices.tolist(), value.values.tolist(), value.dense_shape
-    if isinstance(value, list):
-        return [plain(each) for each in value]
-    if isinstance(value, dict):
-        return {name: plain(each) for name, each in value.items()}
-    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def contents(batch: tio.Batch) -> Any:
