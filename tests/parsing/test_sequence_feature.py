@@ -123,6 +123,18 @@ def test_partitions_make_rows_of_rows() -> None:
     assert isinstance(parse(records, x=sequence(PAIR, None, "v", partitions))["x"], tio.Ragged)
 
 
+def test_rows_of_one_length_are_a_dimension() -> None:
+    records = [example_of(x=[stored(n) for n in range(4)]), example_of()]
+    for element in (PAIR, Raw("int16", [None])):
+        feature = sequence(element, partitions=[Rows.UniformRowLength(2)])
+        rows = [one.tolist() for one in parse(records, x=feature)["x"]]
+        assert rows == [[[pair(0), pair(1)], [pair(2), pair(3)]], []]
+        shapes = [tuple(one.shape) for one in parse(records[:1], x=feature)["x"]]
+        assert shapes == [(2, 2, 2)]
+        reason = failure_of([example_of(x=[stored(1)])], feature).reason
+        assert reason == "its values cannot be divided into rows of 2"
+
+
 # ---- elements of other shapes ----
 
 

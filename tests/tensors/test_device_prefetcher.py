@@ -378,15 +378,6 @@ def test_a_device_that_is_not_there() -> None:
         tio.DevicePrefetcher([], "cuda")
 
 
-@pytest.mark.usefixtures("gpu")
-def test_a_number_of_a_device_that_is_not_there() -> None:
-    assert tio.DevicePrefetcher([], "cuda:1").device == torch.device("cuda", 1)
-    with pytest.raises(
-        RuntimeError, match=r"device 'cuda:2' does not exist: PyTorch finds 2 CUDA devices"
-    ):
-        tio.DevicePrefetcher([], "cuda:2")
-
-
 @pytest.mark.parametrize("depth", [0, -1, 1.5, True])
 def test_invalid_depth(depth: Any) -> None:
     with pytest.raises(ValueError, match="depth must be a positive integer, got"):

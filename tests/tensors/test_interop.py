@@ -53,6 +53,11 @@ def alike(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(plain(one) == plain(other))
 
 
+def test_tensordict_of_nothing() -> None:
+    batch = tio.parse_examples([], {"name": tio.FixedLenFeature([], "string")})
+    assert batch.to_tensordict().batch_size == torch.Size([0])
+
+
 def test_a_column_named_lengths() -> None:
     batch = tio.collate([tio.Sample({"lengths": 1, "x": torch.ones(2)}, {"x": "int64"})])
     assert batch.to_tensordict()["lengths"].tolist() == [1]

@@ -323,6 +323,9 @@ def test_an_http_server_is_asked_for_a_manifest(
         built = RecordIndex.build(web.put(path, content_of(number)))
         web.put(f"{path}.tfidx", built.file_bytes.tobytes())
         entries[path.rpartition("/")[2]] = ManifestEntry(IndexFacts(*built.identity), '"v1"')
+    whole = web.url("/data/x{00..09}.tfrecord")
+    assert TFRecordDataset(whole, SCHEMA).num_records == 10 * EACH  # there is no manifest
+    empty_cache()
     web.put(f"/data/{MANIFEST_NAME}", encode_manifest(entries))
     for count, asked in ((10, 1), (3, 0)):
         web.requests.clear()

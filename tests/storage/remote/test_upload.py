@@ -6,6 +6,8 @@ import pytest
 
 from tests.support.proxy import Proxy
 from tests.support.stores import S3Server
+from torchrec_io import StaleIndexError
+from torchrec_io._storage.byte_source import read_bytes
 from torchrec_io._storage.location import Location
 from torchrec_io._storage.remote.options import RemoteOptions
 from torchrec_io._storage.remote.upload import put_object
@@ -24,3 +26,15 @@ def test_writing_that_is_denied(s3: S3Server) -> None:
     wrong = RemoteOptions({**s3.options(), "secret_access_key": "wrong"})
     with pytest.raises(PermissionError, match="may write objects, or pass storage_options"):
         put_object("s3://data/put/denied", b"x", wrong)
+
+
+def test_conditions_of_filesystems() -> None:
+    url, options = "memory://put/new", RemoteOptions()
+    put_object(url, b"one", options, only_if="absent")
+    with pytest.raises(FileExistsError):
+        put_object(url, b"two", options, only_if="absent")
+    stamp = Location.of(url).stamp_now()
+    put_object(url, b"three", options, only_if=stamp)
+    with pytest.raises(StaleIndexError, match="was replaced"):
+        put_object(url, b"four", options, only_if=stamp)
+    assert read_bytes(Location.of(url).open(), 0, 9) == b"three"
