@@ -131,6 +131,8 @@ def test_reading_at_any_offset_equals_the_stream(tmp_path: Path, name: str) -> N
         for at in {max(0, offset - 5), offset}:
             assert read_bytes(source, at, 999) == data[at : at + 999]
     assert read_bytes(source, 0, len(data) + 9) == data
+    past = np.array([(0, 0, 0), (len(data), 1, 0)])
+    assert source.read_ranges(past, np.zeros(1, np.uint8)) == 1
 
 
 def test_seek_points_take_less_than_a_percent_by_default(tmp_path: Path) -> None:
@@ -167,6 +169,22 @@ def read_all(source: ByteSource) -> bytes:
     while data := read_bytes(source, len(out), 1 << 16):
         out += data
     return bytes(out)
+
+
+def test_damage_that_leads_past_the_end_of_the_file(tmp_path: Path) -> None:
+    content = bytearray(deflated(NOISE, 31, 0))  # stored blocks
+    path = tmp_path / "x"
+    points = write(path, bytes(content), "gzip")
+    at = 10  # after the header of the member
+    while not content[at] & 1:  # not the last block
+        at += 5 + int.from_bytes(content[at + 1 : at + 3], "little")
+    size = int.from_bytes(content[at + 1 : at + 3], "little") + 99
+    content[at + 1 : at + 5] = size.to_bytes(2, "little") + (size ^ 0xFFFF).to_bytes(2, "little")
+    path.write_bytes(content)
+    source = open_chunks(path, "gzip", points, len(NOISE) + 50)
+    with pytest.raises(CorruptRecordError, match="file ends inside a gzip stream"):
+        read_bytes(source, len(NOISE) - 99, 149)
+    assert read_bytes(source, 0, 400_000) == NOISE[:400_000]
 
 
 def test_a_damaged_window_is_an_error(tmp_path: Path) -> None:

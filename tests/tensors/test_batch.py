@@ -22,16 +22,6 @@ from tests.support.wire import (
 from torchrec_io import _core
 from torchrec_io._tensors import columns as columns_module
 
-# ---- one allocation ----
-
-
-def test_columns_can_be_written_to() -> None:
-    batch = make_batch(3)
-    before = contents(batch)
-    batch["id"].add_(1)
-    assert contents(batch) == {**before, "id": [1, 2, 3]}
-
-
 # ---- like a dict ----
 
 

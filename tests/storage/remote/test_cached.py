@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import gzip
 import logging
 import os
-import pickle
 import re
 import time
 from collections import Counter
@@ -313,11 +311,6 @@ def test_wrong_arguments(tmp_path: Path) -> None:
         tio.BlockCache(tmp_path / "file", max_bytes=1 << 30)
     with pytest.raises(ValueError, match=r"cache must be a BlockCache, such as .*got '/tmp/c'"):
         tio.TFRecordDataset("x", cache="/tmp/c")  # type: ignore[call-overload]
-
-
-def test_copies_are_equal(cache: tio.BlockCache) -> None:
-    assert pickle.loads(pickle.dumps(cache)) == copy.copy(cache) == cache
-    assert repr(cache).endswith("blocks', max_bytes=8388608, block_bytes=65536)")
 
 
 def test_local_files_need_no_cache(tmp_path: Path, cache: tio.BlockCache) -> None:
