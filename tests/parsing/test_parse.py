@@ -25,12 +25,6 @@ RECORD = example(
 )
 
 
-def test_columns_come_in_the_order_of_the_schema() -> None:
-    for names in (["s", "i", "f"], ["f", "s", "i"]):
-        batch = tio.parse_examples([RECORD], {name: FEATURES[name] for name in names})
-        assert list(batch) == names
-
-
 FEATURES: dict[str, Any] = {
     "i": tio.VarLenFeature("int64"),
     "f": tio.VarLenFeature("float32"),
