@@ -108,6 +108,8 @@ def test_page_locked_data_is_not_copied_again(gpu: FakeGpu) -> None:
     assert gpu.pinned == 0
     assert len(list(tio.DevicePrefetcher(Numbers(gpu, 4), "cuda:1"))) == 4
     assert gpu.pinned == 4
+    with pytest.raises(RuntimeError, match="'cuda:2' does not exist: PyTorch finds 2 CUDA devices"):
+        tio.DevicePrefetcher([], "cuda:2")
 
 
 class Pair(NamedTuple):

@@ -317,6 +317,8 @@ def test_local_files_need_no_cache(tmp_path: Path, cache: tio.BlockCache) -> Non
     (tmp_path / "a.tfrecord").write_bytes(DATA)
     assert list(tio.TFRecordDataset(tmp_path / "a.tfrecord", cache=cache)) == RECORDS
     assert not os.path.exists(cache.directory)
+    assert repr(cache).endswith("blocks', max_bytes=8388608, block_bytes=65536)")
+    assert cache == tio.BlockCache(cache.directory, max_bytes=8 << 20, block_bytes=BLOCK)
 
 
 # ---- a folder that cannot be written ----

@@ -44,9 +44,7 @@ def read(url: str, options: dict[str, Any] | None = None, size: int = 1 << 30) -
 # ---- reading ----
 
 
-def test_other_kinds_of_datasets(web: WebServer) -> None:
-    [whole] = tio.WholeFileDataset(web.put("/a.tfrecord", DATA))
-    assert whole == DATA
+def test_lines_and_records_of_one_size(web: WebServer) -> None:
     lines = web.put("/lines", b"one\ntwo\n")
     assert list(tio.TextLineDataset(lines)) == [b"one", b"two"]
     assert list(tio.FixedLengthRecordDataset(lines, 4)) == [b"one\n", b"two\n"]
