@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from torch import distributed
 
 from torchrec_io._order.distributed import resolve_rank
 
@@ -15,10 +14,6 @@ from torchrec_io._order.distributed import resolve_rank
 def fake_torch(monkeypatch: pytest.MonkeyPatch, **answers: Any) -> None:
     module = SimpleNamespace(**{name: lambda value=value: value for name, value in answers.items()})
     monkeypatch.setitem(sys.modules, "torch.distributed", module)
-
-
-def test_default_is_one_process() -> None:
-    assert resolve_rank(None, None) == (0, 1)
 
 
 @pytest.mark.parametrize(("rank", "world_size"), [(0, 1), (0, 4), (3, 4)])
@@ -71,15 +66,3 @@ def test_invalid_environment_is_rejected(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("WORLD_SIZE", "3")
     with pytest.raises(ValueError, match="got 3"):
         resolve_rank(None, None)
-
-
-def test_a_real_process_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RANK", "7")
-    monkeypatch.setenv("WORLD_SIZE", "9")
-    store = distributed.HashStore()  # type: ignore[attr-defined]  # missing in its stubs
-    distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
-    try:
-        assert resolve_rank(None, None) == (0, 1)
-    finally:
-        distributed.destroy_process_group()
-    assert resolve_rank(None, None) == (7, 9)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import re
 from typing import Any
 
@@ -12,11 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.orders import Numbers, chi_square_is_plausible, whole_order
+from tests.support.orders import (
+    Numbers,
+    batches_of,
+    chi_square_is_plausible,
+    ranks_of,
+    whole_order,
+)
 from torchrec_io._order.lanes import Blocks, check_lanes
 from torchrec_io._order.plan import EpochPlan
 from torchrec_io._order.selection import Selection, Span, Subset
-from torchrec_io._order.shuffle import Shuffle, check_shuffle, records_at
+from torchrec_io._order.shuffle import Shuffle
 
 sizes = st.one_of(st.integers(1, 60), st.integers(1, 3000))
 blocks = st.one_of(st.integers(1, 12), st.integers(1, 3500))
@@ -77,13 +82,6 @@ def test_windows_of_each_lane_are_mixed(
             assert sorted(before[part]) == sorted(after[part])
 
 
-def test_windows_of_lanes_are_mixed_differently() -> None:
-    order = whole_order(400, Shuffle(block=50, window=50, lanes=4))
-    lanes = np.array(lanes_of(order, 4)) % 50
-    windows = {tuple(window) for lane in lanes for window in lane.reshape(-1, 50).tolist()}
-    assert len(windows) == 8
-
-
 def test_blocks_come_to_any_lane_at_any_time() -> None:
     # 24 blocks and 4 pieces of one record, in 4 lanes.
     counts = np.zeros((24, 4, 7), np.int64)
@@ -106,25 +104,6 @@ def test_pieces_come_to_any_lane_at_any_time() -> None:
             counts[records[at] - 40, lane, at // 2] += 1
     assert chi_square_is_plausible(counts.sum(axis=2).reshape(-1), 9)
     assert chi_square_is_plausible(counts.sum(axis=(0, 1)), 5)
-
-
-def test_longer_pieces_stay_in_the_first_lanes() -> None:
-    # Pieces of 3, 3, 2 and 2 records.
-    for epoch in range(20):
-        order = whole_order(18, Shuffle(block=2, window=1, lanes=4), 0, epoch)
-        assert [len(records) for records in lanes_of(order, 4)] == [5, 5, 4, 4]
-
-
-def test_ten_thousand_million_records() -> None:
-    size = 10**10 + 7
-    positions = np.random.default_rng(0).integers(0, size, 50_000)
-    positions = np.unique(np.concatenate((positions, [0, 1, size - 2, size - 1])))
-    shuffle = Shuffle(block=1000, window=16_000, lanes=64)
-    records = records_at(positions, size, shuffle, 1, 2)
-    assert records.min() >= 0
-    assert records.max() < size
-    assert len(np.unique(records)) == len(positions)
-    assert chi_square_is_plausible(np.bincount(records * 20 // size, minlength=20))
 
 
 # ---- blocks for reading ----
@@ -175,20 +154,6 @@ def plans(draw: st.DrawFn, /, **fixed: Any) -> EpochPlan:
         "lanes": lanes,
     }
     return EpochPlan(**{**arguments, **fixed})
-
-
-def ranks_of(plan: EpochPlan) -> list[EpochPlan]:
-    return [dataclasses.replace(plan, rank=rank) for rank in range(plan.world_size)]
-
-
-def batches_of(plan: EpochPlan) -> list[list[int]]:
-    """Return a rank's batches in the order of DataLoader: one of each worker in turn."""
-    workers = [
-        [batch.tolist() for batch in dataclasses.replace(plan, worker=worker).batches()]
-        for worker in range(plan.num_workers)
-    ]
-    turns = itertools.zip_longest(*workers)
-    return [batch for turn in turns for batch in turn if batch is not None]
 
 
 def rows_of(plan: EpochPlan) -> list[list[int]]:
@@ -296,12 +261,3 @@ def test_errors_name_the_values_that_fit(
 def test_invalid_lanes_are_rejected(bad: Any) -> None:
     with pytest.raises(ValueError, match=r"^lanes must be an integer from 1 to 1048576, got"):
         Shuffle(block=2, window=2, lanes=bad)
-
-
-def test_lanes_are_a_part_of_the_name() -> None:
-    lanes: Any = np.int64(4)
-    shuffle = Shuffle(block=3, window=5, lanes=lanes)
-    check_shuffle(shuffle)
-    assert repr(shuffle) == str(shuffle) == "Shuffle(block=3, window=5, lanes=4)"
-    assert shuffle != Shuffle(block=3, window=5)
-    assert repr(Shuffle(block=3, window=5)) == "Shuffle(block=3, window=5)"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchrec_io._datasets.partition import EpochPartition
 from torchrec_io._order import length_batches as module
 from torchrec_io._order.length_batches import LengthBatchedOrder
 from torchrec_io._order.orders import RecordOrder
-from torchrec_io._order.plan import UNEVEN_CHOICES
-from torchrec_io._order.progress import ProcessLayout, Progress
 from torchrec_io._order.selection import Selection, Span, Subset
 from torchrec_io._order.shuffle import Shuffle, ShuffleChoice
 from torchrec_io._order.windows import Lengths
@@ -136,117 +132,3 @@ def test_all_access_methods_agree(order: LengthBatchedOrder, epoch: int, random:
     for number in (-1, len(whole)):
         with pytest.raises(IndexError, match=f"no units {number}"):
             batch_of(other, epoch, number)
-
-
-def many(shuffle: Any, seed: int = 1) -> LengthBatchedOrder:
-    lengths = np.random.default_rng(0).integers(1, 30, 300)
-    return LengthBatchedOrder(RecordOrder(Span(0, 300, 300), shuffle, seed), Lengths(lengths), 90)
-
-
-def test_batches_of_a_window_are_shuffled() -> None:
-    order = many(True)
-    lengths = order.lengths.values
-    rising = 0
-    for epoch in range(20):
-        longest = [lengths[batch[0]] for batch in batches_of(order, epoch)]
-        rising += sum(first < second for first, second in itertools.pairwise(longest))
-    assert rising > 100  # lengths of sorted windows only rise at their borders
-
-
-def test_only_requested_windows_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-    plan = LengthBatchedOrder._plan_window
-
-    def noted(order: LengthBatchedOrder, number: int, epoch: int) -> Any:
-        asked.append(number)
-        return plan(order, number, epoch)
-
-    monkeypatch.setattr(LengthBatchedOrder, "_plan_window", noted)
-    order = many(True)
-    batch_of(order, 0, 0)
-    assert asked == [0]
-    count = order.count(0)
-    windows = list(range(-(-300 // order.size)))
-    assert asked == windows
-    assert order.count(0) == count
-    batch_of(order, 0, count - 1)
-    assert asked == windows
-
-
-# ---- ranks and workers ----
-
-
-class _NoReader:
-    """A reader that reads nothing."""
-
-    def begin_epoch(self, num_ranks: int) -> None:
-        pass
-
-    def end_epoch(self) -> None:
-        pass
-
-
-def assigned(
-    partition: EpochPartition, progress: Progress, workers: int
-) -> Iterator[tuple[int, list[int]]]:
-    """Return epoch and records of each batch that a DataLoader yields to a rank."""
-    reader: Any = _NoReader()
-    streams = [
-        partition.batches(reader, progress, partition.layout(worker, workers))
-        for worker in range(workers)
-    ]
-    for turn in itertools.zip_longest(*streams):
-        for item in turn:
-            if item is not None:
-                yield item[0], item[1].tolist()
-
-
-def dealer_of(order: LengthBatchedOrder, rank: int, world: int, **options: Any) -> EpochPartition:
-    defaults = {"batch_size": None, "batch_tokens": 1, "drop_last": False, "epochs": 1}
-    return EpochPartition(order, {**defaults, **options}, rank, world)
-
-
-def expected_share(
-    batches: list[list[int]], begin: int, rank: int, world: int, uneven: str
-) -> list[list[int]]:
-    """Return the batches of an epoch that are assigned to a rank."""
-    left = batches[begin:]
-    if uneven == "drop":
-        left = left[: len(left) // world * world]
-    elif uneven == "pad" and len(left) % world:
-        left += list(itertools.islice(itertools.cycle(batches), -len(left) % world))
-    return left[rank::world]
-
-
-@given(
-    orders(),
-    st.integers(1, 4),
-    st.integers(1, 3),
-    st.sampled_from(UNEVEN_CHOICES),
-    st.data(),
-)
-def test_ranks_and_workers_partition_the_same_list(
-    order: LengthBatchedOrder, world: int, workers: int, uneven: Any, data: st.DataObject
-) -> None:
-    epoch = data.draw(st.integers(0, 3))
-    batches = batches_of(order, epoch)
-    begin = data.draw(st.integers(0, len(batches)))
-    fresh: LengthBatchedOrder = pickle.loads(pickle.dumps(order))  # has computed no window yet
-    for rank in range(world):
-        partition = dealer_of(fresh, rank, world, uneven=uneven)
-        found = list(assigned(partition, Progress(epoch, epoch, begin), workers))
-        assert [number for number, _ in found] == [epoch] * len(found)
-        expected = expected_share(batches, begin, rank, world, uneven)
-        assert [batch for _, batch in found] == expected
-        plan = partition.plan(ProcessLayout(rank, world), Progress(epoch, epoch, begin))
-        assert plan.num_rank_batches == len(expected)
-
-
-@given(orders(), st.integers(1, 3), st.integers(1, 3))
-def test_workers_alternate_over_epochs(order: LengthBatchedOrder, world: int, workers: int) -> None:
-    batches = [batches_of(order, epoch) for epoch in range(2, 5)]
-    for rank in range(world):
-        partition = dealer_of(order, rank, world, epochs=3, uneven="keep")
-        found = [batch for _, batch in assigned(partition, Progress(2, 2), workers)]
-        shares = [expected_share(epoch, 0, rank, world, "keep") for epoch in batches]
-        assert found == list(itertools.chain(*shares))

@@ -7,7 +7,6 @@ import hashlib
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -183,17 +182,6 @@ def test_mixtures_of_mixtures() -> None:
     assert sorted(whole(mix)) == list(range(100))
 
 
-def test_concurrent_access() -> None:
-    sizes, weights = [400_000, 300_000], [0.9, 0.1]
-    expected = mix_of(sizes, weights).at(np.arange(700_000), 0)
-    mix = mix_of(sizes, weights)
-    begins = np.random.default_rng(0).permutation(700) * 1000
-    with ThreadPoolExecutor(8) as pool:
-        found = pool.map(lambda begin: mix.at(np.arange(begin, begin + 1000), 0), begins)
-        for begin, records in zip(begins, found, strict=True):
-            assert np.array_equal(records, expected[begin : begin + 1000])
-
-
 # ---- counts of a cell ----
 
 
@@ -216,18 +204,3 @@ def test_counts_of_a_cell_are_closest_to_the_weights(weights: list[float]) -> No
         lost = [share - count for count, share in zip(counts, shares, strict=True)]
         # Moving a choice to another part never reduces the error.
         assert max(lost) - min(lost) <= 1
-
-
-@pytest.mark.parametrize(
-    ("weights", "counts"),
-    [
-        ([3.0], [65536]),
-        ([1, 1, 1], [21846, 21845, 21845]),
-        ([1, 3], [16384, 49152]),
-        ([1e-9, 1.0], [1, 65535]),
-        ([1e-9, 1.0, 1e-9, 1.0], [1, 32767, 1, 32767]),
-        ([0.5] * CELL, [1] * CELL),
-    ],
-)
-def test_counts_of_a_cell_examples(weights: list[float], counts: list[int]) -> None:
-    assert cell_counts(weights) == counts

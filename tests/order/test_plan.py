@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.orders import batches_of, ranks_of
 from torchrec_io._order.plan import EpochPlan, Uneven
 
 uneven_choices = st.sampled_from(["keep", "drop", "pad"])
@@ -32,21 +31,6 @@ def plans(draw: st.DrawFn, /, **fixed: Any) -> EpochPlan:
         "uneven": draw(uneven_choices),
     }
     return EpochPlan(**{**arguments, **fixed})
-
-
-def ranks_of(plan: EpochPlan) -> Iterator[EpochPlan]:
-    """Return the same plan for every rank."""
-    return (dataclasses.replace(plan, rank=rank) for rank in range(plan.world_size))
-
-
-def batches_of(plan: EpochPlan) -> list[list[int]]:
-    """Return a rank's batches in the order of DataLoader: one of each worker in turn."""
-    workers = [
-        [batch.tolist() for batch in dataclasses.replace(plan, worker=worker).batches()]
-        for worker in range(plan.num_workers)
-    ]
-    turns = itertools.zip_longest(*workers)
-    return [batch for turn in turns for batch in turn if batch is not None]
 
 
 def expected_batches(plan: EpochPlan) -> list[list[int]]:
@@ -75,28 +59,6 @@ def test_every_rank_gets_its_slices_of_the_global_order(plan: EpochPlan) -> None
         assert batches_of(rank) == expected
         assert rank.num_rank_batches == len(expected)
         assert rank.num_rank_records == sum(map(len, expected))
-
-
-@given(plans(drop_last=False))
-def test_records_that_do_not_divide_evenly(plan: EpochPlan) -> None:
-    seen = Counter(n for rank in ranks_of(plan) for batch in batches_of(rank) for n in batch)
-    shares = [rank.num_rank_records for rank in ranks_of(plan)]
-    assert sum(shares) == seen.total()
-    extra = seen.total() - (plan.num_records - plan.begin)
-    assert max(seen.values(), default=1) <= max(2, plan.world_size)
-    if plan.num_records >= plan.world_size:
-        assert max(seen.values(), default=1) <= 2
-    if plan.uneven == "keep":
-        assert extra == 0
-        assert max(shares) - min(shares) <= 1
-    elif plan.uneven == "drop":
-        assert -plan.world_size < extra <= 0
-        assert len(set(shares)) == 1
-        assert max(seen.values(), default=1) == 1
-    else:
-        assert 0 <= extra < plan.world_size
-        assert len(set(shares)) == 1
-        assert set(seen) >= set(range(plan.begin, plan.num_records))
 
 
 @given(plans(), st.integers(0, 3), st.integers(0, 200))

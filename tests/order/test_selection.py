@@ -16,7 +16,6 @@ from torchrec_io._order.selection import (
     Selection,
     Span,
     Subset,
-    SubsetBuilder,
     select_positions,
     select_within,
 )
@@ -67,16 +66,6 @@ def test_span_matches_its_records(span: Span) -> None:
     check_selection(span, np.arange(span.begin, span.begin + span.size))
 
 
-@given(masks(), st.data())
-def test_positions_in_any_order(mask: Mask, data: st.DataObject) -> None:
-    chosen = Subset.from_mask(mask)
-    some = np.array(data.draw(st.lists(st.integers(0, max(0, len(chosen) - 1)), max_size=40)))
-    some = some[some < len(chosen)].astype(np.int64)
-    numbers = chosen.numbers_at(some)
-    assert numbers.tolist() == np.flatnonzero(mask)[some].tolist()
-    assert chosen.positions_of(numbers).tolist() == some.tolist()
-
-
 @given(st.one_of(spans(), masks().map(Subset.from_mask)), st.data())
 def test_masks_of_ranges(selection: Selection, data: st.DataObject) -> None:
     begin = data.draw(st.integers(0, selection.total))
@@ -100,18 +89,6 @@ def test_subset_can_be_built_from_ranges(monkeypatch: pytest.MonkeyPatch) -> Non
 
     check_selection(Subset.build(1000, mask_of), np.flatnonzero(mask))
     assert asked == [(begin, min(1000, begin + 64)) for begin in range(0, 1000, 64)]
-
-
-@pytest.mark.slow
-@given(masks(), st.data())
-def test_masks_of_any_size_are_joined(mask: Mask, data: st.DataObject) -> None:
-    builder = SubsetBuilder(len(mask))
-    done = 0
-    while done < len(mask):
-        size = min(data.draw(st.integers(0, 300)), len(mask) - done)
-        builder.append(mask[done : done + size])
-        done += size
-    assert builder.finish().fingerprint() == Subset.from_mask(mask).fingerprint()
 
 
 # ---- out of range ----

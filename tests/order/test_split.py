@@ -6,7 +6,6 @@ import itertools
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.support.orders import chi_square_is_plausible
 from torchrec_io._order import split
-from torchrec_io._order.selection import Mask, Selection, Span, Subset
+from torchrec_io._order.selection import Selection, Span, Subset
 from torchrec_io._order.split import (
     fractions_to_counts,
     parse_slice,
@@ -146,6 +145,7 @@ def test_counts_are_complete_and_near_the_fractions(fractions: list[float], size
         ([0.1] * 10, 5, [1, 0, 1, 0, 1, 0, 1, 0, 1, 0]),
         ([0.999_999_5, 0.000_000_1], 3, [3, 0]),
         ([0.25, 0.75], 0, [0, 0]),
+        ([99.5, 0.5], 1000, [995, 5]),
     ],
 )
 def test_counts_examples(fractions: list[float], size: int, counts: list[int]) -> None:
@@ -156,10 +156,6 @@ def test_counts_examples(fractions: list[float], size: int, counts: list[int]) -
 @pytest.mark.parametrize("size", [0, 1, 7, 10, 12345])
 def test_percentages_and_weights(weights: list[float], size: int) -> None:
     assert fractions_to_counts(weights, size) == fractions_to_counts([0.8, 0.1, 0.1], size)
-
-
-def test_percentages_below_one() -> None:
-    assert fractions_to_counts([99.5, 0.5], 1000) == [995, 5]
 
 
 @pytest.mark.parametrize(
@@ -193,27 +189,6 @@ def test_parts_are_disjoint_and_exhaustive(
     check_parts(parts, range(total), fractions_to_counts(fractions, total))
 
 
-def members(
-    masks: Sequence[Mask], names: Sequence[tuple[str, str]], fractions: list[float], seed: int
-) -> list[list[tuple[tuple[str, str], int]]]:
-    """Return the records of each part, as (name of the file, number in the file)."""
-    chosen = Subset.from_mask(np.concatenate([*masks, np.empty(0, np.bool_)]))
-    listed = [(name, n) for mask, name in zip(masks, names, strict=True) for n in range(len(mask))]
-    parts = split_records([len(mask) for mask in masks], names, chosen, fractions, seed)
-    return [sorted(listed[number] for number in numbers_of(part)) for part in parts]
-
-
-@given(files, st.integers(1, 60), seeds)
-def test_copies_of_a_file_are_split_alike_in_any_order(
-    records: list[int], size: int, seed: int
-) -> None:
-    # The content does not show which copy a record is from.
-    masks = [np.ones(n, np.bool_) for n in (size, *records, size)]
-    names = [("a", "copy"), *names_of(len(records)), ("a", "copy")]
-    again = members(masks[::-1], names[::-1], [0.5, 0.5], seed)
-    assert again == members(masks, names, [0.5, 0.5], seed)
-
-
 def test_chunk_size_has_no_effect(monkeypatch: pytest.MonkeyPatch) -> None:
     records = [100, 0, 300, 1, 0, 77, 500]
     chosen = Subset.from_mask(np.random.default_rng(0).random(sum(records)) < 0.4)
@@ -229,14 +204,6 @@ def test_chunk_size_has_no_effect(monkeypatch: pytest.MonkeyPatch) -> None:
     assert parts() == whole
 
 
-def test_seeds_have_different_splits() -> None:
-    fingerprints = {
-        split_records([200], [("a", "1")], None, [0.5, 0.5], seed)[0].fingerprint()
-        for seed in (-1, 0, 1, 2, 2**63, 2**64)
-    }
-    assert len(fingerprints) == 6
-
-
 def test_every_split_is_equally_likely() -> None:
     counts: dict[tuple[int, ...], int] = {}
     for seed in range(6000):
@@ -245,15 +212,6 @@ def test_every_split_is_equally_likely() -> None:
         counts[chosen] = counts.get(chosen, 0) + 1
     assert len(counts) == math.comb(6, 3)
     assert chi_square_is_plausible(np.array(list(counts.values())))
-
-
-def test_records_are_split_evenly_everywhere() -> None:
-    parts = split_records([10**6], [("a", "1")], None, [0.3, 0.7], 5)
-    places = numbers_of(parts[0])
-    counts = np.bincount(np.array(places) // 10_000, minlength=100)
-    # 3,000 of each 10,000 records are expected, with the variance of sampling without replacement.
-    statistic = ((counts - 3000) ** 2 / (3000 * 0.7)).sum()
-    assert abs(statistic - 99) < 4 * math.sqrt(2 * 99)
 
 
 def test_nested_split_with_the_same_seed_is_independent() -> None:
@@ -274,18 +232,6 @@ def test_splits_are_stable_between_releases() -> None:
     keys = [b"%d" % (number // 2) for number in range(12)]
     groups = split_groups(keys, None, 12, [0.5, 0.5], 7)
     assert [numbers_of(part) for part in groups] == [[2, 3, 4, 5, 10, 11], [0, 1, 6, 7, 8, 9]]
-
-
-@pytest.mark.parametrize(
-    ("names", "selection", "reason"),
-    [
-        ([("a", "1")], None, "for each of 2 files, got 1"),
-        (names_of(2), Span(0, 5, 9), "must be one of 8 records, got one of 9"),
-    ],
-)
-def test_arguments_that_do_not_match_are_refused(names: Any, selection: Any, reason: str) -> None:
-    with pytest.raises(ValueError, match=reason):
-        split_records([3, 5], names, selection, [1.0], 0)
 
 
 # ---- by groups ----
@@ -340,29 +286,3 @@ def test_groups_of_a_selection(keys: list[bytes | None], gaps: int) -> None:
         parts, split_groups(of_chosen, None, len(chosen), [0.5, 0.5], 0), strict=True
     ):
         assert numbers_of(part) == chosen.numbers_at(np.array(numbers_of(alone), int)).tolist()
-
-
-def test_seeds_have_different_splits_of_groups() -> None:
-    keys = [b"%d" % number for number in range(100)]
-    fingerprints = {
-        split_groups(keys, None, 100, [0.5, 0.5], seed)[0].fingerprint()
-        for seed in (-1, 0, 1, 2, 2**63, 2**64)
-    }
-    assert len(fingerprints) == 6
-
-
-def test_every_choice_of_groups_is_equally_likely() -> None:
-    counts: dict[tuple[int, ...], int] = {}
-    for seed in range(6000):
-        part = split_groups([b"a", b"b", b"c", b"d", b"e"], None, 5, [0.4, 0.6], seed)[0]
-        chosen = tuple(numbers_of(part))
-        counts[chosen] = counts.get(chosen, 0) + 1
-    assert len(counts) == math.comb(5, 2)
-    assert chi_square_is_plausible(np.array(list(counts.values())))
-
-
-def test_keys_that_do_not_match_the_records_are_rejected() -> None:
-    with pytest.raises(ValueError, match="keys must have one value for each of 3 records, got 2"):
-        split_groups([b"a", b"b"], None, 3, [1.0], 0)
-    with pytest.raises(ValueError, match="keys must have one value for each of 1 record, got 2"):
-        split_groups([b"a", b"b"], Span(1, 1, 2), 2, [1.0], 0)

@@ -94,15 +94,8 @@ def test_the_last_of_several_kinds_counts() -> None:
 
 UNKNOWN = {
     "varint": tag(7, wire.VARINT) + varint(2**64 - 1),
-    "fixed64": tag(7, wire.FIXED64) + bytes(8),
-    "fixed32": tag(7, wire.FIXED32) + bytes(4),
     "delimited": delimited(7, b"\xff\xff\xff"),
     "group": tag(7, wire.GROUP) + delimited(1, b"x") + tag(7, wire.END_GROUP),
-    "nested groups": tag(7, wire.GROUP)
-    + tag(8, wire.GROUP)
-    + tag(8, wire.END_GROUP)
-    + tag(7, wire.END_GROUP),
-    "largest number": tag(2**29 - 1, wire.VARINT) + varint(0),
 }
 LEVELS = ["example", "features", "entry", "feature", "list"]
 

@@ -119,13 +119,6 @@ def test_a_record_of_another_kind(record: bytes, schema: Any, hint: str) -> None
     assert hint in reason_of(record, schema)
 
 
-def test_the_named_schema_reads_it(tmp_path: Path) -> None:
-    schema = tio.Schema(context={"id": INT}, sequence={"frames": STEPS})
-    assert tio.parse_sequence_example(SEQUENCE, schema)["frames"].tolist() == [1, 2]
-    path = write_tfrecord(tmp_path / "a.tfrecord", [b'{"a": 1}'])
-    assert list(tio.TFRecordDataset(path, json.loads)) == [{"a": 1}]
-
-
 @pytest.mark.parametrize(
     ("value", "spec", "hint"),
     [

@@ -7,7 +7,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -90,39 +89,6 @@ class TestFeatures:
         assert lengths_of(path, feature=steps) == [len(counts or []) for _, counts in records]
 
 
-class TestManyFiles:
-    @pytest.mark.parametrize("compression", [None, "gzip"])
-    def test_records_are_numbered_on(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compression: str | None
-    ) -> None:
-        monkeypatch.setattr(module, "_RECORDS_AT_ONCE", 7)
-        rng = np.random.default_rng(0)
-        lengths = [rng.integers(0, 60, count).tolist() for count in (40, 0, 1, 25)]
-        paths = [
-            write(tmp_path / f"data-{number}", some, compression)
-            for number, some in enumerate(lengths)
-        ]
-        assert lengths_of(*paths) == [length for some in lengths for length in some]
-        assert len(kept(paths[0])) == 3
-
-    def test_progress_is_logged(
-        self,
-        tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
-        caplog: pytest.LogCaptureFixture,
-    ) -> None:
-        monkeypatch.setattr(module, "_SECONDS_BETWEEN_REPORTS", -1.0)
-        paths = [write(tmp_path / f"data-{number}", [1] * 5) for number in range(2)]
-        with caplog.at_level(logging.INFO, "torchrec_io"):
-            lengths_of(*paths)
-        messages = [record.getMessage() for record in caplog.records]
-        assert messages[-3:] == [
-            "finding the lengths of 10 records by 'tokens'",
-            "found the lengths of 5 of 10 records",
-            "found the lengths of 10 of 10 records",
-        ]
-
-
 class TestCache:
     def test_data_is_read_once(self, tmp_path: Path, parsed: list[int]) -> None:
         paths = [write(tmp_path / "a", [1, 2, 3]), write(tmp_path / "b", [4, 5])]
@@ -143,13 +109,6 @@ class TestCache:
             assert lengths_of(path, feature=ids) == [1, 1]
         assert len(kept(path)) == 2
 
-    def test_changed_data_is_read_again(self, tmp_path: Path) -> None:
-        path = write(tmp_path / "data", [3, 4])
-        assert lengths_of(path) == [3, 4]
-        write(path, [4, 3, 1])
-        assert lengths_of(path) == [4, 3, 1]
-        assert len(kept(path)) == 1
-
     def test_data_changed_in_the_middle_alone(self, tmp_path: Path) -> None:
         """Where the fingerprint of a large file does not look, and which has the same size."""
         ends = [40_000, 40_000]
@@ -161,37 +120,6 @@ class TestCache:
         after.save(cache_path(path))
         assert after.identity == before.identity
         assert lengths_of(path) == [*ends, 4, 3, *ends]
-
-    def test_data_changed_where_all_records_keep_their_sizes(self, tmp_path: Path) -> None:
-        path = tmp_path / "data"
-        for tokens in ([300, 300, 300], [1] * 6):
-            middle = example_of(tokens=tokens, id=[1])
-            end = example_of(tokens=[1] * 70_000, id=[0])
-            write_tfrecord(path, [end, middle, end])
-            os.utime(path, ns=(0, 10**18 + len(tokens)))
-            assert lengths_of(path) == [70_000, len(tokens), 70_000]
-
-    @given(data=st.data())
-    def test_lengths_of_damaged_files_are_not_cached(
-        self, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-    ) -> None:
-        folder = tmp_path_factory.mktemp("damaged")
-        path = write(folder / "data", [3, 4, 5])
-        assert lengths_of(path) == [3, 4, 5]
-        [file] = [one for one in kept(path) if one.name.startswith(cache_path(path).stem)]
-        valid = file.read_bytes()
-        damage = data.draw(st.sampled_from(["bit", "short", "long"]))
-        if damage == "bit":
-            bit = data.draw(st.integers(0, 8 * len(valid) - 1))
-            broken = bytearray(valid)
-            broken[bit // 8] ^= 1 << bit % 8
-            file.write_bytes(broken)
-        elif damage == "short":
-            file.write_bytes(valid[: data.draw(st.integers(0, len(valid) - 1))])
-        else:
-            file.write_bytes(valid + b"\0" * data.draw(st.integers(1, 20)))
-        assert lengths_of(path) == [3, 4, 5]
-        assert file.read_bytes() == valid
 
     def test_lengths_of_another_file_in_its_place(self, tmp_path: Path) -> None:
         first, second = write(tmp_path / "a", [3, 4]), write(tmp_path / "b", [5, 6])
@@ -232,17 +160,3 @@ class TestDamage:
             assert lengths_of(damaged) == [3, 0, 0, 0, 5]
         assert sorted(parsed) == sorted([*range(5)] * 2)
         assert kept(damaged) == []
-
-    def test_other_files_are_kept(self, damaged: Path, tmp_path: Path, parsed: list[int]) -> None:
-        valid = write(tmp_path / "valid", [7])
-        for _ in range(2):
-            assert lengths_of(damaged, valid) == [3, 0, 0, 0, 5, 7]
-        assert parsed.count(5) == 1
-
-    def test_a_file_that_became_shorter_raises(self, tmp_path: Path) -> None:
-        path = write(tmp_path / "data", [3] * 2000)
-        reader = reader_of(path)
-        os.truncate(path, path.stat().st_size // 2)
-        with pytest.raises(tio.TruncatedFileError):
-            find_lengths(reader, TOKENS)
-        assert kept(path) == []

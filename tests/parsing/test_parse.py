@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
@@ -14,9 +13,6 @@ import torchrec_io as tio
 from tests.support.forms import batch_to_json
 from tests.support.messages import Example
 from tests.support.wire import bytes_feature, entry, example, float_feature, int_feature
-from torchrec_io._parsing.parser import ExampleParser
-from torchrec_io._records.record_block import RecordList
-from torchrec_io._tensors.parse import parse_block
 from torchrec_io.errors import DecodeError
 
 # ---- types and shapes ----
@@ -27,42 +23,6 @@ RECORD = example(
     entry("s", bytes_feature(b"x")),
     entry("ss", bytes_feature(b"a", b"", b"bc", b"d")),
 )
-
-
-def test_a_batch_has_a_batch_dimension_and_a_sample_has_none() -> None:
-    schema = {
-        "i": tio.FixedLenFeature([2], "int64"),
-        "f": tio.FixedLenFeature([], "float32"),
-        "s": tio.FixedLenFeature([], "string"),
-        "ss": tio.FixedLenFeature([2, 2], "string"),
-    }
-    batch = tio.parse_examples([RECORD] * 3, schema)
-    assert {name: tuple(value.shape) for name, value in batch.items()} == {
-        "i": (3, 2),
-        "f": (3,),
-        "s": (3,),
-        "ss": (3, 2, 2),
-    }
-    assert batch["ss"].tolist() == [[[b"a", b""], [b"bc", b"d"]]] * 3
-    sample = tio.parse_example(RECORD, schema)
-    assert sample["i"].tolist() == [1, 2]
-    assert sample["f"].shape == ()
-    assert sample["s"] == b"x"
-    assert sample["ss"].tolist() == [[b"a", b""], [b"bc", b"d"]]
-
-
-def test_a_sample_s_ragged_values_are_one_row() -> None:
-    schema = {"i": tio.VarLenFeature("int64"), "ss": tio.VarLenFeature("string")}
-    sample = tio.parse_example(RECORD, schema)
-    assert sample["i"].tolist() == [1, 2]
-    assert sample["ss"].tolist() == [b"a", b"", b"bc", b"d"]
-    assert sample.ragged == {"i": "int64", "ss": "int64"}
-
-
-def test_columns_come_in_the_order_of_the_schema() -> None:
-    for names in (["s", "i", "f"], ["f", "s", "i"]):
-        batch = tio.parse_examples([RECORD], {name: FEATURES[name] for name in names})
-        assert list(batch) == names
 
 
 FEATURES: dict[str, Any] = {
@@ -171,20 +131,6 @@ def assert_same_floats(values: torch.Tensor, expected: torch.Tensor) -> None:
     assert torch.equal(values[~nan].view(whole), expected[~nan].contiguous().view(whole))
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_rounding_at_every_edge(dtype: Any) -> None:
-    # Every value of the narrow dtype, and the floats halfway between neighbours and beside them.
-    narrow = torch.arange(2**15, dtype=torch.int32).to(torch.int16).view(getattr(torch, dtype))
-    exact = narrow[narrow.isfinite()].to(torch.float64)
-    middle = ((exact[:-1] + exact[1:]) / 2).to(torch.float32)
-    around = torch.cat(
-        [exact.to(torch.float32), middle, torch.nextafter(middle, torch.tensor(math.inf))]
-    )
-    around = torch.cat([around, torch.nextafter(middle, torch.tensor(0.0)), -around])
-    column = tio.parse_examples([bits_example(around)], {"x": tio.VarLenFeature(dtype)})["x"]
-    assert_same_floats(column.values, around.to(getattr(torch, dtype)))
-
-
 @pytest.mark.parametrize("dtype", [*INTEGER_ENDS, "float32", "float64", "float16", "bfloat16"])
 def test_defaults_of_every_dtype(dtype: Any) -> None:
     default = [1, 0, 1] if dtype == "bool" else [1, 2, 100]
@@ -222,27 +168,6 @@ def test_errors_name_record_feature_and_reason(feature: Any, name: str, reason: 
     assert (error.record, error.feature, error.path) == (0, name, None)
     place = "" if error.offset is None else f" offset {error.offset},"
     assert f"(record 0,{place} feature {name!r})" in str(error)
-
-
-def test_a_block_without_its_bad_records_is_parsed() -> None:
-    schema = tio.Schema(
-        {"a": tio.FixedLenFeature([], "int8"), "b": tio.FixedLenFeature([], "int8")}
-    )
-    records = [example(entry("a", int_feature(i)), entry("b", int_feature(-i))) for i in range(9)]
-    records[2] = example(entry("a", int_feature(1000)), entry("b", int_feature(1000)))
-    records[4] = b"\x0a\xff"
-    records[7] = example(entry("b", int_feature(1)))
-    records[8] = example(entry("a", int_feature(1)), entry("b", int_feature(500)))
-    batch, failures = parse_block(ExampleParser(schema), RecordList.of(records))
-    assert batch["a"].tolist() == [0, 1, 3, 5, 6]
-    assert batch["b"].tolist() == [0, -1, -3, -5, -6]
-    # One failure for each bad record, in their order.
-    assert [(failure.position, failure.feature) for failure in failures] == [
-        (2, "a"),
-        (4, None),
-        (7, "a"),
-        (8, "b"),
-    ]
 
 
 # ---- prediction ----
@@ -329,63 +254,8 @@ def test_a_batch_is_its_records_one_by_one(
             assert together[name]["row_lengths"] == lengths
 
 
-def test_prediction_looks_at_every_byte_of_a_header() -> None:
-    # Each variant differs from the first record in one byte of a header; all are read on their own.
-    first = bytearray(example(entry("key", int_feature(5)), entry("tail", int_feature(6))))
-    schema = tio.Schema({"key": tio.VarLenFeature("int64"), "tail": tio.VarLenFeature("int64")})
-    for position in range(len(first)):
-        for byte in (0x00, 0x01, 0x08, 0x0A, 0x12, 0x1A, 0x80, first[position] ^ 1, 0xFF):
-            second = bytearray(first)
-            second[position] = byte
-            alone = outcome([bytes(second)], schema)
-            after = outcome([bytes(first), bytes(second)], schema)
-            if isinstance(alone, tuple):
-                assert after == (1, *alone[1:])
-            else:
-                for name in schema:
-                    assert after[name]["values"][1:] == alone[name]["values"]
-
-
-@pytest.mark.parametrize("rows", [1, 7, 8, 9, 64, 1000])
-def test_columns_of_batches_of_any_size(rows: int) -> None:
-    def value(row: int, column: int) -> int:
-        return (row * 7919 + column * 104729) % 100  # fits every dtype
-
-    dtypes: Any = ["int64", "int8", "uint16", "float32", "float64", "bfloat16", "int64", "float32"]
-    schema = {
-        f"c{column}": tio.FixedLenFeature(
-            [3] if column > 5 else [], dtype, [5] * 3 if column > 5 else 5
-        )
-        for column, dtype in enumerate(dtypes)
-    }
-    records: list[bytes] = []
-    expected: dict[str, list[Any]] = {name: [] for name in schema}
-    for row in range(rows):
-        entries: list[bytes] = []
-        for column, (name, feature) in enumerate(schema.items()):
-            values = [value(row, column + i) for i in range(feature.count)]
-            if (row + column) % 11 == 0:
-                values = [5] * feature.count  # the default
-            else:
-                make = int_feature if "int" in feature.dtype else float_feature
-                entries.append(entry(name, make(*values)))
-            expected[name].append(values if feature.shape else values[0])
-        records.append(example(*entries))
-    batch = tio.parse_examples(records, schema)
-    assert {name: column.tolist() for name, column in batch.items()} == expected
-
-
 @pytest.mark.parametrize("dtype", ["int64", "float32"])
 def test_too_few_values_are_found_before_room_is_made_for_all(dtype: Any) -> None:
     record = example(entry("x", int_feature(1) if dtype == "int64" else float_feature(1.0)))
     with pytest.raises(tio.DecodeError, match=f"the schema wants {2**45}"):
         tio.parse_examples([record], {"x": tio.FixedLenFeature([2**45], dtype)})
-
-
-def test_many_more_entries_than_any_writer_makes() -> None:
-    record = example(*[entry(f"{i}", int_feature(i)) for i in range(5000)])
-    schema = {f"{i}": tio.FixedLenFeature([], "int64") for i in (0, 4095, 4096, 4999)}
-    batch = tio.parse_examples([record] * 3, schema)
-    assert {name: column.tolist() for name, column in batch.items()} == {
-        name: [int(name)] * 3 for name in schema
-    }

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from google.protobuf.message import DecodeError as ProtobufDecodeError
 from hypothesis import given
-from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.support.messages import Example
@@ -63,19 +62,6 @@ def test_unknown_fields_are_skipped_everywhere(record: bytes) -> None:
     check_values(record, read_loosely(record, KEYS))
 
 
-@given(example_bytes(), example_bytes())
-def test_the_spelling_of_one_record_does_not_change_the_next(first: bytes, second: bytes) -> None:
-    schema = {key: tio.VarLenFeature("int64") for key in KEYS}
-    try:
-        rows = [tio.parse_examples([record], schema) for record in (first, second)]
-    except DecodeError:
-        return
-    together = tio.parse_examples([first, second, first], schema)
-    for key in KEYS:
-        one, two = (row[key].tolist() for row in rows)
-        assert together[key].tolist() == [*one, *two, *one]
-
-
 @given(example_bytes())
 def test_a_fixed_feature_takes_exactly_its_number_of_values(record: bytes) -> None:
     for key, (kind, values) in read_loosely(record, KEYS).items():
@@ -108,27 +94,3 @@ def test_damaged_examples_are_read_as_protobuf_reads_them_or_refused(record: byt
             check_values(record, expected)
     else:
         check_values(record, expected)
-
-
-@given(st.binary(max_size=60))
-def test_any_bytes_are_read_or_refused(record: bytes) -> None:
-    try:
-        expected = read_loosely(record, KEYS)
-    except ProtobufDecodeError:
-        with pytest.raises(DecodeError):
-            parse_as(record, dict.fromkeys(KEYS, "int64_list"))
-        return
-    if not has_groups(record):
-        check_values(record, expected)
-
-
-@given(example_bytes(), st.data())
-def test_every_prefix_is_read_or_refused(record: bytes, data: st.DataObject) -> None:
-    cut = record[: data.draw(st.integers(0, len(record)))]
-    try:
-        expected = read_loosely(cut, KEYS)
-    except ProtobufDecodeError:
-        with pytest.raises(DecodeError):
-            parse_as(cut, dict.fromkeys(KEYS, "float_list"))
-        return
-    check_values(cut, expected)

@@ -16,44 +16,31 @@ from torchrec_io.errors import DecodeError
 MISFITS: list[tuple[str | int, list[int], list[int], str]] = [
     # kind, values, stored numbers, reason
     ("splits", [1, 2], [1, 2], "do not start with 0"),
-    ("splits", [1, 2], [-1, 2], "do not start with 0"),
     ("splits", [1, 2], [0, 3], "do not end where its values end"),
-    ("splits", [1, 2], [0, 1], "do not end where its values end"),
-    ("splits", [1, 2], [0], "do not end where its values end"),
     ("splits", [1, 2], [], "do not end where its values end"),
     ("splits", [], [0, 1], "do not end where its values end"),
     ("splits", [1, 2], [0, 2**31], "is not a row split"),
-    ("splits", [1, 2], [0, -(2**63)], "is not a row split"),
     ("limits", [1, 2], [1], "do not end where its values end"),
-    ("limits", [1, 2], [1, 3], "do not end where its values end"),
     ("limits", [1, 2], [], "do not end where its values end"),
     ("limits", [1, 2], [2**63 - 1], "is not a row split"),
-    ("starts", [1, 2], [1], "does not start with 0"),
     ("starts", [1, 2], [], "does not start with 0"),
     ("starts", [], [1], "does not start with 0"),
     ("starts", [1, 2], [0, 2**31], "is not a row split"),
-    ("lengths", [1, 2], [1], "do not add up"),
     ("lengths", [1, 2], [1, 2], "do not add up"),
     ("lengths", [1, 2], [], "do not add up"),
-    ("lengths", [], [1], "do not add up"),
     ("lengths", [1, 2], [2**62, -(2**62), 2], "is not a row split"),
     ("ids", [1, 2], [0], "not have one row id for each value"),
-    ("ids", [1, 2], [0, 0, 1], "not have one row id for each value"),
     ("ids", [1, 2], [], "not have one row id for each value"),
     ("ids", [1, 2], [-1, 0], "a row id is negative"),
     ("ids", [1, 2], [0, 4096], "far more rows than there are values"),
-    ("ids", [1, 2], [0, 2**31 - 1], "far more rows than there are values"),
     ("ids", [1, 2], [0, 2**31], "is not a row split"),
     (2, [1, 2, 3], [], "cannot be divided into rows of 2"),
-    (3, [1, 2], [], "cannot be divided into rows of 3"),
 ]
 INVALID: list[tuple[str, list[int], list[int], str]] = [
     # what only validate=True refuses
     ("splits", [1, 2], [0, 2, 1, 2], "overlap or are out of order"),
     ("splits", [1, 2], [0, -1, 2], "overlap or are out of order"),
-    ("splits", [1, 2], [0, 3, 2], "overlap or are out of order"),
     ("limits", [1, 2], [2, 1, 2], "overlap or are out of order"),
-    ("limits", [1, 2], [-1, 2], "overlap or are out of order"),
     ("starts", [1, 2], [0, 2, 1], "overlap or are out of order"),
     ("starts", [1, 2], [0, -1, 1], "overlap or are out of order"),
     ("starts", [1, 2], [0, 3], "starts after the end of its values"),
@@ -67,7 +54,6 @@ GOOD: dict[str | int, tuple[list[int], list[int]]] = {
     "lengths": ([1, 2], [1, 1]),
     "ids": ([1, 2], [0, 1]),
     2: ([1, 2], []),
-    3: ([1, 2, 3], []),
 }
 
 
@@ -161,15 +147,3 @@ def test_steps_that_differ_in_number_are_refused(lists: Any, validate: bool) -> 
     with pytest.raises(DecodeError, match="'p0' has another number of steps") as caught:
         tio.parse_sequence_examples([good, sequence_example_of({}, {}), bad], schema)
     assert (caught.value.record, caught.value.feature) == (2, "x")
-
-
-def test_a_step_s_misfit_is_its_record_s() -> None:
-    # Records of 0, 3, 0 and 2 steps: the fifth step is bad.
-    schema = tio.Schema(sequence={"x": feature_of(["lengths"])})
-    lists = [[], [[1]] * 3, [], [[1], [2]]]
-    records = [
-        sequence_example_of({}, {"values": [[5]] * len(steps), "p0": steps}) for steps in lists
-    ]
-    with pytest.raises(DecodeError, match="do not add up") as caught:
-        tio.parse_sequence_examples(records, schema)
-    assert caught.value.record == 3

@@ -12,9 +12,6 @@ from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.support.examples import example_of, sequence_example_of
-from tests.support.wire import (
-    delimited,
-)
 from torchrec_io.errors import DecodeError, SchemaError
 
 INTEGERS = ["int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool"]
@@ -103,21 +100,6 @@ def test_steps_are_padded(batch: Any, writer: str) -> None:
         assert sample["x"].tolist() == [shaped(step, shape) for step in steps]
 
 
-@pytest.mark.parametrize(
-    ("dtype", "default"), [("string", b"<pad>"), ("string", b""), ("float16", -1.5), ("int8", -7)]
-)
-def test_padding_values(dtype: Any, default: Any) -> None:
-    feature = Sequence([2], dtype, allow_missing=True, default_value=default)
-    values = [stored(dtype, number) for number in range(1, 5)]
-    records = [example_of(x=values), b"", example_of(x=values[:2])]
-    batch = tio.parse_examples(records, {"x": feature})
-    first, second = values[:2], values[2:]
-    pad = [default] * 2
-    assert batch["x"].tolist() == [[first, second], [pad, pad], [first, pad]]
-    assert batch.lengths["x"].tolist() == [2, 0, 1]
-    assert tio.collate(batch.samples())["x"].tolist() == batch["x"].tolist()
-
-
 @pytest.mark.parametrize("dtype", ["int64", "uint8", "float32", "string"])
 @pytest.mark.parametrize("shape", [[], [1], [2]])
 @pytest.mark.parametrize("number", [0, 7, 70])
@@ -185,27 +167,6 @@ def test_lists_of_any_length(batch: Any, writer: str) -> None:
 
 
 # ---- context and lists together ----
-
-
-def test_one_key_in_both_parts() -> None:
-    # Stored under one name; a schema tells them apart by the names of its columns.
-    record = sequence_example_of({"x": [1, 2]}, {"x": [[3], [4, 5]]})
-    schema = tio.Schema(
-        context={"x": tio.VarLenFeature("int64")},
-        sequence={"steps": tio.RaggedFeature("int64", "x")},
-    )
-    batch = tio.parse_sequence_examples([record], schema)
-    assert batch["x"].tolist() == [[1, 2]]
-    assert batch["steps"].tolist() == [[[3], [4, 5]]]
-    for part in ("context", "sequence"):
-        only = tio.Schema(**{part: {"x": tio.VarLenFeature("int64")}})
-        found = tio.parse_sequence_examples([record], only)["x"].tolist()
-        assert found == ([[1, 2]] if part == "context" else [[[3], [4, 5]]])
-
-
-def feature_list(key: str, *steps: bytes) -> bytes:
-    """An entry of FeatureLists."""
-    return delimited(1, delimited(1, key.encode()) + delimited(2, b"".join(steps)))
 
 
 def test_examples_are_sequence_examples_without_lists_and_the_other_way_round() -> None:

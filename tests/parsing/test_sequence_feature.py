@@ -16,12 +16,6 @@ from hypothesis import strategies as st
 import torchrec_io as tio
 from tests.support.examples import example_of, sequence_example_of
 from tests.support.images import decoded, encoded
-from torchrec_io import _core
-from torchrec_io._parsing.columns.base import ElementSelection
-from torchrec_io._parsing.parser import ExampleParser
-from torchrec_io._records.record_block import RecordList
-from torchrec_io._tensors.batch import Batch
-from torchrec_io._tensors.columns import Columns
 from torchrec_io.checks import counted
 from torchrec_io.errors import DecodeError, SchemaError
 
@@ -78,17 +72,6 @@ def test_arrays_of_one_shape_are_rows(seeds: list[list[int]], packed: bool) -> N
     assert (narrow.offsets.dtype, narrow.tolist()) == (torch.int32, column.tolist())
 
 
-def test_a_record_has_its_own_rows() -> None:
-    records = [example_of(x=[stored(1), stored(2)]), example_of(), example_of(x=[stored(3)])]
-    batch = parse(records, x=sequence())
-    values = [sample["x"].tolist() for sample in batch.samples()]
-    assert values == [[pair(1), pair(2)], [], [pair(3)]]
-    assert tio.parse_example(records[0], {"x": sequence()})["x"].tolist() == values[0]
-    assert tio.collate(batch.samples())["x"].tolist() == values
-    again = pickle.loads(pickle.dumps(batch))
-    assert again["x"].tolist() == values
-
-
 def test_with_a_length_they_are_one_tensor() -> None:
     records = [example_of(x=[stored(1), stored(2)]), example_of(x=[stored(3), stored(4)])]
     column = parse(records, x=sequence(PAIR, 2))["x"]
@@ -116,16 +99,6 @@ def test_quantized_frames_are_float32() -> None:
     record = sequence_example_of({}, {"x": [[frame] for frame in frames]})
     schema = tio.Schema(context={}, sequence={"x": feature})
     assert tio.parse_sequence_examples([record], schema)["x"].tolist() == [expected]
-
-
-def test_arrays_without_elements_and_many_zeros() -> None:
-    for shape in ([0], [2, 0]):
-        records = [example_of(x=[b"", b""]), example_of()]
-        column = parse(records, x=sequence(Raw("int32", shape)))["x"]
-        assert tuple(column.values.shape) == (2, *shape)
-        assert column.offsets.tolist() == [0, 2, 2]
-        error = failure_of([example_of(x=[b"", b"!"])], sequence(Raw("int32", shape)))
-        assert error.reason.startswith("it has 1 byte")
 
 
 # ---- partitions ----
@@ -160,14 +133,6 @@ def test_rows_of_one_length_are_a_dimension() -> None:
         assert shapes == [(2, 2, 2)]
         reason = failure_of([example_of(x=[stored(1)])], feature).reason
         assert reason == "its values cannot be divided into rows of 2"
-
-
-def test_partitions_that_do_not_match_their_values() -> None:
-    good = example_of(x=[stored(1)], n=[1])
-    for element in (PAIR, Raw("int16", [None])):
-        feature = sequence(element, partitions=[Rows.RowLengths("n")])
-        error = failure_of([good, example_of(x=[stored(1)], n=[2])], feature)
-        assert (error.record, error.reason) == (1, "its row lengths do not add up to its values")
 
 
 # ---- elements of other shapes ----
@@ -307,67 +272,6 @@ def test_shapes_of_steps_stand_in_a_list_of_their_own() -> None:
     schema = tio.Schema(context={}, sequence={"x": sequence(Raw("uint8", shape_key="s"))})
     [array] = tio.parse_sequence_examples([sequence_example_of({}, lists)], schema)["x"]
     assert array.tolist() == [[[97, 98, 99], [100, 101, 102]], [[103, 104, 105], [106, 107, 108]]]
-
-
-def test_the_context_of_a_sequence_example_may_have_them() -> None:
-    schema = tio.Schema(context={"x": sequence()}, sequence={})
-    batch = tio.parse_sequence_examples([sequence_example_of({"x": [stored(4)]}, {})], schema)
-    assert batch["x"].tolist() == [[pair(4)]]
-
-
-# ---- some elements of each record ----
-
-
-def picked(records: list[bytes], wanted: list[list[int]], **specs: Any) -> Any:
-    parser = ExampleParser.of(tio.Schema(specs))
-    starts = np.cumsum([0, *map(len, wanted)], dtype=np.int64)
-    elements = np.array([each for some in wanted for each in some], np.int64)
-    selection = ElementSelection({"x", "y"}, elements, starts)
-    located = parser.locate(RecordList.of(records), selection=selection)
-    if located.failures:
-        return located.failures
-    arena = _core.allocate(located.layout.size)
-    parser.fill([located], [arena])
-    columns, failures = located.columns, located.failures
-    return failures or Batch(Columns(torch.from_numpy(arena), columns, parser.names))
-
-
-def test_only_selected_elements_are_decoded() -> None:
-    bad = b"not two numbers"
-    records = [
-        example_of(x=[stored(1), stored(2), stored(3)], n=[1, 2, 3], s=[1, 1, 2, 2, 2]),
-        example_of(x=[bad, stored(5), stored(6), bad], n=[1]),
-    ]
-    batch = picked(
-        records,
-        [[0, 1], [1, 2]],
-        x=sequence(),
-        y=sequence(Raw("int16", [None]), value_key="x"),
-        n=tio.VarLenFeature("int64"),
-    )
-    assert batch["x"].tolist() == [[pair(1), pair(2)], [pair(5), pair(6)]]
-    assert [one.tolist() for one in batch["y"]] == batch["x"].tolist()
-    assert batch["n"].tolist() == [[1, 2, 3], [1]]
-    sized = picked([records[0], records[0]], [[2, 0], []], x=sequence(PAIR, 3))["x"]
-    assert sized.tolist() == [[pair(3), pair(1)], []]
-
-
-def test_only_selected_images_are_decoded() -> None:
-    images = [picture(2, 3, 1), b"no image", picture(2, 3, 2)]
-    record = example_of(x=images)
-    for image in (tio.ImageFeature(), tio.ImageFeature(size=(2, 3))):
-        column = picked([record], [[2]], x=sequence(image))["x"]
-        one = column[0]
-        assert one.tolist() == [decoded(images[2], layout="CHW").tolist()]
-
-
-@pytest.mark.parametrize("place", [-1, 3, 9])
-def test_elements_that_are_not_there(place: int) -> None:
-    records = [example_of(x=[stored(n) for n in range(3)])] * 2
-    for element in (PAIR, Raw("int16", [None])):
-        [failure] = picked(records, [[0, 2], [1, place]], x=sequence(element))
-        assert (failure.position, failure.feature) == (1, "x")
-        assert failure.reason == f"it has 3 elements, so element {place} does not exist"
 
 
 # ---- values ----

@@ -12,9 +12,6 @@ from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.support.examples import example_of
-from torchrec_io._parsing.parser import ExampleParser
-from torchrec_io._records.record_block import RecordList
-from torchrec_io._tensors.parse import parse_block
 from torchrec_io.errors import DecodeError
 
 DTYPES: dict[str, Callable[[int], Any]] = {
@@ -95,44 +92,7 @@ def test_the_sort_is_stable_for_any_number() -> None:
         assert entries_of(column) == sorted(stored, key=lambda pair: pair[0])
 
 
-def test_entries_that_are_sorted_already_stay() -> None:
-    entries: list[Entry] = [((1,), b"b"), ((0,), b""), ((1,), b"aa")]
-    loose = sparse_feature("string", (2,), already_sorted=True)
-    assert entries_of(tio.parse_example(record_of(entries, 1), {"x": loose})["x"]) == entries
-    sorted_ = tio.parse_example(record_of(entries, 1), {"x": sparse_feature("string", (2,))})["x"]
-    assert entries_of(sorted_) == [((0,), b""), ((1,), b"b"), ((1,), b"aa")]
-
-
 # ---- what is refused ----
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.lists(st.integers(-1, 3), max_size=3),
-            st.lists(st.integers(-1, 3), max_size=3),
-            st.integers(0, 3),
-        ),
-        max_size=5,
-    )
-)
-def test_each_record_is_judged_by_itself(records: list[tuple[list[int], list[int], int]]) -> None:
-    schema = tio.Schema({"x": sparse_feature("int64", (3, 2))})
-    stored = [example_of(i0=one, i1=other, values=[7] * count) for one, other, count in records]
-    good = [
-        len(one) == len(other) == count
-        and all(0 <= index < 3 for index in one)
-        and all(0 <= index < 2 for index in other)
-        for one, other, count in records
-    ]
-    batch, failures = parse_block(ExampleParser.of(schema), RecordList.of(stored))
-    assert [failure.position for failure in failures] == [
-        position for position, is_good in enumerate(good) if not is_good
-    ]
-    assert all(failure.feature == "x" for failure in failures)
-    assert len(batch["x"].values) == sum(
-        record[2] for record, is_good in zip(records, good, strict=True) if is_good
-    )
 
 
 GOOD = {"i0": [0, 1], "i1": [1, 0], "values": [1, 2]}
@@ -160,15 +120,3 @@ def test_misfits_are_named(changed: dict[str, Any], reason: str, already_sorted:
     with pytest.raises(DecodeError, match=reason) as caught:
         tio.parse_examples([good, bad, good], {"x": feature})
     assert (caught.value.record, caught.value.feature) == (1, "x")
-
-
-@pytest.mark.parametrize("extent", [0, 1])
-def test_a_size_of_zero_holds_nothing(extent: int) -> None:
-    schema = {"x": sparse_feature("int64", (extent,))}
-    assert tio.parse_example(b"", schema)["x"].dense_shape == (extent,)
-    record = example_of(i0=[0], values=[1])
-    if extent:
-        assert entries_of(tio.parse_example(record, schema)["x"]) == [((0,), 1)]
-        return
-    with pytest.raises(DecodeError, match="outside of the size 0"):
-        tio.parse_example(record, schema)

@@ -21,7 +21,6 @@ from torchrec_io import (
     _core,
 )
 from torchrec_io._records.index_cache import IndexSearch, cache_path, open_indexes
-from torchrec_io._records.lines import TextLines
 from torchrec_io._storage.location import Location
 
 RECORDS = [b"%03d" % number for number in range(100)]
@@ -65,13 +64,6 @@ def test_wrong_index_is_built_again_or_refused(data: Path, kind: str) -> None:
     assert [record for batch in dataset for record in batch] == RECORDS
 
 
-@pytest.mark.parametrize("left_out", range(1, 6))
-def test_a_record_that_is_missing_makes_another_one_too_long(data: Path, left_out: int) -> None:
-    path = write_index(data, [start for start in ALL if start != left_out * FRAME], TOTAL)
-    with pytest.raises(StaleIndexError):
-        list(TFRecordDataset(data, index=path, batch_size=7))
-
-
 # ---- compressed files ----
 
 
@@ -82,18 +74,6 @@ def test_compressed_stream_continues_after_the_index(tmp_path: Path, shuffle: bo
     dataset = TFRecordDataset(data, index=path, batch_size=10, shuffle=shuffle)
     with pytest.raises(StaleIndexError, match="ends at byte 950 of the decompressed stream"):
         list(dataset)
-
-
-@pytest.mark.parametrize("footer", [0, TOTAL - HALF])
-def test_compressed_index_must_end_with_its_stream(tmp_path: Path, footer: int) -> None:
-    data = write_tfrecord(tmp_path / "x", RECORDS, "gzip")
-    gzipped = _core.Compression.gzip
-    if footer:
-        write_index(data, ALL[:50], HALF, compression=gzipped, footer_bytes=footer)
-    else:  # more than deflate can stand for
-        write_index(data, ALL, data.stat().st_size * 1032 + 1, compression=gzipped)
-    with pytest.raises(IndexFormatError):
-        RecordIndex.load(data)
 
 
 # ---- damage ----
@@ -154,24 +134,7 @@ def test_text_index_that_leaves_out_records(data: Path, left_out: set[int]) -> N
         assert len(make(data)) == 100  # "auto" wants all records
 
 
-def test_gaps_of_text_indexes_have_room_for_records(data: Path) -> None:
-    path = data.with_name("data.idx")
-    for gap in (1, 15):
-        path.write_text(f"{gap} 19\n")
-        with pytest.raises(IndexFormatError, match="line 1 of the index"):
-            RecordIndex.from_text(path, data, allow_missing=True)
-
-
 # ---- lines ----
-
-
-@pytest.mark.parametrize("content", [b"", b"a\nb\n", b"a\nb", b"a\n\r", b"a\n", b"a"])
-@pytest.mark.parametrize("skip", [0, 1])
-def test_lines_account_for_their_file(tmp_path: Path, content: bytes, skip: int) -> None:
-    (tmp_path / "x").write_bytes(content)
-    built = RecordIndex.build(tmp_path / "x", format=TextLines(skip))
-    loaded = RecordIndex.load(built.save(), format=TextLines(skip))
-    assert loaded.offsets.tolist() == built.offsets.tolist()
 
 
 def with_header(content: bytes, at: int, new: bytes) -> bytes:

@@ -98,21 +98,6 @@ def test_only_the_time_shows_that_lines_were_moved(tmp_path: Path, beside: bool)
     assert opened(path, TextLines()).file.header.data_mtime_ns == 1
 
 
-@pytest.mark.parametrize("each", [TextLines(), NETSTRINGS, FixedLength(8)], ids=repr)
-def test_file_truncated_in_use(path: Path, each: tio.RecordFormat) -> None:
-    index = tio.RecordIndex.build(path, format=each)
-    os.truncate(path, 160)
-    with pytest.raises(tio.TruncatedFileError, match="has become shorter"):
-        index.check_unchanged()
-
-
-def test_whole_file_with_a_new_time(path: Path) -> None:
-    index = tio.RecordIndex.build(path, format=WholeFile())
-    os.utime(path, ns=(1, 1))
-    with pytest.raises(tio.StaleIndexError, match="was changed since it was indexed"):
-        index.check_unchanged()
-
-
 def test_an_index_without_checksums_of_compressed_lines_is_not_used(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(gzip.compress(b"a\nb\n"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import os
-import shutil
 import struct
 import zlib
 from collections.abc import Iterator
@@ -21,11 +20,8 @@ from hypothesis import strategies as st
 import torchrec_io as tio
 from tests.support.formats import Netstrings, netstring
 from torchrec_io._records.fixed_length import FixedLength
-from torchrec_io._records.index_cache import open_indexes
 from torchrec_io._records.lines import TextLines
 from torchrec_io._records.record_reader import RecordReader
-from torchrec_io._records.whole_file import WholeFile
-from torchrec_io._storage.location import Location
 
 NETSTRINGS = Netstrings()
 
@@ -72,31 +68,6 @@ def test_file_too_short_for_its_header(tmp_path: Path) -> None:
     path = stored(tmp_path / "x", b"abc")
     with pytest.raises(tio.TruncatedFileError, match="3 bytes, too few for a header of 2"):
         tio.RecordIndex.build(path, format=FixedLength(1, 2, 2))
-
-
-# ---- whole files ----
-
-
-@pytest.mark.parametrize("data", [b"", b"abc", gzip.compress(b"abc", mtime=0), bytes(1 << 20)])
-def test_whole_files(tmp_path: Path, data: bytes) -> None:
-    path = stored(tmp_path / "x", data)
-    assert read_all(tio.RecordIndex.build(path, format=WholeFile())) == ([data], [str(path)])
-
-
-def test_whole_files_are_not_read_before_they_are_needed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files = [Location.of(stored(tmp_path / f"{n}", b"%d" % n)) for n in range(5)]
-    pread, preadv = os.pread, os.preadv
-    monkeypatch.delattr(os, "pread")
-    monkeypatch.delattr(os, "preadv")
-    indexes, errors = open_indexes(files, "auto", "auto", WholeFile())
-    monkeypatch.setattr(os, "pread", pread, raising=False)
-    monkeypatch.setattr(os, "preadv", preadv, raising=False)
-    assert errors == []
-    reader = RecordReader(indexes)
-    block, _ = reader.fetch(reader.plan(np.array([3, 0, 3])))
-    assert [block[0], block[1], block[2]] == [b"3", b"0", b"3"]
 
 
 # ---- custom formats ----
@@ -263,16 +234,3 @@ def test_only_gzip_is_detected(tmp_path: Path, data: bytes) -> None:
     assert b"".join(tio.TextLineDataset(path, compression=None)) != data
     stored(path, data, "zlib")
     assert list(tio.TextLineDataset(path, compression="zlib")) == [data.rstrip(b"\n")]
-
-
-def test_whole_files_are_identified_by_name(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"same")
-    (tmp_path / "b").write_bytes(b"same")
-    (tmp_path / "c").mkdir()
-    shutil.copy(tmp_path / "a", tmp_path / "c" / "a")
-    whole = WholeFile()
-    first, second, moved = (
-        tio.RecordIndex.build(tmp_path / name, format=whole).identity for name in ("a", "b", "c/a")
-    )
-    assert first != second
-    assert first == moved

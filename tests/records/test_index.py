@@ -18,7 +18,7 @@ from torchrec_io import (
     TFRecordDataset,
     TruncatedFileError,
 )
-from torchrec_io._records.index_cache import IndexSearch, cache_path, open_indexes
+from torchrec_io._records.index_cache import IndexSearch, cache_path
 from torchrec_io._records.sequential import iter_records
 from torchrec_io._storage.location import Location
 
@@ -132,16 +132,6 @@ def test_another_size_or_content_is_stale(data: Path) -> None:
         RecordIndex.load(data)
 
 
-def test_changed_records_in_the_middle_of_a_large_file(tmp_path: Path) -> None:
-    path = write_tfrecord(tmp_path / "x", [bytes(1000)] * 400)
-    RecordIndex.build(path).save()
-    middle = [bytes(1000)] * 100 + [bytes(992), bytes(1008)] * 100 + [bytes(1000)] * 100
-    write_tfrecord(path, middle)  # same size, start and end
-    dataset = TFRecordDataset(path, batch_size=100)
-    with pytest.raises(StaleIndexError, match="length differs from the one in the index"):
-        list(dataset)
-
-
 # ---- text indexes ----
 
 
@@ -229,28 +219,6 @@ def test_index_of_a_damaged_file_is_not_saved(data: Path) -> None:
 
 
 # ---- many files ----
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> list[Location]:
-    """Write files of 0, 1, ... records. Every third has a sidecar index."""
-    paths = [write_tfrecord(tmp_path / f"{i}", RECORDS[: i % 40]) for i in range(100)]
-    for path in paths[::3]:
-        RecordIndex.build(path).save()
-    return [Location.of(path) for path in paths]
-
-
-def test_each_file_gets_its_own_index(files: list[Location]) -> None:
-    for _ in range(2):  # built, then cached
-        indexes, errors = open_indexes(files, "auto", "auto")
-        assert errors == []
-        assert [index.location for index in indexes] == files
-        assert [len(index) for index in indexes] == [i % 40 for i in range(100)]
-    for number in (70, 4, 33):
-        os.truncate(files[number], os.path.getsize(files[number]) - 1)
-    indexes, errors = open_indexes(files, "auto", "auto")
-    assert [error.path for error in errors] == [files[number].name for number in (4, 33, 70)]
-    assert len(indexes[4]) == 3
 
 
 def test_links_to_one_file_share_its_index(data: Path, tmp_path: Path) -> None:

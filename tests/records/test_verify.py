@@ -13,15 +13,6 @@ from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io._records.verify import verify_file
 
 
-def test_valid_file(tmp_path: Path) -> None:
-    seen: list[tuple[int, int]] = []
-    path = write_tfrecord(tmp_path / "x", [b"abc"] * 7)
-    report = verify_file(path, progress=lambda done, records: seen.append((done, records)))
-    assert report.ok
-    assert (report.records, report.damaged, report.lost, report.lost_bytes) == (7, 0, None, 0)
-    assert seen[-1] == (path.stat().st_size, 7)
-
-
 @given(flips=st.sets(st.integers(0, 19), max_size=6))
 def test_every_damaged_record_is_found(
     tmp_path_factory: pytest.TempPathFactory, flips: set[int]

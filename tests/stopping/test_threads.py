@@ -1,7 +1,8 @@
-"""Iterators whose threads cannot start, and iterators in forked children and loading threads."""
+"""Threads that cannot start, that end after errors, and iterators in forked children and threads."""
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 from pathlib import Path
@@ -11,7 +12,9 @@ import pytest
 
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, write_files
+from tests.support.tfrecord import frame
 from tests.support.threads import threads_of_other_tests, wait_until_threads_end
+from tests.support.web import web_server
 
 COUNT = 4000
 WHOLE = list(range(COUNT))
@@ -80,3 +83,30 @@ def test_a_loading_thread_can_close(path: str) -> None:
     assert ids_of(open_batches(path, transform=close)) == WHOLE
     assert next(left, None) is None
     wait_until_threads_end(others)
+
+
+def test_threads_end_after_an_error_without_the_garbage_collector() -> None:
+    """Else they, and what they have read ahead, would be left for long."""
+    data = b"".join(frame(b"%07d" % number * 1000) for number in range(300))
+    options: dict[str, Any] = {"storage_options": {"max_attempts": 3, "timeout": 5}}
+    with web_server() as web:
+        url = web.put("/a", data)
+        dataset = tio.TFRecordDataset(
+            url, batch_size=10, num_threads=2, cache_bytes=1 << 20, **options
+        )
+        web.lost_from = len(data) // 2
+        others = threads_of_other_tests()
+        gc.disable()
+        try:
+            for _ in range(2):
+                with pytest.raises(ConnectionError, match="after 3 attempts"):
+                    list(dataset)
+                wait_until_threads_end(others)
+            web.lost_from = None
+            for _ in range(2):
+                web.put("/a", data, etag='"v2"')
+                with pytest.raises(tio.StaleIndexError):
+                    list(dataset)
+                wait_until_threads_end(others)
+        finally:
+            gc.enable()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import fcntl
-import multiprocessing
 import os
-import signal
 import threading
 from pathlib import Path
 from typing import Any
@@ -45,31 +43,6 @@ def test_one_at_a_time(tmp_path: Path) -> None:
     assert not os.path.exists(path)
 
 
-def hold(path: str, events: Any) -> None:
-    with file_lock(path, never):
-        events.put("held")
-        signal.pause()
-
-
-def test_it_ends_with_its_process(tmp_path: Path) -> None:
-    path = str(tmp_path / "lock")
-    context = multiprocessing.get_context("forkserver")
-    events = context.Queue()
-    process = context.Process(target=hold, args=(path, events))
-    process.start()
-    assert events.get(timeout=60) == "held"
-    waiting: list[int] = []
-
-    def kill() -> None:
-        waiting.append(1)
-        process.kill()
-
-    with file_lock(path, kill):
-        assert waiting == [1]
-    process.join()
-    assert not os.path.exists(path)
-
-
 def test_without_locks_the_block_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with file_lock(str(tmp_path / "missing" / "lock"), never):
         pass
@@ -81,16 +54,3 @@ def test_without_locks_the_block_runs(tmp_path: Path, monkeypatch: pytest.Monkey
     with file_lock(str(tmp_path / "lock"), never):
         pass
     assert not list(tmp_path.iterdir())
-
-
-def test_a_wait_can_be_interrupted(tmp_path: Path) -> None:
-    path = str(tmp_path / "lock")
-
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
-    with file_lock(path, never):
-        with pytest.raises(KeyboardInterrupt), file_lock(path, interrupt):
-            pass
-        assert os.path.exists(path)
-    assert not os.path.exists(path)

@@ -202,13 +202,6 @@ def test_files_one_folder_down(folder: Path) -> None:
         tio.TFRecordDataset("data/docs")
 
 
-@pytest.mark.usefixtures("memory")
-def test_objects_one_folder_down() -> None:
-    message = "but has folders: 'memory://above/train', 'memory://above/val'; pass one of these"
-    with pytest.raises(FileNotFoundError, match=message):
-        tio.TFRecordDataset("memory://above")
-
-
 # ---- split ----
 
 

@@ -9,13 +9,12 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from torchrec_io._storage.ordered_pool import THREAD_NAME, OrderedPool
-from torchrec_io.errors import DecodeError, TorchRecIOError
-from torchrec_io.tools.report import JobReport, Watcher
+from torchrec_io.errors import DecodeError
+from torchrec_io.tools.report import JobReport
 
 FORMS = [(1, False), (3, False), (2, True)]
 
@@ -80,14 +79,9 @@ def test_killed_process_is_an_error() -> None:
         list(pool.map(range(4)))
 
 
-def test_zero_jobs_are_rejected() -> None:
-    with pytest.raises(ValueError, match="jobs must be a positive integer, got 0"):
-        OrderedPool(double, 0)
-
-
 PROGRAM = """
 import os, sys, time
-from torchrec_io._storage.ordered_pool import OrderedPool
+from torchrec_io._storage.ordered_pool import THREAD_NAME, OrderedPool
 from tests.tools.waiting import wait
 
 if __name__ == "__main__":
@@ -130,27 +124,6 @@ def test_processes_end_with_their_parent(tmp_path: Path, by: signal.Signals) -> 
             return
         time.sleep(0.01)
     pytest.fail("a process goes on")
-
-
-class Heard(Watcher):
-    def __init__(self) -> None:
-        self.calls: list[tuple[Any, ...]] = []
-
-    def advanced(self, size: int, records: int) -> None:
-        self.calls.append((size, records))
-
-    def skipped(self, error: TorchRecIOError) -> None:
-        self.calls.append((error.path,))
-
-
-def test_a_report_counts_skipped_records() -> None:
-    heard = Heard()
-    report = JobReport("skip", heard)
-    report.add(3, 10, [DecodeError("bad", path="a")])
-    report.add(0, 5, [DecodeError("bad", path=str(i)) for i in range(1500)])
-    assert (report.records, report.skipped, len(report.errors)) == (3, 1501, 1000)
-    assert heard.calls[:3] == [("a",), (10, 3), ("0",)]
-    assert len(heard.calls) == 1503
 
 
 def test_invalid_on_error() -> None:

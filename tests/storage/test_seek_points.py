@@ -14,8 +14,7 @@ from isal import isal_zlib
 
 from tests.support.chunks import open_chunks
 from torchrec_io._storage.byte_source import ByteSource, find_size, read_bytes
-from torchrec_io._storage.compression import CHECKED_BYTES, Compression
-from torchrec_io._storage.inflater import Inflater
+from torchrec_io._storage.compression import Compression
 from torchrec_io._storage.local import LocalFile
 from torchrec_io._storage.opening import open_decompressed
 from torchrec_io._storage.seek_points import (
@@ -132,6 +131,8 @@ def test_reading_at_any_offset_equals_the_stream(tmp_path: Path, name: str) -> N
         for at in {max(0, offset - 5), offset}:
             assert read_bytes(source, at, 999) == data[at : at + 999]
     assert read_bytes(source, 0, len(data) + 9) == data
+    past = np.array([(0, 0, 0), (len(data), 1, 0)])
+    assert source.read_ranges(past, np.zeros(1, np.uint8)) == 1
 
 
 def test_seek_points_take_less_than_a_percent_by_default(tmp_path: Path) -> None:
@@ -196,72 +197,3 @@ def test_a_damaged_window_is_an_error(tmp_path: Path) -> None:
         source = open_chunks(path, "gzip", SeekPoints.of(points, found.checks.tolist()), len(DATA))
         with pytest.raises(CorruptRecordError, match="build the index again"):
             read_bytes(source, points[1].stream_offset, 1)
-
-
-def count_inflated(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list to which each call of a decoder adds the number of bytes that it returned."""
-    sizes: list[int] = []
-    original = Inflater.read
-
-    def read(self: Inflater, most: int) -> bytes:
-        data = original(self, most)
-        sizes.append(len(data))
-        return data
-
-    monkeypatch.setattr(Inflater, "read", read)
-    return sizes
-
-
-def test_a_file_without_points_is_decompressed_once_in_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("torchrec_io._storage.seek_points._MOST_CHUNK_BYTES", 1 << 20)
-    data = 8 * NOISE
-    path = tmp_path / "x"
-    path.write_bytes(gzip.compress(data, 1))
-    points = record(path, "gzip", 1 << 40)
-    assert len(points) == 1
-    source = open_chunks(path, "gzip", points, len(data), 3 << 20)
-    sizes = count_inflated(monkeypatch)
-    for at in range(0, len(data), 9999):
-        assert read_bytes(source, at, 9999) == data[at : at + 9999]
-    assert sum(sizes) == len(data)
-    for at in (5_000_000, 100, 3_000_000, 2 << 20, len(data) - 9):
-        assert read_bytes(source, at, 77) == data[at : at + 77]
-
-
-def test_no_more_is_decoded_than_a_read_needs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "x"
-    path.write_bytes(deflated(DATA, 31))
-    points = record(path, "gzip", 600_000)
-    source = open_chunks(path, "gzip", points, len(DATA), 8 << 20)
-    sizes = count_inflated(monkeypatch)
-    begin = int(points.stream_offsets[1])
-    assert read_bytes(source, begin + 10, 50) == DATA[begin + 10 : begin + 60]
-    assert sum(sizes) == CHECKED_BYTES
-    assert read_bytes(source, begin + 500_000, 50) == DATA[begin + 500_000 : begin + 500_050]
-    assert read_bytes(source, begin, 500_000) == DATA[begin : begin + 500_000]
-    assert sum(sizes) <= 4 * CHECKED_BYTES
-
-
-def test_ranges_in_several_chunks(tmp_path: Path) -> None:
-    path = tmp_path / "x"
-    path.write_bytes(deflated(DATA, 31))
-    source = open_chunks(path, "gzip", record(path, "gzip"), len(DATA), 200_000)
-    rng = np.random.default_rng(0)
-    sizes = rng.integers(0, 150_000, 40)
-    ranges = np.column_stack([rng.integers(0, len(DATA) - sizes), sizes, np.cumsum(sizes) - sizes])
-    expected = b"".join(DATA[at : at + size] for at, size, _ in ranges.tolist())
-    out = np.zeros(int(sizes.sum()), np.uint8)
-    assert source.read_ranges(ranges, out) is None
-    assert out.tobytes() == expected
-    out[:] = 0
-    parts = [*source.split(ranges)]
-    assert len(parts) > 10
-    for part in parts:
-        assert source.read_ranges(part, out) is None
-    assert out.tobytes() == expected
-    ranges[3, :2] = len(DATA) - 5, 6
-    assert source.read_ranges(ranges, out) == 3

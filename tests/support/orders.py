@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import math
 
 import numpy as np
 import numpy.typing as npt
 
+from torchrec_io._order.plan import EpochPlan
 from torchrec_io._order.shuffle import ShuffleChoice, records_at
 
 Numbers = npt.NDArray[np.int64]
@@ -31,3 +34,18 @@ def chi_square_is_plausible(
     statistic = float(((counts - expected) ** 2 / expected).sum())
     free = counts.size - 1 if free is None else free
     return abs(statistic - free) < 4 * math.sqrt(2 * free)
+
+
+def ranks_of(plan: EpochPlan) -> list[EpochPlan]:
+    """Return the same plan for every rank."""
+    return [dataclasses.replace(plan, rank=rank) for rank in range(plan.world_size)]
+
+
+def batches_of(plan: EpochPlan) -> list[list[int]]:
+    """Return a rank's batches in the order of DataLoader: one of each worker in turn."""
+    workers = [
+        [batch.tolist() for batch in dataclasses.replace(plan, worker=worker).batches()]
+        for worker in range(plan.num_workers)
+    ]
+    turns = itertools.zip_longest(*workers)
+    return [batch for turn in turns for batch in turn if batch is not None]

@@ -1,4 +1,4 @@
-"""Conversion of samples to Python values, for comparisons."""
+"""Conversion of batches and samples to Python values, for comparisons."""
 
 from __future__ import annotations
 
@@ -11,15 +11,19 @@ import torchrec_io as tio
 
 def plain(value: Any) -> Any:
     """Convert a value, with type, dtype and shape, so that these are compared too."""
+    found: Any = value
     if isinstance(value, dict):
-        return {name: plain(each) for name, each in value.items()}
-    if isinstance(value, bytes):
-        return value
-    if isinstance(value, Tensor):
-        return str(value.dtype), tuple(value.shape), value.tolist()
-    if isinstance(value, tio.BytesArray):
-        return value.shape, value.tolist()
-    if isinstance(value, tio.Ragged):
-        return "ragged", str(value.offsets.dtype), str(value.flat_values.shape), value.tolist()
-    assert isinstance(value, tio.Sparse)
-    return value.indices.tolist(), value.values.tolist(), value.dense_shape
+        found = {name: plain(each) for name, each in value.items()}
+    elif isinstance(value, list):
+        found = [plain(each) for each in value]
+    elif isinstance(value, Tensor):
+        found = str(value.dtype), tuple(value.shape), value.tolist()
+    elif isinstance(value, tio.BytesArray):
+        found = value.shape, value.tolist()
+    elif isinstance(value, tio.Ragged):
+        found = "ragged", str(value.offsets.dtype), str(value.flat_values.shape), value.tolist()
+    elif isinstance(value, tio.Sparse):
+        found = value.indices.tolist(), value.values.tolist(), value.dense_shape
+    else:
+        assert isinstance(value, bytes)
+    return found

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import torchrec_io as tio
-from tests.support.every_kind import tensors_of
-from tests.tensors.test_batch import plain
+from tests.support.every_kind import plain, tensors_of
 from torchrec_io import BytesArray, Ragged, Sample
 
 DTYPES = [
@@ -31,13 +30,6 @@ DTYPES = [
 ]
 
 
-def ragged_samples(rows: list[list[Any]], dtype: torch.dtype = torch.int64) -> list[Sample]:
-    """Samples with one ragged value "x" each; bytes become a BytesArray."""
-    is_bytes = any(isinstance(value, bytes) for row in rows for value in row)
-    make = BytesArray.from_list if is_bytes else (lambda row: torch.tensor(row, dtype=dtype))
-    return [Sample({"x": make(row)}, {"x": "int64"}) for row in rows]
-
-
 # ---- what comes out of which ----
 
 
@@ -52,15 +44,6 @@ def test_tensors_of_one_shape_are_stacked(dtype: torch.dtype, shape: tuple[int, 
     assert batch["x"].dtype == dtype
     assert tuple(batch["x"].shape) == (4, *shape)
     assert batch["x"].tolist() == [tensor.tolist() for tensor in tensors]
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_tensors_of_other_shapes_are_listed(dtype: torch.dtype) -> None:
-    tensors = [torch.ones(2, 3).to(dtype), torch.ones(0).to(dtype), torch.tensor(1).to(dtype)]
-    column = tio.collate([{"x": tensor} for tensor in tensors])["x"]
-    assert isinstance(column, list)
-    assert [tensor.dtype for tensor in column] == [dtype] * 3
-    assert [tensor.tolist() for tensor in column] == [tensor.tolist() for tensor in tensors]
 
 
 def test_tensors_that_are_views_of_anything() -> None:
@@ -140,16 +123,6 @@ def test_bytes_arrays_of_different_shapes_are_rejected() -> None:
         tio.collate([{"x": BytesArray(array.data, array.offsets, shape)} for shape in shapes])
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_ragged_values_of_every_dtype(dtype: torch.dtype) -> None:
-    rows = [[1, 0], [], [1]]
-    samples = ragged_samples(rows, dtype)
-    assert tio.collate(samples)["x"].values.dtype == dtype
-    assert tio.collate(samples)["x"].tolist() == rows
-    assert tio.pad_collate(samples)["x"].dtype == dtype
-    assert tio.pad_collate(samples)["x"].tolist() == [[1, 0], [0, 0], [1, 0]]
-
-
 def test_ragged_values_that_are_rows_no_more() -> None:
     # A transform may have made something else of them.
     samples = [Sample({"x": torch.ones(2, 3) * i}, {"x": "int64"}) for i in range(3)]
@@ -183,21 +156,6 @@ def test_values_of_unsupported_types_are_rejected(value: Any) -> None:
         tio.collate([{"x": torch.tensor(1)}, {"x": value}])
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        (b"a", torch.tensor(1)),
-        (torch.tensor(1), b"a"),
-        (b"a", BytesArray.from_list([b"a"])),
-        (BytesArray.from_list([b"a"]), 1),
-        ("a", 1),
-    ],
-)
-def test_values_of_two_kinds_are_rejected(values: tuple[Any, Any]) -> None:
-    with pytest.raises(TypeError, match="'x'"):
-        tio.collate([{"x": value} for value in values])
-
-
 def test_sparse_arrays_of_different_shapes_are_rejected() -> None:
     one = tio.Sparse(torch.zeros(0, 1, dtype=torch.int64), torch.zeros(0), (3,))
     other = tio.Sparse(torch.zeros(0, 1, dtype=torch.int64), torch.zeros(0), (4,))
@@ -205,6 +163,3 @@ def test_sparse_arrays_of_different_shapes_are_rejected() -> None:
         tio.collate([{"x": one}, {"x": other}])
     with pytest.raises(TypeError, match="Sparse and Tensor"):
         tio.collate([{"x": one}, {"x": torch.zeros(3)}])
-
-
-# ---- in a loader ----

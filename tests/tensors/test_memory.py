@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 import torch
+from torch.utils.data import DataLoader
 
 import torchrec_io as tio
-from tests.conftest import ROOT
 from tests.support.examples import example_of, sequence_example_of
 from tests.support.tfrecord import write_tfrecord
-from tests.tensors.short_of_memory import BATCH, LONG, STEPS
 from torchrec_io import _core
 
 BYTES = example_of(x=[b"ab"])
@@ -96,30 +92,18 @@ class TestTheLargestColumnIsNamed:
             (tio.VarLenFeature("float32"), "rows of float32[40]", 4 * 40 + 8 * 3),
             (tio.SparseFeature("i", "x", "float64", 99), "sparse float64[40]", (8 + 16) * 40),
             (tio.FixedLenFeature([20], "bfloat16"), "bfloat16[2, 20]", 128),
-        ],
-    )
-    def test_numbers(self, spec: Any, form: str, size: int) -> None:
-        record = example_of(x=[0.5] * 20, i=list(range(20)))
-        said = self.said([record] * 2, {"x": spec, "y": tio.VarLenFeature("int8")})
-        assert f"its column 'x', {form}, needs {size:,} bytes" in said
-
-    @pytest.mark.parametrize(
-        ("spec", "form", "size"),
-        [
             (tio.FixedLenFeature([], "string"), "bytes[2]", 24 + 200),
             (tio.VarLenFeature("string"), "rows of bytes[2]", 24 + 24 + 200),
-            (tio.RawFeature("uint8", shape_key="s"), "a list of 2 arrays", 200),
+            (tio.RawFeature("uint8", shape_key="i"), "a list of 2 arrays", 200),
         ],
     )
-    def test_bytes(self, spec: Any, form: str, size: int) -> None:
-        record = example_of(x=[bytes(100)], s=[100])
+    def test_forms_of_columns(self, spec: Any, form: str, size: int) -> None:
+        if "float" in form:
+            record = example_of(x=[0.5] * 20, i=list(range(20)))
+        else:
+            record = example_of(x=[bytes(100)], i=[100])
         said = self.said([record] * 2, {"x": spec, "y": tio.VarLenFeature("int8")})
         assert f"its column 'x', {form}, needs {size:,} bytes" in said
-
-    def test_no_columns_that_need_anything(self) -> None:
-        assert "a batch of 0 records, which needs 0 bytes" in self.said(
-            [], {"x": tio.FixedLenFeature([], "int64")}
-        )
 
     def test_collating(self) -> None:
         samples = [{"x": torch.zeros(1000), "n": 1}] * 3
@@ -127,22 +111,35 @@ class TestTheLargestColumnIsNamed:
             tio.collate(samples)
 
 
-def test_padding_that_needs_more_memory_than_the_values(monkeypatch: pytest.MonkeyPatch) -> None:
+def allow_at_most(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let allocations of more bytes fail."""
     allocate = _core.allocate
 
     def at_most(size: int) -> Any:
-        if size > 5000:
+        if size > most:
             raise MemoryError("std::bad_alloc")
         return allocate(size)
 
     monkeypatch.setattr(_core, "allocate", at_most)
+
+
+def test_padding_that_needs_more_memory_than_the_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    allow_at_most(5000, monkeypatch)
     ragged = [tio.Sample({"x": torch.zeros(size)}, {"x": "int64"}) for size in (10, 1000)]
     with pytest.raises(MemoryError, match=r"float32\[2, 1000\].* or a smaller max_len$"):
         tio.pad_collate(ragged)
 
 
+BATCH = 50
+LONG = 430  # record; far behind the first runs of several batches
+STEPS = 300_000
+NUMBER = tio.FixedLenFeature([], "int64")
+STEP = tio.FixedLenSequenceFeature([], "int64", allow_missing=True)
+
+
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return a file with a long record, to which all others of its batch are padded."""
     records = [
         example_of(id=[number], steps=[1] * (STEPS if number == LONG else number % 3))
         for number in range(LONG + 2 * BATCH)
@@ -152,55 +149,44 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize(
-    ("workers", "method", "threads"),
-    [(0, None, 2), (2, "fork", 2)],
+    ("schema", "most", "messages"),
+    [
+        (
+            {"id": NUMBER, "steps": STEP},
+            1 << 20,
+            [
+                f"not enough memory for a batch of {BATCH} records, which needs ",
+                f"'steps', int64[{BATCH}, {STEPS}], needs {BATCH * STEPS * 8:,} bytes (114.4 MiB)",
+            ],
+        ),
+        (
+            {"id": NUMBER},
+            STEPS,  # the records themselves are larger
+            [f"not enough memory for {BATCH} records, 30", " bytes as stored"],
+        ),
+    ],
 )
 def test_the_error_is_raised_after_the_batches_before_it(
-    path: str, workers: int, method: str | None, threads: int
+    path: str,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    schema: Any,
+    most: int,
+    messages: list[str],
+    workers: int,
 ) -> None:
-    """Where memory is really short: a long record, to which all others of its batch are padded."""
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "from tests.tensors.short_of_memory import main; main()",
-            json.dumps([path, workers, method, threads]),
-        ],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    before = LONG // BATCH
-    assert found["came"] == [[*range(at * BATCH, (at + 1) * BATCH)] for at in range(before)]
-    assert found["kind"] == "MemoryError"
-    assert f"not enough memory for a batch of {BATCH} records, which needs " in found["said"]
-    size = BATCH * STEPS * 8
-    assert f"'steps', int64[{BATCH}, {STEPS}], needs {size:,} bytes (1.1 GiB)" in found["said"]
-
-
-def test_the_records_themselves_are_too_large(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    dataset = tio.TFRecordDataset(path, {"id": tio.FixedLenFeature([], "int64")}, batch_size=BATCH)
-    allocate = _core.allocate
-
-    def at_most(size: int) -> Any:
-        if size > STEPS:
-            raise MemoryError("std::bad_alloc")
-        return allocate(size)
-
-    monkeypatch.setattr(_core, "allocate", at_most)
-    batches = iter(dataset)
-    for _ in range(LONG // BATCH):
+    allow_at_most(most, monkeypatch)
+    dataset = tio.TFRecordDataset(path, schema, batch_size=BATCH)
+    options: Any = {"num_workers": workers, "multiprocessing_context": "fork"} if workers else {}
+    batches = iter(DataLoader(dataset, batch_size=None, **options))
+    for number in range(LONG // BATCH):
+        found = next(batches)["id"].tolist()
+        assert found == [*range(number * BATCH, (number + 1) * BATCH)]
+    with pytest.raises(MemoryError) as caught:
         next(batches)
-    with pytest.raises(
-        MemoryError, match=rf"not enough memory for {BATCH} records, 3[\d,]+ bytes as stored"
-    ):
-        next(batches)
+    assert all(message in str(caught.value) for message in messages)
 
 
 def test_memory_that_parsing_itself_needs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from torch.utils.data import DataLoader, IterableDataset, _utils, default_collate
 
 import torchrec_io as tio
-from tests.support.every_kind import all_tensors, contents, make_batch
+from tests.support.every_kind import all_tensors, contents, make_batch, plain
 from torchrec_io._tensors import columns as columns_module
 from torchrec_io._tensors import device as device_module
 
@@ -24,15 +24,17 @@ def storages_of(batch: tio.Batch) -> set[int]:
     return {tensor.untyped_storage()._cdata for tensor in tensors}
 
 
-def test_there_is_every_kind() -> None:
-    batch = make_batch()
-    kinds = {type(value) for value in batch.values()}
-    assert kinds == {Tensor, tio.BytesArray, tio.Ragged, tio.Sparse, list}
-    assert isinstance(batch["steps"].values, tio.Ragged)
-    assert isinstance(batch["words"].values, tio.BytesArray)
-    assert len({image.shape for image in batch["image"]}) > 1
-    assert set(batch.lengths) == {"padded", "labels"}
-    assert len(all_tensors(batch)) >= 20
+@pytest.fixture
+def fake_pinning(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
+    """Stands in for page-locked memory; lists the tensors that were put there."""
+    pinned: list[Tensor] = []
+
+    def pin_tensor(self: Tensor) -> Tensor:
+        pinned.append(self)
+        return self.clone()
+
+    monkeypatch.setattr(Tensor, "pin_memory", pin_tensor)
+    return pinned
 
 
 WAYS: dict[str, Callable[[tio.Batch], tio.Batch]] = {
@@ -46,7 +48,6 @@ WAYS: dict[str, Callable[[tio.Batch], tio.Batch]] = {
     "copied": copy.copy,
     "copied deeply": copy.deepcopy,
     "moved": lambda batch: batch.to("meta"),
-    "moved by Lightning": lambda batch: as_lightning_moves(batch, torch.device("meta")),
     "moved by a prefetcher": lambda batch: next(iter(tio.DevicePrefetcher([batch], "meta"))),
 }
 
@@ -66,36 +67,6 @@ def test_one_storage_after_each_copy(way: str) -> None:
     else:
         shapes = [(tensor.shape, tensor.dtype) for tensor in all_tensors(batch)]
         assert [(tensor.shape, tensor.dtype) for tensor in all_tensors(there)] == shapes
-
-
-def as_lightning_moves(data: Any, device: torch.device) -> Any:
-    """Lightning's ``move_data_to_device``, which its ``transfer_batch_to_device`` calls."""
-
-    def move(part: Any) -> Any:
-        kwargs = {}
-        if isinstance(part, Tensor) and device.type not in ("cpu", "mps"):
-            kwargs["non_blocking"] = True
-        moved = part.to(device, **kwargs)
-        return part if moved is None else moved
-
-    if callable(getattr(type(data), "to", None)):
-        return move(data)
-    if isinstance(data, dict):
-        return type(data)((key, as_lightning_moves(value, device)) for key, value in data.items())
-    if isinstance(data, (list, tuple)):
-        return type(data)(as_lightning_moves(part, device) for part in data)
-    return data
-
-
-def test_lightning_moves_all_items_of_a_loader() -> None:
-    batch = make_batch()
-    meta = torch.device("meta")
-    keys, moved = as_lightning_moves((["a", "b"], batch), meta)
-    assert keys == ["a", "b"]
-    assert moved.device == meta
-    [sample] = as_lightning_moves(make_batch(1).samples(), meta)
-    assert sample["tokens"].device == sample["steps"].device == meta
-    assert sample["words"].device == sample["sparse"].device == meta
 
 
 # ---- from workers ----
@@ -133,30 +104,6 @@ def test_one_storage_from_workers(method: str, inline: bool) -> None:
         assert storages_of(batch) == {batch.arena.untyped_storage()._cdata}
         assert batch.arena.is_shared() != inline
         assert contents(batch) == contents(make_batch(4, first=number % 6))
-
-
-# ---- memory that is used again ----
-
-
-def test_a_column_alone_keeps_its_memory() -> None:
-    """Arenas are used again once nothing has a view of them; never before."""
-    columns = []
-    for i in range(30):
-        batch = tio.pad_collate(make_batch(4, first=i))
-        name = list(batch)[i % len(batch)]
-        columns.append((i, name, batch[name]))
-        del batch
-    for i, name, column in columns:
-        expected = tio.pad_collate(make_batch(4, first=i).samples())
-        assert contents_of(column) == contents_of(expected[name])
-
-
-def contents_of(value: Any) -> Any:
-    return value.to_coo().to_dense().tolist() if isinstance(value, tio.Sparse) else plain(value)
-
-
-def plain(value: Any) -> Any:
-    return [plain(item) for item in value] if isinstance(value, list) else value.tolist()
 
 
 # ---- pinning ----
@@ -232,7 +179,7 @@ def test_default_collate_of_dicts() -> None:
     ours = tio.collate(samples)
     for name in ("words", "steps", "sparse"):
         assert type(found[name]) is type(ours[name])
-        assert contents_of(found[name]) == contents_of(ours[name]) == contents_of(batch[name])
+        assert plain(found[name]) == plain(ours[name]) == plain(batch[name])
     with pytest.raises(RuntimeError, match="equal size"):
         default_collate([{"tokens": row} for row in batch["tokens"]])
 

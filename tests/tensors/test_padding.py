@@ -8,12 +8,9 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import DataLoader
 
 import torchrec_io as tio
-from tests.support.datasets import SCHEMA, write_files
 from tests.support.every_kind import contents, make_batch
-from tests.support.examples import example_of
 from tests.support.images import encoded, noise, record_of
 from torchrec_io import BytesArray, Ragged, Sample
 
@@ -96,16 +93,6 @@ def test_a_row_that_is_longer_than_the_last_bucket(is_batch: bool) -> None:
 # ---- whole batches ----
 
 
-def test_columns_that_were_viewed_together_stay_so() -> None:
-    names = [f"f{i}" for i in range(40)]
-    schema: dict[str, Any] = {name: tio.FixedLenFeature([], "int64") for name in names}
-    schema["rows"] = tio.VarLenFeature("int64")
-    records = [example_of(**{name: [i] for i, name in enumerate(names)}, rows=[1])] * 3
-    padded = tio.pad_collate(tio.parse_examples(records, schema))
-    assert [padded[name].tolist() for name in names] == [[i] * 3 for i in range(40)]
-    assert len(padded.columns.layout) == 3  # those, the rows and their lengths
-
-
 def test_rows_of_rows_of_bytes_are_rejected() -> None:
     inner = Ragged(BytesArray.from_list([b"a"]), torch.tensor([0, 1]))
     batch = tio.collate([{"x": inner}])
@@ -125,24 +112,6 @@ def test_functions_that_are_made_can_be_pickled() -> None:
     pads: list[Any] = [made, again, by_partial]
     found = [contents(pad(samples)) for pad in pads]
     assert found[0] == found[1] == found[2]
-
-
-@pytest.mark.parametrize(("batched", "method"), [(False, "forkserver"), (True, "fork")])
-def test_in_a_loader(tmp_path: Any, batched: bool, method: str) -> None:
-    dataset = tio.TFRecordDataset(
-        write_files(tmp_path, [9]), SCHEMA, batch_size=3 if batched else None, with_key=True
-    )
-    loader: DataLoader[Any] = DataLoader(
-        dataset,
-        batch_size=None if batched else 3,
-        collate_fn=tio.pad_collate(buckets=(4,)),
-        num_workers=1,
-        multiprocessing_context=method,
-    )
-    found = list(loader)
-    assert all(len(keys) == 3 and isinstance(keys, list) for keys, _ in found)
-    assert {tuple(batch["tokens"].shape) for _, batch in found} == {(3, 4)}
-    assert [i for _, batch in found for i in batch["id"].tolist()] == list(range(9))
 
 
 def test_batches_and_keys_pass_through_collate() -> None:
@@ -194,13 +163,3 @@ def test_padded_images_stay_as_they_are(layout: Any, options: dict[str, Any]) ->
         padded = tio.pad_collate(given_, **options)
         assert padded["image"].tolist() == batch["image"].tolist()
         assert padded.lengths["image"].tolist() == [[4, 6], [8, 3]]
-
-
-def test_rows_of_rows_of_different_dtypes_are_promoted() -> None:
-    offsets = torch.tensor([0, 1, 3])
-    whole = {"x": Ragged(torch.tensor([1, 2, 3]), offsets)}
-    halves = {"x": Ragged(torch.tensor([0.5, 1.5, 2.5]), offsets)}
-    for samples in ([whole, halves], [halves, whole]):
-        padded = tio.pad_collate(samples)["x"]
-        assert padded.dtype == torch.float32
-        assert padded.tolist() == tio.collate(samples)["x"].to_padded().tolist()

@@ -1,4 +1,4 @@
-"""Tests of page-locked memory, in which a batch is one allocation."""
+"""Tests of page-locked memory of a GPU, in which a batch is one allocation."""
 
 from __future__ import annotations
 
@@ -7,50 +7,16 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import DataLoader, _utils
+from torch.utils.data import DataLoader
 
 import torchrec_io as tio
-from tests.support.every_kind import tensors_of
+from tests.support.every_kind import SCHEMA, contents, make_batch, record, tensors_of
 from tests.support.tfrecord import write_tfrecord
-from tests.tensors.test_batch import SCHEMA, contents, make_batch, record
 
-gpu = pytest.mark.gpu
-needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
-without_cuda = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-
-
-def pin(value: Any) -> Any:
-    """What DataLoader's pinning thread does to what it got."""
-    return _utils.pin_memory.pin_memory(value)  # type: ignore[no-untyped-call]
-
-
-# ---- anywhere ----
-
-
-def test_dataloader_calls_the_batch_s_own_method(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[tio.Batch] = []
-
-    def called(self: tio.Batch) -> tio.Batch:
-        calls.append(self)
-        return self
-
-    monkeypatch.setattr(tio.Batch, "pin_memory", called)
-    batch = make_batch(2)
-    keys, again = pin((["a", "b"], batch))  # as with_key gives it
-    assert keys == ["a", "b"]
-    assert again is batch
-    assert calls == [batch]
-
-
-@pytest.mark.usefixtures("fake_pinning")
-def test_a_pinned_sample_is_still_a_sample() -> None:
-    [sample] = make_batch(1, first=5).samples()
-    pinned = pin(sample)
-    assert type(pinned) is tio.Sample
-    assert pinned.ragged == sample.ragged
-    assert pinned["name"] == sample["name"]
-    assert pinned["ids"].tolist() == sample["ids"].tolist()
-    assert tio.collate([pinned])["ids"].tolist() == [sample["ids"].tolist()]
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
+]
 
 
 @pytest.fixture
@@ -59,35 +25,6 @@ def dataset(tmp_path: Path) -> tio.TFRecordDataset:
     return tio.TFRecordDataset(path, SCHEMA, batch_size=4)
 
 
-@without_cuda
-@pytest.mark.parametrize("workers", [0, 1])
-def test_pinning_without_cuda_changes_nothing(dataset: tio.TFRecordDataset, workers: int) -> None:
-    loader: DataLoader[Any] = DataLoader(
-        dataset, batch_size=None, num_workers=workers, pin_memory=True
-    )
-    with pytest.warns(UserWarning, match="pin_memory.*no accelerator"):
-        batches = list(loader)
-    assert [label for batch in batches for label in batch["label"].tolist()] == list(range(10))
-    assert not any(batch.is_pinned() for batch in batches)
-
-
-# ---- with CUDA ----
-
-
-@gpu
-@needs_cuda
-def test_a_pinned_batch_is_page_locked() -> None:
-    batch = make_batch(4)
-    pinned = batch.pin_memory()
-    assert pinned.is_pinned()
-    assert not batch.is_pinned()
-    assert contents(pinned) == contents(batch)
-    for value in pinned.values():
-        assert all(tensor.is_pinned() for tensor in tensors_of(value) if tensor.numel())
-
-
-@gpu
-@needs_cuda
 @pytest.mark.parametrize("non_blocking", [False, True])
 def test_moving_a_batch_to_a_device_and_back(non_blocking: bool) -> None:
     batch = tio.pad_collate(make_batch(50).samples())
@@ -100,12 +37,10 @@ def test_moving_a_batch_to_a_device_and_back(non_blocking: bool) -> None:
             assert tensor.untyped_storage().data_ptr() == moved.arena.data_ptr()
     assert contents(moved) == contents(batch)
     assert contents(moved.to("cpu")) == contents(batch)
-    assert moved.lengths["ids"].tolist() == batch.lengths["ids"].tolist()
+    assert moved.lengths["tokens"].tolist() == batch.lengths["tokens"].tolist()
     assert [sample["name"] for sample in moved.samples()] == batch["name"].tolist()
 
 
-@gpu
-@needs_cuda
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_loader_pins_whole_batches(dataset: tio.TFRecordDataset, workers: int) -> None:
     loader: DataLoader[Any] = DataLoader(
@@ -119,5 +54,5 @@ def test_a_loader_pins_whole_batches(dataset: tio.TFRecordDataset, workers: int)
     for batch in loader:
         assert isinstance(batch, tio.Batch)
         assert batch.is_pinned()
-        labels += batch.to("cuda", non_blocking=True)["label"].tolist()
+        labels += batch.to("cuda", non_blocking=True)["id"].tolist()
     assert labels == list(range(10))

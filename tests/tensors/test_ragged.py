@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import itertools
 import pickle
 from typing import Any
 
@@ -12,9 +11,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
 
-from torchrec_io import BytesArray, Ragged
+from torchrec_io import BytesArray
 from torchrec_io.checks import counted
 
 shapes = st.lists(st.integers(0, 4), min_size=1, max_size=3).map(tuple)
@@ -82,12 +80,6 @@ def test_a_bytes_array_without_dimensions_is_one_value() -> None:
         len(array)
 
 
-def test_a_bytes_array_of_zero_sizes() -> None:
-    for shape in [(0,), (3, 0), (0, 3), (2, 0, 3), (2, 3, 0)]:
-        array = BytesArray(torch.empty(0, dtype=torch.uint8), torch.zeros(1).long(), shape)
-        assert array.tolist() == np.empty(shape, object).tolist()
-
-
 def test_a_shape_must_hold_the_values() -> None:
     data, offsets = torch.zeros(2, dtype=torch.uint8), torch.tensor([0, 1, 2])
     assert BytesArray(data, offsets).shape == (2,)
@@ -125,30 +117,3 @@ def test_from_list_and_back(values: list[bytes]) -> None:
         repr(array)
         == f"BytesArray(shape=({len(values)},), {counted(array.data.numel(), 'byte')} of data)"
     )
-
-
-# ---- Ragged ----
-
-
-def ragged_of(rows: list[list[Any]], dtype: torch.dtype = torch.int64) -> Ragged:
-    values = torch.tensor(list(itertools.chain(*rows)), dtype=dtype)
-    return Ragged(values, offsets_of(rows))
-
-
-def ragged_bytes_of(rows: list[list[bytes]]) -> Ragged:
-    return Ragged(BytesArray.from_list(list(itertools.chain(*rows))), offsets_of(rows))
-
-
-def offsets_of(rows: list[list[Any]]) -> Tensor:
-    return torch.tensor([0, *itertools.accumulate(map(len, rows))])
-
-
-def test_bytes_have_no_tensor() -> None:
-    ragged = ragged_bytes_of([[b"a"], []])
-    for convert in (ragged.to_padded, ragged.to_nested, ragged.to_sparse):
-        with pytest.raises(TypeError, match=r"(rows of bytes cannot|a Ragged of numbers can) be"):
-            convert()
-
-
-def test_repr_of_a_ragged() -> None:
-    assert repr(ragged_of([[1], []])) == "Ragged(2 rows, values=tensor([1]))"

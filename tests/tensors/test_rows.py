@@ -237,18 +237,6 @@ def test_joined_samples_are_the_batch_of_their_records(
             assert isinstance(batch["free"], list)
 
 
-@given(batches_of_records, picks)
-def test_rows_of_batches_have_the_arena_of_parsed_records(
-    parts: list[list[Record]], picks: list[tuple[int, int, int]]
-) -> None:
-    # Arrays of different shapes are joined value by value.
-    schema = {name: spec for name, spec in SCHEMA.items() if name != "free"}
-    samples, chosen = picked(parts, picks, [0], schema)
-    joined, again = tio.collate(samples), parsed(chosen, schema)
-    assert joined.columns.layout == again.columns.layout
-    assert joined.arena.numel() == again.arena.numel()
-
-
 @given(
     batches_of_records,
     picks,

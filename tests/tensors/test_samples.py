@@ -161,13 +161,6 @@ def test_copies_are_equal_and_are_joined_alike(make: Callable[[Any], Any]) -> No
     assert contents(tio.collate(mixed)) == contents(batch)
 
 
-def test_a_deep_copy_shares_nothing() -> None:
-    sample = simple()[1]
-    other = copy.deepcopy(sample)
-    other["y"].zero_()
-    assert sample["y"].tolist() == [1, 2]
-
-
 def test_a_pickle_is_the_row_alone() -> None:
     stored = [example_of(x=[float(i)] * 1000) for i in range(50)]
     batch = tio.parse_examples(stored, {"x": tio.FixedLenFeature([1000], "float32")})
@@ -201,32 +194,11 @@ def test_pytrees() -> None:
 # ---- joining ----
 
 
-def places_of(batch: tio.Batch) -> Any:
-    return batch.columns.layout, batch.arena.numel()
-
-
-def test_the_result_shares_no_memory_with_samples() -> None:
-    samples = simple()
-    batch = tio.collate(samples)
-    batch["y"].zero_()
-    assert samples[1]["y"].tolist() == [1, 2]
-
-
 def test_changed_values_are_joined() -> None:
     """A Tensor that a function changes in place is a part of the batch."""
     samples = simple()
     samples[1]["y"].fill_(7)
     assert tio.collate(samples)["y"].tolist() == [[0, 2], [7, 7], [2, 2]]
-
-
-def test_nested_samples_are_joined() -> None:
-    batch = nested_batch(5)
-    joined = default_collate(batch.samples()[1:4])
-    parsed = nested_batch(4)[1:]
-    assert type(joined) is tio.Batch
-    assert joined["objects"]["label"].tolist() == parsed["objects"]["label"].tolist()
-    assert joined["objects"]["box"]["x"].tolist() == parsed["objects"]["box"]["x"].tolist()
-    assert places_of(joined)[0] == places_of(parsed)[0]
 
 
 @pytest.mark.parametrize("make", COPIES)
@@ -264,12 +236,3 @@ def test_other_schemas_with_the_same_names() -> None:
     assert batch["x"].tolist() == [1, 2]
     wide = tio.parse_example(example_of(x=[1, 2]), {"x": tio.FixedLenFeature([2], "int64")})
     assert [value.tolist() for value in tio.collate([one, wide])["x"]] == [1, [1, 2]]
-
-
-def test_unvalidated_rows_are_joined() -> None:
-    feature = tio.RaggedFeature("int64", "v", [tio.RaggedFeature.RowSplits("s")], validate=False)
-    stored = [example_of(v=[1, 2, 3], s=[0, 2, 1, 3]), example_of(v=[4], s=[0, 1])]
-    batch = tio.parse_examples(stored, {"x": feature})
-    first, second = tio.collate(batch.samples())["x"]
-    assert first.tolist() == [[1, 2], [], [2, 3]]
-    assert second.tolist() == [[4]]

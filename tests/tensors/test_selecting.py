@@ -17,18 +17,6 @@ from torchrec_io._tensors.columns import Columns
 COUNT = 5
 
 
-def plain(value: Any) -> Any:
-    if isinstance(value, tio.Sparse):
-        return value.indices.tolist(), value.values.tolist(), value.dense_shape
-    if isinstance(value, list):
-        return [plain(each) for each in value]
-    return value.tolist() if hasattr(value, "tolist") else value
-
-
-def samples_of(batch: tio.Batch) -> list[Any]:
-    return [{name: plain(value) for name, value in each.items()} for each in batch.samples()]
-
-
 @pytest.mark.parametrize(
     "index",
     [
@@ -79,23 +67,6 @@ def test_other_indexes(index: Any) -> None:
         make_batch(COUNT).select(index)
 
 
-def test_the_result_has_an_arena_of_its_own() -> None:
-    batch = make_batch(COUNT)
-    selected = batch[1:4]
-    before = samples_of(selected)
-    addresses = {each.untyped_storage().data_ptr() for each in pytree.tree_leaves(selected)}
-    assert addresses == {selected.arena.untyped_storage().data_ptr()}
-    assert addresses != {batch.arena.untyped_storage().data_ptr()}
-    batch.arena.zero_()
-    assert samples_of(selected) == before
-
-
-def test_a_batch_without_an_arena_stays_so() -> None:
-    own = pytree.tree_map(torch.clone, make_batch(COUNT))
-    assert own[::2].arena is None
-    assert samples_of(own[::2]) == samples_of(own)[::2]
-
-
 def test_gradients_of_own_columns_are_kept() -> None:
     batch = make_batch(COUNT)
     weight = torch.ones((), requires_grad=True)
@@ -118,10 +89,3 @@ def test_offsets_that_were_not_validated() -> None:
     batch = tio.Batch(Columns.of_values({"x": ragged}, ["x"]))
     assert [row.tolist() for row in batch.select([2, 1, 0])["x"].rows()] == [[1, 2, 3], [], [0, 1]]
     assert [row.tolist() for row in ragged.rows()] == [[0, 1], [], [1, 2, 3]]
-
-
-def test_num_records() -> None:
-    batch = make_batch(COUNT)
-    assert batch.num_records == COUNT
-    assert make_batch(1).num_records == 1
-    assert batch[:0].num_records == 0

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import gc
 import itertools
 import multiprocessing
 import os
 import pickle
-import threading
 from collections.abc import Iterator
-from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
@@ -89,33 +86,6 @@ def test_all_batches_arrive_unchanged(method: str, workers: int) -> None:
         check(batch, number, SIZES[number])
 
 
-def test_a_batch_is_valid_after_its_worker_has_ended() -> None:
-    batches = list(loader_of(Source([5000] * 3)))
-    assert multiprocessing.active_children() == []
-    assert all(map(is_mapped, batches))
-    for number, batch in enumerate(batches):
-        check(batch, number, 5000)
-
-
-@pytest.mark.parametrize("held", [1, 3])
-def test_slots_are_reused_when_they_are_free(held: int) -> None:
-    places = set()
-    window: list[tio.Batch] = []
-    for number, batch in enumerate(loader_of(Source([5000] * 60))):
-        places.add(batch.arena.data_ptr())
-        window = [*window, batch][-held:]
-        for back, old in enumerate(reversed(window)):
-            check(old, number - back, 5000)
-    # Those that are held, are under way, and one that is just being let go of.
-    assert len(places) <= held + 4 + 2
-
-
-def test_one_column_keeps_its_batch() -> None:
-    columns = [batch["x"] for batch in loader_of(Source([5000] * 40))]
-    gc.collect()
-    assert [int(column.unique()) for column in columns] == list(range(40))
-
-
 def test_a_child_that_lets_go_of_a_batch_does_not_free_its_slot() -> None:
     iterator = iter(loader_of(Source([5000] * 40)))
     first = next(iterator)
@@ -152,18 +122,6 @@ def test_slots_go_with_the_workers() -> None:
         del batches, batch
         gc.collect()
         assert mapped_slots() == 0
-
-
-def test_persistent_workers_keep_theirs() -> None:
-    loader = loader_of(Source([5000] * 20), persistent_workers=True)
-    places = set()
-    for _ in range(5):
-        for number, batch in enumerate(loader):
-            places.add(batch.arena.data_ptr())
-            check(batch, number, 5000)
-        for batch in itertools.islice(loader, 3):  # and some that nobody wants
-            places.add(batch.arena.data_ptr())
-    assert len(places) <= 8
 
 
 def test_pickled_by_itself_a_batch_needs_no_worker() -> None:
@@ -268,32 +226,6 @@ def test_no_slot_is_lost(steps: list[tuple[str, int]]) -> None:
     sender.close()
 
 
-def test_no_descriptors_are_left(sender: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: Any) -> Any:
-        raise OSError(errno.EMFILE, "Too many open files")
-
-    with monkeypatch.context() as short:
-        short.setattr(os, "memfd_create", fail)
-        assert sender.send(batch_of(0, 5000)) is None
-    receiver = transport._Receiver()
-    with monkeypatch.context() as short:
-        short.setattr(os, "open", fail)
-        with pytest.raises(OSError, match="Too many"):
-            arrived(sender.send(batch_of(7, 5000)), receiver)
-    check(arrived(sender.send(batch_of(8, 5000)), receiver), 8, 5000)
-
-
-def test_a_worker_may_send_to_several_processes(sender: Any) -> None:
-    """As by a queue of its own: a slot that one of them knows is new to the other."""
-    receivers = [transport._Receiver(), transport._Receiver()]
-    kept_by(receivers[0], sender)  # the other one is not its parent
-    for number in range(20):
-        for size in (5000, 50_000 + 5000 * number):
-            for receiver in receivers:
-                check(arrived(sender.send(batch_of(number, size)), receiver), number, size)
-    assert receivers[1]._slots == {}
-
-
 def test_a_worker_that_ended_before_its_slot_had_arrived(
     sender: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -305,41 +237,6 @@ def test_a_worker_that_ended_before_its_slot_had_arrived(
     expected = rf"DataLoader worker \(pid {os.getpid()}\) ended"
     with pytest.raises(RuntimeError, match=expected):
         arrived(message, transport._Receiver())
-
-
-def test_a_child_does_not_keep_its_parents_slots() -> None:
-    iterator = iter(loader_of(Source([5000] * 40)))
-    batches = list(itertools.islice(iterator, 3))
-    context = multiprocessing.get_context("fork")
-    with context.Pool(1) as pool:
-        assert pool.apply(mapped_slots) == len({batch.arena.data_ptr() for batch in batches})
-    del batches
-    with context.Pool(1) as pool:
-        assert mapped_slots() > 0
-        assert pool.apply(mapped_slots) == 0
-
-
-class Lost(IterableDataset[Any]):
-    """Tuples with a batch, of which some cannot be pickled."""
-
-    def __iter__(self) -> Iterator[Any]:
-        for number in range(3 * transport._MOST_SLOTS):
-            yield number, batch_of(number, 5000), None
-            message = ForkingPickler.dumps
-            with pytest.raises(TypeError, match="pickle"):
-                message((number, batch_of(number, 5000), threading.Lock()))
-
-
-def test_batches_beside_objects_that_cannot_be_pickled() -> None:
-    """All slots are lost in the end; then batches travel without."""
-    loader: Any = DataLoader(Lost(), batch_size=None, num_workers=1, multiprocessing_context="fork")
-    held = list(loader)  # so that no slot is free again
-    for number, batch, _ in held:
-        check(batch, number, 5000)
-    are_mapped = [is_mapped(batch) for _, batch, _ in held]
-    assert are_mapped[0]
-    assert not are_mapped[-1]
-    assert are_mapped.count(True) < transport._MOST_SLOTS  # some were lost
 
 
 def test_a_child_keeps_a_batch_that_its_parent_lets_go_of() -> None:
@@ -359,14 +256,3 @@ def test_a_child_keeps_a_batch_that_its_parent_lets_go_of() -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     os.close(go)
     os.close(told)
-
-
-@pytest.mark.slow
-def test_slots_that_children_keep_are_replaced() -> None:
-    for number, batch in enumerate(loader_of(Source([5000] * 3 * transport._MOST_SLOTS))):
-        child = os.fork()
-        if child == 0:
-            os._exit(0)
-        os.waitpid(child, 0)
-        check(batch, number, 5000)
-        assert is_mapped(batch)

@@ -74,22 +74,6 @@ def test_each_chunk_is_decoded_once(
     assert decoded == []
 
 
-def test_a_damaged_block_is_decoded_again(
-    path: str, cache: tio.BlockCache, decoded: list[int]
-) -> None:
-    dataset = tio.TFRecordDataset(path, SCHEMA, cache=cache, **OPTIONS)
-    assert values(dataset) == list(enumerate(TEXTS))
-    for block in Path(cache.directory).glob("*.block"):
-        data = bytearray(block.read_bytes())
-        data[len(data) // 3] ^= 1
-        block.write_bytes(data)
-    count = cache.summary().blocks
-    decoded.clear()
-    again = tio.TFRecordDataset(path, SCHEMA, cache=cache, **OPTIONS)
-    assert values(again) == list(enumerate(TEXTS))
-    assert len({*decoded}) == count == cache.summary().blocks
-
-
 def test_a_file_that_was_replaced(path: str, cache: tio.BlockCache) -> None:
     assert len(values(tio.TFRecordDataset(path, SCHEMA, cache=cache, **OPTIONS))) == COUNT
     others = [text[::-1] for text in TEXTS]

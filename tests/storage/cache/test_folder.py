@@ -124,21 +124,6 @@ def test_other_files_stay(folder: CacheFolder) -> None:
     assert notes.read_text() == "mine"
 
 
-@pytest.mark.parametrize("kept", [2, 5])
-def test_what_cannot_be_removed(folder: CacheFolder, kept: int) -> None:
-    """Folders are in the place of blocks."""
-    add(folder, 0, 1, 2, 3, 4)
-    for number in range(kept):
-        os.unlink(folder.block_path(name_of(number)))
-        os.mkdir(folder.block_path(name_of(number)))
-        Path(folder.block_path(name_of(number)), "x").touch()
-        os.utime(folder.block_path(name_of(number)), (number, number))
-    add(folder, 5, 6)
-    assert 6 in found(folder)
-    assert set(found(folder)) <= {3, 4, 5, 6}
-    assert disk_bytes(folder) <= ROOM_FOR_FIVE + kept * 4096
-
-
 def test_a_block_that_is_larger_than_the_cache(folder: CacheFolder) -> None:
     add(folder, 0, 1)
     folder.store(name_of(2), np.zeros(10 * SIZE, np.uint8))

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import gzip
 import logging
 import os
-import pickle
 import re
-import resource
-import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -18,10 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import fsspec  # type: ignore[import-untyped]
-import hypothesis
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 import torchrec_io as tio
@@ -30,7 +24,6 @@ from tests.support.web import WebServer
 from torchrec_io._storage.byte_source import ByteSource, read_bytes
 from torchrec_io._storage.location import Location
 from torchrec_io._storage.remote.options import RemoteOptions
-from torchrec_io._storage.remote.process import close_connections
 
 BLOCK = 1 << 16
 RECORDS = [np.random.default_rng(number).bytes(7000) for number in range(300)]  # 2.1 MB
@@ -97,40 +90,6 @@ def test_workers_download_each_block_once(
 
 
 # ---- right data ----
-
-
-@hypothesis.given(
-    st.lists(
-        st.lists(st.tuples(st.integers(0, len(DATA)), st.integers(0, 150_000)), max_size=6),
-        max_size=4,
-    ),
-    st.sets(st.integers(0, BLOCKS - 1)),
-)
-@hypothesis.settings(
-    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture], deadline=None
-)
-def test_any_ranges(
-    web: WebServer,
-    cache: tio.BlockCache,
-    reads: list[list[tuple[int, int]]],
-    removed: set[int],
-) -> None:
-    """Some blocks are missing."""
-    file = opened(web.put("/a.tfrecord", DATA), cache)
-    for number, path in enumerate(sorted(Path(cache.directory).glob("*.block"))):
-        if number in removed:
-            path.unlink()
-    for pairs in reads:
-        rows = [(at, min(size, len(DATA) - at)) for at, size in pairs]
-        sizes = np.array([size for _, size in rows], np.int64)
-        ranges = np.array(
-            [(*row, target) for row, target in zip(rows, np.cumsum(sizes) - sizes, strict=True)],
-            np.int64,
-        ).reshape(-1, 3)
-        out = np.zeros(int(sizes.sum()), np.uint8)
-        assert file.read_ranges(ranges, out) is None
-        assert out.tobytes() == b"".join(DATA[at : at + size] for at, size in rows)
-    file.close()
 
 
 def wrong_answer(handler: Any) -> None:
@@ -294,42 +253,6 @@ def test_stores_with_one_name_are_different(
 # ---- faults of the store ----
 
 
-def names_in(cache: tio.BlockCache) -> set[str]:
-    """Return the names in the folder of a cache, without the names of blocks."""
-    return {path.name for path in Path(cache.directory).iterdir() if path.suffix != ".block"}
-
-
-@pytest.mark.parametrize(("fault", "error"), [(503, ConnectionError), (403, PermissionError)])
-def test_faults_that_stay(
-    web: WebServer, cache: tio.BlockCache, fault: int, error: type[Exception]
-) -> None:
-    """What was downloaded is kept, and the rest can be downloaded later."""
-    url = web.put("/a.tfrecord", DATA)
-    file = opened(url, cache, max_attempts=2)
-    assert read_bytes(file, 0, 10) == DATA[:10]
-    web.faults = [fault] * 99
-    with pytest.raises(error):
-        read_bytes(file, 5 * BLOCK, BLOCK)
-    assert cache.summary().blocks >= 1
-    assert read_bytes(file, 0, BLOCK) == DATA[:BLOCK]
-    web.faults = []
-    assert read_bytes(file, 0, len(DATA)) == DATA
-    assert names_in(cache) == {"torchrec_io-cache"}
-
-
-def test_iterations_that_are_left_keep_no_locks(web: WebServer, cache: tio.BlockCache) -> None:
-    url = web.put("/a.tfrecord", DATA)
-    index = tio.RecordIndex.build(url)
-    web.delay = 0.1
-    for _ in range(3):
-        items: Any = iter(tio.TFRecordDataset(url, cache=cache, shuffle=True, batch_size=2))
-        next(items)
-        items.close()
-    web.delay = 0
-    assert len(index) == len(RECORDS)
-    assert read_bytes(opened(url, cache), 0, len(DATA)) == DATA
-
-
 @pytest.mark.parametrize("plant", ["pipe", "link", "symbolic link", "folder"])
 def test_what_others_put_in_place_of_files(
     web: WebServer, cache: tio.BlockCache, tmp_path: Path, plant: str
@@ -390,23 +313,12 @@ def test_wrong_arguments(tmp_path: Path) -> None:
         tio.TFRecordDataset("x", cache="/tmp/c")  # type: ignore[call-overload]
 
 
-def test_memory_has_room_for_some_blocks(web: WebServer, cache: tio.BlockCache) -> None:
-    path = web.put("/a.tfrecord", DATA)
-    assert list(tio.TFRecordDataset(path, cache=cache, cache_bytes=1 << 20)) == RECORDS
-
-
-def test_copies_are_equal(cache: tio.BlockCache) -> None:
-    assert pickle.loads(pickle.dumps(cache)) == copy.copy(cache) == cache
-    remote = options_with(cache)
-    assert pickle.loads(pickle.dumps(RemoteOptions(None, 1 << 20, cache))).cache == cache
-    assert remote != RemoteOptions({"timeout": 20}, 4 << 20)
-    assert repr(cache).endswith("blocks', max_bytes=8388608, block_bytes=65536)")
-
-
 def test_local_files_need_no_cache(tmp_path: Path, cache: tio.BlockCache) -> None:
     (tmp_path / "a.tfrecord").write_bytes(DATA)
     assert list(tio.TFRecordDataset(tmp_path / "a.tfrecord", cache=cache)) == RECORDS
     assert not os.path.exists(cache.directory)
+    assert repr(cache).endswith("blocks', max_bytes=8388608, block_bytes=65536)")
+    assert cache == tio.BlockCache(cache.directory, max_bytes=8 << 20, block_bytes=BLOCK)
 
 
 # ---- a folder that cannot be written ----
@@ -423,25 +335,6 @@ def warnings() -> Iterator[list[str]]:
     logging.getLogger("torchrec_io").removeHandler(handler)
 
 
-def test_a_full_disk(web: WebServer, cache: tio.BlockCache, warnings: list[str]) -> None:
-    """The size of files is limited instead."""
-    file = opened(web.put("/a.tfrecord", DATA), cache)
-    assert read_bytes(file, 0, 10) == DATA[:10]
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (BLOCK, before[1]))
-    try:
-        for _ in range(2):
-            assert read_bytes(file, 5 * BLOCK, len(DATA)) == DATA[5 * BLOCK :]
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert warnings == [
-        f"the cache {cache.directory} cannot be written (File too large): data is read without it"
-    ]
-    again = opened(web.url("/a.tfrecord"), cache, memory_bytes=5 << 20)
-    assert read_bytes(again, 0, len(DATA)) == DATA
-    assert cache.summary().blocks == BLOCKS
-
-
 def test_a_folder_that_cannot_be_made(web: WebServer, tmp_path: Path, warnings: list[str]) -> None:
     cache = tio.BlockCache(tmp_path / "file" / "c", max_bytes=8 << 20, block_bytes=BLOCK)
     (tmp_path / "file").write_bytes(b"")
@@ -450,20 +343,6 @@ def test_a_folder_that_cannot_be_made(web: WebServer, tmp_path: Path, warnings: 
         assert list(dataset) == RECORDS
     assert len(warnings) == 1
     assert f"the cache {cache.directory} cannot be written (" in warnings[0]
-
-
-def test_a_folder_that_is_removed_during_an_epoch(web: WebServer, cache: tio.BlockCache) -> None:
-    dataset = tio.TFRecordDataset(web.put("/a.tfrecord", DATA), cache=cache)
-    items = iter(dataset)
-    first = next(items)
-    while os.path.exists(cache.directory):  # files may appear meanwhile
-        shutil.rmtree(cache.directory, ignore_errors=True)
-    assert [first, *items] == RECORDS
-    assert list(dataset) == RECORDS
-    close_connections()
-    again = tio.TFRecordDataset(web.url("/a.tfrecord"), cache=cache, cache_bytes=8 << 20)
-    assert list(again) == RECORDS
-    assert cache.summary().blocks == BLOCKS  # a later run uses the folder again
 
 
 def test_filesystems_of_fsspec(cache: tio.BlockCache) -> None:

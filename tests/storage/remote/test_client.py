@@ -99,21 +99,3 @@ def test_memory_is_free_once_the_helper_does_not_write_to_it_anymore() -> None:
         assert client.slots.count > 0
         answer.set_result(None)
     assert client.slots.count == 0
-
-
-@hypothesis.given(st.lists(st.integers(-20, 400), max_size=60))
-def test_slots(steps: list[int]) -> None:
-    slots = Slots(500)
-    slots.grow(1000)
-    taken: list[tuple[int, int]] = []
-    for step in steps:
-        if step <= 0 and taken:
-            slots.free(*taken.pop(-step % len(taken)))
-        elif step > 0 and (start := slots.take(step, is_waiting=False)) is not None:
-            taken.append((start, step))
-        used = [byte for start, size in taken for byte in range(start, start + size)]
-        assert len(used) == len(set(used))
-        assert all(0 <= byte < 1000 for byte in used)
-    for slot in taken:
-        slots.free(*slot)
-    assert slots.take(1000, is_waiting=False) == 0

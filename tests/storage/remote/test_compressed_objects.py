@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import re
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +12,6 @@ import pytest
 import torchrec_io as tio
 from tests.support.tfrecord import frame
 from tests.support.web import WebServer
-from torchrec_io._storage.remote.connection import HelperConnection
-from torchrec_io._storage.remote.process import access
 
 RECORDS = [np.random.default_rng(n).bytes(9000) + n.to_bytes(4, "little") for n in range(800)]
 DATA = gzip.compress(b"".join(map(frame, RECORDS)))
@@ -61,33 +57,3 @@ def test_an_epoch_fetches_the_object_once(
     # decode just when another one announces the span.
     limit = 1.4 if isinstance(shuffle, tio.Shuffle) else 1.15
     assert fetched(web) < limit * len(DATA)
-
-
-@pytest.mark.parametrize("num_threads", [1, 2])
-def test_what_was_fetched_ahead_is_dropped_with_its_iteration(
-    web: WebServer, url: str, num_threads: int
-) -> None:
-    has_asked, may_answer = threading.Event(), threading.Event()
-
-    def hold(handler: Any) -> bool:
-        """Answer what the first batch does not need only after the iteration was closed."""
-        if int(re.findall(r"\d+", handler.headers.get("Range", "0"))[0]) > 500_000:
-            has_asked.set()
-            assert may_answer.wait(60)
-        return False
-
-    dataset = tio.TFRecordDataset(url, batch_size=20, num_threads=num_threads)
-    remote = dataset._pipeline.records.indexes[0].location.options
-    assert remote is not None
-    client = access(url, remote).client
-    assert isinstance(client, HelperConnection)
-    slots = client.slots
-    web.answering = hold
-    batches: Any = iter(dataset)
-    next(batches)
-    assert has_asked.wait(60)
-    assert slots.count > 0
-    batches.close()
-    may_answer.set()
-    with slots._has_room:
-        assert slots._has_room.wait_for(lambda: slots.count == 0, 60)

@@ -154,25 +154,6 @@ def test_datasets_share_one_memory(web: WebServer) -> None:
     close_connections()
 
 
-@pytest.mark.slow
-def test_nothing_is_started_for_local_files(tmp_path: Path) -> None:
-    path = str(tmp_path / "a.tfrecord")
-    code = f"""
-import os, sys, torchrec_io as tio
-with tio.TFRecordWriter({path!r}) as writer: writer.write(b"x")
-for name in ({path!r}, "file://" + {path!r}):
-    assert list(tio.TFRecordDataset(name, storage_options={{"region": "x"}})) == [b"x"]
-    assert list(tio.TFRecordStream(name)) == [b"x"]
-    assert len(tio.TFRecordMapDataset(name)) == 1
-clients = ["torchrec_io._storage.remote." + name for name in ("connection", "filesystem")]
-print(sys.modules.keys() & {{"obstore", "fsspec.core", *clients}})
-print(open(f"/proc/self/task/{{os.getpid()}}/children").read())
-"""
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
-    assert done.stdout.splitlines() == ["set()", ""]
-
-
 def test_a_package_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     close_connections()  # of earlier tests, which have the package
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import pytest
 import torchrec_io as tio
 from tests.presets import published
 from tests.support.stores import S3Server
-from tests.support.web import WebServer
 from torchrec_io._storage.remote.options import RemoteOptions
 from torchrec_io._storage.remote.upload import put_object
 
@@ -42,16 +40,3 @@ def test_presets(s3: S3Server, tmp_path: Path, write: Callable[[Path], Path], na
     assert preset.name == name
     with pytest.raises(PermissionError):
         tio.presets.recognize(url, storage_options={**s3.options(), "secret_access_key": "no"})
-
-
-def test_metadata(s3: S3Server, web: WebServer, tmp_path: Path) -> None:
-    text = json.dumps({"dim": 2, "sequence_length": 5})
-    (tmp_path / "metadata.json").write_text(text)
-    expected = tio.presets.learning_to_simulate(tmp_path / "metadata.json")
-    url = put(s3, tmp_path / "metadata.json", "physics")
-    options = s3.options()
-    assert tio.presets.learning_to_simulate(url, storage_options=options) == expected
-    url = web.put("/physics/metadata.json", text.encode())
-    assert tio.presets.learning_to_simulate(url) == expected
-    with pytest.raises(tio.SchemaError, match=r"http://.*x\.json"):
-        tio.presets.mesh_graph_nets(web.put("/x.json", b"{"))

@@ -16,7 +16,7 @@ from tests.support.proxy import Proxy
 from tests.support.stores import S3Server
 from tests.support.tfrecord import frame
 from tests.support.web import WebServer
-from torchrec_io import TFRecordDataset, TFRecordMapDataset, TFRecordStream
+from torchrec_io import TFRecordDataset, TFRecordStream
 from torchrec_io._storage.paths import expand_paths
 from torchrec_io._storage.remote import listing
 from torchrec_io._storage.remote.options import RemoteOptions
@@ -137,39 +137,6 @@ def test_objects_are_found_where_listing_is_denied(
     monkeypatch.setattr(listing, "_list", deny)
     shards = f"s3://data/set/x-{{00000..{SHARDS - 1:05d}}}-of-{SHARDS:05d}"
     assert [file.name for file in expand_paths(shards, storage_options=options)] == urls
-
-
-# ---- reading ----
-
-
-@pytest.mark.parametrize(
-    "order",
-    [
-        {"shuffle": True},
-        {"shuffle": tio.Shuffle(block=20, window=60)},
-        {"shuffle": 30, "rank": 1, "world_size": 3, "uneven": "keep"},
-    ],
-)
-def test_the_order_and_the_state_are_those_of_local_files(
-    bucket: S3Server, tmp_path: Path, order: dict[str, Any]
-) -> None:
-    for shard in range(SHARDS):
-        path = tmp_path / f"x-{shard:05d}-of-{SHARDS:05d}"
-        path.write_bytes(b"".join(map(frame, records_of(shard))))
-    options: dict[str, Any] = {"batch_size": 8, "seed": 3, "epochs": 2, **order}
-    local = TFRecordDataset(tmp_path, SCHEMA, **options)
-    remote = TFRecordDataset(PATTERN, SCHEMA, storage_options=bucket.options(), **options)
-    expected = [batch["n"].tolist() for batch in local]
-    assert [batch["n"].tolist() for batch in remote] == expected
-    interrupted = remote.replace()
-    items = iter(interrupted)
-    for _ in range(5):
-        next(items)
-    local.load_state_dict(interrupted.state_dict())
-    assert [batch["n"].tolist() for batch in local] == expected[5:]
-    again = remote.replace()
-    again.resume(epoch=0, batches=4)
-    assert [batch["n"].tolist() for batch in again][: len(expected) - 4] == expected[4:]
 
 
 # ---- credentials ----
@@ -368,16 +335,11 @@ def test_workers_after_the_parent_has_read(bucket: S3Server, method: str) -> Non
     assert numbers_of(loader) == ALL
 
 
-def test_datasets(bucket: S3Server) -> None:
+def test_selections_and_odd_names(bucket: S3Server) -> None:
     options = bucket.options()
-    stream = TFRecordStream(PATTERN, SCHEMA, batch_size=7, storage_options=options)
-    assert numbers_of(stream) == ALL
-    by_number = TFRecordMapDataset(PATTERN, SCHEMA, storage_options=options)
-    assert [int(by_number[n]["n"]) for n in (299, 0, 150)] == [299, 0, 150]
     dataset = TFRecordDataset(PATTERN, SCHEMA, batch_size=16, storage_options=options)
     where = dataset.where(lambda batch: batch["n"] < 30, features=["n"])
     assert numbers_of(where) == ALL[:30]
-    assert dict(tio.Schema.infer(PATTERN, storage_options=options)) == SCHEMA
     packed = "s3://data/set/packed.tfrecord.gz"
     assert list(TFRecordDataset(packed, storage_options=options)) == [b"one", b"two"]
     odd = "s3://data/set/a b%20é+[1].tfrecord"
