@@ -1,4 +1,4 @@
-"""Threads that cannot start, that end after errors, and iterators in forked children and threads."""
+"""Threads that cannot start or end after errors; iterators in forked children and loading threads."""
 
 from __future__ import annotations
 
