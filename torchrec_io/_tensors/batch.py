@@ -11,11 +11,11 @@ from torch.utils.data import get_worker_info
 
 from ..checks import UnknownNameError
 from . import interop
-from .batch_rows import BatchRows
 from .building import in_arena
 from .columns import Columns
 from .gather import gather_rows, spans_of
 from .ragged import Ragged
+from .rows import Rows
 from .sample import Sample
 from .selecting import numbers_of
 from .views import describe
@@ -354,7 +354,7 @@ class Batch:
 
     def samples(self) -> list[Sample]:
         """Return the records as samples, without padding. Their tensors share the arena."""
-        rows = BatchRows(self.columns, schema=self.schema)
+        rows = Rows(self.columns, schema=self.schema)
         return Sample.of_rows(rows, range(self.num_records))
 
 

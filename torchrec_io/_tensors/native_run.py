@@ -114,8 +114,8 @@ def _load_any(
     arenas = [allocate_for(block.layout.size, block.columns, len(block)) for block in located]
     done = parser.fill(located, [arena.numpy() for arena in arenas])
     return [
-        ParsedRows(batch_of(parser, block.columns, arena), block.refused, block=read.block)
-        for arena, block, read in zip(arenas[:done], located, reads, strict=False)
+        ParsedRows(batch_of(parser, block.columns, arena), block.refused)
+        for arena, block in zip(arenas[:done], located, strict=False)
     ]
 
 
