@@ -340,13 +340,13 @@ class Batch:
             TypeError: If the index is none of these, or a column is not made of Tensors.
         """
         numbers = numbers_of(index, self.num_records)
-        taken = gather_rows([in_arena(self.columns)], spans_of(numbers.numpy()), to=None)
+        taken = gather_rows([in_arena(self.columns)], spans_of(numbers), to=None)
         assert taken is not None
         taken = taken.to(self.device, non_blocking=False)
         if self.arena is not None:
             return Batch(taken)
         tensors = {  # the gradients of own columns are kept
-            name: value[numbers.to(value.device)]
+            name: value[torch.from_numpy(numbers).to(value.device)]
             for name, value in self.columns.views().items()
             if isinstance(value, Tensor)
         }

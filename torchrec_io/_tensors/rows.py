@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from .._parsing.arrays import view_of
-from .._parsing.layout import ArenaLayout, ListColumn, RaggedColumn
+from .._parsing.layout import ListColumn, RaggedColumn
 from .._parsing.record_random import RecordRandom
 from .._schema.nesting import Path, leaves_of, nested
 from ..checks import UnknownNameError
@@ -178,10 +178,9 @@ class Rows(dict[str, Any]):
             values = tree_map(_copied, {name: self[name][row] for name in self.names})
             return Rows.of_values(values, self.hints, self.schema)
         # There may be many copies, so they are small.
-        room = ArenaLayout(is_small=True)
-        copy = copy_rows([self.columns], [(0, row, 1)], room)
-        form: Form = (tuple(copy.lay_out()), *self.columns.form[1:])
-        data = np.empty(room.arena_size, np.uint8)
+        copy = copy_rows([self.columns], [(0, row, 1)])
+        form: Form = (tuple(copy.plan(is_small=True)), *self.columns.form[1:])
+        data = np.empty(copy.size, np.uint8)
         copy.write(data)
         if form != self._form_of_one:  # never, without values of any length
             self._form_of_one = form
