@@ -15,7 +15,7 @@ from .building import in_arena
 from .columns import Columns
 from .gather import gather_rows, spans_of
 from .ragged import Ragged
-from .rows import Rows
+from .rows import Origins, Rows
 from .sample import Sample
 from .selecting import numbers_of
 from .views import describe
@@ -58,8 +58,7 @@ class Batch:
         self._keys = columns.keys
         # The views, nested in dicts, once they are created.
         self._shown: dict[str, Any] | None = None
-        # Source of the random numbers of the records, and the number of each, in a transform.
-        self.origins: tuple[Any, Any] | None = None
+        self.origins: Origins | None = None  # where the records are from, in a transform
         self.schema: Any = None  # that the records were parsed with, if it is known
         self._max_seqlen: int | None = None  # of packed rows, if it is known
         if has_views:

@@ -5,12 +5,10 @@ Joining samples, selecting records, padding and steps of episodes all copy rows 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from .._parsing.arrays import Arena, Ints, view_of
@@ -29,6 +27,7 @@ from .arena import allocate_arena, allocate_for
 from .columns import Columns
 from .padding import PaddedLength
 from .row_copy import PaddedRows, RowCopy
+from .views import number_bytes
 
 _LONGEST = PaddedLength()
 
@@ -210,15 +209,7 @@ def _item(fill: Any, dtype: str) -> bytes:
     """Return the padding of a column as bytes."""
     if dtype == "string":
         return fill if isinstance(fill, bytes) else b""
-    return _number(fill, str(fill), dtype)
-
-
-@functools.lru_cache(64)
-def _number(fill: Any, shown: str, dtype: str) -> bytes:
-    """Return a number as bytes; ``shown`` tells -0.0 from 0.0."""
-    del shown
-    item = torch.full((1,), fill, dtype=getattr(torch, dtype))
-    return item.view(torch.uint8).numpy().tobytes()
+    return number_bytes(fill, dtype)
 
 
 def data_of(source: Columns) -> Arena:

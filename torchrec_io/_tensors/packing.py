@@ -27,6 +27,7 @@ from .arena import allocate_for
 from .batch import SEGMENT_LENGTHS, Batch
 from .columns import Columns
 from .ragged import BytesArray, Ragged
+from .views import number_bytes
 
 _Ints: TypeAlias = npt.NDArray[np.int64]
 
@@ -239,9 +240,9 @@ class RowLayout:
     def _packed_column(self, builder: ColumnBuilder, at: int) -> _core.PackedColumn:
         dtype, pack = builder.feature.dtype, self._pack
         is_key = builder.name == pack.key
-        padding = _item(pack.pad_id if is_key else 0, dtype)
+        padding = number_bytes(pack.pad_id if is_key else 0, dtype)
         has_separator = is_key and pack.separator is not None
-        separator = _item(pack.separator, dtype) if has_separator else None
+        separator = number_bytes(pack.separator, dtype) if has_separator else None
         return _core.PackedColumn(builder.first_spec, at, padding, separator)
 
 
@@ -261,10 +262,3 @@ def _by_piece(columns: Iterable[Column], offsets: Numbers, base: int) -> Iterato
             assert isinstance(moved, (DenseColumns, BytesColumn))  # check_columns refuses others
             for name, values in moved.arrays():
                 yield RaggedColumn(name, (offsets,), values)
-
-
-@functools.lru_cache(64)
-def _item(value: int, dtype: str) -> bytes:
-    """Return a number as the bytes of a dtype."""
-    item = torch.tensor([value], dtype=getattr(torch, dtype))
-    return item.view(torch.uint8).numpy().tobytes()

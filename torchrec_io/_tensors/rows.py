@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -39,16 +39,8 @@ class Hints(NamedTuple):
 NO_HINTS = Hints({}, {}, {})
 
 
-class Origin(NamedTuple):
-    """A record of a dataset, in an epoch.
-
-    Attributes:
-        random: Source of the random numbers of the dataset's records in that epoch.
-        number: Identity of the record for its reader.
-    """
-
-    random: RecordRandom
-    number: Any
+# The source of the random numbers of records in an epoch, and their numbers for the reader.
+Origins: TypeAlias = tuple[RecordRandom, "Sequence[Any] | npt.NDArray[Any]"]
 
 
 class Rows(dict[str, Any]):
@@ -59,7 +51,7 @@ class Rows(dict[str, Any]):
 
     Args:
         columns: Columns of the records.
-        origins: Source of the random numbers of the records, and their numbers, if known.
+        origins: Where the records are from; None if that is not known.
         schema: Schema that the records were parsed with; None if it is not known.
         hints: Hints about values of different lengths. Default: what the columns say.
         is_given: Whether the values are those of a single record that were given.
@@ -67,6 +59,7 @@ class Rows(dict[str, Any]):
     Attributes:
         names: Top-level keys of each record.
         columns: The columns.
+        origins: Where the records are from.
         schema: The schema.
         is_given: Whether the values were given.
     """
@@ -76,17 +69,17 @@ class Rows(dict[str, Any]):
         "_hints",
         "_is_ordered",
         "_leaves",
-        "_origins",
         "columns",
         "is_given",
         "names",
+        "origins",
         "schema",
     )
 
     def __init__(
         self,
         columns: Columns,
-        origins: tuple[RecordRandom, Sequence[Any] | npt.NDArray[Any]] | None = None,
+        origins: Origins | None = None,
         *,
         schema: Any = None,
         hints: Hints | None = None,
@@ -97,7 +90,7 @@ class Rows(dict[str, Any]):
         self.names = columns.keys
         self.schema = schema
         self.is_given = is_given
-        self._origins = origins
+        self.origins = origins
         self._hints = hints
         # Whether the arena has rows, and none overlap.
         self._is_ordered: bool | None = None
@@ -158,13 +151,6 @@ class Rows(dict[str, Any]):
             )
         return self._hints
 
-    def origin(self, row: int) -> Origin | None:
-        """Return the record of a row in its dataset; None if it is not known."""
-        if self._origins is None:
-            return None
-        random, numbers = self._origins
-        return Origin(random, numbers[row])
-
     @property
     def can_be_gathered(self) -> bool:
         """True if the rows can be copied from the arena."""
@@ -184,8 +170,10 @@ class Rows(dict[str, Any]):
         copy.write(data)
         if form != self._form_of_one:  # never, without values of any length
             self._form_of_one = form
-        origin = self.origin(row)
-        origins = None if origin is None else (origin.random, (origin.number,))
+        origins = None
+        if self.origins is not None:
+            random, numbers = self.origins
+            origins = random, (numbers[row],)
         columns = Columns(torch.from_numpy(data), *self._form_of_one)
         return Rows(columns, origins, schema=self.schema)
 

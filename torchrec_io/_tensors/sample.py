@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .columns import Form, columns_from_bytes
 from .ragged import BytesArray, Ragged, Sparse
-from .rows import Hints, Origin, Rows
+from .rows import Hints, Origins, Rows
 from .views import describe_values
 
 # In place of the schema of values that were given.
@@ -209,7 +209,7 @@ class Sample(dict[str, Any]):
             return _given_sample, (values, hints, own.schema is _GIVEN)
         assert own.columns.arena is not None
         data = own.columns.arena.numpy().tobytes()
-        return _own_sample, (data, own.columns.form, own.origin(0))
+        return _own_sample, (data, own.columns.form, own.origins)
 
     # ---- not writing ----
 
@@ -242,9 +242,8 @@ class Sample(dict[str, Any]):
 # ---- pickling ----
 
 
-def _own_sample(data: bytes, form: Form, origin: Origin | None) -> Sample:
+def _own_sample(data: bytes, form: Form, origins: Origins | None) -> Sample:
     """Return the sample of a pickled row."""
-    origins = None if origin is None else (origin.random, (origin.number,))
     [sample] = Sample.of_rows(Rows(columns_from_bytes(data, *form), origins), [0])
     return sample
 
