@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from typing import Any, NoReturn
 
@@ -206,7 +207,8 @@ class Sample(dict[str, Any]):
         if own.is_given:
             values = {name: own[name][0] for name in own.names}
             hints = Hints(*map(dict, own.hints))
-            return _given_sample, (values, hints, own.schema is _GIVEN)
+            # As bytes in the message of a DataLoader worker. For a Tensor, PyTorch opens a file.
+            return _given_sample, (pickle.dumps(values), hints, own.schema is _GIVEN)
         assert own.columns.arena is not None
         data = own.columns.arena.numpy().tobytes()
         return _own_sample, (data, own.columns.form, own.origins)
@@ -248,8 +250,9 @@ def _own_sample(data: bytes, form: Form, origins: Origins | None) -> Sample:
     return sample
 
 
-def _given_sample(values: dict[str, Any], hints: Hints, has_no_schema: bool) -> Sample:
+def _given_sample(data: bytes, hints: Hints, has_no_schema: bool) -> Sample:
     """Return the sample of pickled values."""
+    values = pickle.loads(data)  # noqa: S301  # trusted like the message that contains it
     rows = Rows.of_values(values, hints, _GIVEN if has_no_schema else None)
     [sample] = Sample.of_rows(rows, [0])
     return sample
