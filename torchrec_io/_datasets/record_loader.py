@@ -147,7 +147,7 @@ class RecordLoader:
         """Return the items of no records: a :class:`Batch` or a list."""
         empty = np.empty(0, np.int64)
         block = RecordBlock(np.empty(0, np.uint8), empty, empty, empty)
-        return self.parser.parse(block, DEFAULT_RANDOM)[0]
+        return self.parser.parse_rows(block, DEFAULT_RANDOM).items
 
     def other_columns(self) -> list[str]:
         """Return the names of the columns that are no Tensors."""

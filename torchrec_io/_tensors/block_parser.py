@@ -67,7 +67,7 @@ class BlockParser:
     has_stored_names = False
 
     def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Any, list[RecordFailure]]:
-        """Parse the records of a block.
+        """Parse the records of a block. A subclass has this method or :meth:`parse_rows`.
 
         Args:
             block: The records.
@@ -219,9 +219,6 @@ class ExampleBlockParser(BlockParser):
         self.stored_by = schema
         self.native = ExampleParser.of(schema)
         self.is_native = not any(spec.is_slow for spec in schema.values())
-
-    def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Any, list[RecordFailure]]:
-        return parse_block(self.native, block, random)
 
     def parse_rows(self, block: RecordBlock, random: RecordRandom) -> ParsedRows:
         return parse_rows(self.native, block, random)

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from .._parsing.arrays import Arena, Ints, view_of
 from .._parsing.layout import (
-    BytesColumn,
     DenseColumns,
     ListColumn,
     Numbers,
@@ -26,7 +25,7 @@ from .._parsing.layout import (
 from .arena import allocate_arena, allocate_for
 from .columns import Columns
 from .padding import PaddedLength
-from .row_copy import PaddedRows, RowCopy
+from .row_copy import PaddedRows, RowCopy, arrays_of
 from .views import number_bytes
 
 _LONGEST = PaddedLength()
@@ -242,19 +241,15 @@ def _differ(sources: Sequence[Columns]) -> bool:
 
 
 def _form(column: Any, padded: Mapping[str, Padding]) -> tuple[Any, ...]:
-    """Return the kind, dtypes and shape of a column, without the number of records."""
-    axes = 2 if names_of(column)[0] in padded else 1  # that may have other sizes
-    if isinstance(column, DenseColumns):
-        return DenseColumns, column.names, column.dtype, column.shape[axes:]
-    if isinstance(column, BytesColumn):
-        return BytesColumn, column.name, column.values.shape[axes:]
+    """Return the kind, dtypes and shapes of a column, without the number of records."""
     if isinstance(column, ListColumn):
-        return ListColumn, column.name
-    values = column.values
-    form = (column.name, values.shape[1:], getattr(values, "dtype", "string"))
-    if isinstance(column, SparseColumn):
-        return SparseColumn, column.shape[1:], *form
-    return RaggedColumn, *form, *(level.dtype for level in column.splits)
+        return (column.name,)
+    first = 2 if names_of(column)[0] in padded else 1  # axis that must have the same size
+    dense_shape = column.shape[1:] if isinstance(column, SparseColumn) else ()
+    arrays = [
+        (getattr(array, "dtype", "string"), array.shape[first:]) for _, array in arrays_of(column)
+    ]
+    return type(column), names_of(column), dense_shape, arrays
 
 
 def _count(spans: Any) -> int:

@@ -238,7 +238,7 @@ class RowCopy:
             level = self._windows(made.splits[0].dtype, *rows.shape)
             made = made._replace(splits=(level, *made.splits))
         taken: TakenRows | None = rows
-        for chained in zip(*map(_chain, columns), strict=True):
+        for chained in zip(*map(arrays_of, columns), strict=True):
             kind = chained[0][0]
             self._add_array(kind, [array for _, array in chained], taken, padding)
             taken = padding = None  # the rest follows from this array
@@ -332,7 +332,7 @@ def _arrays_of_copy(targets: Iterable[_Target], found: list[list[int]]) -> Itera
             yield Numbers(array.dtype, shape, at)
 
 
-def _chain(column: Any) -> list[tuple[int, _Array]]:
+def arrays_of(column: Any) -> list[tuple[int, _Array]]:
     """Return the arrays of a column, or of a part of it, with their kinds; outermost first."""
     if isinstance(column, (DenseColumns, Numbers, Texts)):
         return [(_ITEMS, column)]
