@@ -50,7 +50,7 @@ class TakenRows(NamedTuple):
 
 
 class PaddedRows(NamedTuple):
-    """How the rows of an array are padded.
+    """The padding of the rows of an array.
 
     Attributes:
         length: Length of each row in the copy.
@@ -291,26 +291,32 @@ class RowCopy:
         lead = rows.shape if rows is not None and kind == _ITEMS else None
         end = 1 if kind == _OFFSETS else 0
         self._targets.append(_Target(len(self._arrays), first, lead, inner, end))
-        form: Any = 0 if rows is None else rows.number, math.prod(inner)
-        widths = [math.prod(each.shape[1:]) for each in arrays]
-        places: Any
+        selection, width = 0 if rows is None else rows.number, math.prod(inner)
         if isinstance(first, Texts):
-            self._arrays.append((_OFFSETS, 8, *form, 1, kept, len(self._fills), len(fill)))
+            filling = len(self._fills), len(fill)
             self._fills += fill
-            places = [(each.offsets_at, each.shape[0], 0) for each in arrays]
-        else:
-            is_dense = isinstance(first, DenseColumns)
-            copies = len(first.names) if is_dense else 1
-            filling = int.from_bytes(fill[:8], "little", signed=True)
-            self._arrays.append((kind, item_bytes(first.dtype), *form, copies, kept, filling, 0))
-            places = [
-                (each.at, each.shape[0] - end, each.stride if is_dense else 0) for each in arrays
-            ]
-        self._places.append([(*at, width) for at, width in zip(places, widths, strict=True)])
-        if isinstance(first, Texts):
+            self._arrays.append((_OFFSETS, 8, selection, width, 1, kept, *filling))
+            self._places.append(
+                [(each.offsets_at, each.shape[0], 0, math.prod(each.shape[1:])) for each in arrays]
+            )
             self._data.append(len(self._arrays))
             self._arrays.append((_ITEMS, 1, 0, 1, 1, 1, 0, 0))
             self._places.append([(each.data_at, each.data_bytes, 0, 1) for each in arrays])
+            return
+        item, copies = item_bytes(first.dtype), 1
+        dense = arrays
+        if isinstance(first, DenseColumns):
+            copies = len(first.names)
+        else:
+            dense = [DenseColumns(("",), each.dtype, each.shape, each.at, 0) for each in arrays]
+        filling = int.from_bytes(fill[:8], "little", signed=True), 0
+        self._arrays.append((kind, item, selection, width, copies, kept, *filling))
+        self._places.append(
+            [
+                (each.at, each.shape[0] - end, each.stride, math.prod(each.shape[1:]))
+                for each in dense
+            ]
+        )
 
 
 def _arrays_of_copy(targets: Iterable[_Target], found: list[list[int]]) -> Iterator[_Array]:

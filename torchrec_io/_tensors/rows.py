@@ -51,15 +51,15 @@ class Rows(dict[str, Any]):
 
     Args:
         columns: Columns of the records.
-        origins: Where the records are from; None if that is not known.
+        origins: Origins of the records in a dataset; None if they are not known.
         schema: Schema that the records were parsed with; None if it is not known.
-        hints: Hints about values of different lengths. Default: what the columns say.
+        hints: Hints about values of different lengths. Default: those of the columns.
         is_given: Whether the values are those of a single record that were given.
 
     Attributes:
         names: Top-level keys of each record.
         columns: The columns.
-        origins: Where the records are from.
+        origins: Origins of the records in a dataset; None if they are not known.
         schema: The schema.
         is_given: Whether the values were given.
     """
