@@ -298,12 +298,12 @@ def test_a_dataset_loads_only_what_its_schema_needs(tmp_path: Path) -> None:
 
     Of the trainers, only the module is loaded that looks for them among the imported modules.
     """
-    write_tfrecord(tmp_path / "a.tfrecord", [example_of(x=[1])] * 4)
+    write_tfrecord(tmp_path / "a.tfrecord", [example_of(x=[1], y=[2])] * 4)
     loaded = loaded_after(
         "import torchrec_io as tio\n"
         f"dataset = tio.TFRecordDataset({str(tmp_path / 'a.tfrecord')!r}, "
-        "{'x': tio.FixedLenFeature([], 'int64')}, batch_size=2)\n"
-        "assert len(dataset) == 2"
+        "{'x': tio.FixedLenFeature([], 'int64'), 'y': tio.VarLenFeature('int64')}, batch_size=2)\n"
+        "assert len([*dataset]) == len(dataset) == 2"
     )
     rooms = {f"torchrec_io.{room}" for room in (*ROOMS[FIRST_OPTIONAL:], "_images", "_writing")}
     assert "torchrec_io._datasets.tfrecord" in loaded

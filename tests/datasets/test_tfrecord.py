@@ -16,7 +16,7 @@ import torch
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, record, write_files
 from tests.support.tfrecord import frame, write_tfrecord
-from tests.support.threads import wait_until_no_thread_loads, wait_until_threads_end
+from tests.support.threads import threads_of_other_tests, wait_until_threads_end
 from torchrec_io._records import open_files
 from torchrec_io._records.record_reader import ReadPlan, RecordReader
 
@@ -107,18 +107,18 @@ class TestOrder:
         assert sorted(reads) == [(offsets[i], offsets[i + 10]) for i in range(0, 100, 10)]
 
     def test_dropped_iterator_leaves_no_thread_or_file(self, paths: list[str]) -> None:
-        wait_until_no_thread_loads()
+        others = threads_of_other_tests()
         threads, files = threading.active_count(), len(os.listdir("/proc/self/fd"))
         dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=2, num_threads=3)
         iterator = iter(dataset)
         next(iterator)
         assert threading.active_count() > threads
         iterator.close()  # type: ignore[attr-defined]
-        wait_until_no_thread_loads()
-        assert threading.active_count() == threads
+        wait_until_threads_end(others)
+        assert threading.active_count() <= threads
         del dataset, iterator
         gc.collect()
-        assert len(os.listdir("/proc/self/fd")) == files
+        assert len(os.listdir("/proc/self/fd")) <= files
 
 
 class TestIndexes:
@@ -181,7 +181,7 @@ class TestDamage:
         assert (error.path, error.record, error.offset) == (damaged[2], 3, self.offset)
 
     def test_raised_errors_keep_no_file_open(self, damaged: list[str]) -> None:
-        wait_until_no_thread_loads()
+        others = threads_of_other_tests()
         gc.disable()  # objects are only freed by their reference counts
         try:
             files = len(os.listdir("/proc/self/fd"))
@@ -193,8 +193,8 @@ class TestDamage:
             with pytest.raises(tio.CorruptRecordError) as caught:
                 mapped[33]
             del dataset, mapped, caught
-            wait_until_threads_end()  # they were reading ahead
-            assert len(os.listdir("/proc/self/fd")) == files
+            wait_until_threads_end(others)  # they were reading ahead
+            assert len(os.listdir("/proc/self/fd")) <= files
         finally:
             gc.enable()
 

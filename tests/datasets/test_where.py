@@ -17,7 +17,7 @@ import torchrec_io as tio
 from tests.support.datasets import SCHEMA, record, write_files
 from tests.support.examples import example_of
 from tests.support.tfrecord import write_tfrecord
-from tests.support.threads import wait_until_no_thread_loads
+from tests.support.threads import threads_of_other_tests, wait_until_threads_end
 from torchrec_io._datasets import record_scan
 
 SIZES = [30, 0, 7, 13]
@@ -216,9 +216,10 @@ class TestAnswers:
                 dataset.where(lambda batch: answer(batch["id"]))
 
     def test_its_own_error(self, paths: list[str]) -> None:
+        others = threads_of_other_tests()
         with pytest.raises(ZeroDivisionError):
             make(paths).where(lambda _: 1 / 0)
-        wait_until_no_thread_loads()
+        wait_until_threads_end(others)
 
 
 class TestArguments:

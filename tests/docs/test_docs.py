@@ -17,7 +17,6 @@ from tests.support.datasets import write_files
 from tests.support.images import encoded, smooth, write_images
 from tests.support.pages import headings_of, links_of, public_names, run_page, texts_of_package
 from tests.support.tfds_golden import GOLDEN
-from tests.support.threads import wait_until_no_thread_loads
 from torchrec_io._schema.dtypes import DTYPES, stored_dtype
 from torchrec_io.cli.commands import app
 from torchrec_io.convert.labels import IMAGE_SUFFIXES
@@ -133,8 +132,6 @@ class TestQueues:
         assert names["key"] == f"{names['paths'][-1]}:{offset_of_last(tmp_path)}"
         assert names["tokens"].shape[0] == 4
         assert names["epochs"].num_records == 24
-        names.clear()
-        wait_until_no_thread_loads()
 
     def test_missing_features(self) -> None:
         """The page has to say so as long as it is so, and no longer."""

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
-from tests.support.threads import wait_until_no_thread_loads
 from tests.support.tutorials import FOLDER, Tutorial, make_fruit, read_tutorials
 
 PAGES = read_tutorials()
@@ -23,8 +22,6 @@ def test_our_side_runs(page: Tutorial, tmp_path: Path, monkeypatch: pytest.Monke
     names: dict[str, Any] = {"__name__": "page"}
     for block in page.ours:
         exec(compile(block, page.path.name, "exec"), names)  # noqa: S102  # our own page
-    names.clear()
-    wait_until_no_thread_loads()
 
 
 def test_the_index_has_all_pages_and_their_scripts() -> None:

@@ -15,7 +15,6 @@ from tests.images.test_native_jpeg import jpegs
 from tests.support.images import column_of, encoded, noise, oriented, smooth
 from torchrec_io import _core, _jpeg
 from torchrec_io._images.jpeg_markers import MAX_SCANS
-from torchrec_io._parsing.record_random import RecordRandom
 from torchrec_io.errors import DecodeError
 
 sides = st.integers(1, 40)
@@ -133,14 +132,6 @@ def test_reasons_are_those_of_single_images() -> None:
         with pytest.raises(DecodeError, match=reason) as caught:
             column_of([data], size=(4, 4), **options)
         assert (caught.value.record, caught.value.feature) == (0, "image")
-
-
-def test_keys_are_those_of_each_record() -> None:
-    random = RecordRandom(3, 4)
-    numbers = np.array([5, 0, 1 << 40])
-    assert random.keys(numbers, "x") == b"".join(random.key(number, "x") for number in numbers)
-    places = np.array([(1, 2, 3)], [("file", np.int32), ("record", np.int64), ("at", np.int64)])
-    assert random.keys(places, "x") == random.key(places[0], "x")
 
 
 def arguments() -> dict[str, Any]:

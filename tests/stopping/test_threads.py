@@ -11,7 +11,7 @@ import pytest
 
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, write_files
-from tests.support.threads import wait_until_no_thread_loads
+from tests.support.threads import threads_of_other_tests, wait_until_threads_end
 
 COUNT = 4000
 WHOLE = list(range(COUNT))
@@ -67,6 +67,7 @@ def test_a_forked_child_continues(path: str, is_closed: bool) -> None:
 
 def test_a_loading_thread_can_close(path: str) -> None:
     """This happens if the garbage collector frees an iterator in that thread."""
+    others = threads_of_other_tests()
     left = iter(open_batches(path))
     next(left)
     calls = iter([left.close])
@@ -78,4 +79,4 @@ def test_a_loading_thread_can_close(path: str) -> None:
 
     assert ids_of(open_batches(path, transform=close)) == WHOLE
     assert next(left, None) is None
-    wait_until_no_thread_loads()
+    wait_until_threads_end(others)

@@ -1,34 +1,38 @@
-"""Threads of the package, in tests that they end."""
+"""Threads of the package, in tests that say when these end."""
 
 from __future__ import annotations
 
 import gc
 import threading
 import time
+from collections.abc import Collection
 
-NAMES = ("torchrec_io_", "torchrec_io prefetch")
-SECONDS = 30  # deadline for what should end shortly
-# Deadline for what other tests left behind: a request to a server that has ended is repeated.
-_SECONDS_OF_OTHERS = 120
+_NAMES = ("torchrec_io_", "torchrec_io prefetch")
+_SECONDS = 30  # deadline for what should end shortly
+# Other tests may have left requests to a server that has ended, which are repeated.
+_SECONDS_OF_OTHERS = 60
 
 
-def wait_until_no_thread_loads() -> None:
-    """Wait until no thread of an iteration is left: each finishes what it is loading."""
+def threads_of_other_tests() -> set[threading.Thread]:
+    """Return the threads that other tests have left, once most of them have ended.
+
+    Some are left for ever where a test keeps an iterator that it does not use up.
+    """
     ends = time.monotonic() + _SECONDS_OF_OTHERS
-    gc.collect()  # what other tests left behind
-    while names := _names():
-        assert time.monotonic() < ends, f"threads are left: {names}"
+    gc.collect()
+    while _threads() and time.monotonic() < ends:
         time.sleep(0.05)
-        gc.collect()  # what threads of other tests left behind as they ended
+        gc.collect()  # what threads left behind as they ended
+    return _threads()
 
 
-def wait_until_threads_end() -> None:
-    """Wait like the above for what this test began: no garbage has to be collected."""
-    ends = time.monotonic() + SECONDS
-    while names := _names():
-        assert time.monotonic() < ends, f"threads are left: {names}"
+def wait_until_threads_end(others: Collection[threading.Thread]) -> None:
+    """Wait until all threads but those of other tests have ended. No garbage is collected."""
+    ends = time.monotonic() + _SECONDS
+    while own := _threads().difference(others):
+        assert time.monotonic() < ends, f"threads are left: {own}"
         time.sleep(0.002)
 
 
-def _names() -> list[str]:
-    return [each.name for each in threading.enumerate() if each.name.startswith(NAMES)]
+def _threads() -> set[threading.Thread]:
+    return {each for each in threading.enumerate() if each.name.startswith(_NAMES)}

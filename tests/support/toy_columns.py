@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from torchrec_io._images.bad_value import BadValueError
 from torchrec_io._parsing.columns.base import ColumnBuilder, LocatedBlock
-from torchrec_io._parsing.columns.decoded import ElementDecoder
+from torchrec_io._parsing.columns.elements import ElementDecoder
 from torchrec_io._parsing.layout import Column, Numbers
 
 

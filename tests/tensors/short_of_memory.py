@@ -11,7 +11,7 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 import torchrec_io as tio
-from tests.support.threads import wait_until_no_thread_loads
+from tests.support.threads import wait_until_threads_end
 
 BATCH = 50
 LONG = 430  # record; far behind the first runs of several batches
@@ -31,7 +31,7 @@ def main() -> None:
     loader: Any = DataLoader(dataset, batch_size=None, **options)
     for _ in zip(range(2), dataset, strict=False):  # all that is imported late is there
         pass
-    wait_until_no_thread_loads()
+    wait_until_threads_end(others=())
     used = int(Path("/proc/self/statm").read_text("ascii").split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + ROOM, used + ROOM))
     came: list[list[int]] = []

@@ -12,8 +12,8 @@ import numpy as np
 from .._order.orders import StreamOrder
 from .._parsing.wrapping import field_prefix
 from .._records.record_block import RecordBlock
-from .._schema.inspect import stored_names
 from .._schema.schema import Schema
+from .._schema.survey import feature_names
 from ..checks import counted, joined_names
 from ..errors import TorchRecIOError
 from .pipeline import IndexedPipeline, Pipeline
@@ -49,7 +49,7 @@ def warn_of_absent_features(pipeline: Pipeline, state: WorkerState) -> None:
                 record = block[position]
                 found = [name for name, field in absent.items() if field in record]
                 if found and isinstance(schema, Schema):  # not only as a part of a value
-                    context, lists = stored_names(record) or ([], [])
+                    context, lists = feature_names(record) or ([], [])
                     found = [*context, *(lists if schema.is_sequence else ())]
                 absent = {name: field for name, field in absent.items() if name not in found}
                 if not absent:

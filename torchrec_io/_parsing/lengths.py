@@ -33,7 +33,9 @@ from .._storage.thread_pool import map_in_threads, most_storage_threads
 from ..checks import counted, printable
 from .arrays import Ints
 from .columns.base import LocatedBlock
+from .failures import RecordFailure
 from .parser import ExampleParser
+from .valid_records import parse_valid
 
 logger = logging.getLogger("torchrec_io")
 
@@ -92,11 +94,12 @@ class LengthFeature:
 
 def locate_valid(parser: ExampleParser, block: RecordBlock) -> tuple[LocatedBlock, RecordBlock]:
     """Locate the values of the valid records of a block, and return these records."""
-    located = parser.locate(block)
-    if located.failures:
-        block = block.without(sorted({failure.position for failure in located.failures}))
-        located = parser.locate(block)
-    return located, block
+
+    def locate(part: RecordBlock) -> tuple[LocatedBlock, RecordBlock] | list[RecordFailure]:
+        located = parser.locate(part)
+        return located.failures or (located, part)
+
+    return parse_valid(block, locate)[0]
 
 
 class LengthMeasure(Protocol):

@@ -19,7 +19,6 @@ from .arrays import Arena, view_of
 from .columns.base import (
     MAX_ARENA_BYTES,
     ColumnBuilder,
-    DeferredBuilder,
     DenseLayout,
     ElementSelection,
     LocatedBlock,
@@ -28,10 +27,6 @@ from .failures import Failures, RecordFailure
 from .layout import ArenaLayout, Column
 from .ranges import first_outside
 from .record_random import DEFAULT_RANDOM, RecordRandom
-
-# A byte of a record becomes at most 8 bytes of a column, except for defaults of missing features.
-_PLAUSIBLE_GROWTH = 8
-_PLAUSIBLE_BYTES = 1 << 20
 
 
 class ExampleParser:
@@ -49,15 +44,12 @@ class ExampleParser:
         schema: Schema of the records.
         native: Parser of the native core.
         builders: Builder of each feature's column, in the order of the schema.
-        located_builders: Builders of the columns that are laid out once values are located.
         is_fixed: Whether the native core alone makes all columns, and no size depends on the
-            records.
-        checked_builders: Builders of the columns whose values must be in a range.
+            records. Values are then located as they are written, in one pass.
         names: Flat names of the features that have a column.
         paths: Paths of nested features, by flat name.
         padded: Padding of the padded columns, by flat name.
         selectable: Flat names of the features that can decode only selected elements.
-        dense_layout: Function that returns the layout of the dense columns for a number of records.
     """
 
     def __init__(self, schema: Schema, deferred: Collection[str] = ()) -> None:
@@ -66,29 +58,29 @@ class ExampleParser:
         features = [(name, spec, False) for name, spec in schema.context.items()]
         features += [(name, spec, True) for name, spec in (schema.sequence or {}).items()]
         self.builders: list[ColumnBuilder] = [
-            self._builder_of(name, spec, in_lists=in_lists) for name, spec, in_lists in features
+            _builder_class(spec.column)(name, spec, in_lists=in_lists)
+            for name, spec, in_lists in features
         ]
+        made = [builder for builder in self.builders if builder.name not in self._deferred]
         # Name of the feature and of the stored feature of each native spec.
         self._owners: list[tuple[str, str]] = []
         specs: list[_core.FeatureSpec] = []
         for builder in self.builders:
             builder.first_spec = len(specs)
-            specs += builder.specs
+            is_deferred = builder.name in self._deferred
+            specs += [spec.without_column() if is_deferred else spec for spec in builder.specs]
             self._owners += [(builder.name, spec.key.decode()) for spec in builder.specs]
         self.native = _core.ExampleParser(specs, schema.is_sequence)
-        self.located_builders = [
-            b for b in self.builders if b.dense is None and not isinstance(b, DeferredBuilder)
-        ]
-        self._unfinished = [builder for builder in self.builders if builder.needs_finish]
+        self._located = [builder for builder in made if builder.dense is None]
+        self._unfinished = [builder for builder in made if builder.needs_finish]
         self.is_fixed = self.native.is_fixed and not self._unfinished
-        self.checked_builders = [b for b in self.builders if b.limits is not None]
-        self._dense_groups = _group_dense(self.builders)
+        self._checked = [builder for builder in made if builder.limits is not None]
+        self._dense_groups = _group_dense(made)
         # Batches usually have two sizes; other sizes must not fill the memory.
-        self.dense_layout = functools.lru_cache(maxsize=8)(self._make_dense_layout)
-        without = {b.name for b in self.builders if isinstance(b, DeferredBuilder)}
-        self.names = tuple(name for name in schema if name not in without)
+        self._dense_layout = functools.lru_cache(maxsize=8)(self._make_dense_layout)
+        self.names = tuple(name for name in schema if name not in self._deferred)
         self.paths = dict(schema.paths)
-        self.padded = {b.name: b.padding for b in self.builders if b.padding is not None}
+        self.padded = {b.name: b.padding for b in made if b.padding is not None}
         self.selectable = frozenset(b.name for b in self.builders if b.takes_selection)
 
     @classmethod
@@ -101,10 +93,6 @@ class ExampleParser:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ExampleParser, (self.schema, self._deferred)
-
-    def _builder_of(self, name: str, spec: Any, *, in_lists: bool) -> ColumnBuilder:
-        builder: ColumnBuilder = pkgutil.resolve_name(spec.column)(name, spec, in_lists=in_lists)
-        return DeferredBuilder(builder) if name in self._deferred else builder
 
     def builder(self, name: str) -> ColumnBuilder:
         """Return the builder of a feature's column, by its flat name."""
@@ -128,32 +116,11 @@ class ExampleParser:
         """
         located = self._open(block, random, threads)
         located.selection = selection
-        if not (self.is_fixed and self.is_plausible(located.dense, located.records)):
+        if self.is_fixed and located.is_plausible:
+            located.reads = _core.BatchReads.of_records(located.records)
+        else:
             self._lay_out(located, self.native.locate(located.records))
         return located
-
-    def _open(
-        self,
-        block: RecordBlock | RecordList,
-        random: RecordRandom = DEFAULT_RANDOM,
-        threads: int | None = None,
-    ) -> LocatedBlock:
-        """Return a block whose values are not located yet; see :meth:`locate`."""
-        return LocatedBlock(
-            block,
-            self.dense_layout(len(block)),
-            builders=self.builders,
-            failure_of=functools.partial(self._failure_of, block),
-            random=random,
-            threads=threads,
-        )
-
-    def is_plausible(self, layout: DenseLayout, records: _core.Records) -> bool:
-        """Return whether the dense columns of records are not much larger than the records.
-
-        If they are, the schema must be wrong: locate the values before the memory is allocated.
-        """
-        return layout.size <= _PLAUSIBLE_BYTES + _PLAUSIBLE_GROWTH * records.total_bytes
 
     def load(
         self,
@@ -164,6 +131,8 @@ class ExampleParser:
         verify_crc: bool,
     ) -> list[LocatedBlock]:
         """Read blocks, check their records and locate the values, up to the first fault.
+
+        If the parser is fixed, :meth:`fill` does this, and the blocks may share a buffer.
 
         Args:
             reads: Reads of each block.
@@ -179,6 +148,12 @@ class ExampleParser:
             for read, random in zip(reads, randoms, strict=True)
         ]
         stored = [read.for_core(block.records) for read, block in zip(reads, blocks, strict=True)]
+        if self.is_fixed:
+            for number, block in enumerate(blocks):
+                if not block.is_plausible:
+                    return blocks[:number]
+                block.reads, block.verify_crc = stored[number], verify_crc
+            return blocks
         found = _core.load_batches(self.native, stored, verify_crc)
         for number, located in enumerate(found):
             self._lay_out(blocks[number], located)
@@ -187,7 +162,7 @@ class ExampleParser:
         return blocks[: len(found)]
 
     def fill(self, blocks: Sequence[LocatedBlock], arenas: Sequence[Arena]) -> int:
-        """Fill arenas with located blocks, the second pass, up to the first fault.
+        """Fill arenas with blocks, the second pass, up to the first fault.
 
         The first block with a fault has it in its failures, and its arena is not valid. Records
         with values out of range are no fault: they are the refused records of their block.
@@ -200,43 +175,56 @@ class ExampleParser:
             The number of blocks before the first fault.
         """
         targets = [block.targets for block in blocks]
-        if all(block.is_located for block in blocks):
+        reads = [block.reads for block in blocks if block.reads is not None]
+        if reads:
+            verify_crc = blocks[0].verify_crc
+            done, found = _core.load_fixed_batches(self.native, reads, targets, arenas, verify_crc)
+        else:
             located = [block.located for block in blocks]
             done, found = _core.fill_batches(located, targets, arenas)
-        else:
-            reads = [_core.BatchReads.of_records(block.records) for block in blocks]
-            done, found = _core.load_fixed_batches(self.native, reads, targets, arenas, False)
         for number, (block, arena) in enumerate(zip(blocks[:done], arenas, strict=False)):
-            self._finish(block, arena)
+            for numbers, values in block.writes:
+                view_of(arena, numbers)[...] = values
+            for builder in self._unfinished:
+                builder.finish(block, arena)
+            if self._checked:
+                block.refused = self._find_refused(block.columns, arena)
             if block.failures:
                 return number
         if done < len(blocks):
             blocks[done].add_failures(found)
         return done
 
+    def _open(
+        self,
+        block: RecordBlock | RecordList,
+        random: RecordRandom,
+        threads: int | None,
+    ) -> LocatedBlock:
+        """Return a block whose values are not located yet."""
+        return LocatedBlock(
+            block,
+            self._dense_layout(len(block)),
+            builders=self.builders,
+            failure_of=self._failure_of,
+            random=random,
+            threads=threads,
+        )
+
     def _lay_out(self, block: LocatedBlock, located: _core.LocatedBatch) -> None:
         """Reserve memory for the values of a block, which were located."""
-        block.located, block.is_located = located, True
+        block.located = located
         if failures := located.failures:
             block.add_failures(failures)
-        if failures or not self.located_builders:
+        if failures or not self._located:
             return
         block.targets = block.targets.copy()
-        for builder in self.located_builders:
+        for builder in self._located:
             block.columns += tuple(builder.lay_out(block))
 
-    def _finish(self, block: LocatedBlock, arena: Arena) -> None:
-        """Complete the columns after the native core has filled the arena."""
-        for numbers, values in block.writes:
-            view_of(arena, numbers)[...] = values
-        for builder in self._unfinished:
-            builder.finish(block, arena)
-        if self.checked_builders:
-            block.refused = self.find_refused(block.columns, arena)
-
-    def find_refused(self, columns: Sequence[Column], arena: Arena) -> Failures:
+    def _find_refused(self, columns: Sequence[Column], arena: Arena) -> Failures:
         """Return the records that have a value out of range in a finished column."""
-        found = (self._outside(builder, columns, arena) for builder in self.checked_builders)
+        found = [self._outside(builder, columns, arena) for builder in self._checked]
         return Failures.joined([each for each in found if len(each)])
 
     def _outside(self, builder: ColumnBuilder, columns: Sequence[Column], arena: Arena) -> Failures:
@@ -298,6 +286,13 @@ def _hint_at(
     from .hints import hint_at  # noqa: PLC0415  # only for errors
 
     return hint_at(schema, bytes(block.view(record)), name, key)
+
+
+@functools.cache
+def _builder_class(path: str) -> type[ColumnBuilder]:
+    """Return a class by its module and name. Modules are loaded with the first such feature."""
+    found: type[ColumnBuilder] = pkgutil.resolve_name(path)
+    return found
 
 
 def _group_dense(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from .._storage.digest import digest
 
@@ -31,15 +30,6 @@ class RecordRandom(NamedTuple):
             feature: Flat name of the feature.
         """
         return digest(f"{self._name(record)} {feature}", size=16)
-
-    def keys(self, records: npt.NDArray[Any], feature: str) -> bytes:
-        """Return the keys of several records, one after another.
-
-        Args:
-            records: Identifiers of the records, as above.
-            feature: Flat name of the feature.
-        """
-        return b"".join(self.key(record, feature) for record in records.tolist())
 
     def seed_of(self, record: Any) -> int:
         """Return the seed of a generator for the user's functions, below 2^63.

@@ -50,7 +50,8 @@ class Frames:
             buffer = _core.allocate(self.plan.buffer_bytes)
         starts = self.plan.frame_starts + TFRECORD.header_bytes
         lengths = self.plan.frame_sizes - TFRECORD.overhead_bytes
-        return replace(self, block=RecordBlock(buffer, starts, lengths, self.plan.numbers))
+        block = RecordBlock(buffer, starts, lengths, self.plan.numbers)
+        return Frames(self.plan, self.files, self.descriptors, block)
 
     def rows(self, positions: Ints) -> Frames:
         """Return the same frames for the records at some positions; repeats are allowed."""
@@ -68,7 +69,8 @@ class Frames:
         Args:
             records: The records of the block, as the core has them.
         """
-        buffer = self.records.buffer
+        assert self.block is not None
+        buffer = self.block.buffer
         if not self.files:
             return _core.BatchReads.of_buffer(self.plan, buffer, records)
         return _core.BatchReads(self.descriptors, self.plan, buffer, records)

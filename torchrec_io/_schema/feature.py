@@ -111,7 +111,7 @@ class Feature(Spec, is_abstract=True):
             parameters of :class:`torchrec_io._parsing.columns.base.ColumnBuilder`.
         element_decoder: Decoder of single values, as ``"module:name"``, for features whose values
             Python decodes. It is a subclass of
-            :class:`torchrec_io._parsing.columns.decoded.ElementDecoder`.
+            :class:`torchrec_io._parsing.columns.elements.ElementDecoder`.
         places: Places where the spec can be used.
         has_tf_class: Whether ``tf.io`` has a class of the same name, whose arguments are the
             positional ones of this class.

@@ -10,23 +10,14 @@ import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from google.protobuf import (
-    descriptor_pb2,
-    descriptor_pool,
-    empty_pb2,
-    json_format,
-    message_factory,
-    unknown_fields,
-)
-from google.protobuf.message import DecodeError
+from google.protobuf import descriptor_pb2, json_format
 
+from .dynamic_messages import GROUP, message_classes, parse_fields, parse_message
 from .sniff import TEXT, sniff
 
-_PACKAGE = "torchrec_io.known"
 _Field = descriptor_pb2.FieldDescriptorProto
 
-# The fields of each message: a type, a name and a number, as in a .proto file. "*" is a repeated
-# field; "{}" is a map whose keys are strings.
+# The fields of each message, as :func:`message_classes` takes them.
 _MESSAGES = {
     "Event": (
         "double wall_time 1, int64 step 2, string file_version 3, bytes graph_def 4, "
@@ -36,9 +27,9 @@ _MESSAGES = {
     "SourceMetadata": "string writer 1",
     "Summary": "SummaryValue* value 1",
     "SummaryValue": (
-        "string tag 1, float simple_value 2, bytes obsolete_old_style_histogram 3, "
-        "SummaryImage image 4, Histogram histo 5, SummaryAudio audio 6, string node_name 7, "
-        "bytes tensor 8, SummaryMetadata metadata 9"
+        "string tag 1, float| simple_value 2, bytes| obsolete_old_style_histogram 3, "
+        "SummaryImage| image 4, Histogram| histo 5, SummaryAudio| audio 6, string node_name 7, "
+        "bytes| tensor 8, SummaryMetadata metadata 9"
     ),
     "SummaryImage": "int32 height 1, int32 width 2, int32 colorspace 3, bytes encoded_image 4",
     "SummaryAudio": (
@@ -67,8 +58,8 @@ _MESSAGES = {
     "CigarUnit": "int32 operation 1, int64 operation_length 2, string reference_sequence 3",
     "ListValue": "Value* values 1",
     "Value": (
-        "int32 null_value 1, double number_value 2, string string_value 3, bool bool_value 4, "
-        "Struct struct_value 5, ListValue list_value 6, int32 int_value 7"
+        "int32| null_value 1, double| number_value 2, string| string_value 3, bool| bool_value 4, "
+        "Struct| struct_value 5, ListValue| list_value 6, int32| int_value 7"
     ),
     "Struct": "Value{} fields 1",
     "Variant": (
@@ -103,6 +94,8 @@ _MESSAGES = {
         "bytes derived_source 10"
     ),
 }
+
+_CLASSES = message_classes("torchrec_io.known", _MESSAGES)
 
 
 class _Known(NamedTuple):
@@ -172,10 +165,8 @@ def read_known(record: bytes, name: str) -> list[MessageField] | None:
         The fields, or None if the record is not such a message.
     """
     known = _KNOWN[KNOWN_NAMES.index(name)]
-    message = _CLASSES[known.message]()
-    try:
-        message.ParseFromString(record)
-    except DecodeError:
+    message = parse_message(_CLASSES[known.message], record)
+    if message is None:
         return None
     size = message.ByteSize()
     message.DiscardUnknownFields()
@@ -223,7 +214,7 @@ def _to_dict(message: Any) -> dict[str, Any]:
 # ---- messages without a known type ----
 
 # Wire types, and the deepest message in a message that is shown as one.
-_VARINT, _FIXED64, _DELIMITED, _GROUP, _, _FIXED32 = range(6)
+_VARINT, _FIXED64, _FIXED32 = 0, 1, 5
 _MAX_DEPTH = 8
 
 
@@ -241,15 +232,12 @@ def read_unknown(record: bytes) -> list[MessageField] | None:
 
 def _read_fields(data: bytes, depth: int) -> dict[tuple[int, str], list[Any]] | None:
     """Return the values of each field of a message by number and kind."""
-    message = empty_pb2.Empty()
-    try:
-        message.ParseFromString(data)
-    except DecodeError:
+    found = parse_fields(data)
+    if found is None:
         return None
     fields: dict[tuple[int, str], list[Any]] = {}
-    unknown: Any = unknown_fields.UnknownFieldSet(message)  # its stub cannot be iterated
-    for field in unknown:
-        if field.wire_type == _GROUP:
+    for field in found:
+        if field.wire_type == GROUP:
             return None
         kind, value = _guess(field.wire_type, field.data, depth)
         fields.setdefault((field.field_number, kind), []).append(value)
@@ -277,46 +265,3 @@ def _nested(data: bytes, depth: int) -> dict[str, Any] | None:
         plain = [v.decode("utf-8", "backslashreplace") if type(v) is bytes else v for v in values]
         found[str(number)] = plain if len(plain) > 1 else plain[0]
     return found
-
-
-# ---- descriptors ----
-
-
-def _add_field(message: descriptor_pb2.DescriptorProto, text: str) -> None:
-    kind, name, number = text.split()
-    field = message.field.add(name=name, number=int(number))
-    field.label = _Field.LABEL_REPEATED if kind[-1] in "*}" else _Field.LABEL_OPTIONAL
-    if kind.endswith("{}"):
-        entry = message.nested_type.add(name=f"{name.title().replace('_', '')}Entry")
-        entry.options.map_entry = True
-        _add_field(entry, "string key 1")
-        _add_field(entry, f"{kind[:-2]} value 2")
-        kind = f"{message.name}.{entry.name}"
-    kind = kind.removesuffix("*")
-    if kind.partition(".")[0] in _MESSAGES:
-        field.type = _Field.TYPE_MESSAGE
-        field.type_name = f".{_PACKAGE}.{kind}"
-    else:
-        field.type = _Field.Type.Value(f"TYPE_{kind.upper()}")
-    # Values that are set to 0 are shown only where protobuf keeps that they are set.
-    if message.name in {"Value", "SummaryValue"} and name not in {"tag", "node_name", "metadata"}:
-        if not message.oneof_decl:
-            message.oneof_decl.add(name="kind")
-        field.oneof_index = 0
-
-
-def _make_classes() -> dict[str, Any]:
-    file = descriptor_pb2.FileDescriptorProto(name="known.proto", package=_PACKAGE, syntax="proto3")
-    for name, fields in _MESSAGES.items():
-        message = file.message_type.add(name=name)
-        for text in fields.split(","):
-            _add_field(message, text)
-    pool = descriptor_pool.DescriptorPool()
-    pool.AddSerializedFile(file.SerializeToString())
-    return {
-        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}"))
-        for name in _MESSAGES
-    }
-
-
-_CLASSES = _make_classes()

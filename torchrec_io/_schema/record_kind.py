@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from .inspect import (
-    InspectedExampleList,
     InspectedFeature,
     inspect_example,
     inspect_example_list,
@@ -160,28 +159,24 @@ def _read_example(record: bytes) -> Parts | None:
 
 def _read_sequence(record: bytes) -> Parts | None:
     found = inspect_sequence_example(record)
-    return None if found is None else _sequence_parts(*found)
-
-
-def _sequence_parts(
-    context: Mapping[str, InspectedFeature], lists: Mapping[str, list[InspectedFeature]]
-) -> Parts:
+    if found is None:
+        return None
+    context, lists = found
     shown = {name: _joined(lists[name], "steps") for name in sorted(lists, key=natural_key)}
     return {"context": _shown(context), "feature_lists": shown}
 
 
 def _read_example_list(record: bytes) -> Parts | None:
     found = inspect_example_list(record)
-    return None if found is None else _list_parts(found)
-
-
-def _list_parts(found: InspectedExampleList) -> Parts:
-    names = {name for example in found.examples for name in example}
+    if found is None:
+        return None
+    context, examples = found
+    names = {name for example in examples for name in example}
     shown = {
-        name: _joined([example.get(name) for example in found.examples], "examples")
+        name: _joined([example.get(name) for example in examples], "examples")
         for name in sorted(names, key=natural_key)
     }
-    return {"context": _shown(found.context), "examples": shown}
+    return {"context": _shown(context), "examples": shown}
 
 
 def _shown(features: Mapping[str, InspectedFeature]) -> dict[str, ShownField]:
@@ -200,24 +195,12 @@ def _joined(items: Iterable[InspectedFeature | None], noun: str) -> ShownField:
 
 def _as_examples(records: Sequence[bytes]) -> _Recognized | None:
     """Recognize Examples and SequenceExamples, if a feature has a list."""
-    found = []
-    for record in records:
-        one = inspect_sequence_example(record)
-        if one is None:
-            return None
-        found.append(one)
-    if not any(_have_values(context, lists) for context, lists in found):
+    found = _read_all(SEQUENCE, records)
+    if found is None or not any(map(_have_values, found)):
         return None
-    if any(lists for _, lists in found):
-        return SEQUENCE, [_sequence_parts(context, lists) for context, lists in found]
-    return EXAMPLE, [{"features": _shown(context)} for context, _ in found]
-
-
-def _have_values(
-    context: Mapping[str, InspectedFeature], lists: Mapping[str, list[InspectedFeature]]
-) -> bool:
-    steps = [step for found in lists.values() for step in found]
-    return any(feature.kind != "none" for feature in [*context.values(), *steps])
+    if any(parts["feature_lists"] for parts in found):
+        return SEQUENCE, found
+    return EXAMPLE, [{"features": parts["context"]} for parts in found]
 
 
 def _as_example_lists(records: Sequence[bytes]) -> _Recognized | None:
@@ -225,17 +208,17 @@ def _as_example_lists(records: Sequence[bytes]) -> _Recognized | None:
 
     But then no feature has a list.
     """
-    found = []
-    for record in records:
-        one = inspect_example_list(record)
-        if one is None:
-            return None
-        found.append(one)
-    if not any(_have_values(example, {}) for one in found for example in one.examples):
+    found = _read_all(EXAMPLE_LIST, records)
+    if found is None or not any(_have_values({"examples": parts["examples"]}) for parts in found):
         return None
-    if any(_have_values(*(inspect_sequence_example(record) or ({}, {}))) for record in records):
+    if any(_have_values(_read_sequence(record) or {}) for record in records):
         return None
-    return EXAMPLE_LIST, list(map(_list_parts, found))
+    return EXAMPLE_LIST, found
+
+
+def _have_values(parts: Parts) -> bool:
+    """Return whether a feature of a record has a list, also one without values."""
+    return any(field.kind != "none" for part in parts.values() for field in part.values())
 
 
 def _are_empty_examples(records: Sequence[bytes]) -> bool:
@@ -249,7 +232,7 @@ def _are_empty_examples(records: Sequence[bytes]) -> bool:
 
 @functools.cache
 def _known_kinds() -> tuple[RecordKind, ...]:
-    from .known_messages import KNOWN_NAMES, read_known  # noqa: PLC0415  # Examples need no protobuf
+    from .known_messages import KNOWN_NAMES, read_known  # noqa: PLC0415  # rarely needed
 
     def kind_of(name: str) -> RecordKind:
         return RecordKind(name, lambda record: _message(read_known(record, name)))
@@ -258,7 +241,7 @@ def _known_kinds() -> tuple[RecordKind, ...]:
 
 
 def _read_unknown(record: bytes) -> Parts | None:
-    from .known_messages import read_unknown  # noqa: PLC0415  # Examples need no protobuf
+    from .known_messages import read_unknown  # noqa: PLC0415  # rarely needed
 
     return _message(read_unknown(record))
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
-
-from .inspect import is_tensor_proto
+from typing import Any
 
 # First bytes of files by format.
 _SIGNATURES = {
@@ -25,6 +24,11 @@ _SIGNATURES = {
 }
 _RIFF_FORMATS = {b"WEBP": "WebP", b"WAVE": "WAV", b"AVI ": "AVI"}
 _PICKLES = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
+# Tags of the fields of a TensorProto: the dtype, the shape, which has only sizes, and the values:
+# bytes, or a list of each kind of number.
+_TENSOR_START = b"\x08"
+_TENSOR_SHAPE = _SHAPE_SIZE = 2 << 3 | 2
+_TENSOR_VALUES = {number << 3 | 2 for number in (4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 16, 17)}
 IMAGES = ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WebP")
 TEXT, TENSOR, OTHER, EMPTY = "UTF-8 text", "serialized tensor", "bytes", "empty"
 
@@ -35,7 +39,7 @@ def sniff(data: bytes) -> str:
         return EMPTY
     if _is_text(data):
         return TEXT
-    return file_format(data) or (TENSOR if is_tensor_proto(data) else OTHER)
+    return file_format(data) or (TENSOR if _is_tensor_proto(data) else OTHER)
 
 
 def file_format(data: bytes) -> str | None:
@@ -58,6 +62,35 @@ def image_size(data: bytes) -> tuple[int, int] | None:
                 return image.width, image.height
     except Exception:  # noqa: BLE001  # decoders raise almost anything on damaged data
         return None
+
+
+def _is_tensor_proto(data: bytes) -> bool:
+    """Return whether bytes may be a ``TensorProto`` that ``tf.io.serialize_tensor`` wrote.
+
+    Such a message starts with the dtype and the shape. The values are not compared with them.
+    """
+    if not data.startswith(_TENSOR_START):
+        return False
+    fields = _tagged_fields(data) or []
+    shape = next((content for tag, content in fields if tag == _TENSOR_SHAPE), None)
+    sizes = None if shape is None else _tagged_fields(shape)
+    if sizes is None or not {tag for tag, _ in sizes} <= {_SHAPE_SIZE}:
+        return False
+    return {tag for tag, _ in fields[2:]} <= _TENSOR_VALUES
+
+
+def _tagged_fields(data: bytes) -> list[tuple[int, Any]] | None:
+    """Return the tag and the content of each field of a message, without old groups."""
+    from .dynamic_messages import GROUP, parse_fields  # noqa: PLC0415  # few values need protobuf
+
+    fields = parse_fields(data)
+    if fields is None:
+        return None
+    return [
+        (field.field_number << 3 | field.wire_type, field.data)
+        for field in fields
+        if field.wire_type != GROUP
+    ]
 
 
 def _is_text(data: bytes) -> bool:

@@ -278,7 +278,7 @@ class SequenceFeature(Feature):
             are both given; or another argument is not one of the above.
     """
 
-    column = "torchrec_io._parsing.columns.sequence:build_sequence"
+    column = "torchrec_io._parsing.columns.decoded:build_decoded"
     places: ClassVar[frozenset[Place]] = frozenset({"example", "context", "sequence"})
     has_steps = True
 

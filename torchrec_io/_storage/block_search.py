@@ -18,6 +18,8 @@ _TRIAL_BYTES = 1 << 11
 _TRIAL_OUTPUT_BYTES = 1 << 14
 # Fewer equal bytes prove nothing, if a reader takes so few at a time.
 _LEAST_EQUAL_BYTES = 1 << 9
+# Input of a decoder after which the next block is searched for.
+_STEP_BYTES = 1 << 16
 # A stored block is found by its size, in whole bytes, and the three zeros before that (RFC 1951).
 _STORED_BIT = 5
 _SIZES_BYTES = 4
@@ -49,6 +51,7 @@ class BlockSearch:
             file_offset: Offset of the input in the file.
             stream_offset: Offset of the next bytes of the stream.
         """
+        data = data[:_STEP_BYTES]
         if self._candidate is not None:
             self._expected = self._decode_from(*self._candidate, data)
             return len(data)

@@ -14,8 +14,9 @@ from .decoder import DECODE_ERRORS, Decoder, start_inside, start_member, unpack_
 from .deflate_start import lead_in
 from .seek_points import START, SeekPoint, SeekPointRecorder
 
-# Compressed bytes that a decoder gets at once. If they are damaged, it gets them again one by one.
-_INPUT_BYTES = 1 << 16
+# Compressed bytes that a decoder gets at once. With fewer, threads pass the interpreter on more
+# often. If they are damaged, the decoder gets them again one by one.
+_INPUT_BYTES = 1 << 17
 # Decoded bytes that a decoder returns at once. Larger results take longer for each byte.
 _OUTPUT_BYTES = 1 << 20
 # Decoded bytes that are read and kept for readers of ranges.

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from .file_limit import most_open_files
+from .ordered_pool import OrderedPool
 
 # Threads that wait for answers of a store: they need no processor.
 REMOTE_THREADS = 32
@@ -50,9 +51,17 @@ def map_in_threads(
         work: The function.
         items: The items.
         threads: Number of threads; by default at most 8.
+
+    Raises:
+        Exception: The exception of ``work``, for the first chunk with an item that raised one.
+            Chunks that no thread has begun are left out.
     """
-    with ThreadPoolExecutor(threads or most_storage_threads()) as pool:
-        size = max(1, min(64, len(items) // (32 if threads is None else 4 * threads)))
-        chunks = [items[at : at + size] for at in range(0, len(items), size)]
-        done = pool.map(lambda chunk: [work(item) for item in chunk], chunks)
-        return [result for chunk in done for result in chunk]
+
+    def do_chunk(chunk: Sequence[_Item]) -> list[_Result]:
+        return [work(item) for item in chunk]
+
+    jobs = threads or most_storage_threads()
+    size = max(1, min(64, len(items) // (4 * jobs)))
+    chunks = [items[at : at + size] for at in range(0, len(items), size)]
+    with OrderedPool(do_chunk, jobs) as pool:
+        return [result for chunk in pool.map(chunks) for result in chunk]

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from .. import _core
 from .._parsing.columns.base import LocatedBlock
-from .._parsing.failures import NO_FAILURES, Ints
+from .._parsing.failures import Ints
 from .._parsing.parser import ExampleParser
 from .._parsing.record_random import RecordRandom
 from .._records.native_frames import Frames
@@ -46,9 +46,19 @@ def load_run(
     """
 
     def load(frames: Sequence[Frames]) -> list[ParsedRows]:
-        if parser.is_fixed:
-            return _load_fixed(parser, reader, frames)
-        return _load_any(parser, reader, frames, randoms[: len(frames)])
+        buffer = _shared_buffer(frames) if parser.is_fixed else None
+        reads = [each.into(buffer) for each in frames]
+        located = parser.load(
+            reads, randoms[: len(frames)], image_threads(), verify_crc=reader.verify_crc
+        )
+        arenas = [
+            allocate_for(block.layout.size, block.columns, len(block.block)) for block in located
+        ]
+        done = parser.fill(located, [arena.numpy() for arena in arenas])
+        return [
+            ParsedRows(batch_of(parser, block.columns, arena), block.refused)
+            for arena, block in zip(arenas[:done], located, strict=False)
+        ]
 
     return _run(reader, plans, load)
 
@@ -101,56 +111,6 @@ def _run(
         return []
     # If a file was changed, loading the first batch on its own raises the error.
     return loaded if find_changed({file for each in frames for file in each.files}) is None else []
-
-
-def _load_any(
-    parser: ExampleParser,
-    reader: Reader,
-    frames: Sequence[Frames],
-    randoms: Sequence[RecordRandom],
-) -> list[ParsedRows]:
-    reads = [each.into() for each in frames]
-    located = parser.load(reads, randoms, image_threads(), verify_crc=reader.verify_crc)
-    arenas = [allocate_for(block.layout.size, block.columns, len(block)) for block in located]
-    done = parser.fill(located, [arena.numpy() for arena in arenas])
-    return [
-        ParsedRows(batch_of(parser, block.columns, arena), block.refused)
-        for arena, block in zip(arenas[:done], located, strict=False)
-    ]
-
-
-def _load_fixed(
-    parser: ExampleParser,
-    reader: Reader,
-    frames: Sequence[Frames],
-) -> list[ParsedRows]:
-    buffer = _shared_buffer(frames)
-    reads = [each.into(buffer) for each in frames]
-    blocks = [read.records for read in reads]
-    records = [block.native() for block in blocks]
-    layouts = [parser.dense_layout(len(block.starts)) for block in blocks]
-    if not all(map(parser.is_plausible, layouts, records)):
-        return []
-    arenas = [
-        allocate_for(layout.size, layout.columns, len(block.starts))
-        for layout, block in zip(layouts, blocks, strict=True)
-    ]
-    done, _ = _core.load_fixed_batches(
-        parser.native,
-        list(map(Frames.for_core, reads, records)),
-        [layout.targets for layout in layouts],
-        [arena.numpy() for arena in arenas],
-        reader.verify_crc,
-    )
-    return [
-        ParsedRows(
-            batch_of(parser, layout.columns, arena),
-            parser.find_refused(layout.columns, arena.numpy())
-            if parser.checked_builders
-            else NO_FAILURES,
-        )
-        for layout, arena in zip(layouts[:done], arenas, strict=False)
-    ]
 
 
 def _shared_buffer(frames: Sequence[Frames]) -> ByteBuffer:

@@ -12,8 +12,8 @@ from .._order.selection import Selection
 from .._records.index import RecordIndex
 from .._records.index_cache import open_indexes
 from .._records.sequential import iter_records
-from .._schema.inspect import feature_names
 from .._schema.schema import Schema
+from .._schema.survey import feature_names
 from .._storage.compression import SUFFIXES, without_suffix
 from .._storage.folders import file_names, folder_of
 from .._storage.local import StrPath
@@ -391,7 +391,7 @@ class Directory:
             _, record = next(iter_records(self._some_files()[0]))
         except (TorchRecIOError, OSError, StopIteration):
             return []
-        names = feature_names(record) or []
+        names, _ = feature_names(record) or ([], [])
         return sorted(key for key in names if key == name or key.startswith(f"{name}/"))
 
     def _some_files(self) -> list[Location]:

@@ -10,7 +10,7 @@ from .._records.index import RecordIndex
 from .._records.index_cache import IndexSearch
 from .._records.index_file import IndexFacts
 from .._records.record_reader import RecordReader
-from .._schema.inspect import feature_names
+from .._schema.survey import feature_names
 from .._storage.location import Location
 from .._storage.stamp import Stamp
 from ..checks import counted
@@ -92,9 +92,10 @@ def _check_first_record(found: RecordIndex, keys: StoredKeys) -> None:
     block, errors = reader.fetch(reader.plan(np.array([0])))
     if errors:
         return  # damaged: reading the record reports it, or skips it
-    names = feature_names(block[0])
-    if names is None:
+    found_names = feature_names(block[0])
+    if found_names is None:
         return  # not an Example: as above
+    names, _ = found_names
     if missing := keys.missing_in(names):
         raise WrongShardError(
             f"records of the dataset have {', '.join(map(repr, missing[:3]))}, but the first "

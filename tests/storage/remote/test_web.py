@@ -22,7 +22,7 @@ import pytest
 
 import torchrec_io as tio
 from tests.support.tfrecord import frame
-from tests.support.threads import wait_until_no_thread_loads, wait_until_threads_end
+from tests.support.threads import threads_of_other_tests, wait_until_threads_end
 from tests.support.web import WebServer
 from torchrec_io import RecordIndex, StaleIndexError, TFRecordDataset, TFRecordStream
 from torchrec_io._storage.byte_source import read_bytes
@@ -381,8 +381,9 @@ def test_a_range_that_failed_for_good_is_not_asked_for_again(
         storage_options=FEW,
     )
     web.lost_from = 5_000_000
+    others = threads_of_other_tests()
     for _ in range(2):  # another epoch asks again
-        wait_until_no_thread_loads()
+        wait_until_threads_end(others)
         web.requests.clear()
         with pytest.raises(ConnectionError, match="after 3 attempts"):
             list(dataset)
@@ -401,19 +402,19 @@ def test_threads_end_after_an_error_without_the_garbage_collector(web: WebServer
     options: dict[str, Any] = {"batch_size": 10, "cache_bytes": 1 << 20, "storage_options": FEW}
     dataset = TFRecordDataset(web.put("/a", DATA), num_threads=2, **options)
     web.lost_from = len(DATA) // 2
-    wait_until_no_thread_loads()
+    others = threads_of_other_tests()
     gc.disable()
     try:
         for _ in range(2):
             with pytest.raises(ConnectionError, match="after 3 attempts"):
                 list(dataset)
-            wait_until_threads_end()
+            wait_until_threads_end(others)
         web.lost_from = None
         for _ in range(2):
             web.put("/a", DATA, etag='"v2"')
             with pytest.raises(StaleIndexError):
                 list(dataset)
-            wait_until_threads_end()
+            wait_until_threads_end(others)
     finally:
         gc.enable()
 

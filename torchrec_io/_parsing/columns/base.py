@@ -20,6 +20,9 @@ from ..threads import default_threads
 
 # No arena is larger, so the offsets of columns beyond do not matter.
 MAX_ARENA_BYTES = 1 << 62
+# A byte of a record becomes at most 8 bytes of a column, except for defaults of missing features.
+_PLAUSIBLE_GROWTH = 8
+_PLAUSIBLE_BYTES = 1 << 20
 
 
 class ColumnBuilder:
@@ -85,22 +88,6 @@ class ColumnBuilder:
         """Complete the column after the native parser has filled the arena."""
 
 
-class DeferredBuilder(ColumnBuilder):
-    """Builder of no column: the values are located, and decoded by others.
-
-    Args:
-        builder: Builder of the column that the feature would have, a list of numbers.
-    """
-
-    def __init__(self, builder: ColumnBuilder) -> None:
-        self._builder = builder
-        super().__init__(builder.name, builder.feature, in_lists=builder.in_lists)
-        self.limits = None  # there are no values to check
-
-    def native_specs(self) -> list[_core.FeatureSpec]:
-        return [spec.without_column() for spec in self._builder.specs]
-
-
 class ElementSelection(NamedTuple):
     """Some elements of each record's sequences.
 
@@ -136,22 +123,25 @@ class LocatedBlock:
         block: The records.
         dense: Layout of the dense columns, which the arena begins with.
         builders: Builders of all columns, in the order of the schema.
-        failure_of: Function that returns the failure of a record by its position, the native spec
-            (None: the record as a whole), the offset of the fault in bytes, and the reason.
+        failure_of: Function that returns the failure of a record of the block by its position, the
+            native spec (None: the record as a whole), the offset of the fault in bytes, and the
+            reason.
         random: Source of random numbers.
         threads: Number of threads that decode images; by default that of the CPUs.
 
     Attributes:
         block: The records.
         records: The records in the native core.
-        dense: Layout of the dense columns.
         builders: Builders of all columns.
         selection: Elements of sequences to decode; None for all.
         failures: Records that cannot be parsed. If there are any, the block must not be filled:
             remove them from it and locate the others.
         refused: Records with values out of range. The other rows of the arena are valid.
-        is_located: Whether the values are located. They are not if both passes are one, because no
-            size depends on the records.
+        is_plausible: Whether the dense columns are not much larger than the records. If they are,
+            the schema must be wrong: locate the values before the memory is allocated.
+        reads: Reads of the records, whose values are located as the arena is filled, because no
+            size depends on them; None if they are located already.
+        verify_crc: Whether these reads check the CRCs of lengths and data.
         located: Positions of the values, in the native core; only if they are located.
         layout: Layout of the arena, in which builders reserve memory.
         columns: Columns in the arena.
@@ -160,6 +150,10 @@ class LocatedBlock:
     """
 
     located: _core.LocatedBatch
+    reads: _core.BatchReads | None = None
+    verify_crc = False
+    selection: ElementSelection | None = None
+    refused: Failures = NO_FAILURES
 
     def __init__(
         self,
@@ -167,18 +161,18 @@ class LocatedBlock:
         dense: DenseLayout,
         *,
         builders: Sequence[ColumnBuilder],
-        failure_of: Callable[[int, int | None, int | None, str], RecordFailure],
+        failure_of: Callable[
+            [RecordBlock | RecordList, int, int | None, int | None, str], RecordFailure
+        ],
         random: RecordRandom = DEFAULT_RANDOM,
         threads: int | None = None,
     ) -> None:
         self.block = block
         self.records = block.native()
-        self.dense = dense
         self.builders = builders
-        self.selection: ElementSelection | None = None
         self.failures: list[RecordFailure] = []
-        self.refused: Failures = NO_FAILURES
-        self.is_located = False
+        most_bytes = _PLAUSIBLE_BYTES + _PLAUSIBLE_GROWTH * self.records.total_bytes
+        self.is_plausible = dense.size <= most_bytes
         self.layout = ArenaLayout(dense.size)
         self.columns = dense.columns
         self.targets = dense.targets
@@ -199,7 +193,9 @@ class LocatedBlock:
     def add_failures(self, found: Sequence[_core.Failure]) -> None:
         """Add failures of the native core."""
         for each in found:
-            failure = self._failure_of(each.record, each.feature, each.offset, each.reason)
+            failure = self._failure_of(
+                self.block, each.record, each.feature, each.offset, each.reason
+            )
             self.failures.append(failure)
 
     # ---- for column builders; ``spec`` is the position of a native spec ----
@@ -242,17 +238,9 @@ class LocatedBlock:
         spans = self.located.spans(spec)
         return spans.offsets, spans.sizes, spans.units.values, spans.units.records
 
-    def record_bytes(self, record: int) -> memoryview:
-        """Return the bytes of a record, in the memory of the block."""
-        return self.block.view(record)
-
     def random_key(self, record: int, feature: str) -> bytes:
         """Return the key of the random numbers of a record's feature; 16 bytes."""
         return self._random.key(self.block.numbers[record], feature)
-
-    def random_keys(self, records: Ints, feature: str) -> bytes:
-        """Return the keys of the random numbers of several records' feature; 16 bytes each."""
-        return self._random.keys(self.block.numbers[records], feature)
 
     def set_target(self, spec: int, values: Values, rows: int = 0, steps: int = 0) -> None:
         """Set the memory that the native core writes to.
@@ -287,7 +275,7 @@ class LocatedBlock:
 
     def fail(self, record: int, spec: int, reason: str) -> None:
         """Add a failure of a record."""
-        self.failures.append(self._failure_of(record, spec, None, reason))
+        self.failures.append(self._failure_of(self.block, record, spec, None, reason))
 
 
 def native_spec(

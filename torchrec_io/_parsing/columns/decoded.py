@@ -1,259 +1,40 @@
-"""Columns of bytes values that Python decodes: images, arrays, and kinds of other packages.
-
-A feature spec names an :class:`ElementDecoder`. :func:`build_decoded` makes a column of one decoded
-value for each record, and a SequenceFeature one of any number of values.
-"""
+"""Columns of bytes values that Python decodes: one in each record, or any number of them."""
 
 from __future__ import annotations
 
+import itertools
 import math
-import pkgutil
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ... import _core
-from ..._images.bad_value import BadValueError
 from ..._schema.feature import Feature
 from ..._schema.stored_keys import StoredKey
+from ..._schema.stored_specs import SequenceFeature
 from ...checks import counted
-from ...timing.steps import decoding
 from ..arrays import Arena, Ints, flat_view_of, view_of
-from ..layout import Column, ListColumn, Numbers
-from ..threads import run_each
-from .base import ColumnBuilder, ElementSelection, LocatedBlock, native_spec
-
-_Group = TypeVar("_Group")
-
-
-class Elements(NamedTuple):
-    """Positions of bytes values in records, one record after another.
-
-    All arrays are int64. The stored elements are all those in the records; the others may be only
-    some of them.
-
-    Attributes:
-        records: Position in the block of each element's record; ``[n]``.
-        offsets: Offset of each element in its record, in bytes; ``[n]``.
-        sizes: Size of each element, in bytes; ``[n]``.
-        starts: Position of each record's first element, and the end; ``[B + 1]``.
-        numbers: Position of each element among the stored elements; ``[n]``.
-        stored: Position of each record's first stored element, and the end; ``[B + 1]``.
-    """
-
-    records: Ints
-    offsets: Ints
-    sizes: Ints
-    starts: Ints
-    numbers: Ints
-    stored: Ints
-
-    @classmethod
-    def of(cls, block: LocatedBlock, spec: int, *, in_lists: bool = False) -> Elements:
-        """Return all elements of a native spec.
-
-        The elements of a feature list are the values of its steps. Records fail if a step does not
-        have exactly one.
-        """
-        offsets, sizes, starts, rows = block.spans(spec)
-        stored = starts[rows]
-        counts = np.diff(starts)
-        for step in np.flatnonzero(counts != 1).tolist() if in_lists else []:
-            record = int(np.searchsorted(rows, step, "right")) - 1
-            found = counted(int(counts[step]), "bytes value")
-            reason = f"step {step - rows[record]} holds {found}, the schema wants 1"
-            block.fail(record, spec, reason)
-        records = np.repeat(np.arange(len(block)), np.diff(stored))
-        return cls(records, offsets, sizes, stored, np.arange(len(offsets)), stored)
-
-    def selected(self, block: LocatedBlock, spec: int, selection: ElementSelection) -> Elements:
-        """Return the selected elements; fail records that do not have them."""
-        wanted, starts = selection.elements, selection.starts
-        counts = np.diff(self.stored)
-        records = np.repeat(np.arange(len(block)), np.diff(starts))
-        bad = np.flatnonzero((wanted < 0) | (wanted >= counts[records]))
-        for position in bad.tolist():
-            record = int(records[position])
-            found = counted(int(counts[record]), "element")
-            reason = f"it has {found}, so element {wanted[position]} does not exist"
-            block.fail(record, spec, reason)
-        if len(bad):
-            return self
-        numbers = self.stored[:-1][records] + wanted
-        return self._replace(
-            records=records,
-            offsets=self.offsets[numbers],
-            sizes=self.sizes[numbers],
-            starts=starts,
-            numbers=numbers,
-        )
-
-    def values(self, block: LocatedBlock) -> list[memoryview]:
-        """Return the bytes of each element, without copying them."""
-        positions = zip(
-            self.records.tolist(), self.offsets.tolist(), self.sizes.tolist(), strict=True
-        )
-        return [block.record_bytes(record)[at : at + size] for record, at, size in positions]
-
-    def each(
-        self,
-        block: LocatedBlock,
-        spec: int,
-        work: Callable[[int], None],
-        threads: int,
-        positions: Sequence[int] | None = None,
-    ) -> None:
-        """Call a function with the position of each element, and fail records where it raises.
-
-        Args:
-            block: The records.
-            spec: Position of the native spec.
-            work: Function that raises BadValueError for an element that cannot be decoded. It must
-                be thread-safe.
-            threads: Maximum number of threads.
-            positions: Positions of some elements; by default all.
-        """
-
-        def attempt(position: int) -> list[tuple[int, str]]:
-            try:
-                work(position)
-            except BadValueError as error:
-                return [(position, str(error))]
-            return []
-
-        chosen = range(len(self.sizes)) if positions is None else positions
-        self.each_group(block, spec, attempt, chosen, threads)
-
-    def each_group(
-        self,
-        block: LocatedBlock,
-        spec: int,
-        work: Callable[[_Group], list[tuple[int, str]]],
-        groups: Sequence[_Group],
-        threads: int,
-    ) -> None:
-        """Call a function with groups of elements, and fail the records that it returns.
-
-        Args:
-            block: The records.
-            spec: Position of the native spec.
-            work: Function that returns the position of each element that cannot be decoded, with
-                the reason. It must be thread-safe.
-            groups: Arguments of the function.
-            threads: Maximum number of threads.
-        """
-        bad: list[tuple[int, str]] = []
-        with decoding():
-            run_each(lambda number: bad.extend(work(groups[number])), len(groups), threads)
-        for position, reason in sorted(bad):
-            block.fail(int(self.records[position]), spec, reason)
-
-
-class ElementDecoder:
-    """Decodes bytes values into arrays. A subclass needs :meth:`decode`; other methods add speed.
-
-    Several threads use one decoder at the same time.
-
-    Args:
-        name: Flat name of the feature.
-        feature: Spec of the values.
-
-    Attributes:
-        dtype: Dtype of the column.
-        known_shape: Shape of every array; None if it depends on the value.
-        empty_shape: Shape of an array that does not exist, for records without elements.
-    """
-
-    def __init__(self, name: str, feature: Any) -> None:
-        self.name = name
-        self.feature = feature
-        self.dtype: str = feature.column_dtype
-        self.known_shape: tuple[int, ...] | None = feature.known_shape
-        self.empty_shape: tuple[int, ...] = self.known_shape or ()
-
-    def threads(self, block: LocatedBlock) -> int:
-        """Return the number of threads that decode; starting them takes longer than copying."""
-        return block.threads if self.feature.is_slow else 1
-
-    def decode(self, value: memoryview, block: LocatedBlock, record: int) -> Any:
-        """Decode a value.
-
-        Args:
-            value: The value, in the memory of the block.
-            block: The records.
-            record: Position of the value's record.
-
-        Returns:
-            A NumPy array, or another object with a ``shape`` that :meth:`store` takes.
-
-        Raises:
-            BadValueError: If the value cannot be decoded. The message becomes that of a
-                DecodeError.
-        """
-        raise NotImplementedError
-
-    def decode_all(self, block: LocatedBlock, spec: int, elements: Elements) -> list[Any]:
-        """Decode elements; the result is incomplete if the block has failures afterwards."""
-        values = elements.values(block)
-        records = elements.records.tolist()
-        decoded: list[Any] = [None] * len(values)
-
-        def work(position: int) -> None:
-            decoded[position] = self.decode(values[position], block, records[position])
-
-        elements.each(block, spec, work, self.threads(block))
-        return decoded
-
-    def decode_into(
-        self, value: memoryview, block: LocatedBlock, record: int, out: npt.NDArray[Any]
-    ) -> None:
-        """Decode a value of the known shape into an array of this shape."""
-        decoded = self.decode(value, block, record)
-        if decoded.shape != self.known_shape:
-            raise BadValueError(
-                f"its value has the shape {list(decoded.shape)}, the schema wants "
-                f"{list(self.known_shape or ())}"
-            )
-        self.store(decoded, out.reshape(-1))
-
-    def store(self, decoded: Any, out: npt.NDArray[Any]) -> None:
-        """Write a result of :meth:`decode` to its memory, a one-dimensional array.
-
-        Raises:
-            BadValueError: If the value is not valid.
-        """
-        out[...] = decoded.reshape(-1)
-
-    def fill(
-        self, block: LocatedBlock, spec: int, elements: Elements, out: npt.NDArray[Any]
-    ) -> None:
-        """Decode elements of the known shape into ``[n, *shape]``."""
-        values = elements.values(block)
-        records = elements.records.tolist()
-
-        def work(position: int) -> None:
-            self.decode_into(values[position], block, records[position], out[position, ...])
-
-        elements.each(block, spec, work, self.threads(block))
-
-
-def decoder_of(name: str, feature: Feature) -> ElementDecoder:
-    """Return the decoder of a feature's values, importing its module if necessary."""
-    decoder: ElementDecoder = pkgutil.resolve_name(feature.element_decoder)(name, feature)
-    return decoder
+from ..layout import Column, ListColumn, Numbers, RaggedColumn
+from .base import ColumnBuilder, LocatedBlock, native_spec
+from .elements import Elements, decoder_of
+from .partitions import RowDivision, Units, partition_units
 
 
 class DecodedBuilder(ColumnBuilder):
     """Builder of a column of decoded values of one known shape, which go straight into it.
 
-    Each record has one value. Subclasses may lay out several.
+    A record has one value, or any number of elements if the feature is a SequenceFeature.
+
+    Attributes:
+        decoder: Decoder of the values.
+        sequence: The feature, if it is a SequenceFeature.
     """
 
     def __init__(self, name: str, feature: Any, *, in_lists: bool = False) -> None:
         super().__init__(name, feature, in_lists=in_lists)
-        self.decoder = decoder_of(name, getattr(feature, "element", feature))
+        self.sequence = feature if isinstance(feature, SequenceFeature) else None
+        self.decoder = decoder_of(name, feature if self.sequence is None else feature.element)
+        self.takes_selection = self.sequence is not None and not self.sequence.partitions
 
     def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
         if stored.kind != "dense":
@@ -261,32 +42,84 @@ class DecodedBuilder(ColumnBuilder):
         return native_spec(stored.key, "string", _core.ColumnType.span)
 
     def lay_out(self, block: LocatedBlock) -> list[Column]:
-        elements = Elements.of(block, self.first_spec)
-        shape = (len(block), *(self.decoder.known_shape or ()))
-        column = block.layout.reserve_dense((self.name,), self.decoder.dtype, shape)
-        block.save(self, (elements, Numbers(column.dtype, column.shape, column.at)))
-        return [column]
+        elements, rows = self.find_elements(block)
+        if block.failures:
+            return []
+        dtype, shape = self.decoder.dtype, self.decoder.known_shape or ()
+        stored = (len(elements.sizes), *shape)
+        if rows is None:
+            length = () if self.sequence is None else (self.sequence.length or 0,)
+            dense = (len(block), *length, *shape)
+            column = block.layout.reserve_dense((self.name,), dtype, dense)
+            block.save(self, (elements, Numbers(dtype, stored, column.at)))
+            return [column]
+        splits = block.reserve_splits(rows.splits, self.feature.row_splits_dtype)
+        values = block.layout.reserve_numbers(dtype, _divided(stored, rows))
+        block.save(self, (elements, values._replace(shape=stored)))
+        return [RaggedColumn(self.name, splits, values)]
 
     def finish(self, block: LocatedBlock, arena: Arena) -> None:
         elements, numbers = block.saved(self)
         if len(elements.sizes):  # NumPy may refuse the shape of no elements
             self.decoder.fill(block, self.first_spec, elements, view_of(arena, numbers))
 
+    def find_elements(self, block: LocatedBlock) -> tuple[Elements, RowDivision | None]:
+        """Return the values to decode, and their rows; not valid if the block has failures then.
+
+        The rows are None if each record has the same number of values: one, or the ``length`` of
+        the sequence.
+        """
+        spec, sequence = self.first_spec, self.sequence
+        elements = Elements.of(block, spec, in_lists=self.in_lists)
+        if sequence is None:
+            return elements, None
+        if sequence.length is not None:
+            counts = np.diff(elements.stored)
+            for record in np.flatnonzero(counts != sequence.length).tolist():
+                found = counted(int(counts[record]), "element")
+                block.fail(record, spec, f"it has {found}, the schema wants {sequence.length}")
+        if sequence.partitions:
+            rows = partition_units(
+                block,
+                spec,
+                sequence.partitions,
+                Units(elements.starts, np.arange(len(block) + 1)),
+                sequence.row_splits_dtype,
+                # The keys of partitions follow those of the elements.
+                first_key=spec + len(sequence.element.stored_keys(self.name)),
+            )
+            return elements, rows
+        selection = block.selection
+        if selection is not None and self.name in selection.names:
+            elements = elements.selected(block, spec, selection)
+        elif sequence.length is not None:
+            return elements, None
+        return elements, RowDivision([elements.starts], (), [])
+
 
 class DecodedListBuilder(DecodedBuilder):
     """Builder of a column of one array for each record, each of its own shape.
 
     The values are decoded before the arena is laid out, because their shapes are not known earlier.
+    The elements of a record's sequence have one shape.
     """
 
     def lay_out(self, block: LocatedBlock) -> list[Column]:
-        elements = Elements.of(block, self.first_spec)
+        elements, rows = self.find_elements(block)
+        if block.failures:
+            return []
         decoded = self.decoder.decode_all(block, self.first_spec, elements)
         if block.failures:
             return []
-        arrays = [block.layout.reserve_numbers(self.decoder.dtype, item.shape) for item in decoded]
+        shapes = self._shapes(block, elements, decoded)
+        if block.failures:
+            return []
+        arrays = [block.layout.reserve_numbers(self.decoder.dtype, shape) for shape in shapes]
         block.save(self, (elements, decoded, arrays))
-        return [ListColumn(self.name, tuple(arrays))]
+        if rows is None:
+            return [ListColumn(self.name, tuple(arrays))]
+        divided = [self._divide(block, rows, *each) for each in enumerate(arrays)]
+        return [ListColumn(self.name, tuple(divided))]
 
     def finish(self, block: LocatedBlock, arena: Arena) -> None:
         elements, decoded, arrays = block.saved(self)
@@ -300,8 +133,51 @@ class DecodedListBuilder(DecodedBuilder):
 
         elements.each(block, self.first_spec, store, self.decoder.threads(block))
 
+    def _shapes(
+        self, block: LocatedBlock, elements: Elements, decoded: list[Any]
+    ) -> list[tuple[int, ...]]:
+        """Return the shape of each record's array; fail records whose elements differ in shape."""
+        if self.sequence is None:
+            return [item.shape for item in decoded]
+        shapes: list[tuple[int, ...]] = []
+        for record, (begin, end) in enumerate(itertools.pairwise(elements.starts.tolist())):
+            found = [item.shape for item in decoded[begin:end]] or [self.decoder.empty_shape]
+            for number, shape in enumerate(found):
+                if shape != found[0]:
+                    reason = (
+                        f"its elements are of different shapes: {list(found[0])}, but "
+                        f"{list(shape)} of element {number}"
+                    )
+                    block.fail(record, self.first_spec, reason)
+                    break
+            shapes.append((end - begin, *found[0]))
+        return shapes
+
+    def _divide(
+        self, block: LocatedBlock, rows: RowDivision, record: int, array: Numbers
+    ) -> Numbers | RaggedColumn:
+        """Return the array of a record, divided into rows as its partitions say."""
+        values = array._replace(shape=_divided(array.shape, rows))
+        outermost, *others = rows.splits
+        begin, end = outermost[record : record + 2].tolist()
+        levels: list[Ints] = []
+        for level in others:
+            levels.append(level[begin : end + 1] - level[begin])
+            begin, end = int(level[begin]), int(level[end])
+        if not levels:
+            return values
+        splits = block.reserve_splits(levels, self.feature.row_splits_dtype)
+        return RaggedColumn(self.name, splits, values)
+
+
+def _divided(shape: tuple[int, ...], rows: RowDivision) -> tuple[int, ...]:
+    """Return the shape of an array of values after its innermost rows are divided off."""
+    count, *value_shape = shape
+    return (count // math.prod(rows.inner), *rows.inner, *value_shape)
+
 
 def build_decoded(name: str, feature: Feature, *, in_lists: bool = False) -> ColumnBuilder:
     """Return the builder of a column of decoded values."""
-    builder = DecodedListBuilder if feature.known_shape is None else DecodedBuilder
+    element = feature.element if isinstance(feature, SequenceFeature) else feature
+    builder = DecodedListBuilder if element.known_shape is None else DecodedBuilder
     return builder(name, feature, in_lists=in_lists)

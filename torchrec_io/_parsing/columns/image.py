@@ -20,7 +20,8 @@ from ..._schema.specs import FixedLenFeature
 from ..arrays import Arena, view_of
 from ..layout import Column, Numbers, Padding
 from .base import ColumnBuilder, LocatedBlock
-from .decoded import DecodedListBuilder, ElementDecoder, Elements, build_decoded
+from .decoded import DecodedBuilder, build_decoded
+from .elements import ElementDecoder, Elements
 from .plain import FixedBuilder
 
 Pixels: TypeAlias = npt.NDArray[Any]
@@ -86,9 +87,9 @@ class ImageDecoder(ElementDecoder):
         def decode(group: Sequence[int]) -> list[tuple[int, str]]:
             part = slice(group[0], group[-1] + 1)
             which = elements.records[part]
-            keys = (
-                None if self.feature.augment is None else block.random_keys(which, self.random_name)
-            )
+            keys = None
+            if self.feature.augment is not None:
+                keys = b"".join(block.random_key(each, self.random_name) for each in which.tolist())
             offsets, sizes = elements.offsets[part], elements.sizes[part]
             images = StoredImages(block.records, which, offsets, sizes, keys)
             values = _channels_last(out[part], self.feature)
@@ -139,7 +140,8 @@ class ImageDecoder(ElementDecoder):
             if first is None:
                 return CropKey(key)
             offsets, sizes, _, _ = block.spans(first.first_spec)
-            value = block.record_bytes(record)[offsets[record] : offsets[record] + sizes[record]]
+            at, size = offsets[record], sizes[record]
+            value = block.block.view(record)[at : at + size]
             try:
                 return CropKey(key, read_size(value, first.feature))
             except BadValueError as error:
@@ -171,7 +173,7 @@ def _groups(positions: Sequence[int], threads: int) -> list[Sequence[int]]:
     return groups
 
 
-class _PaddedImageBuilder(DecodedListBuilder):
+class _PaddedImageBuilder(DecodedBuilder):
     """Builder of one column of images of different sizes, padded to the largest."""
 
     feature: ImageFeature

@@ -18,7 +18,8 @@ from ..._schema.stored_specs import RawFeature
 from ...checks import counted
 from ..arrays import Arena
 from .base import ColumnBuilder, LocatedBlock, native_spec
-from .decoded import ElementDecoder, Elements, build_decoded
+from .decoded import build_decoded
+from .elements import ElementDecoder, Elements
 
 _BAD_BOOL = "a byte of a bool array is neither 0 nor 1"
 
