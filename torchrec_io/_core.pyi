@@ -1547,6 +1547,11 @@ class ArrayKind(enum.Enum):
     indices = 2
     """Sparse indices of the values in the next array."""
 
+    padded = 3
+    """
+    Offsets of rows that the copy pads to one length; in the copy, int64 lengths.
+    """
+
 class RowGather:
     """
     Copies rows of columns from several arenas into a new one.
@@ -1554,21 +1559,23 @@ class RowGather:
     A column is a chain of arrays, outermost first, that ends with items.
     """
 
-    def __init__(self, sources: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]], arrays: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], places: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], selections: Sequence[Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)]]) -> None:
+    def __init__(self, sources: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]], arrays: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], places: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], selections: Sequence[Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)]], alignment: int) -> None:
         """
         Plan the copy. Rows that offsets place outside of the next array are cut.
 
         Args:
             sources: The arenas. They are not kept.
-            arrays: int64 [arrays, 7]: kind, bytes of an item, selection that the column
-                begins with, items in a row, number of arrays of items with the same rows,
-                and two numbers for padding: an item and 0; or, of offsets, the first row of a
-                value in the next array of the last source, and the number of its rows.
-            places: int64 [sources * arrays, 3], all arrays of a source before those of the
-                next one: offset in the arena, rows, and bytes from each of the arrays of
-                items to the next one.
+            arrays: int64 [arrays, 8]: kind, bytes of an item, selection that the column
+                begins with, items in a row of the copy, number of arrays of items with the
+                same rows, number of items that are copied from each row at most, and two
+                numbers for padding: an item and 0; or, of offsets, the first row of a value in
+                the next array of the last source, and the number of its rows.
+            places: int64 [sources * arrays, 4], all arrays of a source before those of the
+                next one: offset in the arena, rows, bytes from each of the arrays of items to
+                the next one, and items in a row.
             selections: int64 [n, 3] each: source, first row and number of rows. Rows of
                 source -1 are padding.
+            alignment: Alignment of the arrays of the copy in bytes; 0 for that of items.
 
         Raises:
             ValueError: If an array or a row lies outside of its source.
@@ -1576,21 +1583,28 @@ class RowGather:
         """
 
     @property
-    def sizes(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
-        """Number of rows of each array of the copy; of indices, their number."""
+    def arrays(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """
+        Three numbers for each array of the copy: its rows (of indices, their
+        number), its offset in the arena, and its stride.
+        """
 
-    def write(self, sources: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]], targets: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> None:
+    @property
+    def arena_bytes(self) -> int:
+        """
+        Size of the arena of the copy in bytes; at most 2^58, where it needs more.
+        """
+
+    def write(self, sources: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]], out: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> None:
         """
         Copy the rows.
 
         Args:
             sources: The arenas, of the same sizes.
-            targets: int64 [arrays, 2]: offset in the arena of the copy, and bytes from each
-                of the arrays of items to the next one.
             out: The arena of the copy.
 
         Raises:
-            ValueError: If an arena has another size, or an array lies outside of `out`.
+            ValueError: If an arena has another size, or `out` is too small.
         """
 
 class ByteFormat(enum.Enum):

@@ -147,19 +147,22 @@ class TestGather:
     sources = (np.arange(64, dtype=np.uint8),)
     items = _core.ArrayKind.items.value
     offsets = _core.ArrayKind.offsets.value
-    arrays = np.array([[items, 1, 0, 8, 1, 0, 0]])
-    places = np.array([[0, 8, 0]])
+    padded = _core.ArrayKind.padded.value
+    arrays = np.array([[items, 1, 0, 8, 1, 8, 0, 0]])
+    places = np.array([[0, 8, 0, 8]])
     rows = (np.array([[0, 2, 3]]),)
 
     @pytest.mark.parametrize(
         "changed",
         [
-            {"places": np.array([[1, 8, 0]])},
-            {"places": np.array([[-1, 7, 0]])},
-            {"places": np.array([[0, -1, 0]])},
-            {"places": np.array([[0, 4, 0]])},  # the rows are not there
-            {"places": np.zeros((2, 3), np.int64)},
-            {"places": np.zeros((1, 4), np.int64)},
+            {"places": np.array([[1, 8, 0, 8]])},
+            {"places": np.array([[-1, 7, 0, 8]])},
+            {"places": np.array([[0, -1, 0, 8]])},
+            {"places": np.array([[0, 8, 0, -1]])},
+            {"places": np.array([[0, 8, 0, 9]])},
+            {"places": np.array([[0, 4, 0, 8]])},  # the rows are not there
+            {"places": np.zeros((2, 4), np.int64)},
+            {"places": np.zeros((1, 3), np.int64)},
             {"rows": [np.array([[0, -1, 2]])]},
             {"rows": [np.array([[0, 7, 2]])]},
             {"rows": [np.array([[0, 7, -2]])]},
@@ -167,32 +170,51 @@ class TestGather:
             {"rows": [np.array([[-2, 0, 1]])]},
             {"rows": [np.array([[-1, 0, -1]])]},
             {"rows": []},
-            {"arrays": np.array([[items, 0, 0, 8, 1, 0, 0]])},
-            {"arrays": np.array([[items, 17, 0, 8, 1, 0, 0]])},
-            {"arrays": np.array([[items, 1, 0, 8, 2, 0, 0]]), "places": np.array([[0, 8, 1]])},
-            {"arrays": np.array([[offsets, 8, 0, 1, 1, 0, 0]]), "places": np.array([[0, 7, 0]])},
-            {"arrays": np.array([[offsets, 2, 0, 1, 1, 0, 0]])},
-            {"arrays": np.array([[9, 1, 0, 8, 1, 0, 0]])},
+            {"arrays": np.array([[items, 0, 0, 8, 1, 8, 0, 0]])},
+            {"arrays": np.array([[items, 17, 0, 8, 1, 8, 0, 0]])},
+            {"arrays": np.array([[items, 1, 0, 8, 1, -1, 0, 0]])},
+            {
+                "arrays": np.array([[items, 1, 0, 8, 2, 8, 0, 0]]),
+                "places": np.array([[0, 8, 1, 8]]),
+            },
+            {
+                "arrays": np.array([[offsets, 8, 0, 1, 1, 1, 0, 0]]),
+                "places": np.array([[0, 7, 0, 1]]),
+            },
+            {
+                "arrays": np.array([[padded, 8, 0, 1, 1, 1, 0, 0]]),
+                "places": np.array([[0, 7, 0, 1]]),
+            },
+            {"arrays": np.array([[offsets, 2, 0, 1, 1, 1, 0, 0]])},
+            {"arrays": np.array([[padded, 2, 0, 1, 1, 1, 0, 0]])},
+            {"arrays": np.array([[9, 1, 0, 8, 1, 8, 0, 0]])},
+            {"alignment": -1},
+            {"alignment": 1 << 60},
             {  # a value of padding that is not there
-                "arrays": np.array([[offsets, 8, 0, 1, 1, 4, 9], [items, 1, 0, 1, 1, 0, 0]]),
-                "places": np.array([[0, 7, 0], [0, 8, 0]]),
+                "arrays": np.array([[offsets, 8, 0, 1, 1, 1, 4, 9], [items, 1, 0, 1, 1, 1, 0, 0]]),
+                "places": np.array([[0, 7, 0, 1], [0, 8, 0, 1]]),
             },
         ],
     )
     def test_plans(self, changed: dict[str, Any]) -> None:
         given_: dict[str, Any] = {"arrays": self.arrays, "places": self.places, "rows": self.rows}
-        given_ |= changed
+        given_ |= {"alignment": 64, **changed}
         with pytest.raises(ValueError, match=r"must|needs|number of columns"):
-            _core.RowGather(self.sources, given_["arrays"], given_["places"], given_["rows"])
+            _core.RowGather(self.sources, *given_.values())
 
-    @pytest.mark.parametrize("target", [[-1, 0], [41, 0], [1 << 62, 0]])
-    def test_targets(self, target: list[int]) -> None:
-        gather = _core.RowGather(self.sources, self.arrays, self.places, self.rows)
+    def test_arenas(self) -> None:
+        gather = _core.RowGather(self.sources, self.arrays, self.places, self.rows, 64)
+        assert (gather.arena_bytes, gather.arrays.tolist()) == (64, [3, 0, 64])
         out = np.zeros(64, np.uint8)
         with pytest.raises(ValueError, match="inside of its arena"):
-            gather.write(self.sources, np.array([target]), out)
+            gather.write(self.sources, out[:63])
         with pytest.raises(ValueError, match="those of the plan"):
-            gather.write([np.zeros(63, np.uint8)], np.array([[0, 0]]), out)
+            gather.write([np.zeros(63, np.uint8)], out)
         assert not out.any()
-        gather.write(self.sources, np.array([[40, 0]]), out)
-        assert out[40:].tolist() == [*range(16, 40)]
+        gather.write(self.sources, out)
+        assert out[:24].tolist() == [*range(16, 40)]
+
+    def test_copies_that_no_memory_holds(self) -> None:
+        arrays = np.array([[self.items, 16, 0, 1 << 57, 9, 0, 0, 0]] * 3)
+        gather = _core.RowGather(self.sources, arrays, np.array([[0, 8, 0, 0]] * 3), self.rows, 64)
+        assert gather.arena_bytes == 1 << 58

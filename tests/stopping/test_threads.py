@@ -1,4 +1,4 @@
-"""Threads that cannot start or end after errors; iterators in forked children and loading threads."""
+"""Threads that do not start or end by themselves; iterators in forked children and threads."""
 
 from __future__ import annotations
 

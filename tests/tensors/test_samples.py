@@ -6,6 +6,7 @@ import copy
 import io
 import pickle
 from collections.abc import Callable, Mapping
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import pytest
@@ -168,6 +169,7 @@ def test_a_pickle_is_the_row_alone() -> None:
     forms = [sample, copy.copy(sample), tree_map(lambda value: value, sample)]
     for form in forms:
         assert 4000 < len(pickle.dumps(form)) < 4600
+        assert len(ForkingPickler.dumps(form)) > 4000  # no file is opened for a Tensor
     buffer = io.BytesIO()
     torch.save(sample, buffer)
     assert buffer.tell() < 10_000
@@ -236,3 +238,16 @@ def test_other_schemas_with_the_same_names() -> None:
     assert batch["x"].tolist() == [1, 2]
     wide = tio.parse_example(example_of(x=[1, 2]), {"x": tio.FixedLenFeature([2], "int64")})
     assert [value.tolist() for value in tio.collate([one, wide])["x"]] == [1, [1, 2]]
+
+
+def test_unvalidated_rows_of_rows_are_those_of_the_sample_alone() -> None:
+    splits = [tio.RaggedFeature.RowSplits("outer"), tio.RaggedFeature.RowSplits("inner")]
+    feature = tio.RaggedFeature("int64", "v", splits, validate=False)
+    stored = [
+        example_of(v=[3, 8, 2], outer=[0, 2, 5, 3], inner=[0, 6, 5, 3]),
+        example_of(v=[7], outer=[0, 1], inner=[0, 1]),
+    ]
+    sample, other = tio.parse_examples(stored, {"x": feature}).samples()
+    for each in (pickle.loads(pickle.dumps(sample)), *tio.collate([sample, other, sample])["x"]):
+        rows = each["x"] if isinstance(each, tio.Sample) else each
+        assert rows.tolist() in ([[[3, 8, 2], []], [[]], []], [[[7]]])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from .._order.progress import ProcessLayout, Progress
 from .._tensors.batch import Batch, KeyedBatch
-from .._tensors.batch_rows import RecentBlocks
+from .._tensors.recent_blocks import RecentBlocks
 from ..errors import DecodeError, TransformError
 from .bad_records import ErrorHandler
 from .iteration_clock import IterationClock
@@ -156,10 +156,6 @@ class Iteration:
         self._options = partition.options
         self._in_batches = partition.in_batches
         on_error = self._options["on_error"]
-        # Stored records may be needed to join parts of batches: where records are lost, and where
-        # the first batch begins inside a planned one, because records were lost before.
-        begins_inside = position.consumed % position.layout.batch_size > 0
-        self._keeps_blocks = on_error != "raise" or begins_inside
         self._errors = ErrorHandler(on_error, state, position.layout.worker)
         self._lost = self._lost_records()
 
@@ -413,8 +409,7 @@ class Iteration:
 
         They are transformed, unless others are put into their batch.
         """
-        if not self._keeps_blocks:
-            loaded = loaded._replace(block=None)
+        loaded = loaded._replace(block=None)
         if self._transform is None or loaded.has_lost or not len(loaded.numbers):
             return loaded
         if not self._in_batches:

@@ -61,16 +61,12 @@ class LostRecords:
 
     def completed(self, job: LoadJob, loaded: Loaded, progress: Progress) -> Loaded:
         """Return the records of a job that lost some, without these or with replacements."""
-        del job
-        return self.join([loaded], progress.epoch) if len(loaded.numbers) else loaded
+        del job, progress
+        return self.loader.join([loaded]) if len(loaded.numbers) else loaded
 
     def random(self, epoch: int) -> RecordRandom:
         """Return the source of the random numbers of an epoch's records."""
         return RecordRandom(self._seed, epoch)
-
-    def join(self, parts: Sequence[Loaded], epoch: int) -> Loaded:
-        """Join the loaded records of parts of a batch."""
-        return self.loader.join(parts, self.random(epoch))
 
 
 class _Part(NamedTuple):
@@ -136,8 +132,8 @@ class FilledBatches(LostRecords):
             return ReadyBatch(Loaded([], np.empty(0, np.int64), []), count)
         if len(parts) == 1 and parts[0].is_whole:
             loaded = parts[0].loaded
-            return ReadyBatch(loaded if loaded.rows is None else self.join([loaded], epoch), count)
-        return ReadyBatch(self.join([self._rows_of(part, epoch) for part in parts], epoch), count)
+            return ReadyBatch(loaded if loaded.rows is None else self.loader.join([loaded]), count)
+        return ReadyBatch(self.loader.join([self._rows_of(part, epoch) for part in parts]), count)
 
     def _rows_of(self, part: _Part, epoch: int) -> Loaded:
         job, loaded, begin, end = part

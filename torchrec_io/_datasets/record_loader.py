@@ -15,9 +15,9 @@ from .._parsing.record_random import DEFAULT_RANDOM, RecordRandom
 from .._records.reader import Reader
 from .._records.record_block import RecordBlock
 from .._tensors.batch import Batch
-from .._tensors.batch_rows import BatchRows
 from .._tensors.block_parser import BlockParser, ItemRows
 from .._tensors.parse import ParsedRows
+from .._tensors.rows import Rows
 from .._tensors.sample import Sample
 from ..errors import DecodeError, TorchRecIOError, TransformError
 from ..timing.steps import around_native, parsing, reading
@@ -42,7 +42,7 @@ class Loaded(NamedTuple):
         items: A :class:`Batch`, or a list with one item for each record.
         numbers: Numbers of the loaded records.
         errors: Errors of the records that could not be read.
-        block: The record of each row of ``items`` as stored; None if it is not needed.
+        block: The record of each row of ``items`` as stored, if the records were loaded alone.
         rows: Row in ``items`` of each loaded record; None if they have no other rows.
         positions: Position of each loaded record among those that could be read; None if all were
             loaded.
@@ -76,7 +76,7 @@ class Loaded(NamedTuple):
     def item_rows(self) -> ItemRows:
         """The loaded records as rows of the items."""
         rows = np.arange(len(self.numbers)) if self.rows is None else self.rows
-        return ItemRows(self.items, rows, self.block)
+        return ItemRows(self.items, rows)
 
     def samples(self, random: RecordRandom = DEFAULT_RANDOM, *, schema: Any = None) -> list[Any]:
         """Return one item for each loaded record.
@@ -93,7 +93,7 @@ class Loaded(NamedTuple):
         if not isinstance(self.items, Batch):
             return [self.items[row] for row in rows]
         origins = random, numbers
-        block = BatchRows(self.items.columns, origins, schema=schema)
+        block = Rows(self.items.columns, origins, schema=schema)
         return Sample.of_rows(block, rows)
 
     def count_valid(self, planned: npt.NDArray[Any]) -> int:
@@ -147,7 +147,7 @@ class RecordLoader:
         """Return the items of no records: a :class:`Batch` or a list."""
         empty = np.empty(0, np.int64)
         block = RecordBlock(np.empty(0, np.uint8), empty, empty, empty)
-        return self.parser.parse(block, DEFAULT_RANDOM)[0]
+        return self.parser.parse_rows(block, DEFAULT_RANDOM).items
 
     def other_columns(self) -> list[str]:
         """Return the names of the columns that are no Tensors."""
@@ -192,29 +192,24 @@ class RecordLoader:
         """
         with around_native(parsing):
             batches = self.parser.parse_run(self.reader, plans, randoms)
-        return [
-            _loaded(each, plan.numbers, each.block)
-            for each, plan in zip(batches, plans, strict=False)
-        ]
+        return [_loaded(each, plan.numbers) for each, plan in zip(batches, plans, strict=False)]
 
     def join(
         self,
         parts: Sequence[Loaded],
-        random: RecordRandom = DEFAULT_RANDOM,
         order: Ints | None = None,
     ) -> Loaded:
         """Join the loaded records of parts of a batch.
 
         Args:
-            parts: The parts, loaded with the same ``random`` and with their blocks.
-            random: Random number generators of records.
+            parts: The parts.
             order: Records to take of all parts together, repeats allowed; by default all.
         """
         if len(parts) == 1 and parts[0].rows is None and order is None:
             return parts[0]
         numbers = np.concatenate([part.numbers for part in parts])
         with parsing():
-            items = self.parser.join([part.item_rows for part in parts], random, order)
+            items = self.parser.join([part.item_rows for part in parts], order)
         return Loaded(items, numbers if order is None else numbers[order], [])
 
     def error_of(self, loaded: Loaded, index: int) -> DecodeError:
@@ -227,15 +222,17 @@ class RecordLoader:
         return error
 
 
-def _loaded(parsed: ParsedRows, numbers: npt.NDArray[Any], block: RecordBlock | None) -> Loaded:
+def _loaded(
+    parsed: ParsedRows, numbers: npt.NDArray[Any], block: RecordBlock | None = None
+) -> Loaded:
     """Return the valid records of a parsed block, and the other records as failures.
 
     Args:
         parsed: The parsed records.
         numbers: Numbers of the records.
-        block: The records as stored, if they may be needed.
+        block: The records as stored, if they were loaded alone.
     """
-    items, failures, kept, _ = parsed
+    items, failures, kept = parsed
     if len(failures) == 0:
         return Loaded(items, numbers, [], block)
     valid = complement(failures.positions, len(numbers))

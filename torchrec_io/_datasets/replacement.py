@@ -60,7 +60,7 @@ class ReplacedRecords(LostRecords):
         valid = loaded.positions_in(planned)
         if self._partition.has_batches:
             if len(valid):
-                return self.join([loaded], progress.epoch)
+                return self.loader.join([loaded])
             planned = planned[:1]
         # The last valid record before each position.
         rows = np.searchsorted(valid, np.arange(len(planned)), side="right") - 1
@@ -70,7 +70,7 @@ class ReplacedRecords(LostRecords):
             parts += replacement
             rows[rows < 0] = len(valid) if replacement else 0
         self._errors.count_repeated(len(planned) - len(valid))
-        return self.loader.join(parts, self.random(progress.epoch), rows)
+        return self.loader.join(parts, rows)
 
     # ---- searching ----
 

@@ -292,6 +292,19 @@ def names_of(column: Column) -> tuple[str, ...]:
     return column.names if isinstance(column, DenseColumns) else (column.name,)
 
 
+def grouped(column: Column, splits: Numbers) -> list[RaggedColumn]:
+    """Return columns of rows as columns of groups of these rows.
+
+    Args:
+        column: Columns of arrays, or a Ragged.
+        splits: Offsets of the groups among the rows.
+    """
+    if isinstance(column, RaggedColumn):
+        return [column._replace(splits=(splits, *column.splits))]
+    assert isinstance(column, (DenseColumns, BytesColumn))  # others are refused before
+    return [RaggedColumn(name, (splits,), array) for name, array in column.arrays()]
+
+
 class ArenaLayout:
     """The layout of an arena that is not allocated yet.
 

@@ -58,18 +58,6 @@ class RecordBlock:
         """Return the records in the form that the native parser takes."""
         return _core.Records(self.buffer, self.starts, self.lengths)
 
-    @classmethod
-    def joined(cls, blocks: Sequence[RecordBlock]) -> RecordBlock:
-        """Return one block with the records of several, in order."""
-        bases = np.cumsum([0, *(len(block.buffer) for block in blocks[:-1])])
-        starts = [block.starts + base for block, base in zip(blocks, bases, strict=True)]
-        return cls(
-            np.concatenate([block.buffer for block in blocks]),
-            np.concatenate(starts),
-            np.concatenate([block.lengths for block in blocks]),
-            np.concatenate([block.numbers for block in blocks]),
-        )
-
 
 @dataclass(slots=True)
 class RecordList:

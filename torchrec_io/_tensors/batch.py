@@ -11,11 +11,11 @@ from torch.utils.data import get_worker_info
 
 from ..checks import UnknownNameError
 from . import interop
-from .batch_rows import BatchRows
 from .building import in_arena
 from .columns import Columns
 from .gather import gather_rows, spans_of
 from .ragged import Ragged
+from .rows import Origins, Rows
 from .sample import Sample
 from .selecting import numbers_of
 from .views import describe
@@ -58,8 +58,7 @@ class Batch:
         self._keys = columns.keys
         # The views, nested in dicts, once they are created.
         self._shown: dict[str, Any] | None = None
-        # Source of the random numbers of the records, and the number of each, in a transform.
-        self.origins: tuple[Any, Any] | None = None
+        self.origins: Origins | None = None  # where the records are from, in a transform
         self.schema: Any = None  # that the records were parsed with, if it is known
         self._max_seqlen: int | None = None  # of packed rows, if it is known
         if has_views:
@@ -340,13 +339,13 @@ class Batch:
             TypeError: If the index is none of these, or a column is not made of Tensors.
         """
         numbers = numbers_of(index, self.num_records)
-        taken = gather_rows([in_arena(self.columns)], spans_of(numbers.numpy()), to=None)
+        taken = gather_rows([in_arena(self.columns)], spans_of(numbers), to=None)
         assert taken is not None
         taken = taken.to(self.device, non_blocking=False)
         if self.arena is not None:
             return Batch(taken)
         tensors = {  # the gradients of own columns are kept
-            name: value[numbers.to(value.device)]
+            name: value[torch.from_numpy(numbers).to(value.device)]
             for name, value in self.columns.views().items()
             if isinstance(value, Tensor)
         }
@@ -354,7 +353,7 @@ class Batch:
 
     def samples(self) -> list[Sample]:
         """Return the records as samples, without padding. Their tensors share the arena."""
-        rows = BatchRows(self.columns, schema=self.schema)
+        rows = Rows(self.columns, schema=self.schema)
         return Sample.of_rows(rows, range(self.num_records))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -17,8 +18,11 @@ from .._schema.schema import Features, Schema
 from ..timing.steps import decoding
 from .batch import Batch
 from .gather import gather_rows, spans_of
+from .joining import join_samples
 from .native_run import load_run
 from .parse import ParsedRows, parse_block, parse_rows
+from .rows import Rows
+from .sample import Sample
 
 if TYPE_CHECKING:
     from .._parsing.lengths import LengthFeature
@@ -36,12 +40,10 @@ class ItemRows(NamedTuple):
     Attributes:
         items: A :class:`Batch`, or a list of items.
         rows: Rows to take; int64 ``[n]``.
-        block: The record of each row; None if the parser does not need it to join rows.
     """
 
     items: Any
     rows: _Rows
-    block: RecordBlock | None
 
 
 class BlockParser:
@@ -65,7 +67,7 @@ class BlockParser:
     has_stored_names = False
 
     def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Any, list[RecordFailure]]:
-        """Parse the records of a block.
+        """Parse the records of a block. A subclass has this method or :meth:`parse_rows`.
 
         Args:
             block: The records.
@@ -106,12 +108,11 @@ class BlockParser:
         del reader, plans, randoms
         return []
 
-    def join(self, parts: Sequence[ItemRows], random: RecordRandom, order: _Rows | None) -> Any:
+    def join(self, parts: Sequence[ItemRows], order: _Rows | None) -> Any:
         """Join rows of parsed parts of a batch.
 
         Args:
             parts: The parts.
-            random: Random number generators of records.
             order: Rows to take of all parts together, repeats allowed; by default all, in order.
         """
         spans = np.concatenate([spans_of(part.rows, each) for each, part in enumerate(parts)])
@@ -119,15 +120,11 @@ class BlockParser:
         joined = gather_rows(sources, spans if order is None else spans[order])
         if joined is not None:
             return Batch(joined, has_views=False)
-        # The records are parsed again.
-        blocks = [part.block for part in parts if part.block is not None]
-        assert len(blocks) == len(parts)
-        rows = [part.rows for part in parts]
-        begins = np.cumsum([0, *map(len, blocks[:-1])])
-        taken = np.concatenate([begin + row for begin, row in zip(begins, rows, strict=True)])
-        if order is not None:
-            taken = taken[order]
-        return self.parse(RecordBlock.joined(blocks).rows(taken), random)[0]
+        samples: list[Sample] = []
+        for part in parts:
+            samples += Sample.of_rows(Rows(part.items.columns), part.rows.tolist())
+        taken = samples if order is None else [samples[row] for row in order.tolist()]
+        return Batch(join_samples(taken)[0], has_views=False)
 
     def length_features(self) -> Mapping[str, LengthFeature]:
         """Return the features whose number of values may be the length of a record, by name."""
@@ -165,12 +162,18 @@ class BytesParser(BlockParser):
         del random
         return [block[i] for i in range(len(block))], []
 
-    def join(
-        self, parts: Sequence[ItemRows], random: RecordRandom, order: _Rows | None
-    ) -> list[Any]:
-        del random
+    def join(self, parts: Sequence[ItemRows], order: _Rows | None) -> list[Any]:
         items = [part.items[row] for part in parts for row in part.rows.tolist()]
-        return items if order is None else [items[row] for row in order.tolist()]
+        if order is None:
+            return items
+        # A change of an item must not change its repeats.
+        _, firsts = np.unique(order, return_index=True)
+        is_repeat = np.ones(len(order), bool)
+        is_repeat[firsts] = False
+        return [
+            copy.deepcopy(items[row]) if again else items[row]
+            for row, again in zip(order.tolist(), is_repeat.tolist(), strict=True)
+        ]
 
 
 class FunctionParser(BytesParser):
@@ -198,21 +201,6 @@ class FunctionParser(BytesParser):
                     failures.append(RecordFailure(position, None, None, reason, error))
         return items, failures
 
-    def join(
-        self, parts: Sequence[ItemRows], random: RecordRandom, order: _Rows | None
-    ) -> list[Any]:
-        items = super().join(parts, random, order)
-        if order is None:
-            return items
-        # A change of an item must not change its repeats.
-        sources = [(part, row) for part in parts for row in part.rows.tolist()]
-        _, firsts = np.unique(order, return_index=True)
-        for repeat in complement(firsts, len(order)).tolist():
-            part, row = sources[int(order[repeat])]
-            assert part.block is not None
-            items[repeat] = self._decode(part.block[row])
-        return items
-
 
 class ExampleBlockParser(BlockParser):
     """Parses ``tf.train.Example`` or ``SequenceExample`` messages.
@@ -231,9 +219,6 @@ class ExampleBlockParser(BlockParser):
         self.stored_by = schema
         self.native = ExampleParser.of(schema)
         self.is_native = not any(spec.is_slow for spec in schema.values())
-
-    def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Any, list[RecordFailure]]:
-        return parse_block(self.native, block, random)
 
     def parse_rows(self, block: RecordBlock, random: RecordRandom) -> ParsedRows:
         return parse_rows(self.native, block, random)

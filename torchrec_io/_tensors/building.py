@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,100 +12,68 @@ from .._parsing.layout import (
     ArenaLayout,
     BytesColumn,
     Column,
+    DenseColumns,
     ListColumn,
     Numbers,
-    Padding,
     RaggedColumn,
     SparseColumn,
     Texts,
 )
-from .._schema.nesting import Path
 from .arena import allocate_arena, allocate_for
 from .columns import Columns
 from .ragged import BytesArray, Ragged, Sparse
 from .views import ArenaViews, name_dtype
 
-_Write: TypeAlias = Callable[[Tensor], Any]
+
+class Stacked(list[Tensor]):
+    """Tensors of one shape, which are stacked to one column."""
 
 
-class ColumnsBuilder:
-    """Columns that are being copied into a new arena.
+def in_arena(columns: Columns, allocate: Callable[[int], Tensor] = allocate_arena) -> Columns:
+    """Return columns that share an arena in the memory of the CPU; the same ones if they do.
 
-    The arena is allocated once, with its exact size, when all columns are known. Numbers of one
-    dtype and shape are laid out together, except padded ones.
+    Numbers of one dtype and shape are laid out together, except padded ones.
 
     Args:
-        padded: Padding of padded columns that are added with their hidden columns of lengths.
+        columns: The columns.
+        allocate: Function that allocates the arena. Default: ordinary memory.
+
+    Raises:
+        TypeError: If a column is not made of Tensors.
+        MemoryError: If there is not enough memory.
     """
-
-    def __init__(self, padded: Mapping[str, Padding] | None = None) -> None:
-        self._padded = dict(padded or {})
-        # Names of columns of numbers, and the functions that write them.
-        self._dense: dict[tuple[torch.dtype, tuple[int, ...], str], dict[str, _Write]] = {}
-        self._others: dict[str, Any] = {}
-
-    def add(self, name: str, value: Any) -> None:
-        """Add a column that is a Tensor, BytesArray, Ragged or Sparse, or a list of these."""
-        if isinstance(value, Tensor):
-            self.add_numbers(name, value.dtype, tuple(value.shape), lambda to: to.copy_(value))
+    if columns.arena is not None:
+        return columns.to("cpu", non_blocking=False)
+    records = columns.count_records()
+    _, names, padded, paths = columns.form
+    room = _Room()
+    dense: dict[tuple[str, tuple[int, ...], str], dict[str, Any]] = {}
+    others: list[Column] = []
+    for name, value in columns.views().items():
+        if isinstance(value, (Tensor, Stacked)):
+            # Padded columns and their lengths are looked up by their names.
+            alone = name if name in padded or "\0" in name else ""
+            dense.setdefault((*_form_of(value), alone), {})[name] = value
         else:
-            self._others[name] = value
+            others.append(room.column(name, value))
+    same = [room.dense(dtype, shape, values) for (dtype, shape, _), values in dense.items()]
+    layout = [*same, *others]
+    arena = allocate_for(room.layout.size, layout, records, padded, allocate=allocate)
+    views = ArenaViews(arena)
+    for numbers, value in room.writes:
+        to = numbers.view(views)
+        if isinstance(value, Stacked):
+            torch.stack(value, out=to)
+        else:
+            to.copy_(value)
+    return Columns(arena, layout, names, padded, paths)
 
-    def add_numbers(
-        self, name: str, dtype: torch.dtype, shape: tuple[int, ...], write: _Write
-    ) -> None:
-        """Add a column of numbers that ``write`` writes into a Tensor of this dtype and shape."""
-        # Padded columns and their lengths are looked up by their names.
-        alone = name if name in self._padded or "\0" in name else ""
-        self._dense.setdefault((dtype, shape, alone), {})[name] = write
 
-    def add_lengths(
-        self, name: str, lengths: Tensor, fill: Any, axes: tuple[int, ...] = (0,)
-    ) -> None:
-        """Add the hidden column of the lengths of a padded column.
-
-        Args:
-            name: Name of the padded column.
-            lengths: int64 ``[B]``, or ``[B, len(axes)]`` for other axes than the first.
-            fill: Fill value of the padding.
-            axes: Axes of a record's value that are padded.
-        """
-        padding = Padding(f"{name}\0lengths", fill, axes)
-        self._padded[name] = padding
-        self.add(padding.lengths, lengths)
-
-    def build(
-        self,
-        records: int,
-        names: Sequence[str],
-        paths: Mapping[str, Path] | None = None,
-        allocate: Callable[[int], Tensor] = allocate_arena,
-    ) -> Columns:
-        """Allocate the arena, write all columns and return them.
-
-        Args:
-            records: Number of records in the batch.
-            names: Flat names of the columns, in their order.
-            paths: Keys of the dicts that lead to each nested column.
-            allocate: Function that allocates the arena. Default: ordinary memory.
-
-        Raises:
-            MemoryError: If there is not enough memory.
-        """
-        room = _Room()
-        dense = [
-            room.layout.reserve_dense(tuple(writes), str(dtype).removeprefix("torch."), shape)
-            for (dtype, shape, _), writes in self._dense.items()
-        ]
-        layout = [*dense, *(room.column(name, value) for name, value in self._others.items())]
-        arena = allocate_for(room.layout.size, layout, records, self._padded, allocate=allocate)
-        views = ArenaViews(arena)
-        for columns, writes in zip(dense, self._dense.values(), strict=True):
-            for write, to in zip(writes.values(), views.dense(columns), strict=True):
-                write(to)
-        for numbers, values in room.writes:
-            numbers.view(views).copy_(values)
-        return Columns(arena, layout, names, self._padded, paths)
+def _form_of(value: Tensor | Stacked) -> tuple[str, tuple[int, ...]]:
+    """Return the dtype and shape of a column of numbers."""
+    if isinstance(value, Stacked):
+        return name_dtype(value[0]), (len(value), *value[0].shape)
+    return name_dtype(value), tuple(value.shape)
 
 
 class _Room:
@@ -113,7 +81,14 @@ class _Room:
 
     def __init__(self) -> None:
         self.layout = ArenaLayout()
-        self.writes: list[tuple[Numbers, Tensor]] = []
+        self.writes: list[tuple[Numbers, Any]] = []
+
+    def dense(self, dtype: str, shape: tuple[int, ...], values: Mapping[str, Any]) -> DenseColumns:
+        """Lay out columns of numbers of one dtype and shape."""
+        columns = self.layout.reserve_dense(tuple(values), dtype, shape)
+        arrays = (array for _, array in columns.arrays())
+        self.writes += zip(arrays, values.values(), strict=True)
+        return columns
 
     def column(self, name: str, value: Any) -> Column:
         """Lay out a column that is not a Tensor."""
@@ -140,7 +115,7 @@ class _Room:
         return RaggedColumn(name, tuple(splits), self._part(values))
 
     def _numbers(self, values: Tensor) -> Numbers:
-        numbers = self.layout.reserve_numbers(name_dtype(values), tuple(values.shape))
+        numbers = self.layout.reserve_numbers(*_form_of(values))
         self.writes.append((numbers, values))
         return numbers
 
@@ -151,19 +126,3 @@ class _Room:
         data = Numbers("uint8", (count,), texts.data_at)
         self.writes += [(offsets, array.offsets), (data, array.data)]
         return texts
-
-
-def in_arena(columns: Columns) -> Columns:
-    """Return columns that share an arena in the memory of the CPU; the same ones if they do.
-
-    Raises:
-        TypeError: If a column is not made of Tensors.
-        MemoryError: If there is not enough memory.
-    """
-    if columns.arena is not None:
-        return columns.to("cpu", non_blocking=False)
-    records = columns.count_records()
-    builder = ColumnsBuilder(columns.padded)
-    for name, value in columns.views().items():
-        builder.add(name, value)
-    return builder.build(records, columns.names, columns.paths)

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, overload
 
 from torch import Tensor
 
-from .._schema.nesting import MOST_LEVELS, SEPARATOR, Path, dict_of, leaves_of
 from .arena import allocate_arena
 from .batch import Batch
-from .batch_rows import gather_samples
 from .building import in_arena
-from .columns import Columns
 from .device import allocate_pinned
 from .device import pin_memory as pin_memory_of
 from .gather import pad_rows
-from .joining import join_values
+from .joining import join_samples
 from .padding import PaddedLength
-from .sample import NO_HINTS, Sample
 
 Samples: TypeAlias = "Sequence[Mapping[str, Any]] | Batch"
 Keyed: TypeAlias = "Sequence[tuple[str, Mapping[str, Any]]] | tuple[list[str], Batch]"
@@ -177,61 +173,5 @@ def _collate(
     if len(data) and isinstance(data[0], tuple):
         keys, samples = zip(*data, strict=True)
         return list(keys), _collate(samples, pad, allocate)
-    columns, unpadded = _join(data, allocate if pad is None else allocate_arena)
+    columns, unpadded = join_samples(data, allocate if pad is None else allocate_arena)
     return Batch(columns if pad is None else pad_rows(columns, *pad, allocate, unpadded))
-
-
-def _join(data: Any, allocate: Callable[[int], Tensor]) -> tuple[Columns, Collection[str]]:
-    """Join samples without padding, and return the names of Raggeds that are never padded."""
-    if set(map(type, data)) == {Sample}:
-        columns = gather_samples(data, allocate)
-        if columns is not None:
-            return columns, ()
-    for sample in data:  # value by value
-        if not isinstance(sample, Mapping):
-            raise TypeError(
-                f"samples must be a list of dicts, got a list with {type(sample).__name__}"
-            )
-    if not data:
-        raise ValueError("samples must contain at least one sample, got none")
-    hints = next((sample.hints for sample in data if isinstance(sample, Sample)), NO_HINTS)
-    flat, paths = _flatten(data)
-    return join_values(flat, hints, paths, allocate)
-
-
-def _flatten(
-    samples: Sequence[Mapping[str, Any]],
-) -> tuple[Sequence[Mapping[str, Any]], dict[str, Path]]:
-    """Return samples with flat names, and the path of each value that was in a dict.
-
-    If the first sample contains no dicts, the samples are returned as they are.
-    """
-    if not any(isinstance(value, Mapping) for value in samples[0].values()):
-        return samples, {}
-    paths: dict[str, Path] = {}
-    names: dict[Path, str] = {}  # cached: most paths occur in every sample
-    flat: list[dict[str, Any]] = []
-    for sample in samples:
-        flat.append({})
-        for path, value in leaves_of(sample):
-            name = names.get(path)
-            if name is None or dict_of(value) is not None:
-                name = names[path] = _flat_name(path, value)
-                known = paths.setdefault(name, path)
-                if known != path:
-                    raise ValueError(
-                        f"two values in the samples have the same flat name {name!r}: their paths "
-                        f"are {known} and {path}"
-                    )
-            flat[-1][name] = value
-    return flat, {name: path for name, path in paths.items() if len(path) > 1}
-
-
-def _flat_name(path: Path, value: Any) -> Any:
-    if len(path) > 1 and not all(isinstance(key, str) for key in path):
-        raise TypeError(f"the keys of dicts in samples must be str, got {path}")
-    name = path[0] if len(path) == 1 else SEPARATOR.join(path)
-    if dict_of(value) is not None:
-        fault = f"nested more than {MOST_LEVELS} levels deep" if value else "empty"
-        raise ValueError(f"the dict {name!r} in the samples is {fault}")
-    return name

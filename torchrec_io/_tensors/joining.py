@@ -1,4 +1,4 @@
-"""Columns that are joined from the values of samples."""
+"""Columns that are joined from samples."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from .._schema.nesting import Path
-from .building import ColumnsBuilder
+from .._parsing.layout import Padding
+from .._schema.nesting import MOST_LEVELS, SEPARATOR, Path, dict_of, leaves_of
+from .arena import allocate_arena, allocate_for
+from .building import Stacked, in_arena
 from .columns import Columns
+from .gather import data_of, gather_rows
 from .ragged import BytesArray, Ragged, Sparse
-from .sample import Hints
+from .rows import NO_HINTS, Hints, Rows
+from .sample import Sample
 
 
-def join_values(
-    samples: Sequence[Mapping[str, Any]],
-    hints: Hints,
-    paths: Mapping[str, Path],
-    allocate: Callable[[int], Tensor],
+def join_samples(
+    samples: Sequence[Any], allocate: Callable[[int], Tensor] = allocate_arena
 ) -> tuple[Columns, Collection[str]]:
-    """Join samples value by value.
+    """Join samples: rows of batches as copies of these, others value by value.
 
     Args:
-        samples: The samples, with flat names.
-        hints: Hints about values of different lengths.
-        paths: Keys of the dicts that lead to each nested column.
+        samples: The samples.
         allocate: Function that allocates the arena.
 
     Returns:
@@ -36,26 +36,89 @@ def join_values(
         never padded.
 
     Raises:
-        ValueError: If the keys of the samples differ, or if the values of a name cannot be joined.
+        ValueError: If there are no samples, if their keys differ, or if the values of a name cannot
+            be joined.
         TypeError: If there is no kind of column for the values of a name.
         MemoryError: If there is not enough memory.
+        OverflowError: If rows have too many values for offsets of int32.
     """
+    if set(map(type, samples)) == {Sample}:
+        columns = _gather_samples(samples, allocate)
+        if columns is not None:
+            return columns, ()
     for sample in samples:
-        if sample.keys() != samples[0].keys():
-            different = set(sample) ^ set(samples[0])
+        if not isinstance(sample, Mapping):
+            raise TypeError(
+                f"samples must be a list of dicts, got a list with {type(sample).__name__}"
+            )
+    if not samples:
+        raise ValueError("samples must contain at least one sample, got none")
+    hints = next((sample.hints for sample in samples if isinstance(sample, Sample)), NO_HINTS)
+    flat, paths = _flatten(samples)
+    for sample in flat:
+        if sample.keys() != flat[0].keys():
+            different = set(sample) ^ set(flat[0])
             raise ValueError(f"all samples must have the same keys, but some lack {different}")
     joiner = _Joiner(hints)
-    names = tuple(samples[0])
+    names = tuple(flat[0])
     for name in names:
-        joiner.add(name, [sample[name] for sample in samples])
-    return joiner.builder.build(len(samples), names, paths, allocate), joiner.unhinted
+        joiner.add(name, [sample[name] for sample in flat])
+    columns = Columns.of_values(joiner.columns, names, joiner.padded, paths)
+    return in_arena(columns, allocate), joiner.unhinted
+
+
+# ---- as rows of batches ----
+
+
+def _gather_samples(samples: Sequence[Sample], allocate: Callable[[int], Tensor]) -> Columns | None:
+    """Return the columns of samples that are rows of batches, copied as slices of these.
+
+    Returns:
+        None if the samples must be joined value by value.
+    """
+    numbers: dict[int, int] = {}  # of the sources, by the identity of their rows
+    found: list[Rows] = []
+    spans = []
+    for rows, begin, end in Sample.runs_of(samples):
+        source = numbers.get(id(rows))
+        if source is None:
+            if not rows.can_be_gathered:
+                return None
+            source = numbers[id(rows)] = len(found)
+            found.append(rows)
+        spans.append((source, begin, end - begin))
+    sources = [rows.columns for rows in found]
+    _, begin, count = spans[0]
+    if len(spans) == 1 and count > 1 and (begin, count) == (0, sources[0].count_records()):
+        return _copy_of(sources[0], allocate)
+    return gather_rows(sources, spans, allocate=allocate)
+
+
+def _copy_of(columns: Columns, allocate: Callable[[int], Tensor]) -> Columns:
+    """Return a copy of columns, which are copied in one piece."""
+    data = data_of(columns)
+    arena = allocate_for(
+        len(data), columns.layout, columns.count_records(), columns.padded, allocate=allocate
+    )
+    np.copyto(arena.numpy(), data)
+    return Columns(arena, *columns.form)
+
+
+# ---- value by value ----
 
 
 class _Joiner:
-    """Chooses the kind of column for the values of each name, and joins them."""
+    """Chooses the kind of column for the values of each name, and joins them.
+
+    Attributes:
+        columns: The columns, as :func:`in_arena` takes them.
+        padded: Padding of the padded columns.
+        unhinted: Names of Raggeds whose values are not known to be ragged.
+    """
 
     def __init__(self, hints: Hints) -> None:
-        self.builder = ColumnsBuilder()
+        self.columns: dict[str, Any] = {}
+        self.padded: dict[str, Padding] = {}
         self.unhinted: set[str] = set()
         self._hints = hints
 
@@ -63,16 +126,16 @@ class _Joiner:
         types = set(map(type, values))
         if all(issubclass(each, (bytes, str)) for each in types):
             texts = [value.encode() if isinstance(value, str) else value for value in values]
-            self.builder.add(name, BytesArray.from_list(texts))
+            self.columns[name] = BytesArray.from_list(texts)
         elif all(issubclass(each, BytesArray) for each in types):
-            self._add_bytes_arrays(name, values)
+            self.columns[name] = self._of_bytes_arrays(name, values)
         elif all(issubclass(each, Ragged) for each in types):
             is_one = _have_equal_shapes(values)
-            self.builder.add(name, self._rows_of(name, values) if is_one else values)
+            self.columns[name] = self._rows_of(name, values) if is_one else values
         elif all(issubclass(each, Sparse) for each in types):
-            self.builder.add(name, _join_sparse(name, values))
+            self.columns[name] = _join_sparse(name, values)
         elif all(issubclass(each, (Tensor, int, float)) for each in types):
-            self._add_tensors(name, _promote(values))
+            self.columns[name] = self._of_tensors(name, _promote(values))
         else:
             found = " and ".join(sorted(each.__name__ for each in types))
             raise TypeError(
@@ -80,36 +143,53 @@ class _Joiner:
                 f"BytesArrays, Raggeds or Sparses), got {found}"
             )
 
-    def _add_tensors(self, name: str, values: list[Tensor]) -> None:
+    def _of_tensors(self, name: str, values: list[Tensor]) -> Any:
         axes = self._hints.axes.get(name, (0,))
         if name in self._hints.padded and _differ_only_in(axes, values):
-            self._add_padded(name, values, self._hints.padded[name], axes)
-        elif name in self._hints.ragged and all(value.dim() > 0 for value in values):
-            self.builder.add(name, self._rows_of(name, values))
-        elif all(value.shape == values[0].shape for value in values):
-            shape = (len(values), *values[0].shape)
-            self.builder.add_numbers(
-                name, values[0].dtype, shape, lambda to: torch.stack(values, out=to)
-            )
-        else:
-            self.builder.add(name, values)
+            fill = self._hints.padded[name]
+            sizes = torch.tensor([[value.shape[axis] for axis in axes] for value in values])
+            self._add_lengths(name, sizes.flatten() if axes == (0,) else sizes, fill, axes)
+            largest = [max(sizes) for sizes in zip(*(each.shape for each in values), strict=True)]
+            padded = values[0].new_full((len(values), *largest), fill)
+            for row, value in zip(padded, values, strict=True):
+                row[tuple(map(slice, value.shape))] = value
+            return padded
+        if name in self._hints.ragged and all(value.dim() > 0 for value in values):
+            return self._rows_of(name, values)
+        return Stacked(values) if len({value.shape for value in values}) == 1 else values
 
-    def _add_bytes_arrays(self, name: str, values: list[BytesArray]) -> None:
+    def _of_bytes_arrays(self, name: str, values: list[BytesArray]) -> BytesArray | Ragged:
         shapes = {value.shape for value in values}
         are_rows = all(shape and shape[1:] == values[0].shape[1:] for shape in shapes)
         fill = self._hints.padded.get(name)
         if fill is not None and are_rows:
-            self._add_padded_bytes(name, values, fill if isinstance(fill, bytes) else b"")
-        elif len(shapes) == 1 and not (are_rows and name in self._hints.ragged):
+            return self._padded_bytes(name, values, fill if isinstance(fill, bytes) else b"")
+        if len(shapes) == 1 and not (are_rows and name in self._hints.ragged):
             array = _join_bytes(values)
-            shape = (len(values), *values[0].shape)
-            self.builder.add(name, BytesArray(array.data, array.offsets, shape))
-        elif are_rows:
-            self.builder.add(name, self._rows_of(name, values))
-            if name not in self._hints.ragged:
-                self.unhinted.add(name)
-        else:
+            return BytesArray(array.data, array.offsets, (len(values), *values[0].shape))
+        if not are_rows:
             raise ValueError(f"the arrays of bytes of {name!r} have different shapes: {shapes}")
+        if name not in self._hints.ragged:
+            self.unhinted.add(name)
+        return self._rows_of(name, values)
+
+    def _padded_bytes(self, name: str, values: list[BytesArray], fill: bytes) -> BytesArray:
+        lengths = [len(value) for value in values]
+        self._add_lengths(name, torch.tensor(lengths), fill)
+        shape = (len(values), max(lengths), *values[0].shape[1:])
+        texts: list[bytes] = []
+        for value in values:
+            row = value.flat()
+            texts += row + [fill] * (math.prod(shape[1:]) - len(row))
+        array = BytesArray.from_list(texts)
+        return BytesArray(array.data, array.offsets, shape)
+
+    def _add_lengths(
+        self, name: str, lengths: Tensor, fill: Any, axes: tuple[int, ...] = (0,)
+    ) -> None:
+        """Add the hidden column of the lengths of a padded column."""
+        self.padded[name] = Padding(f"{name}\0lengths", fill, axes)
+        self.columns[self.padded[name].lengths] = lengths
 
     def _rows_of(self, name: str, values: list[Any]) -> Ragged:
         """Return a Ragged whose rows are Tensors, BytesArrays or Raggeds."""
@@ -117,31 +197,6 @@ class _Joiner:
         if isinstance(values[0], Ragged):
             dtype = values[0].offsets.dtype
         return _join_rows(values, torch.tensor([len(value) for value in values]), dtype)
-
-    def _add_padded(
-        self, name: str, values: list[Tensor], fill: Any, axes: tuple[int, ...]
-    ) -> None:
-        sizes = torch.tensor([[value.shape[axis] for axis in axes] for value in values])
-        self.builder.add_lengths(name, sizes.flatten() if axes == (0,) else sizes, fill, axes)
-
-        def write(to: Tensor) -> None:
-            to.fill_(fill)
-            for row, value in zip(to, values, strict=True):
-                row[tuple(map(slice, value.shape))] = value
-
-        largest = [max(sizes) for sizes in zip(*(value.shape for value in values), strict=True)]
-        self.builder.add_numbers(name, values[0].dtype, (len(values), *largest), write)
-
-    def _add_padded_bytes(self, name: str, values: list[BytesArray], fill: bytes) -> None:
-        lengths = [len(value) for value in values]
-        self.builder.add_lengths(name, torch.tensor(lengths), fill)
-        shape = (len(values), max(lengths), *values[0].shape[1:])
-        texts: list[bytes] = []
-        for value in values:
-            row = value.flat()
-            texts += row + [fill] * (math.prod(shape[1:]) - len(row))
-        array = BytesArray.from_list(texts)
-        self.builder.add(name, BytesArray(array.data, array.offsets, shape))
 
 
 def _join_rows(values: list[Any], lengths: Tensor, dtype: torch.dtype) -> Ragged:
@@ -201,3 +256,41 @@ def _promote(values: list[Any]) -> list[Tensor]:
         return tensors
     dtype = functools.reduce(torch.promote_types, dtypes)
     return [tensor.to(dtype) for tensor in tensors]
+
+
+def _flatten(
+    samples: Sequence[Mapping[str, Any]],
+) -> tuple[Sequence[Mapping[str, Any]], dict[str, Path]]:
+    """Return samples with flat names, and the path of each value that was in a dict.
+
+    If the first sample contains no dicts, the samples are returned as they are.
+    """
+    if not any(isinstance(value, Mapping) for value in samples[0].values()):
+        return samples, {}
+    paths: dict[str, Path] = {}
+    names: dict[Path, str] = {}  # cached: most paths occur in every sample
+    flat: list[dict[str, Any]] = []
+    for sample in samples:
+        flat.append({})
+        for path, value in leaves_of(sample):
+            name = names.get(path)
+            if name is None or dict_of(value) is not None:
+                name = names[path] = _flat_name(path, value)
+                known = paths.setdefault(name, path)
+                if known != path:
+                    raise ValueError(
+                        f"two values in the samples have the same flat name {name!r}: their paths "
+                        f"are {known} and {path}"
+                    )
+            flat[-1][name] = value
+    return flat, {name: path for name, path in paths.items() if len(path) > 1}
+
+
+def _flat_name(path: Path, value: Any) -> Any:
+    if len(path) > 1 and not all(isinstance(key, str) for key in path):
+        raise TypeError(f"the keys of dicts in samples must be str, got {path}")
+    name = path[0] if len(path) == 1 else SEPARATOR.join(path)
+    if dict_of(value) is not None:
+        fault = f"nested more than {MOST_LEVELS} levels deep" if value else "empty"
+        raise ValueError(f"the dict {name!r} in the samples is {fault}")
+    return name

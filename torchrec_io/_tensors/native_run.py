@@ -56,12 +56,8 @@ def load_run(
         ]
         done = parser.fill(located, [arena.numpy() for arena in arenas])
         return [
-            ParsedRows(
-                batch_of(parser, block.columns, arena),
-                block.refused,
-                block=read.block if buffer is None else None,
-            )
-            for arena, block, read in zip(arenas[:done], located, reads, strict=False)
+            ParsedRows(batch_of(parser, block.columns, arena), block.refused)
+            for arena, block in zip(arenas[:done], located, strict=False)
         ]
 
     return _run(reader, plans, load)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -16,17 +16,18 @@ from .._order.pack import Pack
 from .._parsing.columns.base import ColumnBuilder, LocatedBlock
 from .._parsing.layout import (
     ArenaLayout,
-    BytesColumn,
     Column,
     DenseColumns,
     Numbers,
     RaggedColumn,
+    grouped,
 )
 from .._parsing.parser import ExampleParser
 from .arena import allocate_for
 from .batch import SEGMENT_LENGTHS, Batch
 from .columns import Columns
 from .ragged import BytesArray, Ragged
+from .views import number_bytes
 
 _Ints: TypeAlias = npt.NDArray[np.int64]
 
@@ -193,8 +194,9 @@ class RowLayout:
             *layout.columns,
             RaggedColumn("record_numbers", (layout.piece_offsets,), numbers),
             RaggedColumn(SEGMENT_LENGTHS, (layout.segment_offsets,), lengths),
-            *_by_piece(located.columns, layout.piece_offsets, room.size),
         ]
+        for column in located.columns:  # which have a row for each piece
+            columns += grouped(column.moved(room.size), layout.piece_offsets)
         arena = allocate_for(room.size + located.layout.size, columns, len(plan))
         out = arena.numpy()
         writer.write_pieces(
@@ -239,32 +241,7 @@ class RowLayout:
     def _packed_column(self, builder: ColumnBuilder, at: int) -> _core.PackedColumn:
         dtype, pack = builder.feature.dtype, self._pack
         is_key = builder.name == pack.key
-        padding = _item(pack.pad_id if is_key else 0, dtype)
+        padding = number_bytes(pack.pad_id if is_key else 0, dtype)
         has_separator = is_key and pack.separator is not None
-        separator = _item(pack.separator, dtype) if has_separator else None
+        separator = number_bytes(pack.separator, dtype) if has_separator else None
         return _core.PackedColumn(builder.first_spec, at, padding, separator)
-
-
-def _by_piece(columns: Iterable[Column], offsets: Numbers, base: int) -> Iterator[RaggedColumn]:
-    """Yield columns with a row for each piece as columns with the pieces of each row.
-
-    Args:
-        columns: The columns.
-        offsets: Number of the first piece of each row, and of all pieces.
-        base: Distance by which the columns are moved in the arena, in bytes.
-    """
-    for column in columns:
-        moved = column.moved(base)
-        if isinstance(moved, RaggedColumn):
-            yield RaggedColumn(moved.name, (offsets, *moved.splits), moved.values)
-        else:
-            assert isinstance(moved, (DenseColumns, BytesColumn))  # check_columns refuses others
-            for name, values in moved.arrays():
-                yield RaggedColumn(name, (offsets,), values)
-
-
-@functools.lru_cache(64)
-def _item(value: int, dtype: str) -> bytes:
-    """Return a number as the bytes of a dtype."""
-    item = torch.tensor([value], dtype=getattr(torch, dtype))
-    return item.view(torch.uint8).numpy().tobytes()

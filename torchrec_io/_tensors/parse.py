@@ -34,13 +34,11 @@ class ParsedRows(NamedTuple):
         items: A :class:`Batch` or a list of items. Rows of failed records are not to be used.
         failures: The failed records, by their positions in the block.
         kept: Position in the block of each row of ``items``; None if all records have a row.
-        block: The records; None if their buffer is used again.
     """
 
     items: Any
     failures: Failures = NO_FAILURES
     kept: Ints | None = None
-    block: RecordBlock | None = None
 
 
 def parse_block(

@@ -14,7 +14,8 @@ from .._schema.nesting import Path
 from .batch import Batch
 from .columns import Columns, are_same
 from .ragged import BytesArray, Ragged, Sparse, TensorParts
-from .sample import Hints, Sample
+from .rows import Hints
+from .sample import Sample
 
 
 @dataclass(frozen=True)

@@ -44,13 +44,13 @@ def record_random(item: Sample | Batch) -> torch.Generator | list[torch.Generato
     if not isinstance(item, Sample):
         raise TypeError(f"item must be a Sample or a Batch, got {type(item).__name__}")
     rows, row = item.place
-    origin = rows.origin(row)
-    if origin is None:
+    if rows.origins is None:
         raise ValueError(
             "record_random must be called with a sample of a dataset: the record of another sample "
             "is not known"
         )
-    return _generator(origin.random.seed_of(origin.number))
+    random, numbers = rows.origins
+    return _generator(random.seed_of(numbers[row]))
 
 
 def _generator(seed: int) -> torch.Generator:

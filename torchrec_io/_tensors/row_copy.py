@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from .. import _core
-from .._parsing.arrays import Arena, Ints, view_of
+from .._parsing.arrays import Arena, Ints
 from .._parsing.layout import (
-    ArenaLayout,
+    ALIGNMENT_BYTES,
     BytesColumn,
     Column,
     DenseColumns,
@@ -28,9 +28,13 @@ from .._schema.dtypes import item_bytes
 _ITEMS = _core.ArrayKind.items.value
 _OFFSETS = _core.ArrayKind.offsets.value
 _INDICES = _core.ArrayKind.indices.value
+_PADDED = _core.ArrayKind.padded.value
 
-# An array in the arena of one source: offset, rows, and distance of its copies.
-_Place: TypeAlias = tuple[int, int, int]
+_Array: TypeAlias = "DenseColumns | Numbers | Texts"
+# Offset, rows, bytes from one array to the next, and items in a row; see _core.RowGather.
+_Place: TypeAlias = tuple[int, int, int, int]
+
+_NOWHERE: _Place = (0, 0, 0, 0)
 
 
 class TakenRows(NamedTuple):
@@ -45,38 +49,69 @@ class TakenRows(NamedTuple):
     shape: tuple[int, ...]
 
 
+class PaddedRows(NamedTuple):
+    """The padding of the rows of an array.
+
+    Attributes:
+        length: Length of each row in the copy.
+        kept: Maximum length of what is copied of a row.
+        fill: Value of the padding: an item of numbers, or a bytes value.
+    """
+
+    length: int
+    kept: int
+    fill: bytes
+
+
+class _Target(NamedTuple):
+    """An array of the copy.
+
+    Attributes:
+        number: Number of the array for the core. The bytes of bytes values have the next one.
+        array: The array in a source.
+        lead: Shape of the rows; None if only the core knows how many there are.
+        inner: Shape of each row.
+        end: 1 for offsets, which are one more than rows; otherwise 0.
+    """
+
+    number: int
+    array: _Array
+    lead: tuple[int, ...] | None
+    inner: tuple[int, ...]
+    end: int = 0
+
+
 class RowCopy:
     """Copies rows of columns from several arenas into a new one.
 
-    Columns are added first. Then :meth:`lay_out` reserves their memory, and :meth:`write` copies.
-    Each column is given as it lies in each source. Rows that offsets place outside of their values
-    are cut.
+    Columns are added first. Then :meth:`plan` lays them out, and :meth:`write` copies. Each column
+    is given as it lies in each source. Rows that offsets place outside of their values are cut.
 
     Args:
         arenas: Arenas of the sources, uint8 ``[n]`` each.
-        room: Layout of the new arena.
+
+    Attributes:
+        size: Size of the new arena in bytes, after :meth:`plan`.
     """
 
-    def __init__(self, arenas: Sequence[Arena], room: ArenaLayout) -> None:
-        self.room = room
-        self._arenas = arenas
+    def __init__(self, arenas: Sequence[Arena]) -> None:
+        self.size = 0
+        self._arenas = list(arenas)
         self._selections: list[Ints] = []
+        self._columns: list[Any] = []  # with the arrays of a source
+        self._targets: list[_Target] = []
+        # For the core: each array, and its place in each source; there may be more sources.
         self._arrays: list[tuple[int, ...]] = []
-        self._places: list[list[_Place]] = [[] for _ in arenas]
-        self._data: set[int] = set()  # arrays that hold the bytes of bytes values
+        self._places: list[list[_Place]] = []
+        self._data: list[int] = []  # arrays that hold the bytes of bytes values
         self._fills = b""  # bytes values of the padding
-        self._lay_outs: list[Callable[[], Column]] = []
-        self._targets: list[tuple[int, int]] = []
-        self._sizes: list[int] = []
         self._gather: _core.RowGather | None = None
-        self._given: list[tuple[Numbers, Ints]] = []
 
     def select(self, spans: Any, shape: tuple[int, ...] | None = None) -> TakenRows:
         """Add a selection of rows.
 
         Args:
-            spans: Source, first row and number of rows of each run of rows; int64 ``[n, 3]``. Rows
-                of source -1 are padding.
+            spans: Source, first row and number of rows of each run of rows; int64 ``[n, 3]``.
             shape: Shape of the rows in the copy. Default: one dimension. A Ragged has a level of
                 offsets for the second dimension.
         """
@@ -85,220 +120,254 @@ class RowCopy:
         count = int(spans[:, 2].sum()) if shape is None else 0
         return TakenRows(len(self._selections) - 1, (count,) if shape is None else shape)
 
-    def add(self, columns: Sequence[Any], rows: TakenRows, fill: bytes = b"") -> None:
+    def add(
+        self, columns: Sequence[Any], rows: TakenRows, padding: PaddedRows | None = None
+    ) -> None:
         """Add a column.
 
         Args:
             columns: The column in each source, of one form. There must be one source if it is a
                 list.
             rows: Rows to copy.
-            fill: Value of the padding: an item of numbers, or a bytes value.
+            padding: Padding of the second dimension of an array, whose size may differ between
+                the sources. Default: none.
         """
         first = columns[0]
-        if isinstance(first, DenseColumns):
-            self._lay_outs.append(self._dense(columns, rows, fill))
-            return
         if isinstance(first, ListColumn):
             spans = self._selections[rows.number].tolist()
             taken = [each for _, at, count in spans for each in first.arrays[at : at + count]]
-            self.add_list(first.name, [self._whole(array) for array in taken])
-            return
-        inside = [column.values for column in columns]
-        if isinstance(first, BytesColumn):
-            texts = self._texts(inside, rows, fill)
-            self._lay_outs.append(lambda: BytesColumn(first.name, texts()))
-        elif isinstance(first, RaggedColumn):
-            self._lay_outs.append(self._ragged(columns, rows))
+            self.add_list(first.name, map(self._all_rows, taken))
         else:
-            indices = self._numbers([each.indices for each in columns], rows, _INDICES)
-            values = self._values(inside, None)
-            shape = (*rows.shape, *first.shape[1:])
-            self._lay_outs.append(lambda: SparseColumn(first.name, shape, indices(), values()))
+            self._columns.append(self._added(columns, rows, padding))
 
-    def add_lengths(self, name: str, lengths: Ints) -> None:
-        """Add the hidden column of the lengths of a padded column."""
+    def add_padded(
+        self,
+        column: RaggedColumn,
+        rows: TakenRows,
+        padding: PaddedRows,
+        lengths: Sequence[int],
+        lengths_name: str,
+    ) -> None:
+        """Add a Ragged of the only source as a column of padded rows.
 
-        def lay_out() -> DenseColumns:
-            column = self.room.reserve_dense((name,), "int64", lengths.shape)
-            self._given.append((dict(column.arrays())[name], lengths))
-            return column
+        Args:
+            column: The column.
+            rows: Rows to copy.
+            padding: Padding of the outermost rows.
+            lengths: Lengths of the rows on the other levels.
+            lengths_name: Name of the column of what is copied of each outermost row.
+        """
+        made = DenseColumns((lengths_name,), "int64", rows.shape, 0, 0)
+        self._columns.append(made)
+        self._targets.append(_Target(len(self._arrays), made, rows.shape, ()))
+        widths, kept = (padding.length, *lengths), (padding.kept, *lengths)
+        for level, width, most in zip(column.splits, widths, kept, strict=True):
+            self._arrays.append(
+                (_PADDED, item_bytes(level.dtype), rows.number, width, 1, most, 0, 0)
+            )
+            self._places.append([(level.at, level.shape[0] - 1, 0, 1)])
+        values: Any = column.values
+        if isinstance(values, Numbers):
+            values = DenseColumns((column.name,), *values, 0)
+        taken = rows._replace(shape=(*rows.shape, *widths))
+        self._add_array(_ITEMS, [values], taken, fill=padding.fill)
+        is_bytes = isinstance(values, Texts)
+        self._columns.append(BytesColumn(column.name, values) if is_bytes else values)
 
-        self._lay_outs.append(lay_out)
+    def add_list(
+        self, name: str, arrays: Iterable[tuple[Values | RaggedColumn, TakenRows]]
+    ) -> None:
+        """Add a column of arrays.
 
-    def add_list(self, name: str, arrays: list[Callable[[], Values | RaggedColumn]]) -> None:
-        """Add a column of arrays that :meth:`add_array` added."""
-        self._lay_outs.append(lambda: ListColumn(name, tuple(lay_out() for lay_out in arrays)))
+        Args:
+            name: Name of the column.
+            arrays: Arrays of records of the only source, and the rows of each to copy.
+        """
+        made = tuple(self._added([array], rows) for array, rows in arrays)
+        self._columns.append(ListColumn(name, made))
 
-    def add_array(
-        self, array: Values | RaggedColumn, rows: TakenRows
-    ) -> Callable[[], Values | RaggedColumn]:
-        """Add rows of the array of one record, of the only source, for :meth:`add_list`."""
-        if isinstance(array, RaggedColumn):
-            return self._ragged([array], rows)
-        return self._values([array], rows)
+    def plan(self, *, is_small: bool = False) -> list[Column]:
+        """Lay out the columns, and return them.
 
-    def _whole(self, array: Values | RaggedColumn) -> Callable[[], Values | RaggedColumn]:
-        if isinstance(array, RaggedColumn):
-            return self.add_array(array, self.select([0, 0, array.num_records]))
-        count = math.prod(array.shape)
-        flat = array._replace(shape=(count,))
-        return self.add_array(flat, self.select([0, 0, count], array.shape))
-
-    def lay_out(self) -> list[Column]:
-        """Reserve the memory of the columns, and return them.
+        Args:
+            is_small: Whether arrays are aligned to their items, and not to cache lines.
 
         Raises:
             ValueError: If a row or an array lies outside of its source.
             OverflowError: If there are too many values for offsets of 32 bits.
         """
         if self._fills:
-            self._add_fills()
-        places = [place for of_source in self._places for place in of_source]
+            source = len(self._arenas)
+            self._arenas.append(_padded_bytes(self._fills))
+            for number in self._data:
+                found = self._places[number]
+                found += [_NOWHERE] * (source - len(found)) + [(0, len(self._fills), 0, 1)]
+        places = itertools.zip_longest(*self._places, fillvalue=_NOWHERE)
         try:
             self._gather = _core.RowGather(
-                self._arenas, _table(self._arrays, 7), _table(places, 3), self._selections
+                self._arenas,
+                _table(self._arrays, 8),
+                _table(itertools.chain.from_iterable(places), 4),
+                self._selections,
+                0 if is_small else ALIGNMENT_BYTES,
             )
         except OverflowError as error:
             raise OverflowError(
                 f"the joined rows have {error}: join fewer records, or read the feature with "
                 "row_splits_dtype='int64'"
             ) from None
-        self._sizes = self._gather.sizes.tolist()
-        return [lay_out() for lay_out in self._lay_outs]
+        self.size = self._gather.arena_bytes
+        arrays = _arrays_of_copy(self._targets, self._gather.arrays.reshape(-1, 3).tolist())
+        return [_with_arrays(column, arrays) for column in self._columns]
 
     def write(self, arena: Arena) -> None:
         """Copy the rows into the arena."""
         assert self._gather is not None
-        self._gather.write(self._arenas, _table(self._targets, 2), arena)
-        for numbers, values in self._given:
-            view_of(arena, numbers)[...] = values
+        self._gather.write(self._arenas, arena)
 
-    def _add_fills(self) -> None:
-        """Add the values of the padding as the last source."""
-        fills = self._fills
-        self._arenas = [*self._arenas, np.frombuffer(fills + bytes(8), np.uint8)]
-        rows = (len(fills) if array in self._data else 0 for array in range(len(self._arrays)))
-        self._places.append([(0, count, 0) for count in rows])
+    # ---- adding arrays ----
 
-    # ---- columns ----
+    def _added(
+        self, columns: Sequence[Any], rows: TakenRows, padding: PaddedRows | None = None
+    ) -> Any:
+        """Add the arrays of a column, and return what the column of the copy is made of."""
+        made = columns[0]
+        if isinstance(made, SparseColumn):
+            made = made._replace(shape=(*rows.shape, *made.shape[1:]))
+        elif isinstance(made, RaggedColumn) and len(rows.shape) > 1:
+            level = self._windows(made.splits[0].dtype, *rows.shape)
+            made = made._replace(splits=(level, *made.splits))
+        taken: TakenRows | None = rows
+        for chained in zip(*map(arrays_of, columns), strict=True):
+            kind = chained[0][0]
+            self._add_array(kind, [array for _, array in chained], taken, padding)
+            taken = padding = None  # the rest follows from this array
+        return made
 
-    def _dense(
-        self, columns: Sequence[DenseColumns], rows: TakenRows, fill: bytes
-    ) -> Callable[[], DenseColumns]:
-        first = columns[0]
-        inner = first.shape[1:]
-        places = [(each.at, each.shape[0], each.stride) for each in columns]
-        item = item_bytes(first.dtype)
-        filling = int.from_bytes(fill[:8], "little", signed=True)
-        self._array(
-            (_ITEMS, item, rows.number, math.prod(inner), len(first.names), filling, 0), places
-        )
+    def _all_rows(self, array: Values | RaggedColumn) -> tuple[Values | RaggedColumn, TakenRows]:
+        """Select all of an array of the only source."""
+        if isinstance(array, RaggedColumn):
+            return array, self.select([0, 0, array.num_records])
+        count = math.prod(array.shape)
+        return array._replace(shape=(count,)), self.select([0, 0, count], array.shape)
 
-        def lay_out() -> DenseColumns:
-            shape = (*rows.shape, *inner)
-            column = self.room.reserve_dense(first.names, first.dtype, shape)
-            self._targets.append((column.at, column.stride))
-            return column
+    def _windows(self, dtype: str, count: int, window: int) -> Numbers:
+        """Add the offsets of rows of one length, as the array of another source."""
+        offsets = np.arange(count + 1) * window
+        source = [_NOWHERE] * len(self._arenas)
+        rows = self.select([len(source), 0, count + 1])
+        self._arenas.append(_padded_bytes(offsets.astype(dtype).tobytes()))
+        level = Numbers(dtype, (count + 1,), 0)
+        self._targets.append(_Target(len(self._arrays), level, level.shape, ()))
+        self._arrays.append((_ITEMS, item_bytes(dtype), rows.number, 1, 1, 1, 0, 0))
+        self._places.append([*source, (0, count + 1, 0, 1)])
+        return level
 
-        return lay_out
+    def _add_array(
+        self,
+        kind: int,
+        arrays: Sequence[Any],
+        rows: TakenRows | None,
+        padding: PaddedRows | None = None,
+        *,
+        fill: bytes = b"",
+    ) -> None:
+        """Add an array.
 
-    def _ragged(
-        self, columns: Sequence[RaggedColumn], rows: TakenRows
-    ) -> Callable[[], RaggedColumn]:
-        first = columns[0]
-        levels: Any = zip(*(column.splits for column in columns), strict=True)
-        values: Any = [column.values for column in columns]
-        inside: TakenRows | None = rows
-        splits = []
-        for level in levels:
-            places = [(each.at, each.shape[0] - 1, 0) for each in level]
-            splits.append(self._offsets(level[0].dtype, places, inside))
-            inside = None
-        lay_out_values = self._values(values, None)
-
-        def lay_out() -> RaggedColumn:
-            dtype = first.splits[0].dtype
-            windows = () if len(rows.shape) < 2 else (self._lay_out_windows(dtype, *rows.shape),)
-            taken = tuple(lay_out() for lay_out in splits)
-            return RaggedColumn(first.name, (*windows, *taken), lay_out_values())
-
-        return lay_out
-
-    def _lay_out_windows(self, dtype: str, count: int, window: int) -> Numbers:
-        """Reserve the offsets of rows of one length."""
-        offsets = self.room.reserve_numbers(dtype, (count + 1,))
-        self._given.append((offsets, np.arange(count + 1) * window))
-        return offsets
-
-    # ---- arrays ----
-
-    def _values(self, arrays: Sequence[Any], rows: TakenRows | None) -> Callable[[], Values]:
-        """Add numbers or bytes values: the given rows, or those that the last array leads to."""
-        if isinstance(arrays[0], Texts):
-            return self._texts(arrays, rows)
-        return self._numbers(arrays, rows)
-
-    def _numbers(
-        self, arrays: Sequence[Numbers], rows: TakenRows | None, kind: int = _ITEMS
-    ) -> Callable[[], Numbers]:
+        Args:
+            kind: Its kind.
+            arrays: The array in each source.
+            rows: Rows to copy; None for those that the last array leads to.
+            padding: Padding of each row. Default: none.
+            fill: Value of rows of padding that the last array leads to.
+        """
         first = arrays[0]
         inner = first.shape[1:]
-        places = [(each.at, each.shape[0], 0) for each in arrays]
-        form = (kind, item_bytes(first.dtype), _number_of(rows), math.prod(inner), 1, 0, 0)
-        index = self._array(form, places)
-
-        def lay_out() -> Numbers:
-            lead = (self._sizes[index],) if rows is None or kind == _INDICES else rows.shape
-            numbers = self.room.reserve_numbers(first.dtype, (*lead, *inner))
-            self._targets.append((numbers.at, 0))
-            return numbers
-
-        return lay_out
-
-    def _texts(
-        self, arrays: Sequence[Texts], rows: TakenRows | None, fill: bytes = b""
-    ) -> Callable[[], Texts]:
-        inner = arrays[0].shape[1:]
-        places = [(each.offsets_at, each.shape[0], 0) for each in arrays]
-        filling = len(self._fills), len(fill)
-        self._fills += fill
-        ends = self._array((_OFFSETS, 8, _number_of(rows), math.prod(inner), 1, *filling), places)
-        data = self._array(
-            (_ITEMS, 1, 0, 1, 1, 0, 0), [(each.data_at, each.data_bytes, 0) for each in arrays]
+        kept = math.prod(inner)
+        if padding is not None:
+            length, most, fill = padding
+            inner = (length, *inner[1:])
+            kept = most * math.prod(inner[1:])
+        lead = rows.shape if rows is not None and kind == _ITEMS else None
+        end = 1 if kind == _OFFSETS else 0
+        self._targets.append(_Target(len(self._arrays), first, lead, inner, end))
+        selection, width = 0 if rows is None else rows.number, math.prod(inner)
+        if isinstance(first, Texts):
+            filling = len(self._fills), len(fill)
+            self._fills += fill
+            self._arrays.append((_OFFSETS, 8, selection, width, 1, kept, *filling))
+            self._places.append(
+                [(each.offsets_at, each.shape[0], 0, math.prod(each.shape[1:])) for each in arrays]
+            )
+            self._data.append(len(self._arrays))
+            self._arrays.append((_ITEMS, 1, 0, 1, 1, 1, 0, 0))
+            self._places.append([(each.data_at, each.data_bytes, 0, 1) for each in arrays])
+            return
+        item, copies = item_bytes(first.dtype), 1
+        dense = arrays
+        if isinstance(first, DenseColumns):
+            copies = len(first.names)
+        else:
+            dense = [DenseColumns(("",), each.dtype, each.shape, each.at, 0) for each in arrays]
+        filling = int.from_bytes(fill[:8], "little", signed=True), 0
+        self._arrays.append((kind, item, selection, width, copies, kept, *filling))
+        self._places.append(
+            [
+                (each.at, each.shape[0] - end, each.stride, math.prod(each.shape[1:]))
+                for each in dense
+            ]
         )
-        self._data.add(data)
-
-        def lay_out() -> Texts:
-            lead = (self._sizes[ends],) if rows is None else rows.shape
-            texts = self.room.reserve_texts((*lead, *inner), self._sizes[data])
-            self._targets += [(texts.offsets_at, 0), (texts.data_at, 0)]
-            return texts
-
-        return lay_out
-
-    def _offsets(
-        self, dtype: str, places: list[_Place], rows: TakenRows | None
-    ) -> Callable[[], Numbers]:
-        index = self._array((_OFFSETS, item_bytes(dtype), _number_of(rows), 1, 1, 0, 0), places)
-
-        def lay_out() -> Numbers:
-            numbers = self.room.reserve_numbers(dtype, (self._sizes[index] + 1,))
-            self._targets.append((numbers.at, 0))
-            return numbers
-
-        return lay_out
-
-    def _array(self, form: tuple[int, ...], places: Sequence[_Place]) -> int:
-        """Add an array and return its number."""
-        self._arrays.append(form)
-        for of_source, place in zip(self._places, places, strict=True):
-            of_source.append(place)
-        return len(self._arrays) - 1
 
 
-def _number_of(rows: TakenRows | None) -> int:
-    return 0 if rows is None else rows.number
+def _arrays_of_copy(targets: Iterable[_Target], found: list[list[int]]) -> Iterator[_Array]:
+    """Yield the arrays of a copy.
+
+    Args:
+        targets: The arrays.
+        found: Number of rows, offset and stride of each array of the core.
+    """
+    for number, array, lead, inner, end in targets:
+        count, at, stride = found[number]
+        shape = (*((count + end,) if lead is None else lead), *inner)
+        if isinstance(array, Texts):
+            size, data_at, _ = found[number + 1]
+            yield Texts(shape, at, data_at, size)
+        elif isinstance(array, DenseColumns):
+            yield DenseColumns(array.names, array.dtype, shape, at, stride)
+        else:
+            yield Numbers(array.dtype, shape, at)
 
 
-def _table(rows: Sequence[tuple[int, ...]], columns: int) -> npt.NDArray[np.int64]:
-    return np.array(rows, np.int64).reshape(-1, columns)
+def arrays_of(column: Any) -> list[tuple[int, _Array]]:
+    """Return the arrays of a column, or of a part of it, with their kinds; outermost first."""
+    if isinstance(column, (DenseColumns, Numbers, Texts)):
+        return [(_ITEMS, column)]
+    if isinstance(column, SparseColumn):
+        return [(_INDICES, column.indices), (_ITEMS, column.values)]
+    levels = column.splits if isinstance(column, RaggedColumn) else ()
+    return [*((_OFFSETS, level) for level in levels), (_ITEMS, column.values)]
+
+
+def _with_arrays(column: Any, arrays: Iterator[Any]) -> Any:
+    """Return a column, or a part of it, with the next of other arrays in place of its own."""
+    if isinstance(column, (DenseColumns, Numbers, Texts)):
+        return next(arrays)
+    if isinstance(column, SparseColumn):
+        return column._replace(indices=next(arrays), values=next(arrays))
+    if isinstance(column, BytesColumn):
+        return column._replace(values=next(arrays))
+    if isinstance(column, RaggedColumn):
+        splits = tuple(next(arrays) for _ in column.splits)
+        return column._replace(splits=splits, values=next(arrays))
+    made = tuple(_with_arrays(array, arrays) for array in column.arrays)
+    return column._replace(arrays=made)
+
+
+def _padded_bytes(data: bytes) -> Arena:
+    """Return data as an arena in which the core finds an offset."""
+    return np.frombuffer(data + bytes(8), np.uint8)
+
+
+def _table(rows: Iterable[tuple[int, ...]], columns: int) -> Any:
+    """Return rows of numbers as an array, int64 ``[n, columns]``."""
+    return np.fromiter(itertools.chain.from_iterable(rows), np.int64).reshape(-1, columns)

@@ -2,99 +2,20 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_map
 
-from ..checks import UnknownNameError
+from .columns import Form, columns_from_bytes
 from .ragged import BytesArray, Ragged, Sparse
+from .rows import Hints, Origins, Rows
 from .views import describe_values
 
 # In place of the schema of values that were given.
 _GIVEN: Mapping[str, Any] = {}
-
-
-class Hints(NamedTuple):
-    """Hints for :func:`collate` to join values of different lengths, by flat name.
-
-    Attributes:
-        ragged: dtype of the offsets, for each value that becomes a row of a Ragged.
-        padded: Fill value, for each value that is padded to the longest one of a batch.
-        axes: Axes that are padded, for padded values. Default: the first axis.
-    """
-
-    ragged: Mapping[str, str]
-    padded: Mapping[str, Any]
-    axes: Mapping[str, tuple[int, ...]]
-
-
-NO_HINTS = Hints({}, {}, {})
-
-
-class Rows(dict[str, Any]):
-    """The values of one record as they were given, or of some records of a batch.
-
-    ``rows[key][row]`` is a value of a record. A single record is row 0. The dict holds what was
-    asked for so far. A subclass makes the rest with ``__missing__``.
-
-    Args:
-        values: The values of a single record by name.
-        hints: Hints about values of different lengths.
-        schema: Schema that the record was parsed with; None if it is not known; an empty dict if
-            the values were given.
-
-    Attributes:
-        names: Top-level keys of each record.
-        schema: The schema.
-    """
-
-    __slots__ = ("_hints", "names", "schema")
-
-    def __init__(self, values: dict[str, Any], hints: Hints, schema: Any = _GIVEN) -> None:
-        super().__init__({name: [value] for name, value in values.items()})
-        self.names = tuple(values)
-        self.schema = schema
-        self._hints: Hints | None = hints
-
-    def __missing__(self, key: str) -> Any:
-        raise UnknownNameError(key, self.names, "the sample has")
-
-    @property
-    def hints(self) -> Hints:
-        """Hints about values of different lengths."""
-        assert self._hints is not None
-        return self._hints
-
-    def own(self, row: int) -> Rows:
-        """Return the values of one record in memory of their own, as row 0."""
-        del row
-        return self
-
-    def reduce(self, row: int) -> tuple[Any, ...]:
-        """Return a function and arguments that make the sample of a row, for pickle."""
-        values = tree_map(_packed, {name: self[name][row] for name in self.names})
-        is_given = self.schema is _GIVEN
-        return _unpacked_sample, (is_given, values, *(dict(hint) for hint in self.hints))
-
-    def origin(self, row: int) -> Origin | None:
-        """Return the record of a row in its dataset; None if it is not known."""
-        del row
-        return None
-
-
-class Origin(NamedTuple):
-    """A record of a dataset, in an epoch.
-
-    Attributes:
-        random: Source of the random numbers of the dataset's records in that epoch.
-        number: Identity of the record for its reader.
-    """
-
-    random: Any
-    number: Any
 
 
 class Sample(dict[str, Any]):
@@ -134,7 +55,7 @@ class Sample(dict[str, Any]):
         axes: Mapping[str, tuple[int, ...]] | None = None,
     ) -> None:
         super().__init__()
-        rows = Rows(dict(values), Hints(ragged or {}, padded or {}, axes or {}))
+        rows = Rows.of_values(dict(values), Hints(ragged or {}, padded or {}, axes or {}), _GIVEN)
         # Replaced as a whole: another thread may read the value of a sample that leaves its batch.
         self._place: tuple[Rows, int] = rows, 0
 
@@ -179,7 +100,7 @@ class Sample(dict[str, Any]):
 
     def with_values(self, values: Mapping[str, Any]) -> Sample:
         """Internal interface: return a sample of other values, which are joined like these."""
-        rows = Rows(dict(values), self.hints, self._place[0].schema)
+        rows = Rows.of_values(values, self.hints, self._place[0].schema)
         [sample] = Sample.of_rows(rows, [0])
         return sample
 
@@ -282,7 +203,15 @@ class Sample(dict[str, Any]):
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         rows, row = self._place
-        return rows.reduce(row)
+        own = rows.own(row)  # the row alone, and not all memory that it shares
+        if own.is_given:
+            values = {name: own[name][0] for name in own.names}
+            hints = Hints(*map(dict, own.hints))
+            # As bytes in the message of a DataLoader worker. For a Tensor, PyTorch opens a file.
+            return _given_sample, (pickle.dumps(values), hints, own.schema is _GIVEN)
+        assert own.columns.arena is not None
+        data = own.columns.arena.numpy().tobytes()
+        return _own_sample, (data, own.columns.form, own.origins)
 
     # ---- not writing ----
 
@@ -306,51 +235,27 @@ class Sample(dict[str, Any]):
         PyTorch's ``default_convert`` and ``pin_memory`` update copies of mappings.
         """
         rows, _ = self._place
-        if type(rows) is not Rows:
+        if not rows.is_given:
             self._refuse()
-        self._place = Rows({**self, **dict(*args, **kwargs)}, rows.hints, rows.schema), 0
+        values = {**self, **dict(*args, **kwargs)}
+        self._place = Rows.of_values(values, rows.hints, rows.schema), 0
 
 
 # ---- pickling ----
 
 
-class _PackedTensor(NamedTuple):
-    """A Tensor as bytes. PyTorch would pickle all memory that it shares with others.
-
-    DataLoader workers send bytes in the message. For a Tensor, PyTorch would open a file.
-    """
-
-    data: bytes
-    dtype: torch.dtype
-    shape: tuple[int, ...]
+def _own_sample(data: bytes, form: Form, origins: Origins | None) -> Sample:
+    """Return the sample of a pickled row."""
+    [sample] = Sample.of_rows(Rows(columns_from_bytes(data, *form), origins), [0])
+    return sample
 
 
-def _packed(value: Any) -> Any:
-    """Return a Tensor as bytes; others are returned unchanged."""
-    if type(value) is not Tensor or value.device.type != "cpu" or value.requires_grad:
-        return value
-    if value.layout is not torch.strided or value.is_quantized:
-        return value
-    data = value.reshape(-1).view(torch.uint8).numpy().tobytes()
-    return _PackedTensor(data, value.dtype, tuple(value.shape))
-
-
-def _is_packed(value: Any) -> bool:
-    return isinstance(value, _PackedTensor)
-
-
-def _unpacked(value: Any) -> Any:
-    if not isinstance(value, _PackedTensor):
-        return value
-    if not value.data:
-        return torch.empty(value.shape, dtype=value.dtype)
-    return torch.frombuffer(bytearray(value.data), dtype=value.dtype).reshape(value.shape)
-
-
-def _unpacked_sample(is_given: bool, values: dict[str, Any], *hints: Any) -> Sample:
-    unpacked = tree_map(_unpacked, values, is_leaf=_is_packed)
-    rows = Rows(unpacked, Hints(*hints), _GIVEN if is_given else None)
-    return Sample.of_rows(rows, [0])[0]
+def _given_sample(data: bytes, hints: Hints, has_no_schema: bool) -> Sample:
+    """Return the sample of pickled values."""
+    values = pickle.loads(data)  # noqa: S301  # trusted like the message that contains it
+    rows = Rows.of_values(values, hints, _GIVEN if has_no_schema else None)
+    [sample] = Sample.of_rows(rows, [0])
+    return sample
 
 
 # ---- comparing ----

@@ -161,6 +161,11 @@ def _name_kind(values: Any) -> str:
     return "bytes" if isinstance(values, BytesArray) else reprlib.repr(values)
 
 
+def number_bytes(value: Any, dtype: str) -> bytes:
+    """Return a number as the bytes of a dtype."""
+    return torch.full((1,), value, dtype=_TORCH_DTYPES[dtype]).view(torch.uint8).numpy().tobytes()
+
+
 def name_dtype(value: Tensor) -> str:
     """Return the name of the dtype of a tensor, such as "float32"."""
     return str(value.dtype).removeprefix("torch.")

@@ -12,7 +12,8 @@ from .._parsing.record_random import RecordRandom
 from .._records.record_block import RecordBlock
 from .._tensors.batch import Batch
 from .._tensors.block_parser import BlockParser
-from .._tensors.building import ColumnsBuilder
+from .._tensors.building import in_arena
+from .._tensors.columns import Columns
 from .._tensors.ragged import BytesArray
 
 if TYPE_CHECKING:
@@ -44,10 +45,8 @@ class CsvParser(BlockParser):
         """
         del random  # no column is random
         columns, failures = self.schema.parse([block[i] for i in range(len(block))])
-        builder = ColumnsBuilder()
-        for name, values in columns.items():
-            if isinstance(values, list):
-                builder.add(name, BytesArray.from_list(values))
-            else:
-                builder.add(name, torch.from_numpy(values))
-        return Batch(builder.build(len(block) - len(failures), tuple(columns))), failures
+        values = {
+            name: BytesArray.from_list(each) if isinstance(each, list) else torch.from_numpy(each)
+            for name, each in columns.items()
+        }
+        return Batch(in_arena(Columns.of_values(values, tuple(columns)))), failures

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from .._parsing.arrays import Arena, Ints, view_of
 from .._parsing.layout import (
-    ArenaLayout,
     BytesColumn,
     Column,
     DenseColumns,
@@ -22,8 +21,8 @@ from .._parsing.layout import (
 from .._tensors.arena import allocate_for
 from .._tensors.batch import Batch
 from .._tensors.columns import Columns
-from .._tensors.gather import cells_of, spans_of
-from .._tensors.row_copy import RowCopy
+from .._tensors.gather import spans_of
+from .._tensors.row_copy import RowCopy, TakenRows
 
 
 class StepRows(NamedTuple):
@@ -83,7 +82,7 @@ def gather(batch: Batch, names: Iterable[str], rows: Ints, steps: Mapping[str, S
     """
     old_columns, _, old_padded, paths = batch.columns.form
     arena = batch.arena.numpy()
-    copy = RowCopy([arena], ArenaLayout())
+    copy = RowCopy([arena])
     whole = copy.select(spans_of(rows))
     for column in _separated(old_columns, steps):
         name = names_of(column)[0]
@@ -91,9 +90,9 @@ def gather(batch: Batch, names: Iterable[str], rows: Ints, steps: Mapping[str, S
             _add_steps(copy, arena, column, steps[name])
         elif name.partition("\0")[0] not in steps:  # steps have no padding
             copy.add([column], whole)
-    columns = copy.lay_out()
+    columns = copy.plan()
     padded = {name: how for name, how in old_padded.items() if name not in steps}
-    tensor = allocate_for(copy.room.size, columns, len(rows), padded)
+    tensor = allocate_for(copy.size, columns, len(rows), padded)
     copy.write(tensor.numpy())
     return Batch(Columns(tensor, columns, tuple(names), padded, paths), has_views=False)
 
@@ -117,7 +116,7 @@ def _add_steps(copy: RowCopy, arena: Arena, column: Column, taken: StepRows) -> 
     if isinstance(column, (DenseColumns, BytesColumn)):
         size = column.shape[1] if isinstance(column, DenseColumns) else column.values.shape[1]
         rows = copy.select(spans_of(taken.entries(taken.rows * size)), shape)
-        copy.add([cells_of(column)], rows)
+        copy.add([_steps_as_rows(column)], rows)
     elif isinstance(column, RaggedColumn):
         firsts = view_of(arena, column.splits[0])[taken.rows].astype(np.int64)
         rows = copy.select(spans_of(taken.entries(firsts)), shape)
@@ -125,23 +124,34 @@ def _add_steps(copy: RowCopy, arena: Arena, column: Column, taken: StepRows) -> 
     else:
         assert isinstance(column, ListColumn)
         pairs = zip(taken.rows.tolist(), taken.steps, strict=True)
-        arrays = [_steps_of_one(copy, arena, column.arrays[row], steps) for row, steps in pairs]
-        copy.add_list(column.name, arrays)
+        copy.add_list(
+            column.name,
+            [_steps_of_one(copy, arena, column.arrays[row], steps) for row, steps in pairs],
+        )
 
 
 def _steps_of_one(
     copy: RowCopy, arena: Arena, value: Values | RaggedColumn, steps: Ints
-) -> Callable[[], Values | RaggedColumn]:
-    """Add a step, or a window of steps, of one record's array."""
+) -> tuple[Values | RaggedColumn, TakenRows]:
+    """Select a step, or a window of steps, of one record's array."""
     if not isinstance(value, RaggedColumn) or steps.ndim:
-        return copy.add_array(value, copy.select(spans_of(steps.reshape(-1)), steps.shape))
+        return value, copy.select(spans_of(steps.reshape(-1)), steps.shape)
     inside: Values | RaggedColumn = value.values
     if len(value.splits) > 1:
         inside = value._replace(splits=value.splits[1:])
     # Offsets that were not validated may have any values.
     edges = view_of(arena, value.splits[0])[int(steps) : int(steps) + 2]
     begin, end = np.clip(edges, 0, _rows_in(inside)).tolist()
-    return copy.add_array(inside, copy.select([0, begin, max(0, end - begin)]))
+    return inside, copy.select([0, begin, max(0, end - begin)])
+
+
+def _steps_as_rows(column: DenseColumns | BytesColumn) -> DenseColumns | BytesColumn:
+    """Return the steps in the rows of an array as a column."""
+    rows, size, *inner = column.shape if isinstance(column, DenseColumns) else column.values.shape
+    shape = (rows * size, *inner)
+    if isinstance(column, DenseColumns):
+        return column._replace(shape=shape)
+    return BytesColumn(column.name, column.values._replace(shape=shape))
 
 
 def _inner_rows(column: RaggedColumn) -> DenseColumns | BytesColumn | RaggedColumn:

@@ -10,14 +10,7 @@ import numpy as np
 from .._parsing.arrays import view_of
 from .._parsing.columns.base import LocatedBlock
 from .._parsing.failures import RecordFailure
-from .._parsing.layout import (
-    ArenaLayout,
-    BytesColumn,
-    Column,
-    DenseColumns,
-    Numbers,
-    RaggedColumn,
-)
+from .._parsing.layout import ArenaLayout, Column, grouped
 from .._parsing.parser import ExampleParser
 from .._parsing.record_random import RecordRandom
 from .._parsing.valid_records import parse_valid
@@ -88,7 +81,7 @@ class ExampleListParser(BlockParser):
         for part, start in zip(located, starts, strict=True):
             for column in part.columns:
                 moved = column.moved(start)
-                columns += _group(moved, splits) if part is examples else [moved]
+                columns += grouped(moved, splits) if part is examples else [moved]
         tensor = allocate_for(room.size, columns, len(lists.contexts), padded)
         arena = tensor.numpy()
         for parser, part, start in zip(parsers, located, starts, strict=True):
@@ -120,11 +113,3 @@ def _failures(lists: ListBlock, located: list[LocatedBlock]) -> list[RecordFailu
     owners = np.searchsorted(lists.offsets, positions, "right")
     firsts = np.unique(owners, return_index=True)[1].tolist()
     return found + [lists.example_failure(examples.failures[first]) for first in firsts]
-
-
-def _group(column: Column, splits: Numbers) -> list[RaggedColumn]:
-    """Return columns of examples as columns of lists, whose offsets are ``splits``."""
-    if isinstance(column, RaggedColumn):
-        return [column._replace(splits=(splits, *column.splits))]
-    assert isinstance(column, (DenseColumns, BytesColumn))  # the schema allows no other kinds
-    return [RaggedColumn(name, (splits,), array) for name, array in column.arrays()]

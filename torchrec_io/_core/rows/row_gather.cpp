@@ -13,6 +13,7 @@ namespace {
 // More than any memory has, and far from overflow.
 constexpr std::int64_t kMost = std::int64_t{1} << 58;
 constexpr std::int64_t kMostItemBytes = 16;
+constexpr std::int64_t kMostAlignment = 4096;
 
 void require(bool holds, const char* what) {
   if (!holds) throw std::invalid_argument(what);
@@ -25,32 +26,32 @@ std::int64_t product(std::int64_t a, std::int64_t b) {
   return a * b;
 }
 
-// Returns the size of an array of a form with that many rows.
-std::int64_t size_of(const ArrayForm& form, std::int64_t rows) {
-  const std::int64_t items = product(rows, form.width) + (form.kind == ArrayKind::offsets ? 1 : 0);
-  return product(items, form.item_bytes);
+// Returns the number of items in an array with that many rows.
+std::int64_t count_items(const ArrayForm& form, std::int64_t rows, std::int64_t width) {
+  if (form.kind == ArrayKind::padded) return rows + 1;
+  return product(rows, width) + (form.kind == ArrayKind::offsets ? 1 : 0);
 }
 
-// Checks that an array, and its copies, lie inside of an arena.
-void check_array(const ArrayForm& form, std::int64_t at, std::int64_t stride, std::int64_t size,
-                 std::size_t arena) {
-  require(is_inside(at, size, arena), "an array must lie inside of its arena");
+// Checks that an array of a source, and its copies, lie inside of its arena.
+void check_array(const ArrayForm& form, const ArrayPlace& place, std::size_t arena) {
+  const std::int64_t size = product(count_items(form, place.rows, place.width), form.item_bytes);
+  require(is_inside(place.at, size, arena), "an array must lie inside of its arena");
   if (form.copies <= 1 || size == 0) return;
-  require(stride >= 0 && stride <= kMost, "a stride must not be negative");
-  require(is_inside(at + product(form.copies - 1, stride), size, arena),
+  require(place.stride >= 0 && place.stride <= kMost, "a stride must not be negative");
+  require(is_inside(place.at + product(form.copies - 1, place.stride), size, arena),
           "an array must lie inside of its arena");
 }
 
 void check_form(const ArrayForm& form, std::size_t selections) {
   const std::int64_t bytes = form.item_bytes;
   const bool is_known = form.kind == ArrayKind::items ? bytes > 0 && bytes <= kMostItemBytes
-                        : form.kind == ArrayKind::offsets
+                        : form.kind == ArrayKind::offsets || form.kind == ArrayKind::padded
                             ? bytes == 4 || bytes == 8
                             : form.kind == ArrayKind::indices && bytes == 8 && form.width > 0;
   require(is_known, "an array must be of a known kind");
   require(form.selection >= 0 && static_cast<std::size_t>(form.selection) < selections,
           "a selection must exist");
-  require(form.copies >= 1 && form.width >= 0, "sizes must not be negative");
+  require(form.copies >= 1 && form.width >= 0 && form.kept >= 0, "sizes must not be negative");
 }
 
 std::int64_t load_offset(Bytes source, std::int64_t at, std::int64_t bytes, std::int64_t index) {
@@ -84,7 +85,8 @@ std::int64_t count_rows(const RowSpans& spans) {
 }  // namespace
 
 RowGather::RowGather(std::span<const Bytes> sources, std::vector<ArrayForm> forms,
-                     std::vector<ArrayPlace> places, std::vector<RowSpans> selections)
+                     std::vector<ArrayPlace> places, std::vector<RowSpans> selections,
+                     std::int64_t alignment)
     : forms_(std::move(forms)), places_(std::move(places)), spans_(std::move(selections)) {
   require(places_.size() == sources.size() * forms_.size(), "each array of a source needs a place");
   for (const Bytes& source : sources) source_sizes_.push_back(source.size());
@@ -92,8 +94,7 @@ RowGather::RowGather(std::span<const Bytes> sources, std::vector<ArrayForm> form
   for (std::size_t array = 0; array < forms_.size(); ++array) {
     check_form(forms_[array], selections_count);
     for (std::size_t source = 0; source < sources.size(); ++source) {
-      const ArrayPlace& found = place(static_cast<std::int64_t>(source), array);
-      check_array(forms_[array], found.at, found.stride, size_of(forms_[array], found.rows),
+      check_array(forms_[array], place(static_cast<std::int64_t>(source), array),
                   sources[source].size());
     }
   }
@@ -115,20 +116,50 @@ RowGather::RowGather(std::span<const Bytes> sources, std::vector<ArrayForm> form
                           static_cast<std::size_t>(place(span.source, array).rows));
       require(has_rows, "rows must lie inside of their array");
     }
-    if (form.kind == ArrayKind::items) {
-      sizes.push_back(rows);
-      next = -1;
-    } else {
+    taken.rows = rows;
+    next = -1;
+    if (form.kind != ArrayKind::items) {
       require(array + 1 < forms_.size(), "a column must end with items");
-      const bool is_offsets = form.kind == ArrayKind::offsets;
-      RowSpans inside = is_offsets ? follow_offsets(sources, array, spans, taken.ends)
-                                   : follow_indices(sources, array, spans, taken.ends);
-      sizes.push_back(is_offsets ? rows : taken.ends.empty() ? 0 : taken.ends.back());
+      RowSpans inside;
+      if (form.kind == ArrayKind::offsets) {
+        inside = follow_offsets(sources, array, spans, taken.ends);
+      } else if (form.kind == ArrayKind::indices) {
+        inside = follow_indices(sources, array, spans, taken.ends);
+        taken.rows = taken.ends.empty() ? 0 : taken.ends.back();
+      } else {
+        inside = follow_padded(sources, array, spans, taken.ends);
+      }
       next = static_cast<std::int64_t>(spans_.size());
       spans_.push_back(std::move(inside));
     }
     taken_.push_back(std::move(taken));
   }
+  lay_out(alignment);
+}
+
+void RowGather::lay_out(std::int64_t alignment) {
+  require(alignment >= 0 && alignment <= kMostAlignment, "an alignment must be a number of bytes");
+  // More than kMost stays kMost: no memory is that large, and the numbers do not overflow.
+  const auto rounded = [](std::int64_t bytes, std::int64_t to) {
+    return std::min(kMost, (bytes + to - 1) / to * to);
+  };
+  const auto times = [](std::int64_t a, std::int64_t b) {
+    return b != 0 && a > kMost / b ? kMost : a * b;
+  };
+  for (std::size_t array = 0; array < forms_.size(); ++array) {
+    const ArrayForm& form = forms_[array];
+    const std::int64_t rows = taken_[array].rows;
+    const bool is_padded = form.kind == ArrayKind::padded;
+    const std::int64_t item = is_padded ? 8 : form.item_bytes;
+    const std::int64_t end = form.kind == ArrayKind::offsets ? 1 : 0;
+    const std::int64_t items = is_padded ? rows : times(rows, form.width) + end;
+    const std::int64_t to = alignment == 0 ? item : alignment;
+    const std::int64_t stride = rounded(times(items, item), to);
+    arena_bytes = rounded(arena_bytes, to);
+    arrays.insert(arrays.end(), {rows, arena_bytes, stride});
+    arena_bytes = std::min(kMost, arena_bytes + times(form.copies, stride));
+  }
+  arena_bytes = rounded(arena_bytes, kMostItemBytes);
 }
 
 const ArrayPlace& RowGather::place(std::int64_t source, std::size_t array) const {
@@ -159,22 +190,53 @@ RowSpans RowGather::follow_offsets(std::span<const Bytes> sources, std::size_t a
       for (std::int64_t i = 0; i < span.count * form.width; ++i) add(fill);
       continue;
     }
-    const Bytes source = sources[static_cast<std::size_t>(span.source)];
-    const std::int64_t at = place(span.source, array).at;
-    const std::int64_t most = place(span.source, array + 1).rows;
-    const std::int64_t last = (span.begin + span.count) * form.width;
-    for (std::int64_t i = span.begin * form.width; i < last; ++i) {
-      const auto begin =
-          std::clamp<std::int64_t>(load_offset(source, at, form.item_bytes, i), 0, most);
-      const auto end =
-          std::clamp<std::int64_t>(load_offset(source, at, form.item_bytes, i + 1), begin, most);
-      add({span.source, begin, end - begin});
+    const std::int64_t width = place(span.source, array).width;
+    const std::int64_t copied = std::min({width, form.width, form.kept});
+    for (std::int64_t row = span.begin; row < span.begin + span.count; ++row) {
+      for (std::int64_t i = 0; i < copied; ++i) {
+        add(rows_at(sources, span.source, array, row * width + i));
+      }
+      for (std::int64_t i = copied; i < form.width; ++i) add(fill);
     }
   }
   if (form.item_bytes == 4 && total > std::numeric_limits<std::int32_t>::max()) {
     throw std::overflow_error("too many values for offsets of 32 bits");
   }
   return inside;
+}
+
+RowSpans RowGather::follow_padded(std::span<const Bytes> sources, std::size_t array,
+                                  const RowSpans& spans, std::vector<std::int64_t>& lengths) const {
+  const ArrayForm& form = forms_[array];
+  RowSpans inside;
+  lengths.reserve(static_cast<std::size_t>(count_rows(spans)));
+  for (const RowSpan& span : spans) {
+    if (span.source == kPadding) {
+      append(inside, {kPadding, 0, product(span.count, form.width)});
+      lengths.insert(lengths.end(), static_cast<std::size_t>(span.count), 0);
+      continue;
+    }
+    for (std::int64_t row = span.begin; row < span.begin + span.count; ++row) {
+      RowSpan values = rows_at(sources, span.source, array, row);
+      values.count = std::min({values.count, form.width, form.kept});
+      append(inside, values);
+      append(inside, {kPadding, 0, form.width - values.count});
+      lengths.push_back(values.count);
+    }
+  }
+  return inside;
+}
+
+RowSpan RowGather::rows_at(std::span<const Bytes> sources, std::int64_t source, std::size_t array,
+                           std::int64_t index) const {
+  const Bytes bytes = sources[static_cast<std::size_t>(source)];
+  const std::int64_t at = place(source, array).at;
+  const std::int64_t item_bytes = forms_[array].item_bytes;
+  const std::int64_t most = place(source, array + 1).rows;
+  const auto begin = std::clamp<std::int64_t>(load_offset(bytes, at, item_bytes, index), 0, most);
+  const auto end =
+      std::clamp<std::int64_t>(load_offset(bytes, at, item_bytes, index + 1), begin, most);
+  return {source, begin, end - begin};
 }
 
 RowSpans RowGather::follow_indices(std::span<const Bytes> sources, std::size_t array,
@@ -216,53 +278,74 @@ RowSpans RowGather::follow_indices(std::span<const Bytes> sources, std::size_t a
   return inside;
 }
 
-void RowGather::write(std::span<const Bytes> sources, std::span<const ArrayTarget> targets,
-                      MutableBytes out) const {
+void RowGather::write(std::span<const Bytes> sources, MutableBytes out) const {
   const auto has_size = [](const Bytes& source, std::size_t size) { return source.size() == size; };
   require(std::equal(sources.begin(), sources.end(), source_sizes_.begin(), source_sizes_.end(),
                      has_size),
           "the arenas must be those of the plan");
-  require(targets.size() == forms_.size(), "each array needs a target");
+  require(is_inside(0, arena_bytes, out.size()), "the copy must lie inside of its arena");
   for (std::size_t array = 0; array < forms_.size(); ++array) {
-    const ArrayForm& form = forms_[array];
-    const ArrayTarget& target = targets[array];
-    const std::int64_t size = size_of(form, sizes[array]);
-    check_array(form, target.at, target.stride, size, out.size());
-    const auto at = static_cast<std::size_t>(target.at);
-    if (form.kind == ArrayKind::items) {
-      write_items(sources, array, target, out);
-    } else if (form.kind == ArrayKind::offsets) {
-      write_offsets(array, out.subspan(at));
-    } else {
-      write_indices(sources, array, out.subspan(at));
-    }
+    const MutableBytes to = out.subspan(static_cast<std::size_t>(arrays[3 * array + 1]));
+    const ArrayKind kind = forms_[array].kind;
+    if (kind == ArrayKind::items) write_items(sources, array, to);
+    if (kind == ArrayKind::offsets) write_offsets(array, to);
+    if (kind == ArrayKind::indices) write_indices(sources, array, to);
+    if (kind == ArrayKind::padded) write_lengths(array, to);
   }
 }
 
 void RowGather::write_items(std::span<const Bytes> sources, std::size_t array,
-                            const ArrayTarget& target, MutableBytes out) const {
+                            MutableBytes out) const {
   const ArrayForm& form = forms_[array];
-  const std::int64_t row_bytes = form.width * form.item_bytes;
-  if (row_bytes == 0 || sizes[array] == 0) return;
+  if (form.width == 0 || taken_[array].rows == 0) return;
   std::byte fill[kMostItemBytes] = {};
   std::memcpy(fill, &form.fill, sizeof(form.fill));
+  std::byte* to = nullptr;
+  const auto add_padding = [&](std::int64_t count) {
+    const std::int64_t bytes = count * form.item_bytes;
+    if (bytes == 0) return;
+    std::memcpy(to, fill, static_cast<std::size_t>(form.item_bytes));
+    for (std::int64_t done = form.item_bytes; done < bytes; done *= 2) {
+      std::memcpy(to + done, to, static_cast<std::size_t>(std::min(done, bytes - done)));
+    }
+    to += bytes;
+  };
+  const auto add_items = [&](const std::byte* data, std::int64_t bytes) {
+    if (bytes != 0) std::memcpy(to, data, static_cast<std::size_t>(bytes));
+    to += bytes;
+  };
+  bool is_whole = form.kept >= form.width;  // rows are copied as they are
+  for (std::size_t source = 0; source < sources.size(); ++source) {
+    const ArrayPlace& found = place(static_cast<std::int64_t>(source), array);
+    is_whole = is_whole && (found.rows == 0 || found.width == form.width);
+  }
+  const std::int64_t row_bytes = form.width * form.item_bytes;
   for (std::int64_t copy = 0; copy < form.copies; ++copy) {
-    std::byte* to = out.data() + target.at + copy * target.stride;
+    to = out.data() + copy * arrays[3 * array + 2];
     for (const RowSpan& span : spans_[static_cast<std::size_t>(taken_[array].spans)]) {
-      const std::int64_t size = span.count * row_bytes;
       if (span.source == kPadding) {
-        for (std::int64_t done = 0; done < size; done += form.item_bytes) {
-          std::memcpy(to + done, fill, static_cast<std::size_t>(form.item_bytes));
-        }
-      } else {
-        const ArrayPlace& from = place(span.source, array);
-        const std::byte* data = sources[static_cast<std::size_t>(span.source)].data() + from.at +
-                                copy * from.stride + span.begin * row_bytes;
-        if (size != 0) std::memcpy(to, data, static_cast<std::size_t>(size));
+        add_padding(span.count * form.width);
+        continue;
       }
-      to += size;
+      const ArrayPlace& from = place(span.source, array);
+      const std::byte* data =
+          sources[static_cast<std::size_t>(span.source)].data() + from.at + copy * from.stride;
+      if (is_whole) {
+        add_items(data + span.begin * row_bytes, span.count * row_bytes);
+        continue;
+      }
+      const std::int64_t copied = std::min({from.width, form.width, form.kept});
+      for (std::int64_t row = span.begin; row < span.begin + span.count; ++row) {
+        add_items(data + row * from.width * form.item_bytes, copied * form.item_bytes);
+        add_padding(form.width - copied);
+      }
     }
   }
+}
+
+void RowGather::write_lengths(std::size_t array, MutableBytes out) const {
+  const std::vector<std::int64_t>& lengths = taken_[array].ends;
+  if (!lengths.empty()) std::memcpy(out.data(), lengths.data(), 8 * lengths.size());
 }
 
 void RowGather::write_offsets(std::size_t array, MutableBytes out) const {
