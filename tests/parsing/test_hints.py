@@ -194,8 +194,8 @@ def test_errors_of_datasets_have_the_hint(tmp_path: Path, caplog: Any) -> None:
 def test_columns_that_a_batch_does_not_have() -> None:
     schema = {"price": FLOAT, "zip": tio.FixedLenFeature([], "string")}
     batch = tio.parse_examples([RECORD], schema)
-    message = "'prise': did you mean 'price'? The batch has: 'price', 'zip'"
-    for values in (batch, batch.samples()[0]):
+    for values, kind in ((batch, "batch"), (batch.samples()[0], "sample")):
+        message = f"'prise': did you mean 'price'? The {kind} has: 'price', 'zip'"
         with pytest.raises(KeyError) as raised:
             values["prise"]
         assert str(raised.value) == message
