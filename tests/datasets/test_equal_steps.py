@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import functools
-import gc
-import itertools
 import logging
-import multiprocessing
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,11 +11,8 @@ from typing import Any
 from unittest import mock
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import distributed
-from torch.nn.parallel import DistributedDataParallel
 
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, record
@@ -270,22 +264,6 @@ BAD_ENDS = {*range(3), *range(30, 38), 44, 45, 50, 51, 52, 58, 60}
 
 
 class TestResuming:
-    @pytest.mark.parametrize("batch_size", [3, None])
-    @pytest.mark.parametrize("uneven", ["drop", "pad"])
-    def test_dataset(self, tmp_path: Path, batch_size: int | None, uneven: str) -> None:
-        path = write(tmp_path, BAD_ENDS)
-        options: dict[str, Any] = {"batch_size": batch_size, "uneven": uneven, "on_error": "skip"}
-        for rank, shuffle in itertools.product(range(2), (False, True)):
-            options |= {"rank": rank, "shuffle": shuffle}
-            dataset = make(path, **options)
-            whole, following = ids_of(dataset), ids_of(dataset)
-            assert len(whole) == len(dataset)
-            for given_, state in states_of(make(path, **options)):
-                if given_ >= len(whole) - 10:
-                    other = make(path, **options)
-                    other.load_state_dict(state)
-                    assert ids_of(other) == (whole[given_:] or following)
-
     def test_another_number_of_ranks(self, tmp_path: Path) -> None:
         """Positions do not shift, so the state of a rank with lost records works for all."""
         path = write(tmp_path, BAD_ENDS)
@@ -322,41 +300,3 @@ def test_replacements_are_logged_once_an_epoch(
         iterator.close()  # type: ignore[attr-defined]
     assert len(caplog.records) == 1
     assert "repeated 1 record in epoch 0" in caplog.text
-
-
-def train(rank: int, folder: str) -> None:
-    """Train with DDP, in a process of its own."""
-    distributed.init_process_group(
-        "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2
-    )
-    dataset = tio.TFRecordDataset(
-        f"{folder}/a.tfrecord", SCHEMA, batch_size=2, on_error=lambda _: None, epochs=2
-    )
-    model = DistributedDataParallel(torch.nn.Linear(1, 1))
-    steps = 0
-    for batch in dataset:
-        model(batch["id"].float().unsqueeze(1)).sum().backward()
-        steps += 1
-    counts = torch.tensor([steps, dataset.skipped, dataset.repeated])
-    Path(folder, f"rank {rank}").write_text(repr(counts.tolist()))
-    distributed.barrier()
-    # The model is a cycle that holds the process group. Threads of gloo that are left when the
-    # interpreter ends abort it (https://github.com/pytorch/pytorch/issues/190489).
-    del model
-    gc.collect()
-    distributed.destroy_process_group()
-
-
-@pytest.mark.slow
-def test_ddp_ends_with_damaged_records_on_one_rank(tmp_path: Path) -> None:
-    of_rank_1 = {number for number in range(40) if number // 2 % 2 == 1}
-    write(tmp_path, of_rank_1 - {2, 3, 18, 19}, 40)
-    spawn = multiprocessing.get_context("spawn")
-    processes = [spawn.Process(target=train, args=(rank, str(tmp_path))) for rank in range(2)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(timeout=300)
-        assert process.exitcode == 0
-    assert (tmp_path / "rank 0").read_text() == "[20, 0, 0]"
-    assert (tmp_path / "rank 1").read_text() == "[20, 32, 32]"

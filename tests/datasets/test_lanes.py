@@ -8,14 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, open_records, write_files
 from tests.support.loading import error_of
-from tests.support.states import through_json
 from torchrec_io._records.record_reader import ReadPlan, RecordReader
 
 SIZES = [31, 0, 40, 22]
@@ -106,40 +103,6 @@ class TestSteps:
 
 
 class TestResuming:
-    @pytest.mark.slow
-    @given(
-        before=st.sampled_from(WORLDS),
-        after=st.sampled_from(WORLDS),
-        of_lane=st.integers(1, 3),
-        steps=st.integers(0, 9),
-        uneven=st.sampled_from(["keep", "drop", "pad"]),
-        data=st.data(),
-    )
-    def test_another_number_of_ranks_continues(
-        self,
-        paths: list[str],
-        *,
-        before: int,
-        after: int,
-        of_lane: int,
-        steps: int,
-        uneven: str,
-        data: st.DataObject,
-    ) -> None:
-        size = LANES * of_lane
-        rank = data.draw(st.integers(0, before - 1))
-        # Ranks with different numbers of batches are in different epochs after the first one.
-        options: dict[str, Any] = {"uneven": uneven, "epochs": 1 if uneven == "keep" else 2}
-        dataset = make(paths, rank=rank, world_size=before, batch_size=size // before, **options)
-        whole = steps_of(ranks_of(paths, 1, batch_size=size, **options))
-        following = make(paths, batch_size=size, **options)
-        following.set_epoch(options["epochs"])
-        items = iter(dataset)
-        taken = len([*itertools.islice(items, steps)])
-        state = through_json(dataset.state_dict())
-        found = ranks_of(paths, after, state, batch_size=size // after, **options)
-        assert steps_of(found) == (whole[taken:] or steps_of([ids_of(following)]))
-
     @pytest.mark.parametrize("taken", [1, 5, 13])
     def test_inside_a_step_the_same_ranks_must_continue(self, paths: list[str], taken: int) -> None:
         for world in (1, 2):

@@ -13,9 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
-from torch.utils.data import DataLoader
 
 import torchrec_io as tio
 from tests.support.examples import example_of, sequence_example_of
@@ -210,36 +207,6 @@ class TestProcesses:
 
 
 class TestResuming:
-    @pytest.mark.slow
-    @given(
-        before=st.integers(1, 4),
-        after=st.integers(1, 4),
-        workers=st.integers(0, 2),
-        data=st.data(),
-    )
-    def test_another_world_size_continues_with_the_same_batches(
-        self, paths: list[str], before: int, after: int, workers: int, data: st.DataObject
-    ) -> None:
-        """Resume from the state of any rank at any step, then from a state of the new world."""
-        whole = ids_of(make(paths, shuffle=True))
-        saver = data.draw(st.integers(0, before - 1))
-        dataset = make(paths, shuffle=True, rank=saver, world_size=before)
-        steps = data.draw(st.integers(0, len(dataset)))
-        state = dict(states_of(dataset))[steps]
-        rest = whole[steps * before :]
-        is_at_end = 0 < steps == len(dataset.replace())
-        found: list[Any] = []
-        for rank in range(after):
-            other = make(paths, shuffle=True, rank=rank, world_size=after)
-            other.load_state_dict(state)
-            if is_at_end and (not rest or (after, rank) == (before, saver)):
-                other.set_epoch(0)  # nothing is left of it
-            items: Any = other
-            if workers and rank == 0:
-                items = DataLoader(other, batch_size=None, num_workers=workers)
-            found.append(ids_of(items))
-        assert [b for s in itertools.zip_longest(*found) for b in s if b is not None] == rest
-
     @pytest.mark.parametrize(
         ("options", "message"),
         [

@@ -8,15 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 import torchrec_io as tio
 from tests.support.documents import (
     LENGTH,
     MODES,
-    SHUFFLES,
     batches_of,
     make,
     packed,
@@ -24,7 +21,7 @@ from tests.support.documents import (
     write_documents,
 )
 from tests.support.examples import example_of
-from tests.support.states import rest_of, states_of
+from tests.support.states import states_of
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io._records.record_reader import RecordReader
 
@@ -76,51 +73,6 @@ class TestProcesses:
 
 
 class TestResuming:
-    @pytest.mark.parametrize("mode", MODES)
-    @pytest.mark.parametrize("shuffle", SHUFFLES[:2], ids=str)
-    def test_resuming_at_every_step(self, paths: list[str], mode: Any, shuffle: Any) -> None:
-        options: dict[str, Any] = {"shuffle": shuffle, "epochs": 2}
-        pack = packed(mode=mode)
-        dataset = make(paths, pack, **options)
-        dataset.set_epoch(2)
-        whole, following = batches_of(dataset), batches_of(dataset)
-        dataset.set_epoch(2)
-        for given_, state in states_of(dataset):
-            other = make(paths, pack, **options)
-            other.load_state_dict(state)
-            assert batches_of(other) == rest_of(whole, following, given_)
-
-    @pytest.mark.slow
-    @given(
-        before=st.integers(1, 4),
-        after=st.integers(1, 4),
-        mode=st.sampled_from(MODES),
-        data=st.data(),
-    )
-    def test_another_world_size_continues_with_the_same_rows(
-        self, paths: list[str], before: int, after: int, mode: Any, data: st.DataObject
-    ) -> None:
-        pack = packed(mode=mode)
-        whole = rows_of(make(paths, pack, shuffle=True))
-        saver = data.draw(st.integers(0, before - 1))
-        # Steps of 12 rows, in whatever number of processes.
-        dataset = make(
-            paths, pack, shuffle=True, rank=saver, world_size=before, batch_size=12 // before
-        )
-        steps = data.draw(st.integers(0, len(dataset) - 1))
-        state = dict(states_of(dataset))[steps]
-        shares = []
-        for rank in range(after):
-            other = make(
-                paths, pack, shuffle=True, rank=rank, world_size=after, batch_size=12 // after
-            )
-            other.load_state_dict(state)
-            shares.append(batches_of(other))
-        assigned = [
-            row for step in itertools.zip_longest(*shares, fillvalue=[]) for b in step for row in b
-        ]
-        assert assigned == whole[12 * steps :]
-
     @pytest.mark.parametrize("mode", MODES)
     def test_resuming_reads_no_data_twice(
         self, paths: list[str], mode: Any, monkeypatch: pytest.MonkeyPatch

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import subprocess
 import sys
@@ -20,7 +19,7 @@ import torchrec_io as tio
 from tests.support.datasets import SCHEMA, record, write_files
 from tests.support.loading import error_of
 from tests.support.pipes import feeding
-from tests.support.tfrecord import frame, write_tfrecord
+from tests.support.tfrecord import frame
 from torchrec_io._records.index_cache import cache_path
 from torchrec_io._records.stream_reader import StreamReader
 from torchrec_io._tensors.block_parser import ExampleBlockParser
@@ -76,34 +75,6 @@ class TestFiles:
         plain = dataset.replace(shuffle=False)
         assert flat(ids_of(plain)) == list(range(COUNT))
         assert flat(ids_of(plain.replace(batch_size=9))) == list(range(COUNT))
-
-    @given(
-        bad=st.sets(st.integers(0, COUNT - 1)),
-        threads=st.integers(1, 3),
-        batch_size=st.integers(1, 9),
-        shuffle=st.sampled_from([False, 8]),
-        taken=st.floats(0, 1, exclude_max=True),
-    )
-    def test_resuming_at_a_step(
-        self,
-        tmp_path_factory: pytest.TempPathFactory,
-        bad: set[int],
-        threads: int,
-        taken: float,
-        **options: Any,
-    ) -> None:
-        path = str(tmp_path_factory.mktemp("bad") / "a.tfrecord")
-        write_tfrecord(path, [b"\xff" if i in bad else record(i) for i in range(COUNT)])
-        options |= {"on_error": lambda _: None, "epochs": 2, "num_threads": threads}
-        dataset = make(path, **options)
-        whole = ids_of(dataset)
-        assert sorted(set(flat(whole))) == [i for i in range(COUNT) if i not in bad]
-        dataset.set_epoch(0)
-        step = int(taken * len(whole))
-        ids_of(itertools.islice(dataset, step))
-        other = make(path, **options)
-        other.load_state_dict(json.loads(json.dumps(dataset.state_dict())))
-        assert ids_of(other) == whole[step:]
 
     def test_damaged_length_ends_only_its_file(self, tmp_path: Path) -> None:
         paths = write_files(tmp_path, [10, 10, 10])

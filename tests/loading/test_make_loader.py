@@ -21,9 +21,8 @@ from torch.utils.data import (
 )
 
 import torchrec_io as tio
-from tests.support.cover import pairs
 from tests.support.datasets import SCHEMA, write_files
-from tests.support.states import rest_of, through_json
+from tests.support.states import through_json
 from torchrec_io._images import native as native_module
 from torchrec_io._loading import loader as loader_module
 from torchrec_io._loading.loader import Loader
@@ -258,82 +257,6 @@ def test_workers_receive_the_whole_dataset(paths: list[str]) -> None:
 
 
 # ---- saving and resuming ----
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("sort", "workers", "device"), pairs(list(MADE), WORKERS, [None, "cpu"]), ids=str
-)
-def test_resuming_at_every_step(
-    paths: list[str], sort: str, workers: int, device: str | None
-) -> None:
-    whole, following = whole_epochs(paths, sort, 2)
-    loader = make(paths, sort, workers, device=device)
-    states = [through_json(loader.state_dict())]
-    for batch, expected in zip(loader, whole, strict=True):
-        assert batch["id"].tolist() == expected
-        states.append(through_json(loader.state_dict()))
-    finished = through_json(loader.state_dict())
-    if sort == "samples by number":
-        states = states[::7]
-    # One loader loads all states, with another number of workers than the one that saved them.
-    other = make(paths, sort, 0 if workers else 1)
-    step = 7 if sort == "samples by number" else 1
-    for done, state in enumerate(states):
-        other.load_state_dict(state)
-        if done * step < len(whole):
-            assert through_json(other.state_dict()) == state
-        assert ids_of(other) == rest_of(whole, following, done * step)
-    other.load_state_dict(finished)
-    assert ids_of(other) == following
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", WORKERS)
-@pytest.mark.parametrize("sort", OF_WORKERS)
-def test_resuming_at_every_step_known_only_to_workers(
-    paths: list[str], sort: str, workers: int
-) -> None:
-    whole, following = whole_epochs(paths, sort, 2, workers)
-    assert len(whole) >= 7
-    for stop in [*range(0, len(whole), len(whole) // 5), len(whole)]:
-        loader = make(paths, sort, workers)
-        # The end of a stream is known only when more is asked for.
-        is_whole = sort == "stream" and stop == len(whole)
-        seen = ids_of(loader if is_whole else itertools.islice(loader, stop))
-        assert seen == whole[:stop]
-        state = through_json(loader.state_dict())
-        other = make(paths, sort, workers)
-        other.load_state_dict(state)
-        assert ids_of(other) == rest_of(whole, following, stop)
-
-
-def test_workers_resume_from_a_state_of_one_process(paths: list[str]) -> None:
-    one, several = make(paths, "skipping"), make(paths, "skipping", 2)
-    seen = ids_of(itertools.islice(one, 3))
-    several.load_state_dict(one.state_dict())
-    assert seen + ids_of(several) == ids_of(one)  # it was left early
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", WORKERS)
-@pytest.mark.parametrize("sort", ["batches", "epochs", "by number"])
-def test_interrupted_training_loop(paths: list[str], sort: str, workers: int) -> None:
-    def train(loader: Loader, first: int) -> Iterator[tuple[int, Any]]:
-        for epoch in range(first, 3):
-            loader.set_epoch(epoch)
-            for batch in loader:
-                yield epoch, batch["id"].tolist()
-
-    whole = list(train(make(paths, sort), 0))
-    per_epoch = len(whole) // 3
-    for stop in (1, per_epoch, per_epoch + 2, 2 * per_epoch):
-        loader = make(paths, sort, workers)
-        seen = list(itertools.islice(train(loader, 0), stop))
-        state = through_json(loader.state_dict())
-        loader = make(paths, sort, workers)
-        loader.load_state_dict(state)
-        assert seen + list(train(loader, seen[-1][0])) == whole
 
 
 def test_mismatched_states(paths: list[str]) -> None:

@@ -55,19 +55,6 @@ def train(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("workers", "shuffle"), [(0, 10), (1, True), (3, 10)])
-def test_every_step_of_an_epoch(paths: list[str], workers: int, shuffle: bool | int) -> None:
-    whole = ids_of(make(paths, 0, shuffle=shuffle)[1])
-    for stop in range(len(whole)):
-        _, loader = make(paths, workers, shuffle=shuffle)
-        seen = ids_of(itertools.islice(iter(loader), stop))
-        state = through_json(loader.state_dict())
-        _, other = make(paths, workers, shuffle=shuffle)
-        other.load_state_dict(state)
-        assert seen + ids_of(other) == whole
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("workers", "persistent"), [(0, False), (2, False), (2, True)])
 def test_training_loop_of_several_epochs(paths: list[str], workers: int, persistent: bool) -> None:
     whole = list(train(*make(paths, 0, shuffle=True), range(3)))
@@ -101,25 +88,6 @@ def test_set_epoch_replaces_a_state_of_another_epoch(
         other, resumed = make(paths, workers, persistent=persistent, shuffle=True)
         resumed.load_state_dict(state)
         assert seen + list(train(other, resumed, range(2, 3))) == whole
-
-
-@pytest.mark.parametrize("workers", [0, 2])
-def test_epochs_within_one_iteration(paths: list[str], workers: int) -> None:
-    whole = ids_of(make(paths, 0, shuffle=True, epochs=3)[1])
-    for stop in (0, 5, 8, 13, 20):
-        _, loader = make(paths, workers, shuffle=True, epochs=3)
-        seen = ids_of(itertools.islice(iter(loader), stop))
-        _, other = make(paths, workers, shuffle=True, epochs=3)
-        other.load_state_dict(through_json(loader.state_dict()))
-        assert sorted(seen + ids_of(other)) == sorted(whole)
-        if workers == 0:
-            assert seen + ids_of(make_again(paths, loader)) == whole
-
-
-def make_again(paths: list[str], loader: StatefulDataLoader[Any]) -> StatefulDataLoader[Any]:
-    _, other = make(paths, 0, shuffle=True, epochs=3)
-    other.load_state_dict(loader.state_dict())
-    return other
 
 
 @pytest.mark.parametrize("workers", [0, 2])
