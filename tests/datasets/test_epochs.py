@@ -17,18 +17,14 @@ import torch
 from torch.utils.data import DataLoader
 
 import torchrec_io as tio
-from tests.support.datasets import open_records, write_files
 from tests.support.epochs import (
     BATCHES,
     COUNT,
-    check_nothing_is_left,
-    follow,
     items_of_epochs,
     open_numbers,
     take,
     write_numbers,
 )
-from tests.support.states import through_json
 from torchrec_io._datasets.epoch_clock import CLOCK_NUMBERS, EpochClock
 from torchrec_io._datasets.iteration import Position
 from torchrec_io._datasets.iteration_clock import IterationClock
@@ -47,35 +43,7 @@ def epochs(path: str) -> list[list[Any]]:
     return items_of_epochs(open_numbers(path))
 
 
-def random_counts(seed: int, most: int = BATCHES, times: int = TIMES) -> list[int | None]:
-    """Return numbers of items that loops take, of which each is there."""
-    rng = random.Random(seed)
-    return [*range(most + 1), None, *(rng.choice([None, *range(most + 1)]) for _ in range(times))]
-
-
 # ---- without workers ----
-
-
-@pytest.mark.parametrize("loaded", [False, True])
-def test_an_epoch_ends_with_its_last_item(
-    path: str, epochs: list[list[Any]], *, loaded: bool
-) -> None:
-    dataset: Any = open_numbers(path)
-    loader = DataLoader(dataset, batch_size=None) if loaded else dataset
-    assert follow(loader, epochs, random_counts(1)) > TIMES // 8
-
-
-def test_samples(path: str) -> None:
-    options = {"batch_size": None}
-    expected = items_of_epochs(open_numbers(path, **options))
-    counts = random_counts(2, most=COUNT)
-    assert follow(open_numbers(path, **options), expected, counts) > 1
-
-
-def test_several_epochs_in_an_iteration(path: str) -> None:
-    expected = items_of_epochs(open_numbers(path, epochs=3))
-    counts = [None, 3 * BATCHES, 2 * BATCHES, BATCHES, 3 * BATCHES - 1, None, 1, None]
-    assert follow(open_numbers(path, epochs=3), expected, counts, step=3) == 12
 
 
 def test_skipped_records_at_the_end(path: str) -> None:
@@ -133,17 +101,6 @@ def test_endless(path: str, epochs: list[list[Any]]) -> None:
         assert take(dataset, 2 * BATCHES) == epochs[0] + epochs[1]
 
 
-def test_set_epoch_in_a_loop_comes_next(path: str, epochs: list[list[Any]]) -> None:
-    for at in range(1, BATCHES + 1):
-        for chosen in (0, 1, 5):
-            dataset = open_numbers(path)
-            for number, _ in enumerate(dataset, 1):
-                if number == at:
-                    dataset.set_epoch(chosen)
-            assert list(dataset) == epochs[chosen]
-            assert list(dataset) == epochs[chosen + 1]
-
-
 def test_a_peek_on_one_rank_does_not_put_ranks_out_of_step(path: str) -> None:
     rng = random.Random(4)
     ranks = [open_numbers(path, rank=rank, world_size=2) for rank in range(2)]
@@ -188,53 +145,7 @@ def test_another_process_has_epochs_of_its_own(
     assert list(dataset) == epochs[1]
 
 
-@pytest.mark.parametrize("kind", ["stream", "mixture", "by length"])
-@pytest.mark.parametrize("workers", [0, 2])
-def test_datasets_of_other_kinds(tmp_path: Path, kind: str, workers: int) -> None:
-    paths = write_files(tmp_path, [9, 8])
-
-    def opened() -> Any:
-        if kind == "stream":
-            return open_records(paths, stream=True, batch_size=3, shuffle=5)
-        if kind == "by length":
-            return open_records(paths, batch_tokens=9, length_key="tokens", shuffle=True)
-        parts = [open_records(path, shuffle=True) for path in paths]
-        return tio.mix(parts, weights=[1.0, 1.0], stop="all_exhausted", batch_size=3)
-
-    def ids_of(items: Any) -> list[Any]:
-        return [item["id"].tolist() for item in items]
-
-    def loader_of(dataset: Any) -> Any:
-        return DataLoader(dataset, batch_size=None, num_workers=workers)
-
-    expected = []
-    for epoch in range(3):
-        dataset = opened()
-        dataset.set_epoch(epoch)
-        expected.append(ids_of(loader_of(dataset)))
-    assert expected[0] != expected[1]
-    loader = loader_of(opened())
-    for epoch in range(3):
-        next(iter(loader))
-        assert ids_of(loader) == expected[epoch]
-
-
 # ---- states at the end of an epoch ----
-
-
-@pytest.mark.parametrize("asked", [False, True])
-@pytest.mark.parametrize("count", [1, 3])
-def test_a_state_at_the_end_resumes_with_the_next_epoch(
-    path: str, epochs: list[list[Any]], *, asked: bool, count: int
-) -> None:
-    dataset = open_numbers(path, epochs=count)
-    take(dataset, None if asked else count * BATCHES)
-    state = through_json(dataset.state_dict())
-    following = sum(epochs[count : 2 * count], [])  # noqa: RUF017  # short lists
-    for resumed in (open_numbers(path, epochs=count), dataset):
-        resumed.load_state_dict(state)
-        assert list(resumed) == following
-    check_nothing_is_left(lambda: open_numbers(path, epochs=count), state, following)
 
 
 def test_all_batches_of_an_epoch_were_counted(path: str, epochs: list[list[Any]]) -> None:
@@ -262,27 +173,6 @@ def test_a_rank_with_nothing_left_waits_for_the_others(path: str) -> None:
 
 
 # Workers that are not persistent start in each of these rounds, which takes far longer.
-@pytest.mark.parametrize(("persistent", "times"), [(False, TIMES // 3), (True, TIMES)])
-def test_workers_of_a_plain_loader(
-    path: str, epochs: list[list[Any]], times: int, *, persistent: bool
-) -> None:
-    """Loops that run to their end advance; those left before workers reach it do not."""
-    rng = random.Random(6)
-    dataset = open_numbers(path)
-    loader: Any = DataLoader(
-        dataset,
-        batch_size=None,
-        num_workers=2,
-        prefetch_factor=1,
-        persistent_workers=persistent,
-    )
-    counts = [
-        None,
-        *(rng.choice([None, *range(BATCHES - 2)]) for _ in range(times)),
-    ]
-    assert follow(loader, epochs, counts) > 1
-
-
 def test_abandoned_workers_that_still_run(path: str, epochs: list[list[Any]]) -> None:
     rng = random.Random(7)
     loader: Any = DataLoader(open_numbers(path), batch_size=None, num_workers=2, prefetch_factor=1)
@@ -293,18 +183,6 @@ def test_abandoned_workers_that_still_run(path: str, epochs: list[list[Any]]) ->
         # What becomes of the others no longer counts.
         for iterator in abandoned:
             list(iterator)
-
-
-@pytest.mark.slow
-def test_workers_that_receive_the_dataset(path: str, epochs: list[list[Any]]) -> None:
-    loader: Any = DataLoader(
-        open_numbers(path),
-        batch_size=None,
-        num_workers=2,
-        multiprocessing_context="forkserver",
-        prefetch_factor=1,
-    )
-    assert follow(loader, epochs, [None, 1, 0, None, None]) == 3
 
 
 class TestWarning:
