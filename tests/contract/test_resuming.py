@@ -177,3 +177,44 @@ def test_another_number_of_ranks(
             # Lanes of one step come in the order of their ranks.
             assert (sorted(each) == sorted(expected)) if name == "lanes" else (each == expected)
         assert next(rest, None) is None
+
+
+def _pack(**options: Any) -> dict[str, Any]:
+    return {"pack": tio.Pack(**{"length": 8, "key": "tokens", "window": 20, **options})}
+
+
+# Options with which a state is refused, and what the error says.
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("shuffled", {"seed": 6}, "seed is 6 here and 5 in the state"),
+    ("shuffled", {"shuffle": 9}, "shuffle is '9' here and 'True' in the state"),
+    ("shuffled", {"shuffle": False, "seed": 1}, "shuffle is 'False' here .*; seed is 1 here"),
+    ("shuffled", {"batch_size": 5}, "batch_size is 5 here and 4 in the state"),
+    ("shuffled", {"batch_size": None}, "batch_size is None here and 4 in the state"),
+    ("shuffled", {"split": "[:50%]"}, "records is 24 here and 47 in the state; split is"),
+    ("stored", _BY_LENGTH, "batch_tokens is 12 here and None in the state"),
+    ("by length", {"batch_tokens": 13}, "batch_tokens is 13 here and 12 in the state"),
+    ("by length", {"batch_size": 8}, "batch_size is 8 here and None in the state"),
+    ("by length", {"length_key": [1] * COUNT}, "lengths is '"),
+    ("packed", _pack(length=9), "pack.length is 9 here and 8 in the state"),
+    ("packed", _pack(mode="chunk"), "pack.mode is 'chunk' here and 'fit' in the state"),
+    ("packed", _pack(window=21), "pack.window is 21 here and 20 in the state"),
+    ("packed", _pack(separator=1), "pack.separators is 1 here and 0 in the state"),
+    ("packed", _pack(long="drop"), "pack.splits is False here and True in the state"),
+    ("lanes", {"shuffle": _BLOCKS}, "shuffle is .* in the state"),
+    ("lanes", {"shuffle": tio.Shuffle(block=4, window=9, lanes=6)}, "shuffle is .* in the state"),
+    ("mixed", {"seed": 3}, "seed is 3 here and 5 in the state"),
+    ("mixed", {"stop": "endless"}, "stop is 'endless' here"),
+    ("stream", {"shuffle": 5}, "shuffle is '5' here and 'False' in the state"),
+    ("stream", {"seed": 1}, "seed is 1 here and 5 in the state"),
+    ("stream", {"stream": False}, "index is None|split is|records is"),
+]
+
+
+@pytest.mark.parametrize(("name", "changes", "reason"), REFUSED)
+def test_states_of_other_orders_are_refused(
+    files: dict[bool, list[str]], name: str, changes: dict[str, Any], reason: str
+) -> None:
+    dataset = open_kind(files, name)
+    next(iter(dataset))
+    with pytest.raises(tio.StateMismatchError, match=f"does not match .*: .*{reason}"):
+        open_kind(files, name, **changes).load_state_dict(dataset.state_dict())

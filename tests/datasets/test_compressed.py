@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import random
-import tempfile
 import zlib
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,6 @@ import pytest
 
 import torchrec_io as tio
 from tests.support.chunks import count_decoded
-from tests.support.examples import example_of
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io import _core
 from torchrec_io._records.index_file import encode_index
@@ -131,16 +128,6 @@ def test_resuming_decodes_only_what_follows(
     if order == "stored":  # what comes before is not even read
         assert len({*decoded}) <= spans // 4 + 2
     assert len(decoded) <= spans
-
-
-def test_no_temporary_files_are_made(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any, **__: Any) -> None:
-        pytest.fail("a temporary file was made")
-
-    for name in ("NamedTemporaryFile", "TemporaryFile", "mkstemp", "mkdtemp"):
-        monkeypatch.setattr(tempfile, name, refuse)
-    for form in FORMS:
-        assert sum(len(batch) for batch in open_form(folder, form, shuffle=True)) == COUNT
 
 
 @pytest.mark.parametrize("restarts", [0, 2])
@@ -277,41 +264,3 @@ def test_many_decodings_are_reported_once(tmp_path: Path, caplog: pytest.LogCapt
     [message] = [record.getMessage() for record in caplog.records]
     assert message.startswith("shuffle=Shuffle(block=50) decompresses the files about ")
     assert "use larger blocks, a larger cache, or torchrec-io compress or decompress" in message
-
-
-@pytest.mark.parametrize("num_threads", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_damage_in_spans_that_do_not_stay_in_memory(tmp_path: Path, num_threads: int) -> None:
-    """Records before the damage are given however often their span is decoded."""
-    path = tmp_path / "data.tfrecord.gz"
-    texts = [random.Random(number).randbytes(5000) for number in range(400)]
-    with tio.TFRecordWriter(path, compression="gzip", index=False) as writer:
-        for number, text in enumerate(texts):
-            writer.write(example_of(n=[number], text=[text]))
-    tio.RecordIndex.build(path, seek_point_bytes=1 << 18).save()
-    stamp, data = os.stat(path), bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 0x10
-    path.write_bytes(data)
-    os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
-    schema = {"n": tio.FixedLenFeature([], "int64")}
-    found = {
-        tuple(
-            sorted(
-                int(n)
-                for batch in tio.TFRecordDataset(
-                    path,
-                    schema,
-                    batch_size=batch_size,
-                    shuffle=shuffle,
-                    on_error="skip",
-                    num_threads=num_threads,
-                    cache_bytes=cache_bytes,
-                )
-                for n in batch["n"]
-            )
-        )
-        for batch_size, shuffle in ((400, True), (7, True), (50, False))
-        for cache_bytes in (1 << 20, 1 << 26)
-    }
-    [numbers] = found
-    assert 300 < len(numbers) < 400
-    assert numbers[:150] == tuple(range(150))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -67,18 +66,6 @@ def test_workers_do_not_build_indexes(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(tio.RecordIndex, "build", no_scan)
     got = loader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
     assert len(list(got)) == 3
-
-
-def test_no_shared_memory_remains(paths: list[str]) -> None:
-    dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=4)
-    iterator: Any = iter(
-        loader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
-    )
-    pids = {str(pid) for pid in (os.getpid(), *(worker.pid for worker in iterator._workers))}
-    list(iterator)
-    # Names are torch_PID_...; other tests may run at the same time.
-    left = [name for name in os.listdir("/dev/shm") if pids & set(name.split("_"))]
-    assert left == []
 
 
 class FrozenObjects(tio.TFRecordDataset):

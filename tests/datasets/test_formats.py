@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -134,23 +132,3 @@ def test_index_is_required(files: dict[str, Any], kind: str) -> None:
         return
     with pytest.raises(ValueError, match="use TFRecordStream"):
         make(kind, files[kind], index=None)
-
-
-def test_signature_has_all_options_of_tfrecord(kind: str) -> None:
-    """Options that only TFRecord files have, or that whole files do not need, are missing."""
-    others = {"batch_tokens", "length_key", "pack", "verify_crc"}
-    if kind == "whole":
-        others |= {"index"}
-    wanted = inspect.signature(tio.TFRecordDataset).parameters
-    classes = {
-        "lines": tio.TextLineDataset,
-        "fixed": tio.FixedLengthRecordDataset,
-        "whole": tio.WholeFileDataset,
-        "own": tio.RecordFileDataset,
-    }
-    given = inspect.signature(classes[kind]).parameters
-    assert set(wanted) - set(given) == others
-    for name in set(wanted) & set(given):
-        assert given[name].default == wanted[name].default
-        assert given[name].kind == wanted[name].kind
-        assert re.search(rf"^ +{name}: ", classes[kind].__doc__ or "", re.MULTILINE)

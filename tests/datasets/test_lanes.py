@@ -11,7 +11,7 @@ import pytest
 from torch.utils.data import DataLoader
 
 import torchrec_io as tio
-from tests.support.datasets import SCHEMA, open_records, write_files
+from tests.support.datasets import open_records, write_files
 from tests.support.loading import error_of
 from torchrec_io._records.record_reader import ReadPlan, RecordReader
 
@@ -118,13 +118,6 @@ class TestResuming:
             same.load_state_dict(state)
             assert ids_of(same) == ids_of(items)
 
-    def test_another_number_of_lanes_is_another_order(self, paths: list[str]) -> None:
-        state = make(paths, batch_size=12).state_dict()
-        for lanes in (6, None):
-            other = make(paths, batch_size=12, shuffle=tio.Shuffle(block=3, window=4, lanes=lanes))
-            with pytest.raises(tio.StateMismatchError, match=r"shuffle is .* in the state"):
-                other.load_state_dict(state)
-
 
 class TestArguments:
     @pytest.mark.parametrize(
@@ -162,34 +155,6 @@ class TestArguments:
         dataset = make(paths, uneven=None, rank=3, world_size=12, batch_size=1)
         with pytest.raises(ValueError, match="numbers of batches, from 7 to 8"):
             list(dataset)
-
-    def test_batches_by_length_and_packed_rows_have_no_lanes(self, paths: list[str]) -> None:
-        for options in ({"batch_tokens": 9, "length_key": "tokens"}, {"length_key": "tokens"}):
-            with pytest.raises(ValueError, match="a shuffle with lanes has no batches by length"):
-                make(paths, batch_size=12, **options)
-        pack = tio.Pack(8, key="tokens")
-        for dataset in (tio.TFRecordDataset, make):
-            with pytest.raises(ValueError, match="a shuffle with lanes has no packed rows"):
-                dataset(paths, shuffle=SHUFFLE, pack=pack)
-        with pytest.raises(ValueError, match="a shuffle with lanes has no packed rows"):
-            tio.TFRecordDataset(paths, SCHEMA, pack=pack, on_error="skip").replace(shuffle=SHUFFLE)
-
-    def test_steps_have_no_lanes(self, paths: list[str]) -> None:
-        schema = {"tokens": tio.VarLenFeature("int64")}
-        with pytest.raises(ValueError, match="a dataset of steps has no lanes"):
-            tio.TFRecordDataset(paths, schema, shuffle=SHUFFLE).steps("tokens")
-        steps = tio.TFRecordDataset(paths, schema).steps("tokens")
-        with pytest.raises(ValueError, match="a dataset of steps has no lanes"):
-            steps.replace(shuffle=SHUFFLE)
-
-    def test_mixtures_have_no_lanes(self, paths: list[str]) -> None:
-        parts = [make(paths, batch_size=12), make(paths, batch_size=12, shuffle=True)]
-        with pytest.raises(ValueError, match="a dataset with lanes cannot be mixed"):
-            tio.mix(parts, weights=[1, 1])
-
-    def test_streams_have_no_lanes(self, paths: list[str]) -> None:
-        with pytest.raises(ValueError, match=r"of a TFRecordStream must be False .* lanes=12"):
-            tio.TFRecordStream(paths, shuffle=SHUFFLE)  # type: ignore[call-overload]
 
 
 class TestSelections:

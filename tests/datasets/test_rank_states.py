@@ -118,29 +118,6 @@ class TestEndlessAndSkipped:
         assert ids_of(itertools.islice(other, 3)) == [[0, 1, 2, 3]] * 3
 
 
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        ({"rank": True, "world_size": 2}, "rank must be a non-negative integer, got True"),
-        ({"rank": "0", "world_size": "2"}, "rank must be a non-negative integer"),
-        ({"rank": 0, "world_size": 0}, "world_size must be a positive integer"),
-        ({"seed": None}, "seed must be an integer, got None"),
-        ({"seed": 1.5, "stream": True}, "seed must be an integer, got 1.5"),
-        ({"batch_size": 2**70}, "batch_size must be a positive integer"),
-        ({"shuffle": np.True_, "stream": True}, "must be False or a positive integer"),
-    ],
-)
-def test_invalid_arguments_are_named(paths: list[str], options: Any, reason: str) -> None:
-    with pytest.raises(ValueError, match=reason):
-        make(paths, **options)
-
-
-def test_invalid_epochs_are_named(paths: list[str]) -> None:
-    for epoch in (None, 2**63, "1"):
-        with pytest.raises(ValueError, match="epoch must be a non-negative integer"):
-            make(paths).set_epoch(epoch)
-
-
 @pytest.mark.parametrize("stream", [False, True])
 def test_numpy_integers_are_accepted(paths: list[str], stream: bool) -> None:
     options: dict[str, Any] = {"batch_size": 4, "seed": 3, "rank": 0, "world_size": 1, "shuffle": 5}

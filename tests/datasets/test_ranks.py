@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,6 @@ from torch.utils.data import DataLoader
 
 import torchrec_io as tio
 from tests.support.datasets import open_records, record, write_files
-from tests.support.loading import error_of
 from tests.support.tfrecord import write_tfrecord
 
 SIZES = [13, 0, 7, 10]
@@ -123,50 +120,7 @@ class TestMoreReadersThanRecords:
         assert list(load(dataset, workers)) == []
 
 
-def replace_file(path: str, first: int, count: int = 13) -> None:
-    """Replace a file with another file of as many records of the same size."""
-    write_tfrecord(path + ".new", [record(first + i) for i in range(count)])
-    os.replace(path + ".new", path)
-
-
-def touch_later(path: str) -> None:
-    stamp = time.time_ns() + 10**9
-    os.utime(path, ns=(stamp, stamp))
-
-
 class TestFilesThatChange:
-    @pytest.mark.parametrize(("workers", "persistent"), [(0, False), (2, False), (2, True)])
-    @pytest.mark.parametrize("on_error", ["raise", "skip"])
-    def test_a_file_replaced_between_epochs(
-        self, paths: list[str], workers: int, persistent: bool, on_error: Any
-    ) -> None:
-        dataset = make(paths, on_error=on_error)
-        loader = load(dataset, workers, persistent_workers=persistent)
-        assert ids_of(loader) == list(range(COUNT))
-        replace_file(paths[0], 20)  # ids also have two digits, so the sizes are nearly equal
-        error = error_of(loader)
-        assert isinstance(error, tio.StaleIndexError)
-        assert "replaced or changed while it was in use" in str(error)
-        assert error.path == paths[0]
-
-    def test_a_file_replaced_by_the_same_content(self, paths: list[str]) -> None:
-        dataset = make(paths)
-        assert ids_of(dataset) == list(range(COUNT))
-        replace_file(paths[0], 0)
-        touch_later(paths[0])
-        assert ids_of(dataset) == list(range(COUNT))
-
-    def test_a_file_replaced_in_the_middle_of_an_epoch(self, paths: list[str]) -> None:
-        dataset = make(paths, num_threads=1)
-        seen = []
-        with pytest.raises(tio.StaleIndexError) as caught:
-            for number, batch in enumerate(dataset):
-                seen += batch["id"].tolist()
-                if number == 0:
-                    replace_file(paths[3], 40, 10)
-        assert caught.value.path == paths[3]
-        assert seen == list(range(len(seen)))  # all yielded records were valid
-
     @pytest.mark.parametrize("workers", [0, 2])
     def test_an_index_replaced_between_epochs(self, paths: list[str], workers: int) -> None:
         for path in paths:
@@ -177,10 +131,3 @@ class TestFilesThatChange:
         other = write_tfrecord(paths[0] + ".other", [record(i) for i in range(3)])
         tio.RecordIndex.build(other).save(paths[0] + ".tfidx")
         assert ids_of(loader) == list(range(COUNT))  # by the index that was read
-
-    def test_a_removed_file(self, paths: list[str]) -> None:
-        dataset = make(paths)
-        assert ids_of(dataset) == list(range(COUNT))
-        os.unlink(paths[2])
-        with pytest.raises((FileNotFoundError, tio.StaleIndexError), match="data-00002"):
-            ids_of(dataset)

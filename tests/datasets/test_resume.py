@@ -243,23 +243,6 @@ class TestRefused:
     def state(self, paths: list[str]) -> dict[str, Any]:
         return state_after(2, paths, shuffle=True)
 
-    @pytest.mark.parametrize(
-        ("options", "reason"),
-        [
-            ({"seed": 6}, "seed is 6 here and 5 in the state"),
-            ({"shuffle": 9}, "shuffle is '9' here and 'True' in the state"),
-            ({"shuffle": False, "seed": 1}, "shuffle is 'False' here .*; seed is 1 here"),
-            ({"batch_size": 5}, "batch_size is 5 here and 4 in the state"),
-            ({"batch_size": None}, "batch_size is None here and 4 in the state"),
-            ({"split": "[:50%]"}, "records is 15 here and 30 in the state; split is"),
-        ],
-    )
-    def test_another_order(
-        self, paths: list[str], state: dict[str, Any], options: dict[str, Any], reason: str
-    ) -> None:
-        with pytest.raises(tio.StateMismatchError, match=f"does not match .*: .*{reason}"):
-            make(paths, **{"shuffle": True, **options}).load_state_dict(state)
-
     def test_other_files(self, paths: list[str], state: dict[str, Any], tmp_path: Path) -> None:
         for other in (paths[::-1], paths[:2], write_files(tmp_path, [12, 0, 8, 10])):
             with pytest.raises(tio.StateMismatchError, match="files is"):

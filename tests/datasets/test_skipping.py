@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -21,7 +20,6 @@ from tests.support.examples import example_of
 from tests.support.pngs import png_of
 from tests.support.states import through_json
 from tests.support.tfrecord import frame, write_tfrecord
-from torchrec_io._records.record_reader import RecordReader
 
 # An id of at least this is outside of the valid range.
 REFUSED = 10_000
@@ -192,32 +190,6 @@ def test_several_columns_have_a_range(tmp_path: Path) -> None:
         (3, "a", "the value 7"),
         (5, "b", "the value 9"),
     ]
-
-
-def planned_by(dataset: tio.TFRecordDataset) -> int:
-    """Return how many records are planned to be read in an epoch."""
-    planned: list[int] = []
-    plan: Any = RecordReader.plan
-
-    def counting(self: RecordReader, records: Any, gap: int = 1 << 12) -> Any:
-        planned.append(len(records))
-        return plan(self, records, gap)
-
-    with mock.patch.object(RecordReader, "plan", counting):
-        list(dataset)
-    return sum(planned)
-
-
-@pytest.mark.parametrize("num_threads", [1, 2])
-@pytest.mark.parametrize("schema", SCHEMAS)
-def test_records_are_read_once(tmp_path: Path, schema: str, num_threads: int) -> None:
-    kinds = ["refused" if number % 7 < 3 else "sound" for number in range(2000)]
-    path = write(tmp_path / "a.tfrecord", kinds)
-    dataset = tio.TFRecordDataset(
-        path, SCHEMAS[schema], batch_size=8, on_error=lambda _: None, num_threads=num_threads
-    )
-    list(dataset)  # the first epoch begins with a look at the first records
-    assert planned_by(dataset) == 2000
 
 
 @pytest.mark.parametrize("num_threads", [1, 2])

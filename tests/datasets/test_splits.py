@@ -47,12 +47,6 @@ class TestRandom:
         assert [part.num_records for part in (train, validation, test)] == [80, 10, 10]
         assert len(train) == 12
 
-    def test_one_file_is_enough(self, tmp_path: Path) -> None:
-        (path,) = write_files(tmp_path, [50])
-        parts = [set(ids_of(part)) for part in make(path).split(0.6, 0.2, 0.2)]
-        assert [len(part) for part in parts] == [30, 10, 10]
-        assert set().union(*parts) == set(range(50))
-
     @given(st.permutations(range(len(SIZES))), st.integers(0, 5))
     def test_split_does_not_depend_on_the_order_of_the_files(
         self, paths: list[str], order: list[int], seed: int
@@ -87,16 +81,6 @@ class TestRandom:
         first, second = make(paths).split(0.5, 0.5)
         with pytest.raises(tio.StateMismatchError, match="split is"):
             second.load_state_dict(first.state_dict())
-
-    def test_keys_and_errors_name_the_record_in_its_file(self, paths: list[str]) -> None:
-        part = make(paths, with_key=True).split(0.5, 0.5)[1]
-        by_key = {
-            key: number
-            for keys, batch in make(paths, with_key=True)
-            for key, number in zip(keys, batch["id"].tolist(), strict=True)
-        }
-        for keys, batch in part:
-            assert [by_key[key] for key in keys] == batch["id"].tolist()
 
     def test_empty_part_is_logged_and_yields_nothing(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture

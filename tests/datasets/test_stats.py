@@ -6,7 +6,6 @@ import copy
 import logging
 import math
 import os
-import pickle
 import signal
 import threading
 from collections.abc import Callable
@@ -15,12 +14,10 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import DataLoader, Subset
+from torch.utils.data import DataLoader
 
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, record, write_files
-from tests.support.episodes import SCHEMA as EPISODES
-from tests.support.episodes import episode
 from tests.support.images import encoded, noise, write_images
 from tests.support.statistics import (
     TIMES,
@@ -165,18 +162,6 @@ def test_compressed_bytes_are_counted_decompressed(tmp_path: Path) -> None:
         assert stats.reading > 0
 
 
-def test_steps_of_episodes(tmp_path: Path) -> None:
-    episodes = [episode(number, 5) for number in range(4)]
-    path = write_tfrecord(tmp_path / "a", episodes)
-    dataset = tio.TFRecordDataset(path, EPISODES, batch_size=3).steps()
-    list(dataset)
-    # An episode is read again for each batch that needs it.
-    batches = [range(first, min(first + 3, 20)) for first in range(0, 20, 3)]
-    needed = [{step // 5 for step in batch} for batch in batches]
-    stored = sum(frame_bytes(episodes[number]) for each in needed for number in each)
-    assert counts_of(dataset.stats()) == expected(20, stored, 7)
-
-
 @pytest.mark.parametrize("size", [None, (8, 8)])
 def test_decoded_images(tmp_path: Path, size: tuple[int, int] | None) -> None:
     path = write_images(tmp_path / "a", [encoded(noise(8, 8))] * 6)
@@ -243,21 +228,6 @@ def test_an_error_that_is_raised(tmp_path: Path) -> None:
 # ---- workers ----
 
 
-@pytest.mark.parametrize("batch_size", [None, 4])
-@pytest.mark.parametrize("start", ["fork", "forkserver"])
-def test_workers(paths: list[str], start: str, batch_size: int | None) -> None:
-    dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=batch_size)
-    given: Any = {"multiprocessing_context": start, "num_workers": 2}
-    loader = DataLoader(dataset, batch_size=None, **given)
-    for _ in range(2):
-        list(loader)
-        stats = dataset.stats()
-        batches = 0 if batch_size is None else 8
-        assert counts_of(stats) == expected(COUNT, STORED, batches)
-        assert stats.parsing > 0
-        assert stats.waiting_for_data == 0
-
-
 class Killer:
     """A schema that kills its process at a record."""
 
@@ -318,14 +288,6 @@ def test_copies_start_at_zero(paths: list[str]) -> None:
     assert dataset.stats().records == 8
 
 
-def test_a_pickled_dataset_counts_for_itself(paths: list[str]) -> None:
-    dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=4)
-    other = pickle.loads(pickle.dumps(dataset))
-    list(other)
-    assert counts_of(other.stats()) == expected(COUNT, STORED, 8)
-    assert counts_of(dataset.stats()) == NOTHING
-
-
 # ---- by number ----
 
 
@@ -341,17 +303,6 @@ def test_map_style(paths: list[str]) -> None:
     with pytest.raises(IndexError):
         _ = dataset[COUNT]
     assert counts_of(dataset.stats()) == NOTHING
-
-
-@pytest.mark.parametrize("start", [None, "fork", "forkserver"])
-def test_map_style_in_a_loader(paths: list[str], start: str | None) -> None:
-    dataset = tio.TFRecordMapDataset(paths, SCHEMA)
-    options: dict[str, Any] = {"num_workers": 2, "multiprocessing_context": start} if start else {}
-    chosen = Subset(dataset, range(20))
-    list(DataLoader(chosen, batch_size=6, collate_fn=tio.collate, **options))
-    stats = dataset.stats()
-    assert counts_of(stats) == expected(20, sum(map(frame_bytes, RECORDS[:20])), 4)
-    assert (stats.waiting_for_data > 0) == (start is None)
 
 
 # ---- profilers ----
@@ -374,12 +325,3 @@ def test_ranges_of_steps_in_python(tmp_path: Path) -> None:
     steps = {"reading", "checking", "parsing", "decoding", "waiting_for_data"}
     assert {f"torchrec_io::{step}" for step in steps} == ranges_of(profiler).keys()
     assert dataset.stats().decoding > 0
-
-
-def test_a_profiler_that_ends_within_an_iteration(paths: list[str]) -> None:
-    dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=4, num_threads=1)
-    items = iter(dataset)
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
-        take(2, items)
-    assert len(list(items)) == 6
-    assert ranges_of(profiler)["torchrec_io::waiting_for_data"] >= 2

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -18,11 +16,9 @@ from torch.utils.data import DataLoader
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, record, write_files
 from tests.support.loading import error_of
-from tests.support.pipes import feeding
 from tests.support.tfrecord import frame
 from torchrec_io._records.index_cache import cache_path
 from torchrec_io._records.stream_reader import StreamReader
-from torchrec_io._tensors.block_parser import ExampleBlockParser
 
 SIZES = [30, 0, 7, 13]
 COUNT = sum(SIZES)
@@ -61,20 +57,6 @@ class TestFiles:
         assert flat(ids_of(make(path))) == list(range(5))
         assert os.listdir(tmp_path) == [os.path.basename(path)]
         assert not cache_path(path).exists()
-
-    def test_a_shuffle_buffer(self, paths: list[str]) -> None:
-        dataset = make(paths, shuffle=10, seed=1)
-        first = flat(ids_of(dataset))
-        assert first == flat(ids_of(dataset.replace()))
-        assert first != list(range(COUNT))
-        assert sorted(first) == list(range(COUNT))
-        second = flat(ids_of(dataset))
-        assert first != second
-        dataset.set_epoch(1)
-        assert flat(ids_of(dataset)) == second
-        plain = dataset.replace(shuffle=False)
-        assert flat(ids_of(plain)) == list(range(COUNT))
-        assert flat(ids_of(plain.replace(batch_size=9))) == list(range(COUNT))
 
     def test_damaged_length_ends_only_its_file(self, tmp_path: Path) -> None:
         paths = write_files(tmp_path, [10, 10, 10])
@@ -135,28 +117,6 @@ class TestFiles:
 
 class TestRuns:
     """Small batches are loaded together, by one native call."""
-
-    @pytest.mark.parametrize("is_pipe", [False, True])
-    def test_batches_of_files_are_loaded_together_and_those_of_pipes_alone(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_pipe: bool
-    ) -> None:
-        (path,) = write_files(tmp_path, [1000])
-        loaded: list[int] = []
-        original = ExampleBlockParser.parse_run
-
-        def parse_run(self: ExampleBlockParser, *args: Any) -> Any:
-            batches = original(self, *args)
-            loaded.append(len(batches))
-            return batches
-
-        monkeypatch.setattr(ExampleBlockParser, "parse_run", parse_run)
-        if is_pipe:
-            with feeding(tmp_path / "pipe", [Path(path).read_bytes()]) as pipe:
-                assert flat(ids_of(make(str(pipe), num_threads=2))) == list(range(1000))
-        else:
-            assert flat(ids_of(make(path, num_threads=2))) == list(range(1000))
-        assert sum(loaded) == 250
-        assert max(loaded) == (1 if is_pipe else 32)
 
     @given(
         bad=st.dictionaries(st.integers(0, COUNT - 1), st.booleans()),
@@ -225,19 +185,6 @@ class TestPipes:
         with pytest.raises(ValueError, match="it can be read only once"):
             list(dataset)
 
-    def test_standard_input(self, paths: list[str]) -> None:
-        program = (
-            "import torchrec_io as tio\nprint(sum(1 for _ in tio.TFRecordStream('/dev/stdin')))"
-        )
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            input=b"".join(Path(path).read_bytes() for path in paths),
-            capture_output=True,
-            timeout=60,
-            check=True,
-        )
-        assert int(done.stdout) == COUNT
-
     @pytest.mark.parametrize(
         ("options", "workers", "reason"),
         [
@@ -267,37 +214,6 @@ class TestPipes:
 
 
 class TestRefused:
-    @pytest.mark.parametrize(
-        ("options", "reason"),
-        [
-            ({"shuffle": True}, "must be False or a positive integer, got True"),
-            ({"shuffle": 0}, "must be False or a positive integer, got 0"),
-            ({"shuffle": tio.Shuffle(block=2, window=4)}, "must be False or a positive integer"),
-            ({"uneven": "pad"}, "uneven of a TFRecordStream must be None or 'keep', got 'pad'"),
-        ],
-    )
-    def test_invalid_arguments(self, paths: list[str], options: Any, reason: str) -> None:
-        with pytest.raises(ValueError, match=reason):
-            make(paths, **options)
-
-    @pytest.mark.parametrize("name", ["split", "index", "batch_tokens", "length_key"])
-    def test_only_options_of_a_stream_are_accepted(self, paths: list[str], name: str) -> None:
-        with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
-            make(paths, **{name: None})
-
-    @pytest.mark.parametrize("name", ["num_records", "resume", "split", "steps"])
-    def test_only_methods_of_a_stream_exist(self, paths: list[str], name: str) -> None:
-        assert not hasattr(make(paths), name)
-        assert hasattr(indexed(paths), name)
-
-    def test_stream_has_no_length(self, paths: list[str]) -> None:
-        with pytest.raises(TypeError, match="has no len"):
-            len(make(paths))  # type: ignore[arg-type]
-
-    def test_error_of_index_none_names_the_stream(self, paths: list[str]) -> None:
-        with pytest.raises(ValueError, match=r"index must be .*, got None.*use TFRecordStream"):
-            indexed(paths, index=None)
-
     def test_ranks_need_uneven(self, paths: list[str]) -> None:
         several = make(paths, rank=1, world_size=3)
         with pytest.raises(ValueError, match=r"uneven must be 'keep' .* 3 ranks, got None"):
@@ -314,7 +230,7 @@ class TestRefused:
         with pytest.raises(ValueError, match="uneven must be 'keep'"):
             next(iter(make(pipe, rank=0, world_size=2)))
 
-    def test_states_of_other_datasets(self, paths: list[str]) -> None:
+    def test_states_of_other_ranks(self, paths: list[str]) -> None:
         dataset = make(paths)
         next(iter(dataset))
         state = dataset.state_dict()
@@ -322,18 +238,6 @@ class TestRefused:
         other.load_state_dict(state)
         with pytest.raises(tio.StateMismatchError, match="only with the same rank, world_size"):
             iter(other)
-        for changed, reason in (
-            ({"shuffle": 5}, "shuffle is '5' here and 'False'"),
-            ({"seed": 1}, "seed is 1 here"),
-        ):
-            with pytest.raises(tio.StateMismatchError, match=reason):
-                make(paths, **changed).load_state_dict(state)
-        with pytest.raises(tio.StateMismatchError, match=r"index is None|split is|records is"):
-            indexed(paths).load_state_dict(state)
-
-    def test_missing_file(self, tmp_path: Path) -> None:
-        with pytest.raises(FileNotFoundError):
-            make(tmp_path / "absent")
 
 
 def test_growing_file_does_not_move_records_of_others(tmp_path: Path) -> None:

@@ -89,13 +89,6 @@ def test_any_result_but_none(paths: list[str]) -> None:
     assert list(dataset) == [0, False, "", [], b"x", ()]
 
 
-def test_samples_that_are_passed_on_are_collated(paths: list[str]) -> None:
-    dataset = open_records(paths, transform=lambda sample: sample)
-    batches = list(DataLoader(dataset, batch_size=100))
-    assert all(type(batch) is tio.Batch for batch in batches)
-    assert ids(batches) == [*range(COUNT)]
-
-
 def test_with_keys(paths: list[str]) -> None:
     for batch_size in (None, 10):
         options: dict[str, Any] = {"batch_size": batch_size, "with_key": True}
@@ -134,8 +127,6 @@ def test_replace_and_states(paths: list[str]) -> None:
     assert "transform=negated" in repr(dataset)
     assert "transformed by: negated" in tio.make_loader(dataset).describe().splitlines()
     assert "transformed by" not in tio.make_loader(other).describe()
-    with pytest.raises(ValueError, match="transform must be a function or None, got 5"):
-        open_records(paths, transform=5)
 
 
 # ---- errors ----

@@ -114,8 +114,3 @@ def test_resumed_run_is_checked_from_its_position(paths: list[str]) -> None:
         else:
             with pytest.raises(ValueError, match="numbers of batches, from 5 to 6"):
                 list(other)
-
-
-def test_invalid_choices_are_rejected(paths: list[str]) -> None:
-    with pytest.raises(ValueError, match="uneven must be one of None, 'keep', 'drop', 'pad', got"):
-        make(paths, uneven="even")

@@ -92,12 +92,6 @@ def test_batches_that_native_code_parses(path: Path, open_dataset: Any) -> None:
         list(open_dataset(path, SCHEMA, batch_size=8))
 
 
-def test_split_and_select(path: Path) -> None:
-    dataset = tio.TFRecordDataset(path, split="[50%:]", verify_crc=False)
-    assert list(dataset) == RECORDS[COUNT // 2 :]
-    assert list(dataset.select([1, 3])) == [RECORDS[COUNT // 2 + n] for n in (1, 3)]
-
-
 @pytest.mark.parametrize("writer", WRITERS)
 def test_a_pipe(tmp_path: Path, writer: str) -> None:
     stream = b"".join(map(WRITERS[writer], RECORDS))

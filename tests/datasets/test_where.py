@@ -121,23 +121,6 @@ class TestPass:
         assert dataset.where(keep).num_records == COUNT
         assert seen == list(range(COUNT))
 
-    def test_pieces_are_limited_in_bytes(
-        self, paths: list[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(record_scan, "_BLOCK_BYTES", 5 * len(record(40)))
-        sizes: list[int] = []
-
-        def keep(batch: Any) -> list[bool]:
-            sizes.append(batch.num_records)
-            return [True] * batch.num_records
-
-        assert ids_of(make(paths).where(keep)) == list(range(COUNT))
-        assert max(sizes) <= 6
-        monkeypatch.setattr(record_scan, "_BLOCK_BYTES", 1)
-        sizes.clear()
-        assert len(make(paths).where(keep)) == len(make(paths))
-        assert sizes == [1] * COUNT
-
     def test_it_does_not_move_the_parent(self, paths: list[str]) -> None:
         dataset = make(paths, shuffle=True)
         dataset.set_epoch(2)
@@ -306,10 +289,3 @@ class TestBadRecords:
             where(make(path), {1})
         part = where(make(path, on_error="skip"), set(range(7)))
         assert part.num_records == 19
-
-    def test_a_file_that_changed(self, tmp_path: Path) -> None:
-        [path] = write_files(tmp_path, [20])
-        dataset = make(path)
-        write_tfrecord(Path(path), [record(number) for number in range(30)])
-        with pytest.raises(tio.StaleIndexError):
-            where(dataset, {1})

@@ -158,6 +158,9 @@ def test_a_sampler_is_told_the_next_epoch(path: str, workers: int) -> None:
         other.load_state_dict(state)
         rest = expected[epoch][batches:] or expected[epoch + 1]
         assert list(other) == rest
+        other.load_state_dict(state)
+        other.set_epoch(2)  # another epoch has no position
+        assert list(other) == expected[2]
     for number, _ in enumerate(other):
         if number == 1:
             other.set_epoch(3)

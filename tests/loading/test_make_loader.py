@@ -111,18 +111,6 @@ def make(paths: list[str], sort: str, workers: int = 0, **options: Any) -> Loade
     return tio.make_loader(dataset, num_workers=workers, **given, **options)
 
 
-def whole_epochs(paths: list[str], sort: str, count: int, workers: int = 0) -> list[list[Any]]:
-    """Return the items of the iterations of a loader, each of which is a loader of its own."""
-    dataset, _ = {**MADE, **OF_WORKERS}[sort](paths)
-    step = dataset._session.pipeline.options["epochs"] if hasattr(dataset, "_session") else 1
-    found = []
-    for number in range(count):
-        loader = make(paths, sort, workers)
-        loader.set_epoch(number * step)
-        found.append(ids_of(loader))
-    return found
-
-
 # ---- items ----
 
 
@@ -147,17 +135,6 @@ def test_batches_are_those_of_the_dataset(paths: list[str], sort: str, workers: 
     assert len(make(paths, sort, workers)) == len(found)
 
 
-@pytest.mark.parametrize("sort", MADE)
-def test_a_second_iteration(paths: list[str], sort: str) -> None:
-    loader = make(paths, sort, 2)
-    first, second = whole_epochs(paths, sort, 2)
-    assert ids_of(loader) == first
-    next(iter(loader))  # left early: the epoch starts again
-    assert ids_of(loader) == second
-    loader.set_epoch(0)
-    assert ids_of(loader) == first
-
-
 @pytest.mark.parametrize("workers", WORKERS)
 def test_dataset_and_loader_share_their_epoch(paths: list[str], workers: int) -> None:
     """This holds although the dataset with the batch size is another object."""
@@ -172,42 +149,6 @@ def test_dataset_and_loader_share_their_epoch(paths: list[str], workers: int) ->
         dataset.set_epoch(epoch)
         assert seen[-1] == ids_of(dataset)
     assert len({tuple(ids) for ids in seen}) == 3
-
-
-def test_set_epoch_of_a_sampler(paths: list[str]) -> None:
-    class Turned:
-        epoch = 0
-
-        def set_epoch(self, epoch: int) -> None:
-            self.epoch = epoch
-
-        def __iter__(self) -> Iterator[int]:
-            return iter([(i + self.epoch) % 6 for i in range(6)])
-
-        def __len__(self) -> int:
-            return 6
-
-    loader = tio.make_loader(
-        tio.TFRecordMapDataset(paths, SCHEMA),
-        batch_size=4,
-        sampler=Turned(),
-    )
-    assert ids_of(loader) == [[0, 1, 2, 3], [4, 5]]
-    loader.set_epoch(2)
-    assert ids_of(loader) == [[2, 3, 4, 5], [0, 1]]
-    assert ids_of(loader) == [[3, 4, 5, 0], [1, 2]]
-    loader.set_epoch(2)
-    next(iter(loader))
-    state = through_json(loader.state_dict())
-    other = tio.make_loader(
-        tio.TFRecordMapDataset(paths, SCHEMA), batch_size=4, sampler=Turned(), num_workers=1
-    )
-    other.load_state_dict(state)
-    other.set_epoch(2)
-    assert ids_of(other) == [[0, 1]]
-    other.load_state_dict(state)
-    other.set_epoch(1)
-    assert ids_of(other) == [[1, 2, 3, 4], [5, 0]]
 
 
 # ---- collating ----
@@ -247,15 +188,6 @@ def test_keys_stay_with_batches(paths: list[str], workers: int, by_number: bool)
     assert len(set(keys)) == sum(SIZES)
 
 
-@pytest.mark.slow
-def test_workers_receive_the_whole_dataset(paths: list[str]) -> None:
-    pad = tio.pad_collate(buckets=(4,))
-    loader = make(paths, "batches", 2, collate_fn=pad, multiprocessing_context="forkserver")
-    batches = list(loader)
-    assert ids_of(batches) == ids_of(make(paths, "batches"))
-    assert {batch["tokens"].shape[1] for batch in batches} == {4}
-
-
 # ---- saving and resuming ----
 
 
@@ -293,25 +225,6 @@ def test_states_of_workers_need_as_many(paths: list[str], sort: str) -> None:
     other = make(paths, sort, 2)
     other.load_state_dict(before)
     assert ids_of(itertools.islice(other, 3)) == first
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("sort", OF_WORKERS)
-def test_workers_that_receive_the_dataset_resume(paths: list[str], sort: str) -> None:
-    loader = make(paths, sort, 2, multiprocessing_context="forkserver")
-    first = ids_of(itertools.islice(loader, 3))
-    state = through_json(loader.state_dict())
-    whole = ids_of(loader)
-    loader.load_state_dict(state)  # its workers run
-    assert first + ids_of(loader) == whole
-    loader.load_state_dict(state)
-    loader.set_epoch(1)
-    following = ids_of(loader)  # the whole epoch
-    assert len(following) == len(whole)
-    loader.load_state_dict(state)
-    loader.set_epoch(0)
-    assert first + ids_of(loader) == whole
-    assert ids_of(loader) == following
 
 
 # ---- descriptions and errors ----
@@ -413,28 +326,6 @@ def test_gpu_always_uses_page_locked_memory(
         "page-locked memory: no, as requested; batches pass through it when they are copied"
         in lines
     )
-
-
-@pytest.mark.parametrize("workers", WORKERS)
-def test_a_running_loop_by_number_keeps_the_position_that_was_set(
-    paths: list[str], workers: int
-) -> None:
-    loader = make(paths, "by number", workers)
-    whole = ids_of(loader)
-    loader.set_epoch(0)
-    batches = iter(loader)
-    next(batches)
-    state = loader.state_dict()
-    loader.load_state_dict(state)
-    next(batches)
-    assert loader.state_dict() == state
-    del batches
-    assert ids_of(loader) == whole[1:]
-    batches = iter(loader)
-    next(batches)
-    loader.set_epoch(5)
-    next(batches)
-    assert loader.state_dict() == {**state, "epoch": 5, "used": 0}
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any
 
-import lightning.pytorch as pl
 import pytest
 import torch
 from accelerate import Accelerator
 from accelerate.utils import DataLoaderConfiguration
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
-from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+from transformers import Trainer, TrainingArguments
 
 import torchrec_io as tio
 from tests.support.examples import example_of
@@ -91,63 +89,3 @@ def test_accelerate_cannot_send_the_columns_of_documents(path: str) -> None:
     loader = Accelerator(cpu=True).prepare(DataLoader(packed(path), batch_size=3))
     with pytest.raises(ValueError, match="segment_lengths"):
         next(iter(loader))
-
-
-def test_lightning(path: str, tmp_path: Path) -> None:
-    class Module(pl.LightningModule):
-        def __init__(self) -> None:
-            super().__init__()
-            self.model = Model()
-
-        def training_step(self, batch: Any, number: int) -> Tensor:
-            names = ("input_ids", "position_ids", "labels")
-            loss: Tensor = self.model(*(batch[name] for name in names))["loss"]
-            return loss
-
-        def configure_optimizers(self) -> torch.optim.Optimizer:
-            return torch.optim.SGD(self.parameters(), lr=0.01)
-
-    warnings.filterwarnings("ignore", module="lightning")
-    module = Module()
-    trainer = pl.Trainer(
-        max_epochs=1,
-        accelerator="cpu",
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        default_root_dir=tmp_path,
-    )
-    trainer.fit(module, DataLoader(packed(path, batch_size=3), batch_size=None))
-    assert sorted(module.model.seen) == TOKENS
-
-
-def test_a_model_that_shifts_labels_has_the_loss_of_separate_documents(path: str) -> None:
-    """With a mask that keeps documents apart, rows are trained as the documents alone are."""
-    torch.manual_seed(0)
-    sizes: dict[str, Any] = {"n_positions": LENGTH, "n_embd": 8, "n_layer": 2, "n_head": 2}
-    config: Any = GPT2Config  # takes more than its annotations
-    new: Any = GPT2LMHeadModel
-    model = new(config(vocab_size=300, attn_implementation="eager", **sizes)).eval()
-    trained = [document for document in DOCUMENTS if len(document) > 1]
-    alone = torch.stack(
-        [
-            model(ids := torch.tensor([document]), labels=ids).loss * (len(document) - 1)
-            for document in trained
-        ]
-    ).sum() / sum(len(document) - 1 for document in trained)
-    total, count = torch.zeros(()), 0
-    for batch in packed(path, batch_size=4):
-        segments = batch["segment_ids"]
-        sees = (segments[:, :, None] == segments[:, None, :]).tril()
-        mask = torch.zeros(sees.shape).masked_fill(~sees, float("-inf"))[:, None]
-        labels = batch["labels"]
-        found = model(
-            batch["input_ids"],
-            attention_mask=mask,
-            position_ids=batch["position_ids"].long(),
-            labels=labels,
-        )
-        labeled = int((labels[:, 1:] != -100).sum())
-        total, count = total + found.loss * labeled, count + labeled
-    torch.testing.assert_close(total / count, alone)
