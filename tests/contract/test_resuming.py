@@ -124,6 +124,8 @@ def test_in_loaders(files: dict[bool, list[str]], name: str, kind: str, workers:
 
     loader = load()
     whole, following = contents(loader), contents(loader)
+    if name in COUNTED or workers == 0:
+        assert whole == contents(open_kind(files, name))
     # The end of an epoch of torchdata's loader is in tests/loading/test_epochs.py.
     last = len(whole) - (kind == "StatefulDataLoader")
     for taken in sorted({0, 1, len(whole) // 2, last}):

@@ -24,7 +24,6 @@ import torchrec_io as tio
 from tests.support.datasets import SCHEMA, write_files
 from tests.support.states import through_json
 from torchrec_io._images import native as native_module
-from torchrec_io._loading import loader as loader_module
 from torchrec_io._loading.loader import Loader
 
 SIZES = [13, 0, 7, 10]
@@ -44,7 +43,7 @@ def backwards(count: int) -> list[int]:
     return list(range(count))[::-1]
 
 
-# Datasets of every kind, and the other arguments of make_loader.
+# Datasets, and the other arguments of make_loader. tests/contract has datasets of every kind.
 MADE: dict[str, Callable[[list[str]], tuple[Any, dict[str, Any]]]] = {
     "batches": lambda paths: (
         tio.TFRecordDataset(paths, SCHEMA, batch_size=4, shuffle=True, seed=5),
@@ -54,32 +53,8 @@ MADE: dict[str, Callable[[list[str]], tuple[Any, dict[str, Any]]]] = {
         tio.TFRecordDataset(paths, SCHEMA, shuffle=10),
         {"batch_size": 4},
     ),
-    "epochs": lambda paths: (
-        tio.TFRecordDataset(paths, SCHEMA, batch_size=7, shuffle=True, epochs=3),
-        {},
-    ),
-    "short last batch left out": lambda paths: (
-        tio.TFRecordDataset(paths, SCHEMA, batch_size=8, drop_last=True, epochs=2),
-        {},
-    ),
-    "by length": lambda paths: (
-        tio.TFRecordDataset(
-            paths, SCHEMA, batch_tokens=9, length_key="tokens", shuffle=True, epochs=2
-        ),
-        {},
-    ),
-    "a rank": lambda paths: (
-        tio.TFRecordDataset(paths, SCHEMA, batch_size=3, rank=1, world_size=2, uneven="pad"),
-        {},
-    ),
     "mix": lambda paths: (
-        tio.mix(
-            [
-                tio.TFRecordDataset(paths[0], SCHEMA),
-                tio.TFRecordDataset(paths[2:], SCHEMA, shuffle=True),
-            ],
-            weights=[1.0, 2.0],
-        ),
+        tio.mix([tio.TFRecordDataset(path, SCHEMA) for path in paths[::2]], weights=[1.0, 2.0]),
         {"batch_size": 3},
     ),
     "by number": lambda paths: (
@@ -120,19 +95,15 @@ def test_batches_are_those_of_the_dataset(paths: list[str], sort: str, workers: 
     found = ids_of(make(paths, sort, workers))
     dataset, given = MADE[sort](paths)
     size = given.get("batch_size")
-    if not isinstance(dataset, IterableDataset):
-        numbers = given.get("sampler", range(len(dataset)))
-        expected = [dataset[i]["id"].tolist() for i in numbers]
-        if size is not None:
-            expected = [expected[i : i + size] for i in range(0, len(expected), size)]
-    elif size is None:
+    if isinstance(dataset, IterableDataset):
         expected = ids_of(dataset)
     else:
-        flat = [sample["id"].tolist() for sample in dataset]
-        expected = [flat[i : i + size] for i in range(0, len(flat), size)]
+        numbers = given.get("sampler", range(len(dataset)))
+        expected = [dataset[i]["id"].tolist() for i in numbers]
+    if size is not None:
+        expected = [expected[i : i + size] for i in range(0, len(expected), size)]
     assert found == expected
-    assert len(found) > 1
-    assert len(make(paths, sort, workers)) == len(found)
+    assert len(make(paths, sort, workers)) == len(found) > 1
 
 
 @pytest.mark.parametrize("workers", WORKERS)
@@ -263,8 +234,9 @@ def test_description(paths: list[str]) -> None:
     made = make(paths, "batches", collate_fn=tio.pad_collate(buckets=(4,))).describe()
     assert "collated by: pad_collate(fill=0, max_len=None, buckets=(4,), pin_memory=False)" in made
     assert "samples, one by one" in make(paths, "samples").describe()
-    by_length = "of any number of records of similar length, 9 tokens at most"
-    assert by_length in make(paths, "by length").describe()
+    by_length = tio.TFRecordDataset(paths, SCHEMA, batch_tokens=9, length_key="tokens")
+    text = "of any number of records of similar length, 9 tokens at most"
+    assert text in tio.make_loader(by_length).describe()
     raw = tio.make_loader(tio.TFRecordDataset(paths, num_threads=1), batch_size=2)
     assert "lists of records, of 2" in raw.describe()
     assert "when a batch is asked for" in raw.describe()
@@ -373,7 +345,6 @@ def test_invalid_arguments_are_refused(paths: list[str]) -> None:
 
 def test_attributes_of_the_loader(paths: list[str]) -> None:
     loader = make(paths, "batches")
-    assert isinstance(loader, loader_module.Loader)
     assert loader.device is None
     assert make(paths, "batches", device="cpu").device == torch.device("cpu")
     endless = tio.make_loader(tio.TFRecordDataset(paths, SCHEMA, epochs=None), batch_size=4)
